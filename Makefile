@@ -1,0 +1,42 @@
+# make demo   trains a classifier on real digits through compiled gradients
+# make test   runs the tests
+# make lint   ruff, mypy and import-linter
+# make bench  runs the benchmarks (installs JAX and PyTorch)
+#
+# Each sets up .venv first, and again only when pyproject.toml says something new: the second run needs no network.
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+
+.PHONY: demo test lint bench clean
+.DELETE_ON_ERROR:
+
+demo: $(VENV)/.installed-demo
+	$(PY) examples/digits.py $(ARGS)
+
+test: $(VENV)/.installed-test
+	$(PY) -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-test
+	$(PY) -m ruff check .
+	$(PY) -m mypy
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/.installed-bench
+	@set -e; for file in benchmarks/bench_*.py; do echo "+ $$file"; $(PY) "$$file" $(ARGS); done
+
+clean:
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+# A stamp is the pyproject.toml that was installed.
+$(VENV)/.installed-%: pyproject.toml | $(PY)
+	cmp -s pyproject.toml $@ || $(PY) -m pip install --quiet --disable-pip-version-check -e '.[$*]'
+	cp pyproject.toml $@
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and \
+	    "symgrad needs Python 3.10 or newer and this is " + sys.version.split()[0] + ": make PYTHON=/path/to/python")'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	    echo "$(PYTHON) cannot make virtual environments (on Debian and Ubuntu: apt install python3-venv)"; exit 1; }

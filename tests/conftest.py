@@ -1,0 +1,58 @@
+"""Options and fixtures of every test.
+
+`pytest --update-golden` rewrites expected files, `--programs N` sets how many random programs are tried, with
+`--fresh` from a seed that changes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+OWN_CACHE = pytest.StashKey[str]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("symgrad")
+    group.addoption("--update-golden", action="store_true", help="write what is generated over what was expected")
+    group.addoption("--programs", type=int, default=None, metavar="N", help="how many random programs to try")
+    group.addoption("--fresh", action="store_true", help="draw random programs from a fresh seed (it is printed)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the user's compilation cache out of it, and verify every program between stages.
+
+    A SYMGRAD_CACHE_DIR that is set is respected: it saves a developer the compiler runs of the last time.
+    """
+    if "SYMGRAD_CACHE_DIR" not in os.environ:
+        config.stash[OWN_CACHE] = os.environ["SYMGRAD_CACHE_DIR"] = tempfile.mkdtemp(prefix="symgrad-tests-")
+    os.environ.setdefault("SYMGRAD_VERIFY", "1")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder = config.stash.get(OWN_CACHE, None)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.environ.pop("SYMGRAD_CACHE_DIR", None)
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with `tests/golden/NAME`, or write it there under --update-golden."""
+
+    def check(name: str, text: str) -> None:
+        path = ROOT / "tests" / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        if not path.exists():
+            pytest.fail(f"{path.relative_to(ROOT)} does not exist: run pytest --update-golden and review it")
+        assert text == path.read_text(encoding="utf-8"), "if the new text is right: pytest --update-golden"
+
+    return check

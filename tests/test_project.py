@@ -1,0 +1,178 @@
+"""The project's promises about itself: its source, its README, its wheel."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import runpy
+import subprocess
+import sys
+import textwrap
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests import lint
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PACKAGE = sorted((ROOT / "symgrad").rglob("*.py"))
+SOURCES = [
+    path for folder in ("symgrad", "tests", "examples", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))
+]
+
+
+def name(path):
+    return str(path.relative_to(ROOT))
+
+
+def complaints(check, path):
+    found = check(ast.parse(path.read_text(encoding="utf-8")))
+    return [f"{name(path)}:{line}: {what}" for line, what in found]
+
+
+def test_there_is_something_to_check():
+    assert ROOT / "symgrad" / "options.py" in PACKAGE
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_files_and_functions_are_short(path):
+    assert list(lint.too_long(path)) == []
+    assert complaints(lint.long_functions, path) == []
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=name)
+def test_text_never_becomes_code(path):
+    assert complaints(lint.code_from_text, path) == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "symgrad" / "render").rglob("*.py")), ids=name)
+def test_c_stands_in_templates_only(path):
+    assert complaints(lint.c_in_python, path) == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "eval(text)",
+        "run = exec",
+        "import builtins; builtins.exec(text)",
+        "sympy.sympify(text)",
+        "from sympy import S; S(text)",
+        "parse_expr(text)",
+        "sympy.lambdify(x, y)",
+        "import pickle; pickle.loads(data)",
+        "from pickle import loads",
+        "subprocess.run(command, shell=True)",
+        "subprocess.run(command, shell=flag)",
+        "os.system(command)",
+        "np.load(path, allow_pickle=True)",
+    ],
+)
+def test_the_lint_sees_code_from_text(code):
+    assert list(lint.code_from_text(ast.parse(code)))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "S.One",
+        "sympify(value, strict=True)",
+        "subprocess.run(arguments, shell=False)",
+        "pickle.dumps(value)",
+        "def compile(fun): ...",
+        "'eval of this text is only a word'",
+    ],
+)
+def test_the_lint_lets_pass(code):
+    assert list(lint.code_from_text(ast.parse(code))) == []
+
+
+def test_the_lint_sees_length_and_punctuation():
+    body = "\n".join(["    x = 1"] * 40)
+    assert list(lint.long_functions(ast.parse(f"def f():\n{body}")))
+    assert not list(lint.long_functions(ast.parse(f'def f():\n    """Doc."""\n{body[:-10]}')))
+    assert list(lint.c_in_python(ast.parse("x = 'for (;;)'")))
+    assert not list(lint.c_in_python(ast.parse('def f():\n    """A; b."""\n    return f"{x} + {y}"')))
+
+
+# ------------------------------------------------------------------------------------------------------- README
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def run_readme(tmp_path):
+    """Run the README's Python as the file loss.py; its variables."""
+    script = tmp_path / "loss.py"
+    script.write_text("\n".join(blocks(README.read_text(encoding="utf-8"), "python")), encoding="utf-8")
+    return runpy.run_path(str(script))
+
+
+def test_readme_commands_exist():
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    commands = re.findall(r"\bmake ([a-z]+)", README.read_text(encoding="utf-8"))
+    assert {"demo", "test"} <= set(commands) <= set(targets)
+
+
+def test_readme_links_lead_somewhere():
+    links = re.findall(r"\]\((?!https?:)([^)#]+)\)", README.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+# -------------------------------------------------------------------------------------------------------- wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_wheel_content(wheel):
+    content = set(zipfile.ZipFile(wheel).namelist())
+    package = {path.relative_to(ROOT).as_posix() for path in PACKAGE} | {"symgrad/py.typed"}
+    templates = {
+        f"symgrad/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "templates").rglob("*") if path.is_file()
+    }
+    assert templates
+    assert package | templates <= content
+    strangers = {name for name in content - package - templates if ".dist-info/" not in name}
+    assert strangers == set()
+
+
+@pytest.mark.slow
+def test_wheel_works_in_a_fresh_environment(wheel, tmp_path):
+    """Installed outside the tree, the wheel's own templates make C; the dependencies are this environment's."""
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-index", "--no-deps", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    (site,) = (tmp_path / "env").glob("lib/*/site-packages")
+    # Paths in a .pth file are added, .pth files there are not followed: the checkout's editable install stays out.
+    dependencies = {str(Path(path).resolve()) for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
+    (site / "dependencies.pth").write_text("\n".join(sorted(dependencies)), encoding="utf-8")
+    script = textwrap.dedent("""
+        import numpy as np, symgrad as sg
+        from symgrad.render.templates_dir import TEMPLATES
+        value, grad = sg.value_and_grad(lambda x: np.sum(np.exp(x)))(np.zeros(3))
+        assert value == 3.0 and (grad == 1.0).all(), (value, grad)
+        print(sg.__file__, TEMPLATES, sep="\\n")
+    """)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(python), "-c", script], cwd=tmp_path, env=environment, check=False, capture_output=True, text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [Path(line).is_relative_to(tmp_path) for line in done.stdout.split()] == [True, True]
