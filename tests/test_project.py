@@ -13,6 +13,7 @@ import venv
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests import lint
@@ -106,11 +107,30 @@ def blocks(text, language):
     return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def run_readme(tmp_path):
-    """Run the README's Python as the file loss.py; its variables."""
+@pytest.fixture
+def readme(tmp_path):
+    """The variables after the README's Python has run as the file loss.py."""
     script = tmp_path / "loss.py"
     script.write_text("\n".join(blocks(README.read_text(encoding="utf-8"), "python")), encoding="utf-8")
     return runpy.run_path(str(script))
+
+
+def test_readme_runs_and_is_right(readme):
+    loss, params, X, y = (readme[name] for name in ("loss", "params", "X", "y"))
+    np.testing.assert_allclose(readme["value"], loss(params, X, y), rtol=1e-14)
+    pull = -y / (1 + np.exp(y * (X @ params["w"] + params["b"]))) / len(y)
+    np.testing.assert_allclose(readme["grads"]["w"], X.T @ pull + 2e-3 * params["w"], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(readme["grads"]["b"], np.sum(pull), rtol=1e-12, atol=1e-15)
+
+
+def test_readme_shows_the_c_that_ran(readme, request):
+    text = README.read_text(encoding="utf-8")
+    begin, shown, end = re.findall(r"(<!-- begin: the C .*?-->\n```c\n)(.*?)(```\n<!-- end -->)", text, re.DOTALL)[0]
+    if request.config.getoption("--update-golden"):
+        shown = readme["vg"].c_source
+        head, tail = text.split(begin)[0], text.split(end)[1]
+        README.write_text(f"{head}{begin}{shown}{end}{tail}", encoding="utf-8")
+    assert shown == readme["vg"].c_source, "if the new C is right: make test ARGS=--update-golden"
 
 
 def test_readme_commands_exist():
