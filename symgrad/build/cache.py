@@ -1,0 +1,356 @@
+"""The libraries compiled before, on disk: content-addressed, private, checked before use, bounded in size.
+
+An entry is a folder named by the SHA-256 of what its library was made from; it holds the library, its C and
+the library's checksum, and appears by one rename. Small records (what the probe found) are files of their own.
+Nothing else in the folder is ever read, counted or deleted: ``SYMGRAD_CACHE_DIR`` may name a folder in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import shutil
+import stat
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from symgrad.build import limits
+from symgrad.build.notice import warn_once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OURS = re.compile(r"(?:[0-9a-f]{64}|record-[0-9a-f]{64}|(?:tmp|lock)-[0-9A-Za-z-]+)")
+_KEPT = re.compile(r"(?:record-)?[0-9a-f]{64}")
+_CHECKSUM = "sha256"
+_STALE_SECONDS = 3600.0  # a temporary entry this old was left by a killed process
+_JUST_USED_SECONDS = 10.0  # another process may be between checking such an entry and loading it
+_FILL = 0.9  # eviction goes on to this part of the bound, so that it is not needed again at once
+_LOOK_AGAIN = 32  # stores between two counts of the folder
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Info:
+    """The state of the cache: its folder, entries (compiled libraries), bytes, bound, and why it is not used, if so."""
+
+    folder: Path
+    entries: int
+    bytes: int
+    limit: int
+    problem: str | None
+
+
+def key(*parts: str) -> str:
+    """Hash what a library depends on; each part with its length, so that no two lists run together."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogateescape")
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def location() -> Path:
+    """Say where the cache is: ``SYMGRAD_CACHE_DIR``, or the user's cache folder of this system."""
+    chosen = os.environ.get("SYMGRAD_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs  # noqa: PLC0415 - only where the user chose no folder
+
+    return Path(platformdirs.user_cache_dir("symgrad", appauthor=False))
+
+
+def store() -> Store | None:
+    """Open the cache; None, with one warning, where its folder cannot be used safely."""
+    folder = location()
+    problem = _prepare(folder)
+    if problem is None:
+        return _stores.setdefault(folder, Store(folder))
+    _say_uncached(folder, problem)
+    return None
+
+
+def info() -> Info:
+    """Count what the cache holds, without creating or changing anything.
+
+    Example:
+        >>> info().entries >= 0
+        True
+    """
+    folder = location()
+    problem = _check(folder) if os.path.lexists(folder) else None
+    entries = [] if problem else _entries(folder)
+    libraries = sum(1 for entry in entries if not entry.path.name.startswith("record-"))
+    return Info(folder, libraries, sum(entry.size for entry in entries), limits.cache_bytes(), problem)
+
+
+def clear() -> int:
+    """Delete all that symgrad keeps on disk and return the bytes freed; other files in the folder stay."""
+    folder = location()
+    if not os.path.lexists(folder) or _check(folder) is not None:
+        return 0
+    before = sum(entry.size for entry in _entries(folder))
+    for path in _listed(folder):
+        if _OURS.fullmatch(path.name):
+            _delete(path)
+    return before - sum(entry.size for entry in _entries(folder))
+
+
+class Store:
+    """The cache in a folder that was found private and fit for use."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the folder; nothing is read yet."""
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._stores = 0
+        self._bytes = 0
+
+    def find(self, key: str, names: tuple[str, str]) -> Path | None:
+        """Return the folder of an entry whose library has its checksum; None where there is none (or a damaged one)."""
+        entry = self._folder / key
+        try:
+            expected = (entry / _CHECKSUM).read_bytes()
+            whole = (entry / names[1]).is_file() and _sha256((entry / names[0]).read_bytes()) == expected
+        except OSError:
+            if not entry.is_dir():
+                return None
+            whole = False
+        if not whole:
+            warn_once(f"damaged {entry}", f"the cache entry {entry} is damaged; it is compiled again")
+            return None
+        _touch(entry)
+        return entry
+
+    def add(self, key: str, library: Path, c: Path) -> Path | None:
+        """Keep copies of a library and its C as one entry, in place of a damaged one; None where that fails."""
+        try:
+            data = library.read_bytes()
+            files = {library.name: data, c.name: c.read_bytes(), _CHECKSUM: _sha256(data)}
+            temporary = self._temporary()
+            try:
+                temporary.mkdir(mode=0o700)
+                for name, content in files.items():
+                    _write(temporary / name, content)
+                self._place(temporary, key)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+        except OSError as error:
+            _say_uncached(self._folder, f"it cannot be written ({error})")
+            return None
+        self._count(sum(map(len, files.values())), self._folder / key)
+        return self._folder / key
+
+    def recall(self, key: str) -> bytes | None:
+        """Read a record; None where there is none or its checksum is wrong."""
+        path = self._folder / f"record-{key}"
+        try:
+            expected, _, content = path.read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        if _sha256(content) != expected:
+            return None
+        _touch(path)
+        return content
+
+    def record(self, key: str, content: bytes) -> None:
+        """Keep a record; where that fails it is not kept, with one warning for the folder."""
+        temporary = self._temporary()
+        try:
+            try:
+                _write(temporary, _sha256(content) + b"\n" + content)
+                temporary.replace(self._folder / f"record-{key}")
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            _say_uncached(self._folder, f"it cannot be written ({error})")
+
+    @contextlib.contextmanager
+    def lock(self, key: str, seconds: float) -> Iterator[None]:
+        """Be the only process (and thread) that makes `key`, or after `seconds` go on alike: twice is wasteful, not wrong."""
+        path = self._folder / f"lock-{key}"
+        deadline = time.monotonic() + seconds
+        descriptor = _acquire(path)
+        while descriptor is None and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            descriptor = _acquire(path)
+        try:
+            yield
+        finally:
+            if descriptor is not None and descriptor >= 0:
+                _release(path, descriptor)
+
+    def _temporary(self) -> Path:
+        return self._folder / f"tmp-{os.getpid()}-{secrets.token_hex(8)}"
+
+    def _place(self, temporary: Path, key: str) -> None:
+        """Rename a finished entry into its place, moving away what is there."""
+        entry = self._folder / key
+        if os.path.lexists(entry):
+            away = self._temporary()
+            with contextlib.suppress(FileNotFoundError):
+                entry.rename(away)
+            _delete(away)
+        temporary.rename(entry)
+
+    def _count(self, size: int, newest: Path) -> None:
+        """Add to the known size of the cache; where it may be above the bound, look and evict."""
+        with self._lock:
+            look = self._stores % _LOOK_AGAIN == 0 or self._bytes + size > limits.cache_bytes()
+            self._stores += 1
+            self._bytes = _evict(self._folder, newest) if look else self._bytes + size
+
+
+@dataclass(frozen=True)
+class _Entry:
+    used: float
+    size: int
+    path: Path
+
+
+_stores: dict[Path, Store] = {}
+
+
+def _prepare(folder: Path) -> str | None:
+    """Create the folder if it is missing; say what is wrong with it, or None."""
+    try:
+        if not os.path.lexists(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=0o700)
+    except OSError as error:
+        return f"it cannot be created ({error})"
+    return _check(folder)
+
+
+def _check(folder: Path) -> str | None:
+    """Say why libraries found in this folder could be another user's, or None."""
+    try:
+        status, parent = folder.lstat(), folder.parent.stat()
+    except OSError as error:
+        return f"it cannot be read ({error})"
+    if stat.S_ISLNK(status.st_mode):
+        return "it is a symbolic link"
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a folder"
+    if status.st_uid != os.getuid():
+        return "it belongs to another user"
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "other users may write to it"
+    if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
+        return "other users may replace it: they may write to its parent"
+    return None
+
+
+def _say_uncached(folder: Path, problem: str) -> None:
+    warn_once(
+        f"uncached {folder}",
+        f"the cache folder {folder} is not used: {problem}. Each process compiles again; "
+        "set SYMGRAD_CACHE_DIR to a folder that is yours alone.",
+    )
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _entries(folder: Path) -> list[_Entry]:
+    """List the entries and records with their sizes and when they were last used."""
+    found = []
+    for path in _listed(folder):
+        if _KEPT.fullmatch(path.name):
+            with contextlib.suppress(OSError):  # evicted by another process since
+                status = path.lstat()
+                inside = path.iterdir() if stat.S_ISDIR(status.st_mode) else [path]
+                size = sum(one.lstat().st_size for one in inside)
+                found.append(_Entry(status.st_mtime, size, path))
+    return found
+
+
+def _evict(folder: Path, newest: Path) -> int:
+    """Delete what killed processes left, and the least recently used beyond the bound; return the bytes that stay."""
+    now = time.time()
+    for path in _listed(folder):
+        if _OURS.fullmatch(path.name) and not _KEPT.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                if path.lstat().st_mtime < now - _STALE_SECONDS:
+                    _delete(path)
+    entries = sorted(_entries(folder), key=lambda entry: entry.used)
+    total, limit = sum(entry.size for entry in entries), limits.cache_bytes()
+    if total <= limit:
+        return total
+    for entry in entries:
+        if total <= limit * _FILL or entry.used > now - _JUST_USED_SECONDS:
+            break
+        if entry.path != newest:
+            _delete(entry.path)
+            total -= entry.size
+    return total
+
+
+def _delete(path: Path) -> None:
+    """Delete an entry or file; an entry vanishes in one rename first, so that nobody reads half of it."""
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            away = path.with_name(f"tmp-{os.getpid()}-{secrets.token_hex(8)}")
+            path.rename(away)
+            shutil.rmtree(away, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def _write(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def _touch(path: Path) -> None:
+    """Note that it was used now (on a read-only file system nothing is evicted either)."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def _sha256(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
+
+
+def _acquire(path: Path) -> int | None:
+    """Take the lock file: its descriptor; None while another holds it; -1 where the file system has no locks."""
+    import fcntl  # noqa: PLC0415 - only to compile
+
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino == path.stat().st_ino:
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass  # held, or its holder deleted it since we opened it
+    except OSError:
+        os.close(descriptor)
+        return -1
+    os.close(descriptor)
+    return None
+
+
+def _release(path: Path, descriptor: int) -> None:
+    import fcntl  # noqa: PLC0415 - only to compile
+
+    with contextlib.suppress(OSError):
+        path.unlink()
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child forked meanwhile has the descriptor too
+    os.close(descriptor)

@@ -1,0 +1,101 @@
+"""What a probe found out about a compiler, as plain data: kept in the cache as JSON, checked when read back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import get_type_hints
+
+from symgrad.options import Target
+
+UNARY = (
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt",
+)
+BINARY = ("atan2", "hypot", "pow")
+FUNCTIONS = tuple(name + suffix for suffix in ("", "f") for name in UNARY + BINARY)
+OPENMP = ("-fopenmp", "-fopenmp-simd", "")
+WIDTHS = (0, 256, 512)
+
+# -ffast-math and -Ofast are out: they make NaN and Inf undefined, and gcc links crtfastmath with them, which
+# flushes subnormals in the whole process. -ffp-contract=off: contraction makes x*x - y*y nonzero at x == y.
+BASE = (
+    "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11",
+)
+# gcc joins sin(x) and cos(x) to one scalar sincos before it vectorizes, and then cannot.
+_APART = ("-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-sinf", "-fno-builtin-cosf")
+_LONGEST_VERSION = 10_000
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a compiler can do; nothing in it is a command-line word, so that no file can smuggle in a flag.
+
+    Attributes:
+        version: what ``--version`` printed.
+        native: it compiles for the machine's own processor (``-march=native``).
+        openmp: which of `OPENMP` it takes, by its place.
+        fma: the machine has fused multiply-add.
+        veclib: clang calls libmvec only with ``-fveclib``.
+        mvec: ``-lmvec`` must be named.
+        simd_math: functions of `FUNCTIONS` with vector variants, sorted.
+        vector_bits: the vector width that was fastest; 0 where the compiler chooses.
+    """
+
+    version: str
+    native: bool
+    openmp: int
+    fma: bool
+    veclib: bool
+    mvec: bool
+    simd_math: tuple[str, ...]
+    vector_bits: int
+
+    def flags(self, further: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """List the compiler's flags, the user's own ones last (their libraries stand in `libraries`)."""
+        chosen = [*BASE]
+        chosen += ["-march=native"] * self.native
+        chosen += [OPENMP[self.openmp]] * bool(OPENMP[self.openmp])
+        chosen += ["-fveclib=libmvec"] * self.veclib
+        chosen += [f"-mprefer-vector-width={self.vector_bits}"] * bool(self.vector_bits)
+        chosen += _APART * ({"sin", "cos"} <= set(self.simd_math))
+        return (*chosen, *(flag for flag in further if not flag.startswith("-l")))
+
+    def libraries(self, further: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """List the libraries to link, the user's own ones first."""
+        return (*(flag for flag in further if flag.startswith("-l")), *["-lmvec"] * self.mvec, "-lm")
+
+    def target(self) -> Target:
+        """Return what `render` needs to know."""
+        return Target(
+            openmp=OPENMP[self.openmp] == "-fopenmp", simd_math=frozenset(self.simd_math), fma=self.fma,
+            vector_bits=self.vector_bits,
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """Return plain data that `parse` takes back."""
+        return asdict(self) | {"simd_math": list(self.simd_math)}
+
+
+_TYPES = get_type_hints(Capabilities)
+
+
+def parse(record: bytes | None) -> Capabilities | None:
+    """Read capabilities back; None for anything that `Capabilities.as_json` would not have written."""
+    try:
+        fields = json.loads(record or b"null")
+    except ValueError:
+        return None
+    if not isinstance(fields, dict) or fields.keys() != _TYPES.keys():
+        return None
+    names = fields.pop("simd_math")
+    plain = all(type(value) is _TYPES[name] for name, value in fields.items())
+    if not plain or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    known = (
+        set(names) <= set(FUNCTIONS)
+        and fields["openmp"] in range(len(OPENMP))
+        and fields["vector_bits"] in WIDTHS
+        and len(fields["version"]) <= _LONGEST_VERSION
+    )
+    return Capabilities(simd_math=tuple(names), **fields) if known else None

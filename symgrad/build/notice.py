@@ -1,0 +1,29 @@
+"""Warnings that are said once a process."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+
+from symgrad.errors import SymgradWarning
+
+_said: set[str] = set()
+_lock = threading.Lock()
+
+
+def warn_once(topic: str, message: str) -> None:
+    """Warn with a `SymgradWarning`, once a process for each topic, at the first frame outside of symgrad."""
+    with _lock:
+        if topic in _said:
+            return
+        _said.add(topic)
+    warnings.warn(message, SymgradWarning, stacklevel=_user_level())
+
+
+def _user_level() -> int:
+    """How many frames above `warn_once` the user's code is, as `warnings.warn` counts."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "symgrad":
+        level, frame = level + 1, frame.f_back
+    return level

@@ -1,0 +1,72 @@
+"""Run another program as an argument list, bounded in time and memory, and leave nothing of it behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+_REAP_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a program ended: its exit status (None when it was stopped for taking too long) and what it wrote."""
+
+    status: int | None
+    output: str
+
+
+def run(argv: tuple[str, ...], folder: Path, seconds: float, memory: int) -> Finished:
+    """Run `argv` in `folder` (also its temporary folder) and wait at most `seconds`.
+
+    It gets a session of its own, so that a Ctrl-C reaches it through us alone and ends its children too.
+    Threads compile side by side, so nothing runs between fork and exec: the memory bound is set right after.
+    """
+    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
+    process = subprocess.Popen(  # noqa: S603 - an argument list, never a shell; the user's own compiler
+        argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    )
+    try:
+        _bound_memory(process.pid, memory)
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        _stop(process)
+        return Finished(None, f"stopped after {seconds:g} s")
+    except BaseException:
+        _stop(process)
+        raise
+    return Finished(process.returncode, output.decode(errors="replace"))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Kill the program with all that it started, and collect it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        # A bound here too: a child that left the session may hold the pipe open.
+        process.communicate(timeout=_REAP_SECONDS)
+
+
+def _bound_memory(pid: int, memory: int) -> None:
+    """Bound the address space of a process just started and of what it has started already (the rest inherits)."""
+    try:
+        import resource  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return
+    if not hasattr(resource, "prlimit"):
+        return
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        try:
+            _, hard = resource.prlimit(one, resource.RLIMIT_AS)
+            bound = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+            resource.prlimit(one, resource.RLIMIT_AS, (bound, hard))
+            waiting += map(int, Path(f"/proc/{one}/task/{one}/children").read_text().split())
+        except (OSError, ValueError):
+            continue  # it has ended, or the kernel does not tell children
