@@ -62,7 +62,7 @@ def location() -> Path:
     chosen = os.environ.get("SYMGRAD_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser().absolute()
-    import platformdirs  # noqa: PLC0415 - only where the user chose no folder
+    import platformdirs
 
     return Path(platformdirs.user_cache_dir("symgrad", appauthor=False))
 
@@ -174,7 +174,7 @@ class Store:
 
     @contextlib.contextmanager
     def lock(self, key: str, seconds: float) -> Iterator[None]:
-        """Be the only process (and thread) that makes `key`, or after `seconds` go on alike: twice is wasteful, not wrong."""
+        """Be the only process (and thread) that makes `key`; after `seconds` go on alike, as twice is not wrong."""
         path = self._folder / f"lock-{key}"
         deadline = time.monotonic() + seconds
         descriptor = _acquire(path)
@@ -236,17 +236,15 @@ def _check(folder: Path) -> str | None:
         status, parent = folder.lstat(), folder.parent.stat()
     except OSError as error:
         return f"it cannot be read ({error})"
-    if stat.S_ISLNK(status.st_mode):
-        return "it is a symbolic link"
-    if not stat.S_ISDIR(status.st_mode):
-        return "it is not a folder"
-    if status.st_uid != os.getuid():
-        return "it belongs to another user"
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "other users may write to it"
-    if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
-        return "other users may replace it: they may write to its parent"
-    return None
+    problems = {
+        "it is a symbolic link": stat.S_ISLNK(status.st_mode),
+        "it is not a folder": not stat.S_ISDIR(status.st_mode),
+        "it belongs to another user": status.st_uid != os.getuid(),
+        "other users may write to it": status.st_mode & (stat.S_IWGRP | stat.S_IWOTH),
+        "other users may replace it: they may write to its parent":
+            parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX,
+    }
+    return next((problem for problem, found in problems.items() if found), None)
 
 
 def _say_uncached(folder: Path, problem: str) -> None:
@@ -327,7 +325,7 @@ def _sha256(content: bytes) -> bytes:
 
 def _acquire(path: Path) -> int | None:
     """Take the lock file: its descriptor; None while another holds it; -1 where the file system has no locks."""
-    import fcntl  # noqa: PLC0415 - only to compile
+    import fcntl
 
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -347,7 +345,7 @@ def _acquire(path: Path) -> int | None:
 
 
 def _release(path: Path, descriptor: int) -> None:
-    import fcntl  # noqa: PLC0415 - only to compile
+    import fcntl
 
     with contextlib.suppress(OSError):
         path.unlink()

@@ -72,22 +72,27 @@ def _compile(source: Source, toolchain: Toolchain) -> Compiled:
         c.write_text(source.text, encoding="utf-8")
         finished = _run(toolchain, toolchain.flags, c, library)
         if finished.status != 0:
-            gentle = tuple("-O1" if flag == "-O3" else flag for flag in toolchain.flags)
-            first, finished = finished, _run(toolchain, gentle, c, library)
-            if finished.status != 0:
-                raise _failure(source, toolchain, finished)
-            warn_once(
-                f"-O1 {source.entry}",
-                f"{_called(toolchain)} failed on {source.entry} at -O3 ({_reason(first)}); it is compiled at -O1 and may be slow",
-            )
+            _compile_gently(source, toolchain, finished, Compiled(library, c))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Compiled(library, c)
 
 
+def _compile_gently(source: Source, toolchain: Toolchain, first: Finished, compiled: Compiled) -> None:
+    flags = tuple("-O1" if flag == "-O3" else flag for flag in toolchain.flags)
+    second = _run(toolchain, flags, compiled.c, compiled.library)
+    if second.status != 0:
+        raise _failure(source, toolchain, second)
+    warn_once(
+        f"-O1 {source.entry}",
+        f"the C compiler {_called(toolchain)} failed on {source.entry} at -O3 ({_reason(first)}); "
+        "it is compiled at -O1 and may be slow",
+    )
+
+
 def _run(toolchain: Toolchain, flags: tuple[str, ...], c: Path, library: Path) -> Finished:
-    from symgrad.build import process  # noqa: PLC0415 - a process that finds all in the cache starts no other
+    from symgrad.build import process
 
     with contextlib.suppress(FileNotFoundError):
         library.unlink()

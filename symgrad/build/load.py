@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import _cffi_backend
+import _cffi_backend  # type: ignore[import-untyped]
 
 from symgrad.build import scratch
 from symgrad.build.compiler import Compiled, compile_library
@@ -31,7 +31,7 @@ _NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0)
 # a number used again would give the old library.
 _kept: list[int] = []
 
-_PROTOTYPE = re.compile(r"\s*(?:extern\s+)?(?P<result>\w+)\s+(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*;?\s*")
+_PROTOTYPE = re.compile(r"\s*(?P<result>int32_t)\s+(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*;?\s*")
 _SCALAR = r"(?:void|char|float|double|_Bool|(?:u?int(?:8|16|32|64)_t))"
 _PARAMETER = re.compile(rf"(?P<type>{_SCALAR})\s*(?P<pointers>(?:\*\s*)*)(?P<name>[A-Za-z_]\w*)?")
 _QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict__|__restrict|volatile)\b")
@@ -117,7 +117,7 @@ def open_library(path: Path) -> tuple[Any, Path]:
     return handle, copy
 
 
-def _from_memory(data: bytes, refused: OSError) -> Any:  # noqa: ANN401 - cffi has no types
+def _from_memory(data: bytes, refused: OSError) -> Any:
     """Load from an anonymous file, which no mount option forbids; else raise what the disk's file got."""
     if not hasattr(os, "memfd_create"):
         raise refused
@@ -131,7 +131,7 @@ def _from_memory(data: bytes, refused: OSError) -> Any:  # noqa: ANN401 - cffi h
         raise refused from None
 
 
-def function_type(prototype: str, entry: str) -> Any:  # noqa: ANN401 - cffi has no types
+def function_type(prototype: str, entry: str) -> Any:
     """Turn the declaration of `entry` into cffi's type of a pointer to it.
 
     Example:

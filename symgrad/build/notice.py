@@ -23,7 +23,7 @@ def warn_once(topic: str, message: str) -> None:
 
 def _user_level() -> int:
     """How many frames above `warn_once` the user's code is, as `warnings.warn` counts."""
-    level, frame = 2, sys._getframe(2)
+    level, frame = 2, sys._getframe(2)  # noqa: SLF001 - inspect.stack() reads every source file on the way
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "symgrad":
         level, frame = level + 1, frame.f_back
     return level

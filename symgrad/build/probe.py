@@ -104,7 +104,7 @@ def _call(library: Path) -> int:
     # One thread: a parallel region here would break the children that the user's program forks.
     answer = int(function(ffi.new("double[]", [1.0, 2.0, 4.0]), total, 3, 1))
     least = sys.float_info.min
-    return answer if total[0] == 7.0 and least / 2 > 0.0 else 0  # noqa: PLR2004 - 1 + 2 + 4; subnormals must live
+    return answer if total[0] == 7.0 and least / 2 > 0.0 else 0  # 1 + 2 + 4; subnormals must live
 
 
 def _vector_math(
@@ -136,7 +136,7 @@ def _defines(names: tuple[str, ...]) -> tuple[str, str]:
     return "-DFUNCTIONS=" + " ".join(lines), "-DTIMED" if "exp" in names else "-DUNTIMED"
 
 
-def _opened(library: Path) -> Any:  # noqa: ANN401 - cffi has no types
+def _opened(library: Path) -> Any:
     try:
         return open_library(library)[0]
     except OSError:
@@ -159,7 +159,7 @@ def _variants(name: str) -> list[str]:
     return [f"_ZGV{isa}N{lanes[size]}{vectors}_{name}" for isa, size in (("b", 0), ("d", 1), ("e", 2), ("n", 0))]
 
 
-def _has(handle: Any, symbol: str) -> bool:  # noqa: ANN401 - cffi has no types
+def _has(handle: Any, symbol: str) -> bool:
     try:
         handle.load_function(ffi.typeof("void(*)(void)"), symbol)
     except AttributeError:
@@ -167,7 +167,7 @@ def _has(handle: Any, symbol: str) -> bool:  # noqa: ANN401 - cffi has no types
     return True
 
 
-def _width(handle: Any) -> int:  # noqa: ANN401 - cffi has no types
+def _width(handle: Any) -> int:
     """Time one loop at both widths of an AVX-512 machine; 0 where there is no choice or no clear winner."""
     kind = ffi.typeof("void(*)(double *, double *, int)")
     try:

@@ -27,7 +27,7 @@ def run(argv: tuple[str, ...], folder: Path, seconds: float, memory: int) -> Fin
     Threads compile side by side, so nothing runs between fork and exec: the memory bound is set right after.
     """
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
-    process = subprocess.Popen(  # noqa: S603 - an argument list, never a shell; the user's own compiler
+    process = subprocess.Popen(
         argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, start_new_session=True,
     )
@@ -55,7 +55,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 def _bound_memory(pid: int, memory: int) -> None:
     """Bound the address space of a process just started and of what it has started already (the rest inherits)."""
     try:
-        import resource  # noqa: PLC0415 - not on every system
+        import resource
     except ImportError:
         return
     if not hasattr(resource, "prlimit"):

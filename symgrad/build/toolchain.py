@@ -116,7 +116,10 @@ def _candidates(options: Options) -> list[tuple[str, ...]]:
             words = ()
         return [words] if words else []
     paths = [path for path in map(shutil.which, _NAMES) if path is not None]
-    distinct = list({os.path.realpath(path): (path,) for path in reversed(paths)}.values())[::-1]
+    distinct: list[tuple[str, ...]] = []
+    for path in paths:
+        if not any(Path(path).samefile(other) for other, *_ in distinct):
+            distinct.append((path,))
     if importlib.util.find_spec("ziglang") is not None:
         distinct.append((sys.executable, "-m", "ziglang", "cc"))
     return distinct
@@ -171,7 +174,7 @@ def _toolchain(argv: tuple[str, ...], files: list[Path], options: Options) -> To
 
 
 def _probed(argv: tuple[str, ...], options: Options) -> Capabilities | None:
-    from symgrad.build import probe  # noqa: PLC0415 - a warm process does not load it
+    from symgrad.build import probe
 
     return probe.ask(argv, options.flags)
 
