@@ -1,0 +1,96 @@
+"""Every error symgrad raises: what was wrong, where in the user's code, and what to write instead.
+
+Each class subclasses `SymgradError` and the built-in a NumPy user expects, so that both
+``except symgrad.SymgradError`` and ``except TypeError`` work.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    """A line of the user's code: file, number, source text."""
+
+    file: str
+    number: int
+    text: str
+
+    def __str__(self) -> str:
+        """Print as ``model.py:14``, the short form of reports and C comments."""
+        name = self.file.replace("\\", "/").rsplit("/", 1)[-1]
+        return f"{name}:{self.number}"
+
+
+class SymgradError(Exception):
+    """The root of every error symgrad raises."""
+
+    def __init__(self, what: str, *, line: Line | None = None, instead: str | None = None) -> None:
+        """Compose the message: what, where (the user's file, line and source), what to write instead."""
+        parts = [what]
+        if line is not None:
+            parts.append(f'  at {line.file}:{line.number}\n      {line.text}')
+        if instead is not None:
+            parts.append(f"  instead: {instead}")
+        super().__init__("\n".join(parts))
+        self.what, self.line, self.instead = what, line, instead
+
+
+class ArgumentError(SymgradError, TypeError):
+    """An argument of a compiled function has a type, dtype or structure it cannot take."""
+
+
+class ArgumentValueError(SymgradError, ValueError):
+    """An argument has the right type and a wrong value: a shape, an option, a spec."""
+
+
+class ConcretizationError(SymgradError, TypeError):
+    """A traced value was used where Python or NumPy needs a number: ``if x > 0``, ``float(x)``."""
+
+
+class DtypeError(SymgradError, TypeError):
+    """An operation would need a dtype symgrad does not compile."""
+
+
+class GradientCheckError(SymgradError, AssertionError):
+    """`check_grads` found a derivative that differs from the numerical one."""
+
+
+class IndexOutOfBounds(SymgradError, IndexError):
+    """An index array of a compiled function points outside of the axis it indexes."""
+
+
+class LeakedTracerError(SymgradError, RuntimeError):
+    """A traced value was used after its trace had ended, or in another trace's thread."""
+
+
+class MutationError(SymgradError, TypeError):
+    """A write that symgrad cannot follow: into an argument, a constant or a traced value."""
+
+
+class NoGradient(SymgradError, LookupError):  # noqa: N818 - a public name of the design, and TensorFlow's LookupError
+    """The gradient's path goes through an operation that has no derivative."""
+
+
+class ShapeError(SymgradError, ValueError):
+    """Shapes do not fit together."""
+
+
+class SerializationError(SymgradError, ValueError):
+    """A saved program is damaged or was not written by symgrad."""
+
+
+class ToolchainError(SymgradError, RuntimeError):
+    """The C compiler failed, twice, on code symgrad generated."""
+
+
+class UnsupportedError(SymgradError, TypeError):
+    """A NumPy function or argument that symgrad cannot trace."""
+
+
+class VerifyError(SymgradError, AssertionError):
+    """A pass produced a program that breaks the IR's rules: a defect of symgrad itself."""
+
+
+class SymgradWarning(UserWarning):
+    """What symgrad does, but the user may not have meant: a frozen random draw, no compiler, recompilation."""

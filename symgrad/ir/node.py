@@ -1,0 +1,132 @@
+"""`Node` and the table that makes equal expressions one object."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from symgrad.errors import Line
+    from symgrad.ir.op import Op
+    from symgrad.ir.shapes import Shape
+
+
+class Constant:
+    """An array as a node's parameter, equal to another one when type, shape and bytes are the same.
+
+    So 0.0 and -0.0 stay apart, and two NaNs with the same bits are one.
+    """
+
+    __slots__ = ("_key", "array")
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        """Copy the array: what is traced is its content now."""
+        self.array = np.array(array, order="C", copy=True)
+        self.array.setflags(write=False)
+        self._key = (self.array.dtype, self.array.shape, self.array.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        """Compare bytes, not numbers."""
+        return isinstance(other, Constant) and self._key == other._key
+
+    def __hash__(self) -> int:
+        """Hash the bytes."""
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        """Print a scalar as Python writes it, an array by its shape."""
+        if self.array.ndim == 0:
+            return repr(self.array.item())
+        return f"<{self.array.dtype} {self.array.shape}>"
+
+
+class Node:
+    """One value of a program: an op applied to other nodes.
+
+    Nodes are immutable and compare by identity; `Graph.node` gives one object for equal arguments.
+
+    Attributes:
+        op: what is computed.
+        inputs: the nodes it is computed from.
+        params: what else the op needs (axes, a shape), hashable, in the order the op declares.
+        shape: extents, integers or SymPy expressions.
+        dtype: NumPy's.
+        line: the user's line that made it (not part of its identity), or None.
+        number: its place in the order of creation; inputs come before users.
+    """
+
+    __slots__ = ("dtype", "inputs", "line", "number", "op", "params", "shape")
+
+    def __init__(
+        self, op: Op, inputs: tuple[Node, ...], params: tuple[Hashable, ...], shape: Shape,
+        dtype: np.dtype[Any], line: Line | None, number: int,
+    ) -> None:
+        """Fill the slots; only `Graph` calls this."""
+        self.op, self.inputs, self.params = op, inputs, params
+        self.shape, self.dtype, self.line, self.number = shape, dtype, line, number
+
+    def __repr__(self) -> str:
+        """Print one line, never the graph behind it."""
+        return f"<node {self.number}: {self.op.name} {self.dtype}{list(self.shape)}>"
+
+    def param(self, name: str) -> Any:
+        """Return the parameter of this name."""
+        return self.params[self.op.params.index(name)]
+
+
+class Requirement(NamedTuple):
+    """What unknown extents must satisfy: ``0 <= index < extent``, for an index the user wrote at `line`."""
+
+    index: Any
+    extent: Any
+    axis: int
+    line: Line | None
+
+
+class Graph:
+    """The table of one compilation: it makes nodes, and the same node for the same arguments.
+
+    It belongs to one trace in one thread; nothing outlives it but the nodes that programs hold.
+    """
+
+    __slots__ = ("_count", "_table", "line", "requirements", "share")
+
+    def __init__(self, *, share: bool = True) -> None:
+        """Start empty; ``share=False`` makes every node a new one (to test without elimination)."""
+        self._table: dict[Hashable, Node] = {}
+        self._count = 0
+        self.share = share
+        self.line: Line | None = None
+        self.requirements: list[Requirement] = []
+
+    def require(self, index: Any, extent: Any, axis: int, line: Line | None) -> None:
+        """Note that ``0 <= index < extent`` must hold when the program is called."""
+        if not (getattr(extent - index, "is_positive", False) and getattr(index, "is_nonnegative", index >= 0)):
+            self.requirements.append(Requirement(index, extent, axis, line))
+
+    def __len__(self) -> int:
+        """Count the nodes made so far."""
+        return self._count
+
+    def node(
+        self, op: Op, inputs: tuple[Node, ...], params: tuple[Hashable, ...], shape: Shape, dtype: np.dtype[Any],
+        line: Line | None = None,
+    ) -> Node:
+        """Return the node of these arguments, a new one if there is none; leaves named inputs apart."""
+        if op.name == "input" or not self.share:
+            return self._new(op, inputs, params, shape, dtype, line)
+        key = (op, tuple([id(node) for node in inputs]), params, shape, dtype)
+        found = self._table.get(key)
+        if found is None:
+            found = self._table[key] = self._new(op, inputs, params, shape, dtype, line)
+        return found
+
+    def _new(
+        self, op: Op, inputs: tuple[Node, ...], params: tuple[Hashable, ...], shape: Shape, dtype: np.dtype[Any],
+        line: Line | None,
+    ) -> Node:
+        self._count += 1
+        return Node(op, inputs, params, shape, dtype, line or self.line, self._count)

@@ -1,0 +1,230 @@
+"""Index notation: what an array operation means, element by element.
+
+A statement is ``T[w(i)] how value(A[g(i)], B[h(i)], ...)`` for every point of its axes. The bodies of
+structured ops are written in it, and the loops are built from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from symgrad.errors import Line
+    from symgrad.ir.op import Elementwise
+    from symgrad.ir.shapes import Dim, Shape
+
+
+class Axis:
+    """A loop variable from 0 to an extent; two axes are the same only when they are one object."""
+
+    __slots__ = ("_symbol", "extent", "name")
+
+    def __init__(self, name: str, extent: Dim) -> None:
+        """Name it for pictures; the C names come later."""
+        self.name, self.extent = name, extent
+        self._symbol: Any = None
+
+    @property
+    def symbol(self) -> Any:
+        """The axis as a SymPy symbol, for index arithmetic; made when first asked for."""
+        if self._symbol is None:
+            self._symbol = _axis_symbol()(self.name, integer=True, nonnegative=True)
+            self._symbol.axis = self
+        return self._symbol
+
+    def __repr__(self) -> str:
+        """Print name and extent."""
+        return f"{self.name}<{self.extent}"
+
+    # index arithmetic: `2 * i + 1` in a body
+    def __add__(self, other: Any) -> Any:
+        """Add to an index."""
+        return self if type(other) is int and other == 0 else self.symbol + symbolic(other)
+
+    def __radd__(self, other: Any) -> Any:
+        """Add an index to something."""
+        return self.__add__(other)
+
+    def __sub__(self, other: Any) -> Any:
+        """Subtract from an index."""
+        return self if type(other) is int and other == 0 else self.symbol - symbolic(other)
+
+    def __rsub__(self, other: Any) -> Any:
+        """Subtract an index."""
+        return symbolic(other) - self.symbol
+
+    def __mul__(self, other: Any) -> Any:
+        """Scale an index."""
+        return self if type(other) is int and other == 1 else self.symbol * symbolic(other)
+
+    def __rmul__(self, other: Any) -> Any:
+        """Scale an index."""
+        return self.__mul__(other)
+
+
+@cache
+def _axis_symbol() -> Any:
+    """Make the SymPy symbol that remembers its axis: a dummy, equal only to itself, whatever its name."""
+    import sympy
+
+    class AxisSymbol(sympy.Dummy):  # type: ignore[misc]  # SymPy has no types
+        __slots__ = ("axis",)
+
+    return AxisSymbol
+
+
+def symbolic(index: Any) -> Any:
+    """Return an index as something SymPy can reckon with."""
+    return index.symbol if isinstance(index, Axis) else index
+
+
+def index_axes(index: Any) -> set[Axis]:
+    """Return the axes an index depends on."""
+    if isinstance(index, Axis):
+        return {index}
+    if type(index) is int or isinstance(index, Lookup):
+        return set()
+    return {s.axis for s in index.free_symbols if hasattr(s, "axis")}
+
+
+def substitute(index: Any, by: dict[Axis, Any]) -> Any:
+    """Replace axes in an index by other indices."""
+    if isinstance(index, Axis):
+        return by.get(index, index)
+    if type(index) is int:
+        return index
+    if isinstance(index, Lookup):
+        return Lookup(index.access.at(by), index.extent, index.check)
+    pairs = {axis.symbol: symbolic(new) for axis, new in by.items() if axis.symbol in index.free_symbols}
+    return as_index(index.subs(pairs, simultaneous=True) if pairs else index)
+
+
+def as_index(expression: Any) -> Any:
+    """Turn a SymPy expression back into the simplest index: an int, an axis, or itself."""
+    if type(expression) is int or isinstance(expression, (Axis, Lookup)):
+        return expression
+    if expression.is_Integer:
+        return int(expression)
+    return getattr(expression, "axis", expression)
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """An index that is read from an array of integers, checked against the extent it indexes.
+
+    Attributes:
+        access: where the integer stands.
+        extent: what it indexes; negative ones count from its end.
+        check: the number of the runtime check, which the caller turns into a message.
+    """
+
+    access: Access
+    extent: Dim
+    check: int
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """An element of an array: ``A[i, 2*j + 1]``; `flat` reads its C-contiguous elements by one index.
+
+    `array` is an operand's number in an op's body (-1 the result, -2 and below temporaries) and an
+    `Array` in loops.
+    """
+
+    array: Any
+    indices: tuple[Any, ...]
+    flat: bool = False
+
+    def at(self, by: dict[Axis, Any]) -> Access:
+        """Read at other indices."""
+        return Access(self.array, tuple([substitute(i, by) for i in self.indices]), self.flat)
+
+
+class Number(NamedTuple):
+    """A literal of a dtype."""
+
+    value: Any
+    dtype: np.dtype[Any]
+
+
+class IndexValue(NamedTuple):
+    """An index or an extent as a value of a dtype (for arange, argmax and comparisons of axes)."""
+
+    index: Any
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """An elementwise op applied to values; `dtype` is the result's, `kind` that of its arguments."""
+
+    op: Elementwise
+    args: tuple[Value, ...]
+    dtype: np.dtype[Any]
+    kind: np.dtype[Any]
+    params: tuple[Any, ...] = ()
+
+
+Value: TypeAlias = Access | Number | IndexValue | Apply
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """``target how value``, for every point of `axes`.
+
+    Attributes:
+        target: what is written; its array's number or `Array`.
+        how: ``=``, or an accumulation: ``+=``, ``*=``, ``max=``, ``min=``, ``|=``, ``&=``.
+        value: a small expression; what it reads of `prefix` arrays is their running value.
+        axes: parallel and reduced axes, in the order the loops would have if nothing else spoke.
+        line: the user's line.
+        note: words for a comment.
+    """
+
+    target: Access
+    how: str
+    value: Value
+    axes: tuple[Axis, ...]
+    line: Line | None = None
+    note: str = ""
+    prefix: frozenset[Any] = frozenset()
+
+
+class Temporary(NamedTuple):
+    """An array of a body that is neither operand nor result."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """The statements of a structured op, in order; temporaries are arrays -2, -3, ..."""
+
+    statements: tuple[Statement, ...]
+    temporaries: tuple[Temporary, ...] = ()
+
+
+def axes_of(shape: Shape, names: str = "ijklmnpqrstuvw") -> tuple[Axis, ...]:
+    """Make one axis for each extent."""
+    return tuple([Axis(names[k % len(names)], dim) for k, dim in enumerate(shape)])
+
+
+def accesses(value: Value) -> list[Access]:
+    """List the accesses of a value in the order they are read, those inside of indices first."""
+    found: list[Access] = []
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Apply):
+            stack.extend(reversed(item.args))
+        elif isinstance(item, Access):
+            found.extend(lookup.access for lookup in item.indices if isinstance(lookup, Lookup))
+            found.append(item)
+        elif isinstance(item, IndexValue) and isinstance(item.index, Lookup):
+            found.append(item.index.access)
+    return found

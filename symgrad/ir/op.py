@@ -1,0 +1,108 @@
+"""`Op`: what every operation of the IR can be asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.notation import Body
+    from symgrad.ir.shapes import Shape
+
+    Rule = Callable[..., Any]
+
+
+@dataclass(eq=False, repr=False)
+class Op:
+    """An operation; `symgrad.ops` declares one object of a subclass for each.
+
+    Attributes:
+        name: unique; the word of the printed program.
+        params: the names of a node's parameters.
+        evaluate: its meaning: ``evaluate(*arrays, **params)`` in NumPy.
+        infer: shape and dtype of the result: ``infer(*inputs, **params)``, raising ShapeError with both shapes.
+        vjp: the rule ``vjp(g, y, *x, **params)``, one cotangent for each input (a tuple when there are several;
+            None where there is none), written in NumPy; None: the adjoint of its body is taken.
+        nondiff: its derivative is zero wherever there is one (comparisons, floor, argmax): no cotangent goes through.
+        text: how a node prints in Python, given the names of its inputs.
+    """
+
+    name: str
+    params: tuple[str, ...] = ()
+    evaluate: Callable[..., Any] = None  # type: ignore[assignment]
+    infer: Callable[..., tuple[Shape, np.dtype[Any]]] = None  # type: ignore[assignment]
+    vjp: Rule | None = None
+    nondiff: bool = False
+    text: Callable[[Node, list[str]], str] = None  # type: ignore[assignment]
+    numpy: Any = None
+    sample: Any = None
+    edges: tuple[Any, ...] = ()
+    doc: str = field(default="")
+
+    kind = "op"
+
+    def __repr__(self) -> str:
+        """Print the name."""
+        return f"<{self.kind} {self.name}>"
+
+    def __call__(self, *inputs: Any, **params: Any) -> Any:
+        """Apply the op: traced where an input is traced, by NumPy where none is."""
+        for value in inputs:
+            bind = getattr(type(value), "__symgrad_bind__", None)
+            if bind is not None:
+                return bind(value, self, inputs, params)
+        return self.evaluate(*inputs, **params)
+
+
+@dataclass(eq=False, repr=False)
+class Leaf(Op):
+    """A node without inputs: an argument, a constant, an extent."""
+
+    kind = "leaf"
+
+
+@dataclass(eq=False, repr=False)
+class Elementwise(Op):
+    """One scalar function, applied along broadcast inputs.
+
+    Attributes:
+        arity: how many inputs.
+        value: the function as a SymPy expression: a callable of `arity` symbols, or None.
+        partials: a callable ``(x1, ..., y) -> tuple`` of the partial derivatives, in NumPy words; None: SymPy's.
+        linear: the result is linear in every input (add, negative): a guarded cotangent needs no select there.
+        c: C spelling by kind of dtype: ``{"f": ...}``; a bare name is called with C's suffix for float.
+        infix: Python's operator, where there is one.
+    """
+
+    arity: int = 1
+    value: Callable[..., Any] | None = None
+    partials: Callable[..., tuple[Any, ...]] | None = None
+    linear: bool = False
+    c: dict[str, str] = field(default_factory=dict)
+    infix: str | None = None
+
+    kind = "elementwise"
+
+
+@dataclass(eq=False, repr=False)
+class Structured(Op):
+    """An array operation with a body in index notation: ``body(node) -> Body``."""
+
+    body: Callable[[Node], Body] = None  # type: ignore[assignment]
+    view: bool = False
+
+    kind = "structured"
+
+
+@dataclass(eq=False, repr=False)
+class Composite(Op):
+    """A NumPy function of other ops that has a rule of its own; it is inlined after derivation."""
+
+    body: Callable[..., Any] = None  # type: ignore[assignment]
+
+    kind = "composite"

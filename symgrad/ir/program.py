@@ -1,0 +1,85 @@
+"""`Program`: what every pass takes and returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from symgrad.ir.node import Graph, Node, Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Nodes from inputs to outputs.
+
+    Attributes:
+        inputs: the arguments, in the order a call passes them; each an ``input`` node.
+        outputs: the results; a node may stand there more than once.
+        name: the user's function, as an identifier.
+        requirements: what unknown extents must satisfy when the program is called.
+        scope: the table of the trace this program is nested in, None for a program of its own.
+        start: nodes numbered below belong to the caller; they are constants here.
+    """
+
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    name: str = "program"
+    requirements: tuple[Requirement, ...] = ()
+    scope: Graph | None = None
+    start: int = 0
+
+    def nodes(self) -> list[Node]:
+        """Return every node an output needs, each after its inputs (by an explicit stack, then by number)."""
+        seen: set[Node] = set(self.inputs)
+        stack = [node for node in dict.fromkeys(self.outputs) if node not in seen and node.number >= self.start]
+        seen.update(stack)
+        while stack:
+            for node in stack.pop().inputs:
+                if node not in seen and node.number >= self.start:
+                    seen.add(node)
+                    stack.append(node)
+        return sorted(seen, key=_number)
+
+
+def _number(node: Node) -> int:
+    return node.number
+
+
+def rebuild(program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *, share: bool = True) -> Program:
+    """Make a program anew, node by node, in a fresh table (a nested one in its caller's).
+
+    ``rewrite(graph, node, inputs)`` gets each old node with its new inputs and returns the new node.
+    """
+    graph = program.scope or Graph(share=share)
+    start = len(graph) + 1
+    new: dict[Node, Node] = {}
+    for node in program.inputs:
+        new[node] = graph.node(node.op, (), node.params, node.shape, node.dtype, node.line)
+    before = graph.line
+    for node in program.nodes():
+        if node not in new:
+            graph.line = node.line
+            new[node] = rewrite(graph, node, tuple([new.get(i, i) for i in node.inputs]))
+    graph.line = before
+    return replace(
+        program, inputs=tuple([new[i] for i in program.inputs]), outputs=tuple([new.get(o, o) for o in program.outputs]),
+        start=start if program.scope is not None else 0,
+    )
+
+
+def copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Rewrite nothing: the same op on the new inputs."""
+    return graph.node(node.op, inputs, node.params, node.shape, node.dtype, node.line)
+
+
+def consumers(nodes: list[Node]) -> dict[Node, list[Node]]:
+    """List, for every node, the nodes that read it (once per reading)."""
+    users: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for read in node.inputs:
+            if read in users:
+                users[read].append(node)
+    return users

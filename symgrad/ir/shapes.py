@@ -1,0 +1,92 @@
+"""Extents and shapes: Python integers where they are known, SymPy expressions where they are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from symgrad.errors import ShapeError
+
+if TYPE_CHECKING:
+    import sympy
+
+    Dim: TypeAlias = int | sympy.Expr
+    Shape: TypeAlias = tuple[Dim, ...]
+else:
+    Dim = Any
+    Shape = tuple
+
+
+def is_static(shape: Shape) -> bool:
+    """Tell whether every extent of a shape is a known integer."""
+    return all(type(dim) is int for dim in shape)
+
+
+def symbol(name: str) -> sympy.Symbol:
+    """Make the symbol of an unknown extent, a nonnegative integer."""
+    import sympy
+
+    return sympy.Symbol(name, integer=True, nonnegative=True)
+
+
+def simplified(dim: Any) -> Dim:
+    """Turn a SymPy integer into a Python one and leave everything else as SymPy has it."""
+    if type(dim) is int:
+        return dim
+    if isinstance(dim, bool):
+        return int(dim)
+    return int(dim) if getattr(dim, "is_Integer", True) else dim
+
+
+def size(shape: Shape) -> Dim:
+    """Multiply the extents of a shape; the empty product is 1."""
+    total: Any = 1
+    for dim in shape:
+        total = total * dim
+    return simplified(total)
+
+
+def strides(shape: Shape) -> Shape:
+    """Count the elements between neighbours along each axis of a C-contiguous array."""
+    steps: list[Dim] = []
+    step: Any = 1
+    for dim in reversed(shape):
+        steps.append(simplified(step))
+        step = step * dim
+    return tuple(reversed(steps))
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """Broadcast shapes by NumPy's rule; an unknown extent equals only itself and stretches only ones.
+
+    Raises:
+        ShapeError: when two extents differ and neither is 1.
+
+    >>> broadcast((2, 1), (3,))
+    (2, 3)
+    """
+    if len(shapes) == 1 or (len(shapes) == 2 and shapes[0] == shapes[1]):  # noqa: PLR2004 - by far the commonest
+        return shapes[0]
+    rank = max(map(len, shapes), default=0)
+    result: list[Dim] = [1] * rank
+    for shape in shapes:
+        offset = rank - len(shape)
+        for axis, dim in enumerate(shape, offset):
+            if dim == 1 or dim == result[axis]:
+                continue
+            if result[axis] != 1:
+                joined = ", ".join(map(show, shapes))
+                raise ShapeError(f"shapes {joined} do not broadcast together: {result[axis]} against {dim} on axis {axis}")
+            result[axis] = dim
+    return tuple(result)
+
+
+def show(shape: Shape) -> str:
+    """Print a shape as NumPy does: ``(2, n)``, ``(3,)``."""
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def upper(dim: Dim, unknown: int = 1 << 20) -> int:
+    """Guess an extent for cost estimates: itself when known, `unknown` for each symbol in it."""
+    if type(dim) is int:
+        return dim
+    return max(0, int(dim.subs({s: unknown for s in dim.free_symbols})))

@@ -1,0 +1,83 @@
+"""A program's text: Python that can be read, compared, pasted and run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.node import Constant
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+
+HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
+
+
+def as_text(program: Program, *, lines: bool = True) -> str:
+    """Print a program as a Python module with one function (with the user's lines as comments)."""
+    names = _names(program)
+    body = _extents(program)
+    for node in program.nodes():
+        if node in names:
+            continue
+        names[node] = f"v{len(names) - len(program.inputs)}"
+        text = f"{names[node]} = {expression(node, [names[i] for i in node.inputs])}"
+        body.append(f"{text}  # {node.line}" if lines and node.line is not None else text)
+    outputs = ", ".join(names[o] for o in program.outputs)
+    body.append(f"return {outputs}{',' if len(program.outputs) == 1 else ''}")
+    head = f"def {program.name}({', '.join(_parameter(i, names) for i in program.inputs)}):"
+    return "\n".join([HEADER, "", head, *("    " + line for line in body), ""])
+
+
+def expression(node: Node, names: list[str]) -> str:
+    """Print one node, given the names of its inputs."""
+    if node.op.text is not None:
+        return node.op.text(node, names)
+    params = [f"{name}={show(value)}" for name, value in zip(node.op.params, node.params, strict=True)]
+    return f"ops.{node.op.name}({', '.join(names + params)})"
+
+
+def show(value: Any) -> str:
+    """Print a parameter as Python source."""
+    if isinstance(value, np.dtype):
+        return f'"{value.name}"'
+    if isinstance(value, Constant):
+        return constant(value.array)
+    if isinstance(value, tuple):
+        inner = ", ".join(map(show, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, str):
+        return repr(value)
+    return str(value)
+
+
+def constant(array: np.ndarray[Any, Any]) -> str:
+    """Print an array as NumPy source that gives its exact value back."""
+    if array.ndim == 0:
+        item = array.item()
+        text = repr(item) if array.dtype.kind in "biu" or np.isfinite(array) else f'float("{item}")'
+        return f"np.{array.dtype.name}({text})" if array.dtype.kind != "b" else f"np.bool({text})"
+    values = np.array2string(array, separator=", ", threshold=array.size + 1, floatmode="unique", max_line_width=1 << 30)
+    values = values.replace("nan", "np.nan").replace("inf", "np.inf").replace("\n", "")
+    return f'np.array({values}, dtype="{array.dtype.name}").reshape({array.shape})'
+
+
+def _names(program: Program) -> dict[Node, str]:
+    return {node: node.param("name") for node in program.inputs}
+
+
+def _parameter(node: Node, names: dict[Node, str]) -> str:
+    shape = ",".join(map(str, node.shape))
+    return f'{names[node]}: "{node.dtype.name}[{shape}]"'
+
+
+def _extents(program: Program) -> list[str]:
+    """Bind the symbols of unknown extents, each from the first input that has it bare."""
+    bound: dict[str, str] = {}
+    for node in program.inputs:
+        for axis, dim in enumerate(node.shape):
+            if type(dim) is not int and dim.is_Symbol:
+                bound.setdefault(dim.name, f"{dim.name} = {node.param('name')}.shape[{axis}]")
+    return list(bound.values())

@@ -1,0 +1,40 @@
+"""The verifier: what must hold of every program between two passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from symgrad.errors import SymgradError, VerifyError
+
+if TYPE_CHECKING:
+    from symgrad.ir.program import Program
+
+
+def verify(program: Program, stage: str = "program") -> Program:
+    """Check definitions, order, shapes and dtypes of a program and return it.
+
+    Raises:
+        VerifyError: naming the stage and the node.
+    """
+    seen = set(program.inputs)
+    for node in program.inputs:
+        if node.op.name != "input":
+            raise VerifyError(f"{stage}: {node!r} stands among the inputs and is no input")
+    for node in program.nodes():
+        if node.op.name == "input":
+            if node not in seen:
+                raise VerifyError(f"{stage}: {node!r} is read and is no argument of the program")
+            continue
+        for read in node.inputs:
+            if read not in seen:
+                raise VerifyError(f"{stage}: {node!r} reads {read!r}, which is not defined before it")
+        seen.add(node)
+        if len(node.params) != len(node.op.params):
+            raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
+        try:
+            shape, dtype = node.op.infer(*node.inputs, **dict(zip(node.op.params, node.params, strict=True)))
+        except SymgradError as error:
+            raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
+        if tuple(shape) != node.shape or dtype != node.dtype:
+            raise VerifyError(f"{stage}: {node!r} should be {dtype}{list(shape)}")
+    return program

@@ -1,0 +1,33 @@
+"""Every op, by its name: ``symgrad.ops.logsumexp(x)`` works on arrays and on traced arrays.
+
+One module a family, named as NumPy's manual names them; `declare` says how an op is declared.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.ops import leaves as leaves
+from symgrad.ops.declare import OPS as OPS
+
+_FAMILIES = (
+    "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
+    "selection", "views", "joining", "reduce", "contract", "indexing", "manipulation", "composites",
+)
+
+
+def load() -> None:
+    """Declare every family; the tracer asks for it before its first trace."""
+    from importlib import import_module
+
+    for family in _FAMILIES:
+        import_module(f"symgrad.ops.{family}")
+
+
+def __getattr__(name: str) -> Any:
+    """Return an op by its name."""
+    load()
+    try:
+        return OPS[name]
+    except KeyError:
+        raise AttributeError(f"symgrad.ops has no op {name!r}") from None

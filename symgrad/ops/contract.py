@@ -1,0 +1,288 @@
+"""Sums of products: matmul, dot, einsum and their kin are one op, in one notation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, axes_of
+from symgrad.ops.declare import OPS, answers, dims, normal_axis, shape_of, structured
+from symgrad.ops.domains import case
+from symgrad.ops.joining import lift
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Dim, Shape
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def parse(subscripts: str) -> tuple[list[str], str]:
+    """Split ``"ij,jk->ik"`` into the operands' labels and the result's."""
+    left, result = subscripts.split("->")
+    return left.split(","), result
+
+
+def _extents(terms: list[str], operands: Any) -> dict[str, Dim]:
+    found: dict[str, Dim] = {}
+    for labels, x in zip(terms, operands, strict=True):
+        if len(labels) != len(x.shape):
+            raise ShapeError(f"the labels {labels!r} name {len(labels)} axes of an array with shape {shapes.show(x.shape)}")
+        for label, dim in zip(labels, x.shape, strict=True):
+            if found.setdefault(label, dim) != dim:
+                raise ShapeError(
+                    f"cannot contract {' and '.join(shapes.show(o.shape) for o in operands)}: "
+                    f"{label!r} is {found[label]} in one and {dim} in the other"
+                )
+    return found
+
+
+def _infer(*operands: Node, subscripts: str) -> tuple[Shape, Any]:
+    terms, result = parse(subscripts)
+    extents = _extents(terms, operands)
+    return tuple([extents[label] for label in result]), operands[0].dtype
+
+
+def _body(node: Node) -> Body:
+    """``T[out] += A[...] * B[...]`` over every label: shape rule and loops in one line."""
+    terms, result = parse(node.params[0])
+    axes = {label: Axis(label, dim) for label, dim in _extents(terms, node.inputs).items()}
+    dtype = node.dtype
+    boolean = dtype.kind == "b"
+    times = OPS["logical_and" if boolean else "multiply"]
+    value: Any = None
+    for k, labels in enumerate(terms):
+        factor = Access(k, tuple([axes[label] for label in labels]))
+        value = factor if value is None else Apply(times, (value, factor), dtype, dtype)  # type: ignore[arg-type]
+    start = axes_of(node.shape)
+    target = tuple([axes[label] for label in result])
+    order = (*target, *[axis for label, axis in axes.items() if label not in result])
+    if len(order) == len(target):
+        return Body((Statement(Access(-1, target), "=", value, order, node.line),))
+    return Body((
+        Statement(Access(-1, start), "=", Number(0, dtype), start, node.line),
+        Statement(Access(-1, target), "|=" if boolean else "+=", value, order, node.line),
+    ))
+
+
+def _evaluate(*operands: Any, subscripts: str) -> Any:
+    return np.einsum(subscripts, *operands, optimize=len(operands) > 1)
+
+
+def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:  # noqa: ARG001
+    """Swap an operand's labels with the result's; labels nobody else has are broadcast."""
+    terms, result = parse(subscripts)
+    cotangents = []
+    for k, labels in enumerate(terms):
+        others = [(t, o) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
+        known = set(result).union(*[set(t) for t, _ in others]) if others else set(result)
+        kept = "".join(label for label in labels if label in known)
+        inputs = ",".join([result, *[t for t, _ in others]])
+        part = einsum(g, *[o for _, o in others], subscripts=f"{inputs}->{kept}")
+        if kept != labels:
+            missing = tuple([d for d, label in enumerate(labels) if label not in known])
+            part = OPS["broadcast_to"](OPS["expand_dims"](part, axes=missing), shape=shape_of(operands[k]))
+        cotangents.append(part)
+    return tuple(cotangents) if len(cotangents) > 1 else cotangents[0]
+
+
+def _text(node: Node, names: list[str]) -> str:
+    subscripts = node.params[0]
+    terms, result = parse(subscripts)
+    if len(terms) == 2 and terms[0] and terms[1] and terms[0][-1] == terms[1][-2 if len(terms[1]) > 1 else 0]:  # noqa: PLR2004
+        rows, columns = terms[0][:-1], terms[1][-1] if len(terms[1]) > 1 else ""
+        batch = terms[1][:-2]
+        if rows[: len(batch)] == batch and len(rows) - len(batch) <= 1 and result == rows + columns:
+            return f"{names[0]} @ {names[1]}"
+    return f'np.einsum("{subscripts}", {", ".join(names)})'
+
+
+einsum = structured(
+    name="einsum", params=("subscripts",), infer=_infer, evaluate=_evaluate, body=_body, vjp=_vjp, text=_text,
+    sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),
+            case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)), case(lambda a, b: np.einsum("ij,kj->ik", a, b) ** 2, (2, 3), (4, 3)),
+            case(lambda a: np.einsum("ij->j", a) ** 2, (2, 3)), case(lambda a: np.einsum("ii->i", a) ** 2, (3, 3)),
+            case(lambda a, b: (a @ b) ** 2, (2, 1, 3, 4), (5, 4, 2))),
+    edges=(case(lambda a, b: a @ b, (3, 0), (0, 2)), case(lambda a, b: a @ b, (0, 3), (3, 2))),
+    doc="A sum of products over labels, as numpy.einsum writes them.",
+)
+
+
+# -- NumPy's functions
+
+
+def contract(subscripts: str, *operands: Any) -> Any:
+    """Contract arrays of any dtypes: cast, take diagonals of repeated labels, pair by pair."""
+    parts = [lift(x) for x in operands]
+    kind = np.result_type(*[p.dtype for p in parts])
+    parts = [p if p.dtype == kind else p.astype(kind) for p in parts]
+    terms, result = parse(subscripts)
+    for k, labels in enumerate(terms):
+        terms[k], parts[k] = _distinct(labels, parts[k])
+    while len(parts) > 2:  # noqa: PLR2004 - two at a time
+        i, j = _cheapest(terms, parts)
+        rest = result + "".join(t for k, t in enumerate(terms) if k not in {i, j})
+        kept = "".join(dict.fromkeys(label for label in terms[i] + terms[j] if label in rest))
+        made = einsum(parts[i], parts[j], subscripts=f"{terms[i]},{terms[j]}->{kept}")
+        terms = [t for k, t in enumerate(terms) if k not in {i, j}] + [kept]
+        parts = [p for k, p in enumerate(parts) if k not in {i, j}] + [made]
+    return einsum(*parts, subscripts=f"{','.join(terms)}->{result}")
+
+
+def _distinct(labels: str, x: Any) -> tuple[str, Any]:
+    """Take the diagonal where an operand repeats a label."""
+    while len(set(labels)) != len(labels):
+        first = next(k for k, label in enumerate(labels) if label in labels[k + 1 :])
+        second = labels.index(labels[first], first + 1)
+        if shape_of(x)[first] != shape_of(x)[second]:
+            raise ShapeError(f"label {labels[first]!r} names axes of extents {shape_of(x)[first]} and {shape_of(x)[second]}")
+        order = [k for k in range(len(labels)) if k not in {first, second}] + [first, second]
+        x = OPS["diagonal"](OPS["transpose"](x, axes=tuple(order)), offset=0)
+        labels = "".join(labels[k] for k in order[:-1])
+    return labels, x
+
+
+def _cheapest(terms: list[str], parts: list[Any]) -> tuple[int, int]:
+    """Choose the pair whose product has the fewest multiplications."""
+    extents = {label: shapes.upper(d, 1000) for t, p in zip(terms, parts, strict=True) for label, d in zip(t, shape_of(p), strict=True)}
+
+    def work(pair: tuple[int, int]) -> int:
+        total = 1
+        for label in set(terms[pair[0]] + terms[pair[1]]):
+            total *= extents[label]
+        return total
+
+    return min(((i, j) for j in range(len(terms)) for i in range(j)), key=work)
+
+
+@answers(np.matmul)
+def matmul(a: Any, b: Any, /) -> Any:
+    """As `numpy.matmul`: batched over leading axes, which broadcast."""
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError("matmul: an operand has no axes", instead="a * b for scalars")
+    inner_b = shape_of(b)[-2 if b.ndim > 1 else 0]
+    if shape_of(a)[-1] != inner_b:
+        raise ShapeError(
+            f"matmul: {shapes.show(shape_of(a))} @ {shapes.show(shape_of(b))}: the inner extents {shape_of(a)[-1]} and {inner_b} differ"
+        )
+    rows, columns = "m" * (a.ndim > 1), "n" * (b.ndim > 1)
+    batch_a, batch_b = shape_of(a)[:-2], shape_of(b)[:-2]
+    shapes.broadcast(batch_a, batch_b)
+    rank = max(len(batch_a), len(batch_b))
+    labels = LETTERS[:10][-rank:] if rank else ""
+    ones_a = _stretched(batch_a, batch_b)
+    ones_b = _stretched(batch_b, batch_a)
+    left = "".join(label for label, k in zip(labels[rank - len(batch_a) :], range(len(batch_a)), strict=True) if k not in ones_a)
+    right = "".join(label for label, k in zip(labels[rank - len(batch_b) :], range(len(batch_b)), strict=True) if k not in ones_b)
+    a = OPS["squeeze"](a, axes=ones_a) if ones_a else a
+    b = OPS["squeeze"](b, axes=ones_b) if ones_b else b
+    return contract(f"{left}{rows}k,{right}k{columns}->{labels}{rows}{columns}", a, b)
+
+
+def _stretched(batch: Shape, other: Shape) -> tuple[int, ...]:
+    """Return the axes of extent 1 that broadcast against a longer one."""
+    offset = len(other) - len(batch)
+    return tuple([k for k, d in enumerate(batch) if d == 1 and k + offset >= 0 and other[k + offset] != 1])
+
+
+@answers(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """As `numpy.dot`."""
+    from symgrad.ops.reduce import refuse
+
+    refuse("dot", out=out)
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return np.multiply(a, b)
+    return np.tensordot(a, b, axes=([-1], [-2 if b.ndim > 1 else 0]))
+
+
+@answers(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    """As `numpy.inner`."""
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return np.multiply(a, b)
+    return np.tensordot(a, b, axes=([-1], [-1]))
+
+
+@answers(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    """As `numpy.vdot`."""
+    return np.tensordot(np.ravel(a), np.ravel(b), axes=1)
+
+
+@answers(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """As `numpy.outer`."""
+    from symgrad.ops.reduce import refuse
+
+    refuse("outer", out=out)
+    return np.multiply(np.ravel(lift(a))[:, None], np.ravel(lift(b))[None, :])
+
+
+@answers(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """As `numpy.tensordot`."""
+    a, b = lift(a), lift(b)
+    if isinstance(axes, (int, np.integer)):
+        pair_a, pair_b = list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))
+    else:
+        pair_a, pair_b = [list(p) if isinstance(p, (list, tuple)) else [p] for p in axes]
+    pair_a = [normal_axis(k, a.ndim) for k in pair_a]
+    pair_b = [normal_axis(k, b.ndim) for k in pair_b]
+    if len(pair_a) != len(pair_b) or any(shape_of(a)[i] != shape_of(b)[j] for i, j in zip(pair_a, pair_b, strict=True)):
+        raise ShapeError(f"tensordot: {shapes.show(shape_of(a))} and {shapes.show(shape_of(b))} do not fit along {pair_a} and {pair_b}")
+    labels_a = list(LETTERS[: a.ndim])
+    labels_b = list(LETTERS[a.ndim : a.ndim + b.ndim])
+    for i, j in zip(pair_a, pair_b, strict=True):
+        labels_b[j] = labels_a[i]
+    result = [x for k, x in enumerate(labels_a) if k not in pair_a] + [x for k, x in enumerate(labels_b) if k not in pair_b]
+    return contract(f"{''.join(labels_a)},{''.join(labels_b)}->{''.join(result)}", a, b)
+
+
+@answers(np.einsum)
+def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:
+    """As `numpy.einsum` with subscripts as a string."""
+    from symgrad.ops.reduce import refuse
+
+    refuse("einsum", out=out, **keywords)
+    subscripts, *arrays = operands
+    if not isinstance(subscripts, str):
+        raise UnsupportedError("np.einsum with lists of labels", instead='the string form, np.einsum("ij,jk->ik", a, b)')
+    arrays = [lift(x) for x in arrays]
+    return contract(_explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays]), *_fitted(subscripts, arrays))
+
+
+def _fitted(subscripts: str, arrays: list[Any]) -> list[Any]:
+    """Return the operands; extents of 1 that einsum would broadcast are refused by the op's own shape rule."""
+    if len(subscripts.split("->", maxsplit=1)[0].split(",")) != len(arrays):
+        raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
+    return arrays
+
+
+def _explicit(subscripts: str, ranks: list[int]) -> str:
+    """Write out ``...`` and an implied result."""
+    left, arrow, result = subscripts.partition("->")
+    terms = left.split(",")
+    used = set(subscripts)
+    free = [label for label in LETTERS if label not in used]
+    wide = max([r - len(t.replace("...", "")) for t, r in zip(terms, ranks, strict=True) if "..." in t], default=0)
+    dots = "".join(free[:wide])
+    spelled = []
+    for term, rank in zip(terms, ranks, strict=True):
+        here = rank - len(term.replace("...", ""))
+        spelled.append(term.replace("...", dots[len(dots) - here :] if here > 0 else ""))
+    if arrow:
+        result = result.replace("...", dots)
+    else:
+        every = "".join(terms).replace(".", "")
+        result = dots + "".join(sorted(label for label in set(every) if every.count(label) == 1))
+    return f"{','.join(spelled)}->{result}"
+
+
+__all__ = ["contract", "dims", "einsum", "matmul"]

@@ -1,0 +1,265 @@
+"""How an op is declared: one call gives its meaning, derivative, C and tests.
+
+Three kinds: `elementwise`, `structured`, `composite`. Each call enters the op into `OPS` (by name) and
+into `ANSWERS` (by the NumPy or SciPy function it answers), which is all the rest of symgrad looks at.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import DtypeError
+from symgrad.ir import shapes
+from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+OPS: dict[str, Op] = {}
+"""Every op by its name."""
+
+ANSWERS: dict[Any, Any] = {}
+"""What answers a NumPy or SciPy function: an elementwise op, or a Python function with NumPy's signature."""
+
+COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
+"""The dtypes symgrad compiles."""
+
+
+def _enter(op: Op) -> Op:
+    if op.name in OPS:
+        raise ValueError(f"op {op.name!r} is declared twice")
+    if not isinstance(op, Leaf) and (op.sample is None or op.edges is None):
+        raise ValueError(f"op {op.name!r} needs sample= and edges=: without them nothing would test it")
+    OPS[op.name] = op
+    return op
+
+
+@cache
+def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    """Ask NumPy which loop a ufunc would run: dtypes of its inputs and its output.
+
+    `kinds` are dtypes, or ``int``, ``float`` for Python scalars, which are weak (NEP 50).
+
+    Raises:
+        DtypeError: when there is no such loop or symgrad does not compile its dtypes.
+    """
+    try:
+        found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+    except TypeError as error:
+        raise DtypeError(f"np.{ufunc.__name__} has no loop for {', '.join(map(_kind, kinds))}") from error
+    for dtype in found:
+        if dtype not in COMPILED:
+            raise DtypeError(
+                f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} computes in {dtype}, which symgrad does not compile",
+                instead="convert the argument first, e.g. x.astype(np.float64)",
+            )
+    return tuple(found)
+
+
+def _kind(kind: Any) -> str:
+    return kind.name if isinstance(kind, np.dtype) else f"Python {kind.__name__}"
+
+
+def elementwise(
+    *,
+    numpy: Any,
+    sample: Any,
+    edges: tuple[Any, ...],
+    c: str | dict[str, str],
+    value: Callable[..., Any] | None = None,
+    ddx: Callable[..., Any] | None = None,
+    vjp: Callable[..., Any] | None = None,
+    nondiff: bool = False,
+    linear: bool = False,
+    infix: str | None = None,
+    name: str | None = None,
+    result: Any = None,
+    params: tuple[str, ...] = (),
+    arity: int | None = None,
+    doc: str = "",
+) -> Elementwise:
+    """Declare a scalar function that works along broadcast arrays.
+
+    Args:
+        numpy: the ufunc it answers, which gives its meaning and its dtype rule; or any callable, with `result`.
+        sample: a domain, or one for each argument, that tests draw from.
+        edges: special arguments (numbers, or tuples of them) whose value must be NumPy's to the last bit or 4 ULP.
+        c: the C spelling. A bare name is a math.h function; ``"{0} + {1}"`` is a pattern; a dict tells kinds
+            apart: ``f`` floating, ``i`` signed, ``u`` unsigned, ``b`` bool (of the arguments).
+        value: the function as a SymPy expression, a callable of symbols; its derivative follows by `diff`.
+        ddx: the partial derivatives in NumPy words, a callable of ``(x1, ..., y)``: one value, or a tuple; None in
+            the tuple where there is none. Where calculus alone would be inaccurate or slow.
+        nondiff: no derivative goes through.
+        linear: linear in all arguments together, so that a guarded cotangent needs no select.
+        infix: Python's operator.
+        result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
+    """
+    ufunc = numpy if isinstance(numpy, np.ufunc) else None
+    spelled = {"f": c} if isinstance(c, str) else dict(c)
+    op = Elementwise(
+        name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, sample=sample, edges=edges,
+        arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear, c=spelled, infix=infix,
+        vjp=vjp, doc=doc or first_line(numpy),
+    )
+    op.infer = _elementwise_infer(op, ufunc, result)
+    op.text = _elementwise_text(op, ufunc)
+    _enter(op)
+    if ufunc is not None:
+        ANSWERS[ufunc] = op
+    return op
+
+
+def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | None, result: Any) -> Callable[..., tuple[Shape, Any]]:
+    def infer(*inputs: Node, **params: Any) -> tuple[Shape, np.dtype[Any]]:
+        if len(inputs) != op.arity:
+            raise TypeError(f"{op.name} takes {op.arity} arguments, not {len(inputs)}")
+        shape = shapes.broadcast(*[x.shape for x in inputs])
+        if ufunc is None:
+            return shape, result(*[x.dtype for x in inputs], **params)
+        kinds = tuple([x.dtype for x in inputs])
+        loop = loop_dtypes(ufunc, kinds)
+        if loop[: op.arity] != kinds:
+            raise DtypeError(f"{op.name} of {', '.join(k.name for k in kinds)} has no loop without a cast")
+        return shape, loop[op.arity]
+
+    return infer
+
+
+def _elementwise_text(op: Elementwise, ufunc: np.ufunc | None) -> Any:
+    module = "np" if ufunc is None or getattr(np, ufunc.__name__, None) is ufunc else "scipy.special"
+    prefix = f"{module}.{ufunc.__name__}" if ufunc is not None else f"ops.{op.name}"
+
+    def text(node: Node, names: list[str]) -> str:
+        from symgrad.ir.text import show
+
+        if op.infix is not None:
+            return f" {op.infix} ".join(names) if op.arity > 1 else f"{op.infix}{names[0]}"
+        extra = [f"{k}={show(v)}" for k, v in zip(op.params, node.params, strict=True)]
+        return f"{prefix}({', '.join(names + extra)})"
+
+    return text
+
+
+def structured(
+    *,
+    name: str,
+    infer: Callable[..., tuple[Shape, Any]],
+    evaluate: Callable[..., Any],
+    body: Callable[..., Any],
+    sample: Any,
+    edges: tuple[Any, ...],
+    params: tuple[str, ...] = (),
+    vjp: Callable[..., Any] | None = None,
+    nondiff: bool = False,
+    text: Callable[..., str] | None = None,
+    view: bool = False,
+    doc: str = "",
+) -> Structured:
+    """Declare an array operation with a body in index notation.
+
+    Args:
+        infer: ``infer(*nodes, **params) -> (shape, dtype)``.
+        evaluate: its meaning in NumPy, ``evaluate(*arrays, **params)``.
+        body: ``body(node) -> Body``: statements of index notation over operands 0, 1, ... and the result -1.
+        sample: cases (see `domains.case`) that the generated table runs.
+        edges: cases with special values.
+        vjp: ``vjp(g, y, *x, **params)``: where a rule of its own gives better C.
+        view: the result is the operand's elements in another order: never computed, only substituted.
+    """
+    op = Structured(
+        name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, sample=sample, edges=edges,
+        body=body, view=view, doc=doc,
+    )
+    op.text = text
+    _enter(op)
+    return op
+
+
+def composite(
+    *, name: str, infer: Callable[..., tuple[Shape, Any]], sample: Any, edges: tuple[Any, ...],
+    params: tuple[str, ...] = (), evaluate: Callable[..., Any] | None = None,
+) -> Callable[[Callable[..., Any]], Composite]:
+    """Declare a function of other ops that has a derivative rule of its own; decorate its body with this.
+
+    The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment.
+    """
+
+    def declare(body: Callable[..., Any]) -> Composite:
+        op = Composite(
+            name, params, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
+            doc=first_line(body),
+        )
+        _enter(op)
+        return op
+
+    return declare
+
+
+def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: Any = None) -> Leaf:
+    """Declare a node without inputs."""
+    op = Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True)
+    _enter(op)
+    return op
+
+
+def answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a Python function with NumPy's signature as what answers these NumPy functions when traced."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        for answered in functions:
+            ANSWERS[answered] = function
+        return function
+
+    return enter
+
+
+def is_traced(value: Any) -> bool:
+    """Tell a traced array (or an unknown extent) from a plain value."""
+    return hasattr(type(value), "__symgrad_bind__")
+
+
+def shape_of(value: Any) -> Shape:
+    """Return a shape as parameters hold it: integers and SymPy expressions."""
+    node = getattr(value, "node", None)
+    return tuple(np.shape(value)) if node is None else node.shape
+
+
+def dims(shape: Any) -> Shape:
+    """Turn a shape as users write it (an integer, a tuple, with extents in it) into integers and SymPy expressions."""
+    entries = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple([d.dim if hasattr(d, "dim") else int(d.__index__()) for d in entries])
+
+
+def normal_axis(axis: Any, ndim: int) -> int:
+    """Count an axis from the front.
+
+    Raises:
+        numpy.exceptions.AxisError: when there is no such axis.
+    """
+    position = int(axis.__index__())
+    if not -ndim <= position < ndim:
+        raise np.exceptions.AxisError(position, ndim)
+    return position % ndim
+
+
+def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Turn NumPy's ``axis=`` (None, an integer, a tuple) into axes counted from the front."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple(sorted([normal_axis(a, ndim) for a in axes]))
+    if len(set(found)) != len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return found
+
+
+def first_line(function: Any) -> str:
+    """Return the first sentence of a docstring that is one."""
+    lines = [line.strip() for line in (getattr(function, "__doc__", "") or "").splitlines()]
+    return next((line for line in lines if line.endswith(".")), "")

@@ -1,0 +1,51 @@
+"""What a user may choose about a compilation (`Options`) and what the toolchain can do (`Target`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PASSES = ("simplify", "cse", "dce")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Choices of one compiled function.
+
+    Attributes:
+        compiler: the C compiler to use, as an argument list in one string (``"gcc"``, ``"zig cc"``);
+            None looks for ``$CC``, cc, gcc, clang and the ziglang package. ``"none"`` means the NumPy interpreter.
+        flags: further flags for the compiler.
+        threads: how many threads a call may use; None is the number of cores this process may run on.
+        precise: call scalar libm functions only, never the vector library's.
+        passes: the optimizing passes to run (tests switch them off one by one).
+        verify: verify every program between stages (also ``SYMGRAD_VERIFY=1``).
+        cache: keep compiled libraries on disk.
+        creation: replace NumPy's creation functions while a trace is active in this thread.
+    """
+
+    compiler: str | None = None
+    flags: tuple[str, ...] = ()
+    threads: int | None = None
+    precise: bool = False
+    passes: tuple[str, ...] = PASSES
+    verify: bool = False
+    cache: bool = True
+    creation: bool = True
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the toolchain can do, found by probing it; `render` reads it.
+
+    Attributes:
+        openmp: the compiler has OpenMP and its runtime loads.
+        simd_math: C function names (``"exp"``, ``"expf"``, ...) that have vector variants behind
+            ``#pragma omp declare simd`` prototypes (glibc's libmvec).
+        fma: the machine multiplies and adds in one rounding at full speed.
+        vector_bits: the vector width to prefer, 0 where the compiler chooses.
+    """
+
+    openmp: bool = False
+    simd_math: frozenset[str] = frozenset()
+    fma: bool = False
+    vector_bits: int = 0

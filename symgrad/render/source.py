@@ -1,0 +1,22 @@
+"""The value `render` returns and `build` takes: C text and what is needed to call it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """One C translation unit.
+
+    Attributes:
+        text: the C, byte-identical for identical input.
+        entry: the name of the function to call.
+        prototype: its declaration, as cffi's cdef wants it.
+        links: the user's lines and op names in the order they stand in the C, for a compiler error's message.
+    """
+
+    text: str
+    entry: str
+    prototype: str
+    links: tuple[str, ...] = ()

@@ -1,0 +1,187 @@
+"""`Extent`: an integer that is an unknown extent, as user code sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ConcretizationError
+from symgrad.ir.shapes import simplified
+from symgrad.ops import leaves
+from symgrad.trace.lines import user_line
+
+if TYPE_CHECKING:
+    from symgrad.trace.state import Trace
+    from symgrad.trace.tracer import Tracer
+
+
+class Extent:
+    """An unknown extent: ``x.shape[0]`` of a spec ``f64[n]``.
+
+    Sums, products and floor quotients with integers are extents again (SymPy does their algebra);
+    anything else makes a number of it, which promotes like Python's.
+    """
+
+    __slots__ = ("dim", "trace")
+    __array_priority__ = 1000
+
+    def __init__(self, dim: Any, trace: Trace) -> None:
+        """Hold the SymPy expression."""
+        self.dim, self.trace = dim, trace
+
+    def tracer(self, weak: type = int) -> Tracer:
+        """Return the extent as a traced number."""
+        from symgrad.trace.tracer import Tracer
+
+        node = self.trace.graph.node(
+            leaves.extent, (), leaves.extent_params(self.dim), (), leaves.INT, self.trace.graph.line or user_line()
+        )
+        return Tracer(node, self.trace, weak=weak)
+
+    def _with(self, other: Any, exact: Any, ufunc: np.ufunc, *, swap: bool = False) -> Any:
+        if isinstance(other, (Extent, int, np.integer)) and exact is not None:
+            right = other.dim if isinstance(other, Extent) else int(other)
+            dim = simplified(exact(right, self.dim) if swap else exact(self.dim, right))
+            return dim if type(dim) is int else Extent(dim, self.trace)
+        pair = (other, self.tracer()) if swap else (self.tracer(), other)
+        result = ufunc(*pair)
+        if isinstance(other, (Extent, int, float)):
+            result.weak = float
+        return result
+
+    def __add__(self, other: Any) -> Any:
+        """Add."""
+        return self._with(other, lambda a, b: a + b, np.add)
+
+    def __radd__(self, other: Any) -> Any:
+        """Add."""
+        return self._with(other, lambda a, b: a + b, np.add, swap=True)
+
+    def __sub__(self, other: Any) -> Any:
+        """Subtract."""
+        return self._with(other, lambda a, b: a - b, np.subtract)
+
+    def __rsub__(self, other: Any) -> Any:
+        """Subtract."""
+        return self._with(other, lambda a, b: a - b, np.subtract, swap=True)
+
+    def __mul__(self, other: Any) -> Any:
+        """Multiply."""
+        return self._with(other, lambda a, b: a * b, np.multiply)
+
+    def __rmul__(self, other: Any) -> Any:
+        """Multiply."""
+        return self._with(other, lambda a, b: a * b, np.multiply, swap=True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        """Divide, rounding down."""
+        return self._with(other, lambda a, b: a // b, np.floor_divide)
+
+    def __mod__(self, other: Any) -> Any:
+        """Take the remainder."""
+        return self._with(other, lambda a, b: a % b, np.remainder)
+
+    def __truediv__(self, other: Any) -> Any:
+        """Divide: a floating-point number."""
+        return self._with(other, None, np.true_divide)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        """Divide: a floating-point number."""
+        return self._with(other, None, np.true_divide, swap=True)
+
+    def __pow__(self, other: Any) -> Any:
+        """Raise to a power."""
+        exact = (lambda a, b: a**b) if isinstance(other, int) and other >= 0 else None
+        return self._with(other, exact, np.power)
+
+    def __neg__(self) -> Any:
+        """Negate."""
+        return self * -1
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Take part in a ufunc as a number."""
+        inputs = tuple([i.tracer() if isinstance(i, Extent) else i for i in inputs])
+        result = getattr(ufunc, method)(*inputs, **kwargs)
+        if all(isinstance(i, (int, float)) or getattr(i, "weak", None) for i in inputs) and result.dtype.kind == "f":
+            result.weak = float
+        return result
+
+    def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
+        """Take part in an op as a number."""
+        from symgrad.trace.tracer import record
+
+        return record(self.trace, op, inputs, params)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal only to the same extent; comparing two that may or may not be equal is refused."""
+        right = other.dim if isinstance(other, Extent) else other
+        if right == self.dim:
+            return True
+        if isinstance(other, (Extent, int, np.integer)):
+            difference = simplified(self.dim - (right if isinstance(other, Extent) else int(other)))  # type: ignore[call-overload]
+            if type(difference) is int:
+                return difference == 0
+            if getattr(difference, "is_nonzero", None) or getattr(difference, "is_positive", None):
+                return False
+            raise self._refuse(f"comparing it with {right}")
+        return False
+
+    def __hash__(self) -> int:
+        """Hash the expression, as shapes are hashed."""
+        return hash(self.dim)
+
+    def _compare(self, other: Any, positive: str) -> bool:
+        right = other.dim if isinstance(other, Extent) else other
+        known = getattr(self.dim - right, positive, None)
+        if known is None:
+            raise self._refuse(f"comparing it with {right}")
+        return bool(known)
+
+    def __lt__(self, other: Any) -> bool:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_negative")
+
+    def __le__(self, other: Any) -> bool:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_nonpositive")
+
+    def __gt__(self, other: Any) -> bool:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_positive")
+
+    def __ge__(self, other: Any) -> bool:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_nonnegative")
+
+    def _refuse(self, what: str) -> ConcretizationError:
+        return ConcretizationError(
+            f"the extent {self.dim} is not known while {self.trace.function}() is traced for every size: {what} needs a number",
+            line=user_line(),
+            instead="give the extent as a number in the spec (f64[100]) where the code depends on it",
+        )
+
+    def __bool__(self) -> bool:
+        """Refuse to choose a branch."""
+        raise self._refuse("a condition")
+
+    def __index__(self) -> int:
+        """Refuse to be a loop bound."""
+        raise self._refuse("range(), an index or a list's length")
+
+    def __int__(self) -> int:
+        """Refuse to be one number."""
+        raise self._refuse("int()")
+
+    def __float__(self) -> float:
+        """Refuse to be one number."""
+        raise self._refuse("float() or a math.* function")
+
+    def __repr__(self) -> str:
+        """Print the expression."""
+        return str(self.dim)
+
+
+def dim_of(value: Any) -> Any:
+    """Return what a shape holds for an integer or an extent."""
+    return value.dim if isinstance(value, Extent) else int(value.__index__())

@@ -1,0 +1,183 @@
+"""Indexing a traced array: what NumPy's index means, in slices, axes and gathers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ConcretizationError, ShapeError, SymgradError, UnsupportedError
+from symgrad.ir.shapes import simplified
+from symgrad.ops.declare import OPS
+from symgrad.ops.joining import lift
+from symgrad.trace.extent import Extent
+from symgrad.trace.lines import user_line
+
+if TYPE_CHECKING:
+    from symgrad.trace.tracer import Tracer
+
+
+class BadIndex(SymgradError, IndexError):  # noqa: N818 - stands beside IndexError
+    """An index that the array's shape does not have."""
+
+
+def getitem(x: Tracer, index: Any) -> Any:
+    """Index a traced array as NumPy does.
+
+    Raises:
+        IndexError: out of bounds, or too many indices.
+        ConcretizationError: a traced boolean mask, whose result has no known shape.
+    """
+    entries = expand(x, index)
+    advanced = [e for e in entries if is_array(e)]
+    if not advanced:
+        return basic(x, entries)
+    return gather(x, entries)
+
+
+def expand(x: Tracer, index: Any) -> list[Any]:
+    """Write an index with one entry for each axis (and None for each new one), ellipsis and masks resolved."""
+    items = list(index) if isinstance(index, tuple) else [index]
+    items = [entry for item in items for entry in normal(item)]
+    taken = sum(1 for item in items if item is not None and item is not Ellipsis)
+    if taken > x.ndim:
+        raise BadIndex(f"too many indices: {taken} for an array of {x.ndim} axes {x!r}", line=user_line())
+    if sum(1 for item in items if item is Ellipsis) > 1:
+        raise BadIndex("an index can only have a single ellipsis ('...')", line=user_line())
+    if not any(item is Ellipsis for item in items):
+        items.append(Ellipsis)
+    place = next(k for k, item in enumerate(items) if item is Ellipsis)
+    items[place : place + 1] = [slice(None)] * (x.ndim - taken)
+    return items
+
+
+def normal(item: Any) -> list[Any]:
+    """Turn one entry of an index into integers, slices, None, Ellipsis or arrays of integers."""
+    if item is None or item is Ellipsis or isinstance(item, (slice, Extent)):
+        return [item]
+    if isinstance(item, (bool, np.bool)):
+        raise UnsupportedError("a boolean scalar as an index", line=user_line(), instead="np.where(condition, x, 0)")
+    if isinstance(item, (int, np.integer)):
+        return [int(item)]
+    if isinstance(item, (list, tuple)):
+        item = lift(item)
+    if hasattr(item, "__symgrad_bind__"):
+        if item.dtype.kind == "b":
+            raise ConcretizationError(
+                "a traced boolean mask as an index: the result's shape would depend on values", line=user_line(),
+                instead="np.where(mask, x, 0) and a sum, or a mask that is not traced",
+            )
+        if item.dtype.kind not in "iu":
+            raise BadIndex(f"an index must be integers, not {item.dtype}", line=user_line())
+        return [item]
+    array = np.asarray(item)
+    if array.dtype.kind == "b":
+        return list(np.nonzero(array))
+    if array.size == 0:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        raise BadIndex(f"an index must be integers, slices, None, ... or arrays of integers, not {item!r}", line=user_line())
+    return [int(array)] if array.ndim == 0 else [array]
+
+
+def is_array(entry: Any) -> bool:
+    """Tell an array of integers from a slice, an integer or None."""
+    return isinstance(entry, np.ndarray) or (hasattr(entry, "__symgrad_bind__") and not isinstance(entry, Extent))
+
+
+def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
+    """Write one basic entry as ``(start, count, step)``, or ``(position,)`` for an integer."""
+    extent = x._node.shape[axis]  # noqa: SLF001 - the tracer's shape without Extent objects
+    if isinstance(entry, slice):
+        if type(extent) is int and not any(isinstance(s, Extent) for s in (entry.start, entry.stop, entry.step)):
+            places = range(*entry.indices(extent))
+            return (places.start, len(places), places.step)
+        return symbolic_slice(extent, entry)
+    position = entry.dim if isinstance(entry, Extent) else entry
+    if type(extent) is int and type(position) is int:
+        if not -extent <= position < extent:
+            raise BadIndex(
+                f"index {position} is out of bounds for axis {axis} with size {extent}", line=user_line()
+            )
+        return (position % extent,)
+    if type(position) is int and position < 0:
+        position = extent + position
+    x.trace.graph.require(simplified(position), extent, axis, user_line())
+    return (simplified(position),)
+
+
+def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
+    """Write a slice of an unknown extent: bounds as NumPy clips them, by SymPy."""
+    import sympy
+
+    step = 1 if entry.step is None else int(entry.step)
+    start, stop = [s.dim if isinstance(s, Extent) else s for s in (entry.start, entry.stop)]
+    if step < 0:
+        if start is not None or stop is not None:
+            raise UnsupportedError(
+                f"a slice with bounds and a negative step on the unknown extent {extent}", line=user_line(),
+                instead="slice first and reverse then: x[a:b][::-1]",
+            )
+        return (simplified(extent - 1), simplified(sympy.floor((extent - step - 1) / sympy.Integer(-step))), step)
+    low = bound(extent, start, 0)
+    high = extent if stop is None else bound(extent, stop, None)
+    count = sympy.Max(high - low, 0) if low != 0 or high != extent else extent
+    if step != 1:
+        count = sympy.floor((count + step - 1) / sympy.Integer(step))
+    return (simplified(low), simplified(count), step)
+
+
+def bound(extent: Any, value: Any, default: Any) -> Any:
+    """Clip one bound of a slice; a start beyond the end only empties it, so it stays as it is."""
+    import sympy
+
+    if value is None:
+        return default
+    if default is None:  # a stop
+        return sympy.Min(value, extent) if not is_negative(value) else extent + value
+    return sympy.Max(extent + value, 0) if is_negative(value) else value
+
+
+def is_negative(value: Any) -> bool:
+    """Tell a bound that counts from the end; an unknown one counts from the start when it is an extent."""
+    return value < 0 if type(value) is int else bool(getattr(value, "is_negative", False))
+
+
+def basic(x: Tracer, entries: list[Any]) -> Any:
+    """Index by integers, slices and new axes: a view."""
+    old = [e for e in entries if e is not None]
+    index = tuple([axis_slice(x, axis, e) for axis, e in enumerate(old)])
+    full = all(len(p) == 3 and p[0] == 0 and p[2] == 1 and p[1] == d for p, d in zip(index, x._node.shape, strict=True))  # noqa: SLF001, PLR2004
+    result = x if full else OPS["slice"](x, index=index)
+    if any(e is None for e in entries):
+        kept = [e for e in entries if e is None or isinstance(e, slice)]
+        result = OPS["expand_dims"](result, axes=tuple([k for k, e in enumerate(kept) if e is None]))
+    elif result is x:
+        result = OPS["slice"](x, index=index) if x.ndim else x
+    return result
+
+
+def gather(x: Tracer, entries: list[Any]) -> Any:
+    """Index by arrays of integers (and slices, integers, new axes beside them): NumPy's advanced indexing."""
+    slices = [e if isinstance(e, slice) or e is None else slice(None) for e in entries]
+    x = basic(x, slices)
+    arrays = {k: e for k, e in enumerate(entries) if e is not None and not isinstance(e, slice)}
+    checked = [checked_index(x, axis, e) for axis, e in arrays.items()]
+    return OPS["gather"](x, *checked, axes=tuple(arrays))
+
+
+def checked_index(x: Tracer, axis: int, entry: Any) -> Any:
+    """Check a constant index now and make it nonnegative; a traced one is checked when it runs."""
+    extent = x._node.shape[axis]  # noqa: SLF001
+    if isinstance(entry, Extent) or hasattr(entry, "__symgrad_bind__"):
+        return entry
+    array = np.asarray(entry, np.int64)
+    if type(extent) is not int:
+        return array
+    if array.size and not (-extent <= array.min() and array.max() < extent):
+        bad = array[(array < -extent) | (array >= extent)].flat[0]
+        raise BadIndex(f"index {bad} is out of bounds for axis {axis} with size {extent}", line=user_line())
+    return np.where(array < 0, array + extent, array)
+
+
+__all__ = ["BadIndex", "ShapeError", "axis_slice", "basic", "expand", "gather", "getitem"]

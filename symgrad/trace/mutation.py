@@ -1,0 +1,115 @@
+"""Writes into traced arrays: followed where NumPy's meaning is certain, refused with the line elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import MutationError
+from symgrad.ops.declare import OPS
+from symgrad.ops.joining import lift
+from symgrad.trace.indexing import axis_slice, expand, is_array
+from symgrad.trace.lines import user_line
+from symgrad.trace.tracer import Tracer, as_node, operand, record
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+
+
+def refuse_argument(x: Tracer) -> None:
+    """Refuse to write into what is the caller's."""
+    root = x
+    while root.base is not None:
+        root = root.base
+    if root.origin:
+        raise MutationError(
+            f"a write into the argument {root.origin!r}: compiled functions never write their inputs", line=user_line(),
+            instead=f"a copy first: {root.origin} = {root.origin}.copy()",
+        )
+
+
+def assign(x: Tracer, value: Node) -> None:
+    """Give a traced array a new value; its views see it when they are read next."""
+    refuse_argument(x)
+    if x.base is not None:
+        write_through(x, value)
+        return
+    x._node = value  # noqa: SLF001 - the one place where a tracer's value changes
+    x._version += 1  # noqa: SLF001
+
+
+def write_through(x: Tracer, value: Node) -> None:
+    """Write a view's new value into its base, where the view is a slice; its base may be a view again."""
+    base, trace = x.base, x.trace
+    made = x.node
+    if base is None or made.op.name != "slice":
+        raise MutationError(
+            f"a write into a view made by {made.op.name}, which symgrad does not follow", line=user_line(),
+            instead="write into the array itself, out[...] = value, or make a copy first: view.copy()",
+        )
+    index = made.param("index")
+    assign(base, record(trace, OPS["set_slice"], (base, value), {"index": index}).node)
+
+
+def setitem(x: Tracer, index: Any, value: Any) -> None:
+    """``x[index] = value`` for integers, slices, and masks of x's own shape."""
+    refuse_argument(x)
+    trace = x.trace
+    if isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b" and index.ndim == x.ndim:
+        scalar = operand(trace, value, x.dtype)
+        if scalar.shape != ():
+            raise MutationError(
+                "an assignment of an array through a mask", line=user_line(), instead="x = np.where(mask, array, x)"
+            )
+        mask = as_node(trace, index)
+        assign(x, record(trace, OPS["where"], (mask, scalar, x.node), {}).node)
+        return
+    entries = expand(x, index)
+    if any(is_array(e) for e in entries):
+        raise MutationError(
+            "a write through an array of indices, which symgrad does not follow", line=user_line(),
+            instead="np.where with a mask, or a loop over the indices as Python integers",
+        )
+    places = tuple([axis_slice(x, axis, e) for axis, e in enumerate(e for e in entries if e is not None)])
+    source = operand(trace, lift(value), x.dtype)
+    shape = tuple([p[1] for p in places if len(p) == 3])  # noqa: PLR2004 - a range, not an integer
+    if source.shape != shape:
+        source = as_node(trace, np.broadcast_to(fitted(Tracer(source, trace), shape), shape_of(trace, shape)))
+    assign(x, record(trace, OPS["set_slice"], (x, source), {"index": places}).node)
+
+
+def fitted(value: Tracer, shape: tuple[Any, ...]) -> Tracer:
+    """Drop leading axes of extent 1, which NumPy allows in an assignment."""
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = value[0]
+    return value
+
+
+def shape_of(trace: Any, shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a shape as user code would have it."""
+    from symgrad.trace.extent import Extent
+
+    return tuple([d if type(d) is int else Extent(d, trace) for d in shape])
+
+
+def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
+    """``x += other``: NumPy writes into x, keeps its dtype and shape, and so does this."""
+    from symgrad.trace.tracer import call_ufunc
+
+    refuse_argument(x)
+    result = call_ufunc(x.trace, ufunc, (x, other))
+    return store(x, result, ufunc.__name__)
+
+
+def store(x: Tracer, result: Tracer, name: str) -> Tracer:
+    """Store a result into an existing array (``out=``, ``+=``), by NumPy's same_kind rule."""
+    if not np.can_cast(result.dtype, x.dtype, "same_kind"):
+        raise MutationError(
+            f"{name} gives {result.dtype}, which cannot be stored in an array of {x.dtype}", line=user_line(),
+            instead="x = x.astype(np.float64) first",
+        )
+    if result.node.shape != x.node.shape:
+        result = np.broadcast_to(result, x.shape)
+    assign(x, operand(x.trace, result, x.dtype))
+    return x

@@ -1,0 +1,399 @@
+"""`Tracer`: what stands for an array while a user's function runs once to be recorded."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ConcretizationError, LeakedTracerError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.node import Constant, Node
+from symgrad.ir.op import Elementwise
+from symgrad.ops import leaves
+from symgrad.ops.declare import ANSWERS, COMPILED, OPS, loop_dtypes
+from symgrad.trace.lines import user_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from symgrad.ir.op import Op
+    from symgrad.trace.state import Trace
+
+
+class Tracer:
+    """An array of a traced function: it has a shape and a dtype, and no values yet.
+
+    NumPy's functions, ufuncs, operators, methods and indexing work on it and record what they would compute.
+
+    Attributes:
+        trace: the trace it belongs to.
+        weak: ``int`` or ``float`` for a number made of extents alone, which promotes as Python's numbers do.
+    """
+
+    __slots__ = ("_node", "_seen", "_version", "_view", "base", "origin", "trace", "weak")
+    __array_priority__ = 1000
+
+    def __init__(
+        self, node: Node, trace: Trace, *, weak: type | None = None, base: Tracer | None = None,
+        view: Callable[[Node], Node] | None = None, origin: str = "",
+    ) -> None:
+        """Wrap a node; a view also knows what it views and how; `origin` names the argument it is."""
+        self._node, self.trace, self.weak, self.base, self._view, self.origin = node, trace, weak, base, view, origin
+        self._version = 0
+        self._seen = base._version if base is not None else 0
+
+    @property
+    def node(self) -> Node:
+        """The node of its present value; a view looks whether its base was written since."""
+        base = self.base
+        if base is not None:
+            value = base.node
+            if base._version != self._seen:  # noqa: SLF001 - a tracer's own class
+                self._seen = base._version  # noqa: SLF001
+                self._node = self._view(value)  # type: ignore[misc]  # a base comes with a view
+                self._version += 1
+        return self._node
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Extents: Python integers, or `Extent` objects where the extent is not known."""
+        shape = self._node.shape
+        if shapes.is_static(shape):
+            return shape
+        from symgrad.trace.extent import Extent
+
+        return tuple([dim if type(dim) is int else Extent(dim, self.trace) for dim in shape])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's dtype of the value."""
+        return self._node.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._node.shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        total: Any = 1
+        for dim in self.shape:
+            total = total * dim
+        return total
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._node.dtype.itemsize
+
+    @property
+    def T(self) -> Any:  # noqa: N802 - NumPy's name
+        """The transpose."""
+        return np.transpose(self)  # type: ignore[call-overload]
+
+    @property
+    def mT(self) -> Any:  # noqa: N802 - NumPy's name
+        """The transpose of the last two axes."""
+        return np.swapaxes(self, -1, -2)  # type: ignore[call-overload]
+
+    @property
+    def real(self) -> Any:
+        """Itself: symgrad's values are real."""
+        return self
+
+    @property
+    def imag(self) -> Any:
+        """Zeros: symgrad's values are real."""
+        return np.zeros_like(self)  # type: ignore[call-overload]
+
+    @property
+    def flat(self) -> Any:
+        """Its elements in C order."""
+        return iter(np.ravel(self))  # type: ignore[call-overload]
+
+    # -- recording
+
+    def __symgrad_bind__(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
+        """Apply an op with this tracer's trace."""
+        return record(self.trace, op, inputs, params)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Answer a ufunc or one of its methods."""
+        from symgrad.trace.protocols import ufunc_method
+
+        if method == "__call__" and not kwargs:
+            return call_ufunc(self.trace, ufunc, inputs)
+        return ufunc_method(self, ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Answer a NumPy function."""
+        answer = ANSWERS.get(func)
+        if answer is None:
+            module = getattr(func, "__module__", "numpy")
+            raise UnsupportedError(
+                f"{module}.{getattr(func, '__name__', func)} has no answer for traced arrays",
+                line=user_line(),
+                instead="the functions that have one are listed by `symgrad ops`; compute this outside of the traced "
+                "function, or write it with those",
+            )
+        return answer(*args, **kwargs)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """Refuse to become a plain array."""
+        raise ConcretizationError(
+            f"a traced array {self._brief()} was asked to become a plain NumPy array; it has no values while "
+            f"{self.trace.function}() is traced",
+            line=user_line(),
+            instead="keep to np.* functions of traced arrays; build arrays with np.array([...]), np.stack or np.where, "
+            "written as np.NAME at the place of the call, not imported by name before",
+        )
+
+    def __getitem__(self, index: Any) -> Any:
+        """Index as NumPy does."""
+        from symgrad.trace.indexing import getitem
+
+        return getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write where NumPy would write, when symgrad can follow it."""
+        from symgrad.trace.mutation import setitem
+
+        setitem(self, index, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go along the first axis."""
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return iter([self[k] for k in range(len(self))])
+
+    def __len__(self) -> int:
+        """Return the first extent, which must be known."""
+        if not self.ndim:
+            raise TypeError("len() of unsized object")
+        length: int = self.shape[0].__index__()
+        return length
+
+    # -- refusals
+
+    def _brief(self) -> str:
+        return f"{self.dtype.name}[{','.join(map(str, self._node.shape))}]"
+
+    def _refuse(self, what: str, instead: str) -> ConcretizationError:
+        return ConcretizationError(
+            f"{what} needs the value of a traced array {self._brief()}, which is not known while "
+            f"{self.trace.function}() is traced",
+            line=user_line(), instead=instead,
+        )
+
+    def __bool__(self) -> bool:
+        """Refuse to choose a branch."""
+        raise self._refuse(
+            "a condition (if, while, and, or, not, assert, in, min, max, sorted)",
+            "np.where(condition, a, b) for a choice by values, np.maximum(a, b) for max, "
+            "static_argnums=/static_argnames= for an argument that is a setting",
+        )
+
+    def __float__(self) -> float:
+        """Refuse to be one number."""
+        raise self._refuse("float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)")
+
+    def __int__(self) -> int:
+        """Refuse to be one number."""
+        raise self._refuse("int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting")
+
+    def __complex__(self) -> complex:
+        """Refuse to be one number."""
+        raise self._refuse("complex()", "real arithmetic; symgrad compiles real dtypes")
+
+    def __index__(self) -> int:
+        """Refuse to be a loop bound or an index of a list."""
+        raise self._refuse(
+            "range(), a list's index or an array's shape",
+            "np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting",
+        )
+
+    def __hash__(self) -> int:
+        """Refuse to be a key."""
+        raise self._refuse("hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string")
+
+    def item(self, *args: Any) -> Any:
+        """Refuse to be one number."""
+        raise self._refuse("item()", "the traced array itself; index it to get an element")
+
+    def tolist(self) -> Any:
+        """Refuse to be a list of numbers."""
+        raise self._refuse("tolist()", "list(x), which gives traced elements")
+
+    def __format__(self, spec: str) -> str:
+        """Print what is known; a number format has nothing to format."""
+        if spec:
+            raise self._refuse(f"the format {spec!r}", "printing outside of the traced function")
+        return repr(self)
+
+    def __repr__(self) -> str:
+        """Print dtype and shape."""
+        return f"Tracer({self._brief()})"
+
+    def __reduce__(self) -> Any:
+        """Refuse to be pickled or copied deeply: it is nothing outside of its trace."""
+        raise self._refuse("pickling", "returning the value from the traced function")
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        """Copy: a new array of the same value."""
+        return np.copy(self)  # type: ignore[no-any-return]
+
+
+# -- making nodes
+
+
+def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
+    """Make the node of an op on tracers, arrays and numbers."""
+    nodes = tuple([as_node(trace, value) for value in inputs])
+    ordered = tuple([params[name] for name in op.params])
+    shape, dtype = op.infer(*nodes, **params)
+    graph = trace.graph
+    node = graph.node(op, nodes, ordered, shape, dtype, graph.line or user_line())
+    if getattr(op, "view", False) and isinstance(inputs[0], Tracer):
+        base = inputs[0]
+
+        def view(value: Node) -> Node:
+            return graph.node(op, (value,), ordered, shape, dtype, graph.line or user_line())
+
+        return Tracer(node, trace, base=base, view=view)
+    return Tracer(node, trace)
+
+
+def as_node(trace: Trace, value: Any) -> Node:
+    """Return the node of a tracer of this trace, or make a constant's."""
+    if type(value) is Tracer:
+        if value.trace is not trace:
+            raise leaked(value, trace)
+        if not trace.alive or trace.thread != threading.get_ident():
+            raise leaked(value, trace)
+        return value.node
+    if isinstance(value, Node):
+        return value
+    from symgrad.trace.extent import Extent
+
+    if isinstance(value, Extent):
+        return value.tracer().node
+    return constant(trace, value)
+
+
+def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
+    """Make the node of a plain array or number."""
+    array = value if type(value) is np.ndarray and dtype is None else plain(value, dtype)
+    if array.dtype not in COMPILED:
+        if array.dtype == np.dtype(object):
+            raise UnsupportedError(
+                "an object array meets a traced array; it may hold traced values that symgrad cannot see",
+                line=user_line(), instead="np.array([...]) or np.stack of the values, without dtype=object",
+            )
+        raise UnsupportedError(
+            f"an array of dtype {array.dtype} meets a traced array; symgrad compiles bool, integers, float32 and float64",
+            line=user_line(), instead="convert it first, e.g. a.astype(np.float64)",
+        )
+    params, shape, kind = leaves.constant_args(Constant(array.astype(array.dtype.newbyteorder("="), copy=False)))
+    return trace.graph.node(leaves.constant, (), params, shape, kind, trace.graph.line)
+
+
+def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Make a plain array of a constant, refusing what is none."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise UnsupportedError(
+            "a masked array meets a traced array; its mask would be lost", line=user_line(),
+            instead="np.where(mask, fill, data) with the plain data and mask",
+        )
+    array = np.asarray(value, dtype)
+    return array.view(np.ndarray)
+
+
+def leaked(value: Tracer, trace: Trace | None = None) -> LeakedTracerError:
+    """Compose the error for a tracer that is used outside of its trace."""
+    made = value._node.line  # noqa: SLF001 - works on dead tracers
+    return LeakedTracerError(
+        f"a traced array {value._brief()} of {value.trace.function}() is used outside of its trace"  # noqa: SLF001
+        + (f"; it was made at {made.file}:{made.number}" if made else ""),
+        line=user_line(),
+        instead="return it from the function (has_aux=True for extra results) instead of storing it in a global, "
+        "an attribute or a list, or handing it to another thread",
+    )
+
+
+_SCALARS = {bool: bool, int: int, float: float}
+
+
+def kind_of(value: Any) -> Any:
+    """Return what promotion sees: a dtype, or Python's int and float, which are weak."""
+    if type(value) is Tracer:
+        return value.weak or value._node.dtype  # noqa: SLF001 - dtype never changes with writes
+    found = _SCALARS.get(type(value))
+    if found is not None:
+        return np.dtype(bool) if found is bool else found
+    from symgrad.trace.extent import Extent
+
+    if isinstance(value, Extent):
+        return int
+    return value.dtype if isinstance(value, (np.ndarray, np.generic)) else plain(value).dtype
+
+
+def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    """Record a ufunc: find its loop as NumPy would, cast the inputs to it, make the node."""
+    op = ANSWERS.get(ufunc)
+    if not isinstance(op, Elementwise):
+        if op is not None:
+            return op(*inputs)
+        raise UnsupportedError(
+            f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
+            instead="the functions that have one are listed by `symgrad ops`",
+        )
+    inputs = tuple([lift(value) for value in inputs])
+    try:
+        loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
+        nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
+        shape = shapes.broadcast(*[node.shape for node in nodes])
+    except Exception as error:
+        raise located(error) from None
+    graph = trace.graph
+    return Tracer(graph.node(op, nodes, (), shape, loop[len(nodes)], graph.line or user_line()), trace)
+
+
+def located(error: Exception) -> Exception:
+    """Add the user's line to an error that has none."""
+    from symgrad.errors import SymgradError
+
+    if isinstance(error, SymgradError) and error.line is None:
+        return type(error)(error.what, line=user_line(), instead=error.instead)
+    return error
+
+
+def lift(value: Any) -> Any:
+    """Turn a list into an array, traced when it holds a traced value; leave everything else alone."""
+    if isinstance(value, (list, tuple)):
+        from symgrad.ops.joining import lift as joined
+
+        return joined(value)
+    return value
+
+
+def operand(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Node:
+    """Return a ufunc's operand as a node of the loop's dtype."""
+    if type(value) is Tracer:
+        node = as_node(trace, value)
+        return node if node.dtype == dtype else cast(trace, node, dtype)
+    if type(value) in _SCALARS:
+        return constant(trace, value, dtype)
+    node = as_node(trace, value)
+    if node.dtype == dtype:
+        return node
+    if node.op is leaves.constant:
+        return constant(trace, node.params[0].array, dtype)
+    return cast(trace, node, dtype)
+
+
+def cast(trace: Trace, node: Node, dtype: np.dtype[Any]) -> Node:
+    """Convert a node to another dtype."""
+    return trace.graph.node(OPS["astype"], (node,), (dtype,), node.shape, dtype, trace.graph.line or user_line())
