@@ -216,15 +216,16 @@ class _Entry:
 
 
 _stores: dict[Path, Store] = {}
+os.register_at_fork(after_in_child=_stores.clear)  # another thread may have held a lock when the process forked
 
 
 def _prepare(folder: Path) -> str | None:
     """Create the folder if it is missing; say what is wrong with it, or None."""
     try:
-        if not os.path.lexists(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
+        # One by one: mkdir(parents=True) gives the parents the umask's mode, under which others might replace the folder.
+        for missing in reversed([path for path in (folder, *folder.parents) if not os.path.lexists(path)]):
             with contextlib.suppress(FileExistsError):
-                folder.mkdir(mode=0o700)
+                missing.mkdir(mode=0o700)
     except OSError as error:
         return f"it cannot be created ({error})"
     return _check(folder)

@@ -84,7 +84,7 @@ def parse(record: bytes | None) -> Capabilities | None:
     """Read capabilities back; None for anything that `Capabilities.as_json` would not have written."""
     try:
         fields = json.loads(record or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(fields, dict) or fields.keys() != _TYPES.keys():
         return None

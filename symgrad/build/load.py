@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 ffi: Any = _cffi_backend.FFI()
 _NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0)
 
-# Files of libraries loaded from memory. They stay open: the loader knows a library by its path, so that
-# a number used again would give the old library.
-_kept: list[int] = []
+# Libraries stay loaded: a cffi function does not keep its library, a thread may be inside of it, and OpenMP's
+# threads outlive the call that made them. They are small, and the loader gives a path it knows only once.
+_loaded: dict[str, Any] = {}
+
+# Files of libraries loaded from memory. They stay open: a path with the same number would give the old library.
+_open: list[int] = []
 
 _PROTOTYPE = re.compile(r"\s*(?P<result>int32_t)\s+(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*;?\s*")
 _SCALAR = r"(?:void|char|float|double|_Bool|(?:u?int(?:8|16|32|64)_t))"
@@ -46,7 +49,7 @@ class Library:
         function: the entry, a cffi function pointer; calling it releases the GIL.
         c_path: the C it was compiled from, on disk.
         library_path: the shared object it was loaded from (it may be gone by now).
-        keepalive: what must live as long as the function does.
+        keepalive: cffi's library; it is kept for the life of the process anyway.
     """
 
     ffi: Any
@@ -86,6 +89,7 @@ def build(source: Source, toolchain: Toolchain, options: Options) -> Library:
 def load(compiled: Compiled, source: Source) -> Library:
     """Load a library that `compile_library` returned; OSError when the system refuses it."""
     handle, path = open_library(compiled.library)
+    handle = _loaded.setdefault(str(path), handle)
     function = handle.load_function(function_type(source.prototype, source.entry), source.entry)
     return Library(ffi, function, compiled.c, path, handle)
 
@@ -123,7 +127,7 @@ def _from_memory(data: bytes, refused: OSError) -> Any:
         raise refused
     try:
         descriptor = os.memfd_create("symgrad")
-        _kept.append(descriptor)
+        _open.append(descriptor)
         with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(data)
         return _cffi_backend.load_library(f"/proc/self/fd/{descriptor}", _NOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import warnings
@@ -19,6 +20,14 @@ def warn_once(topic: str, message: str) -> None:
             return
         _said.add(topic)
     warnings.warn(message, SymgradWarning, stacklevel=_user_level())
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 - another thread may have held it when the process forked
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _user_level() -> int:

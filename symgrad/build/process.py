@@ -50,6 +50,10 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         # A bound here too: a child that left the session may hold the pipe open.
         process.communicate(timeout=_REAP_SECONDS)
+    if process.stdout is not None:
+        process.stdout.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_REAP_SECONDS)
 
 
 def _bound_memory(pid: int, memory: int) -> None:

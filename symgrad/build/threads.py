@@ -34,7 +34,8 @@ def threads(options: Options) -> int:
     count = options.threads
     if count is None:
         count = _default if _default is not None else set_num_threads(None)
-    if count > 1:
+    if count != 1:
+        _require_positive("threads", count)
         _used = True
     return count
 
@@ -52,11 +53,8 @@ def set_num_threads(count: int | None) -> int:
         True
     """
     global _default, _serial  # noqa: PLW0603 - the setting is the process's
-    if count is not None and (type(count) is not int or count < 1):
-        raise ArgumentValueError(
-            f"set_num_threads({count!r}): a number of threads is an integer from 1 on",
-            instead="set_num_threads(1) for serial calls, set_num_threads(None) for all cores",
-        )
+    if count is not None:
+        _require_positive("set_num_threads", count)
     _default = _cores() if count is None else count
     if _serial and not _used:
         _serial = False
@@ -67,6 +65,14 @@ def set_num_threads(count: int | None) -> int:
             "OpenMP cannot start them again. Call set_num_threads(1) before the fork, or start processes by spawn.",
         )
     return 1 if _serial else _default
+
+
+def _require_positive(name: str, count: object) -> None:
+    if type(count) is not int or count < 1:
+        raise ArgumentValueError(
+            f"{name}: {count!r} is not a number of threads, an integer from 1 on",
+            instead="1 for serial calls, None for all cores",
+        )
 
 
 def _cores() -> int:

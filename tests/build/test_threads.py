@@ -1,0 +1,113 @@
+"""How many threads a call may use, and what a forked child may."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from symgrad.build import threads as module
+from symgrad.build.threads import set_num_threads, threads
+from symgrad.errors import ArgumentValueError
+from symgrad.options import Options
+from tests.build.sources import finish
+
+SUM = (
+    "import os, sys\n"
+    "from symgrad.build.load import build\n"
+    "from symgrad.build.threads import set_num_threads, threads\n"
+    "from symgrad.build.toolchain import find\n"
+    "from symgrad.options import Options\n"
+    "from tests.build.sources import source_of\n"
+    "text = '''#include <stdint.h>\n"
+    "int32_t count(double *x, const int64_t n, const int32_t threads) {\n"
+    "#pragma omp parallel for num_threads(threads)\n"
+    "    for (int64_t i = 0; i < n; ++i) x[i] += 1.0;\n"
+    "    return 0;\n"
+    "}\n'''\n"
+    "options = Options()\n"
+    "library = build(source_of(text, 'count', 'int32_t count(double *x, const int64_t n, const int32_t threads);'),"
+    " find(options), options)\n"
+    "x = library.ffi.new('double[]', 1000)\n"
+    "call = lambda: library.function(x, 1000, threads(options))\n"
+)
+
+
+@pytest.fixture(autouse=True)
+def _as_new(monkeypatch):
+    for name, value in (("_default", None), ("_used", False), ("_serial", False)):
+        monkeypatch.setattr(module, name, value)
+
+
+def test_the_cores_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 3, 5}, raising=False)
+    assert threads(Options()) == 3
+
+
+def test_without_affinity_all_cores(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 7)
+    assert threads(Options()) == 7
+
+
+def test_the_option_goes_before_the_setting_before_the_environment(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "6")
+    assert threads(Options()) == 6
+    assert set_num_threads(5) == 5
+    assert threads(Options()) == 5
+    assert threads(Options(threads=4)) == 4
+    assert set_num_threads(None) == 6
+
+
+@pytest.mark.parametrize(("value", "count"), [("3", 3), ("4,2", 4), (" 2 ", 2), ("", 9), ("0", 9), ("-1", 9), ("all", 9)])
+def test_omp_num_threads(monkeypatch, value, count):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(9)), raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    assert threads(Options()) == count
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "2"])
+def test_a_number_of_threads_is_a_positive_integer(value):
+    with pytest.raises(ArgumentValueError, match="number of threads"):
+        set_num_threads(value)
+    if value is not True:
+        with pytest.raises(ArgumentValueError, match="number of threads"):
+            threads(Options(threads=value))
+
+
+def test_a_forked_child_of_a_process_that_used_threads_works_and_is_serial(python):
+    code = SUM + (
+        "set_num_threads(4)\n"
+        "assert threads(options) == 4 and call() == 0\n"
+        "sys.stdout.flush()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    assert threads(options) == threads(Options(threads=8)) == 1\n"
+        "    assert call() == 0 and set(x[0:1000]) == {2.0}\n"
+        "    assert set_num_threads(4) == 1\n"
+        "    assert call() == 0\n"
+        "    grandchild = os.fork()\n"
+        "    if grandchild == 0:\n"
+        "        os._exit(0 if threads(options) == 1 and call() == 0 else 1)\n"
+        "    assert os.waitpid(grandchild, 0)[1] == 0\n"
+        "    sys.stderr.flush()\n"
+        "    os._exit(0)\n"
+        "print(os.waitpid(child, 0)[1], threads(options), call())\n"
+    )
+    out, err = finish(python(code), seconds=20)
+    assert out.split() == ["0", "4", "0"]
+    assert err.count("set_num_threads(4) has no effect") == 1
+
+
+def test_a_forked_child_may_ask_for_threads_where_none_ran_before(python):
+    code = SUM + (
+        "set_num_threads(1)\n"
+        "assert call() == 0\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    assert threads(options) == threads(Options(threads=8)) == 1\n"
+        "    assert set_num_threads(3) == threads(options) == 3\n"
+        "    os._exit(call())\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    assert finish(python(code), seconds=20) == ("0\n", "")
