@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import os
 import re
-import secrets
 import shutil
 import stat
 import threading
@@ -188,7 +187,7 @@ class Store:
                 _release(path, descriptor)
 
     def _temporary(self) -> Path:
-        return self._folder / f"tmp-{os.getpid()}-{secrets.token_hex(8)}"
+        return self._folder / f"tmp-{os.getpid()}-{os.urandom(8).hex()}"
 
     def _place(self, temporary: Path, key: str) -> None:
         """Rename a finished entry into its place, moving away what is there."""
@@ -222,7 +221,7 @@ os.register_at_fork(after_in_child=_stores.clear)  # another thread may have hel
 def _prepare(folder: Path) -> str | None:
     """Create the folder if it is missing; say what is wrong with it, or None."""
     try:
-        # One by one: mkdir(parents=True) gives the parents the umask's mode, under which others might replace the folder.
+        # One by one: mkdir(parents=True) makes parents by the umask alone, so that others might replace the folder.
         for missing in reversed([path for path in (folder, *folder.parents) if not os.path.lexists(path)]):
             with contextlib.suppress(FileExistsError):
                 missing.mkdir(mode=0o700)
@@ -301,7 +300,7 @@ def _delete(path: Path) -> None:
     """Delete an entry or file; an entry vanishes in one rename first, so that nobody reads half of it."""
     with contextlib.suppress(OSError):
         if path.is_dir() and not path.is_symlink():
-            away = path.with_name(f"tmp-{os.getpid()}-{secrets.token_hex(8)}")
+            away = path.with_name(f"tmp-{os.getpid()}-{os.urandom(8).hex()}")
             path.rename(away)
             shutil.rmtree(away, ignore_errors=True)
         else:

@@ -10,9 +10,10 @@ import sys
 
 import pytest
 
-from symgrad.build import toolchain
+from symgrad.build import process, toolchain
 from symgrad.options import Options
 from tests.build.sources import ROOT, forget, source_of
+
 
 @pytest.fixture(scope="session")
 def records(tmp_path_factory):
@@ -82,3 +83,17 @@ def python(folder):
         )
 
     return start
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """The compiler runs of this process."""
+    seen: list[tuple[str, ...]] = []
+    real = process.run
+
+    def run(argv, *rest):
+        seen.append(argv)
+        return real(argv, *rest)
+
+    monkeypatch.setattr(process, "run", run)
+    return seen

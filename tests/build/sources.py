@@ -27,11 +27,36 @@ def source_of(text=TWICE, entry="twice", prototype="int32_t twice(double *x, con
     return Source(text=text, entry=entry, prototype=prototype, links=links)
 
 
+# A program for another process: builds the source above and calls it.
+BUILD = (
+    "import sys\n"
+    "from symgrad.options import Options\n"
+    "from symgrad.build.toolchain import find\n"
+    "from symgrad.build.load import build\n"
+    "from tests.build.sources import source_of\n"
+    "options = Options(compiler=sys.argv[1] if len(sys.argv) > 1 else None)\n"
+    "tools = find(options)\n"
+    "library = build(source_of(), tools, options)\n"
+    "x = library.ffi.new('double[]', [1.0, 3.0])\n"
+    "assert library.function(x, 2) == 0\n"
+    "print(list(x))\n"
+)
+
+
 def forget():
     """Make this process as new: nothing found, nothing warned about."""
     notice._said.clear()
     toolchain._found.clear()
     cache._stores.clear()
+
+
+def works(library):
+    x = library.ffi.new("double[]", [1.0, 3.0])
+    return library.function(x, 2) == 0 and list(x) == [2.0, 6.0]
+
+
+def entries(folder):
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("record-"))
 
 
 def finish(process, seconds=60):

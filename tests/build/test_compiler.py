@@ -157,7 +157,8 @@ def test_a_program_that_escapes_with_the_pipe_does_not_hold_us(tmp_path, monkeyp
 def test_ctrl_c_kills_the_compiler_and_leaves_nothing(compiler, python, folder, tmp_path):
     pids, temporary = tmp_path / "pids", tmp_path / "temporary"
     temporary.mkdir()
-    mine = compiler(OURS.format(pattern=ALWAYS, command=f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"))
+    command = f"sleep 60 & echo $$ $! > {pids}.new; mv {pids}.new {pids}; wait"
+    mine = compiler(OURS.format(pattern=ALWAYS, command=command))
     code = (
         "import sys\n"
         "from symgrad.options import Options\n"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from array import array
 
+import _cffi_backend  # type: ignore[import-untyped]
 import pytest
 
 from symgrad.build import load
@@ -13,7 +15,7 @@ from symgrad.build.load import build, function_type
 from symgrad.build.toolchain import find
 from symgrad.errors import SymgradWarning, ToolchainError
 from symgrad.options import Options
-from tests.build.sources import source_of
+from tests.build.sources import source_of, works
 
 
 @pytest.mark.parametrize(
@@ -39,13 +41,11 @@ def test_prototypes(prototype, kind):
     ],
 )
 def test_prototypes_that_are_refused(prototype):
-    with pytest.raises(ValueError, match="prototype|parameter"):
+    with pytest.raises(ValueError, match=r"prototype|parameter"):
         function_type(prototype, "f")
 
 
 def test_arrays_from_python(tools, source):
-    from array import array
-
     library = build(source, tools, Options())
     x = array("d", [1.0, 5e-324])
     assert library.function(library.ffi.from_buffer("double[]", x), 2) == 0
@@ -67,14 +67,12 @@ def test_subnormals_survive_probing_and_loading(tools, source):
     assert tiny / 4 * 4 == tiny
 
 
+def constant(k):
+    return source_of(f"int f(void) {{ return {k}; }}", "f", "int32_t f(void);")
+
+
 def test_the_function_outlives_the_library(tools):
-    for k in range(20):
-        function = build(source_of(f"int f(void) {{ return {k}; }}", "f", "int32_t f(void);"), tools, Options(cache=False))
-        assert function.function() == k
-    functions = [
-        build(source_of(f"int f(void) {{ return {k}; }}", "f", "int32_t f(void);"), tools, Options()).function
-        for k in range(3)
-    ]
+    functions = [build(constant(k), tools, Options()).function for k in range(3)]
     assert [function() for function in functions] == [0, 1, 2]
 
 
@@ -94,7 +92,7 @@ def test_the_gil_is_released(tools):
 
 def refusing(monkeypatch, allowed):
     """Make the system load libraries only from paths that `allowed` takes, as mounts with noexec do."""
-    real = load._cffi_backend.load_library
+    real = _cffi_backend.load_library
 
     class Backend:
         @staticmethod
@@ -107,17 +105,12 @@ def refusing(monkeypatch, allowed):
     monkeypatch.setattr(load, "_cffi_backend", Backend)
 
 
-def works(library):
-    x = library.ffi.new("double[]", [1.0, 3.0])
-    return library.function(x, 2) == 0 and list(x) == [2.0, 6.0]
-
-
 def test_a_cache_that_allows_no_execution(tools, source, folder, monkeypatch):
     refusing(monkeypatch, lambda path: not path.startswith(str(folder)))
-    with pytest.warns(SymgradWarning, match="does not load libraries from .*cache") as said:
-        assert works(build(source, tools, Options()))
+    with pytest.warns(SymgradWarning, match=r"does not load libraries from .*cache") as said:
         library = build(source, tools, Options())
     assert works(library)
+    assert works(build(source, tools, Options()))
     assert folder not in library.library_path.parents
     assert folder in library.c_path.parents
     assert len(said) == 1
@@ -126,16 +119,13 @@ def test_a_cache_that_allows_no_execution(tools, source, folder, monkeypatch):
 def test_no_folder_that_allows_execution(tools, monkeypatch):
     refusing(monkeypatch, lambda path: path.startswith("/proc/self/fd/"))
     with pytest.warns(SymgradWarning, match="does not load"):
-        libraries = [
-            build(source_of(f"int f(void) {{ return {k}; }}", "f", "int32_t f(void);"), tools, Options())
-            for k in range(3)
-        ]
+        libraries = [build(constant(k), tools, Options()) for k in range(3)]
     assert [library.function() for library in libraries] == [0, 1, 2]
 
 
 def test_no_execution_anywhere_is_an_error(tools, source, monkeypatch):
     refusing(monkeypatch, lambda _: False)
-    with pytest.raises(ToolchainError, match="does not load.*failed to map"):
+    with pytest.raises(ToolchainError, match=r"does not load.*failed to map"):
         build(source, tools, Options())
 
 

@@ -59,7 +59,9 @@ def test_the_option_goes_before_the_setting_before_the_environment(monkeypatch):
     assert set_num_threads(None) == 6
 
 
-@pytest.mark.parametrize(("value", "count"), [("3", 3), ("4,2", 4), (" 2 ", 2), ("", 9), ("0", 9), ("-1", 9), ("all", 9)])
+@pytest.mark.parametrize(
+    ("value", "count"), [("3", 3), ("4,2", 4), (" 2 ", 2), ("", 9), ("0", 9), ("-1", 9), ("all", 9)],
+)
 def test_omp_num_threads(monkeypatch, value, count):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(9)), raising=False)
     monkeypatch.setenv("OMP_NUM_THREADS", value)

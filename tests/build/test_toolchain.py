@@ -10,6 +10,7 @@ import subprocess
 import time
 
 import pytest
+
 from symgrad.build import capabilities, machine, toolchain
 from symgrad.build.load import build
 from symgrad.build.toolchain import find
