@@ -7,7 +7,6 @@ import contextlib
 import os
 import shutil
 import stat
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -20,6 +19,8 @@ _folders: dict[int, Path] = {}
 
 def folder() -> Path:
     """Make a new empty folder that only this user can enter; it is gone when the process ends."""
+    import tempfile  # with random and more: a process that finds all in the cache needs no folder
+
     with _lock:
         # By process: a forked child must neither share nor delete its parent's.
         root = _folders.get(os.getpid())

@@ -120,9 +120,15 @@ def _candidates(options: Options) -> list[tuple[str, ...]]:
     for path in paths:
         if not any(Path(path).samefile(other) for other, *_ in distinct):
             distinct.append((path,))
-    if importlib.util.find_spec("ziglang") is not None:
+    if _zig() is not None:
         distinct.append((sys.executable, "-m", "ziglang", "cc"))
     return distinct
+
+
+def _zig() -> Path | None:
+    """The compiler in the ziglang package, if that is installed."""
+    package = importlib.util.find_spec("ziglang")
+    return None if package is None or package.origin is None else Path(package.origin).with_name("zig")
 
 
 def _files(argv: tuple[str, ...]) -> list[Path] | None:
@@ -136,9 +142,7 @@ def _files(argv: tuple[str, ...]) -> list[Path] | None:
         if path is not None:
             files.append(Path(path))
     if "ziglang" in argv:
-        package = importlib.util.find_spec("ziglang")
-        if package is not None and package.origin is not None:
-            files.append(Path(package.origin).with_name("zig"))
+        files += filter(None, [_zig()])
     return [file.resolve() for file in files if file.exists()]
 
 
