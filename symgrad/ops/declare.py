@@ -14,9 +14,10 @@ import numpy as np
 from symgrad.errors import DtypeError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
+from symgrad.ops import spelling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
@@ -59,6 +60,12 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any],
                 f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} computes in {dtype}, which symgrad does not compile",
                 instead="convert the argument first, e.g. x.astype(np.float64)",
             )
+    op = ANSWERS.get(ufunc)
+    if isinstance(op, Elementwise) and spelling.pattern(op.c, found[: ufunc.nin]) is None:
+        raise DtypeError(
+            f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} has no form in C",
+            instead="convert an argument to float first, e.g. x.astype(np.float64)",
+        )
     return tuple(found)
 
 
@@ -71,7 +78,7 @@ def elementwise(
     numpy: Any,
     sample: Any,
     edges: tuple[Any, ...],
-    c: str | dict[str, str],
+    c: str | Mapping[str, str],
     value: Callable[..., Any] | None = None,
     ddx: Callable[..., Any] | None = None,
     vjp: Callable[..., Any] | None = None,
@@ -91,7 +98,7 @@ def elementwise(
         sample: a domain, or one for each argument, that tests draw from.
         edges: special arguments (numbers, or tuples of them) whose value must be NumPy's to the last bit or 4 ULP.
         c: the C spelling. A bare name is a math.h function; ``"{0} + {1}"`` is a pattern; a dict tells kinds
-            apart: ``f`` floating, ``i`` signed, ``u`` unsigned, ``b`` bool (of the arguments).
+            apart: ``f`` floating, ``i`` signed, ``u`` unsigned, ``b`` bool (of the last argument); see `spelling`.
         value: the function as a SymPy expression, a callable of symbols; its derivative follows by `diff`.
         ddx: the partial derivatives in NumPy words, a callable of ``(x1, ..., y)``: one value, or a tuple; None in
             the tuple where there is none. Where calculus alone would be inaccurate or slow.
@@ -101,10 +108,9 @@ def elementwise(
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
     """
     ufunc = numpy if isinstance(numpy, np.ufunc) else None
-    spelled = {"f": c} if isinstance(c, str) else dict(c)
     op = Elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, sample=sample, edges=edges,
-        arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear, c=spelled, infix=infix,
+        arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear, c=spelling.by_kind(c), infix=infix,
         vjp=vjp, doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
@@ -132,8 +138,10 @@ def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | None, result: Any) -> 
 
 
 def _elementwise_text(op: Elementwise, ufunc: np.ufunc | None) -> Any:
-    module = "np" if ufunc is None or getattr(np, ufunc.__name__, None) is ufunc else "scipy.special"
-    prefix = f"{module}.{ufunc.__name__}" if ufunc is not None else f"ops.{op.name}"
+    if ufunc is not None:
+        prefix = f"{'np' if hasattr(np, ufunc.__name__) else 'scipy.special'}.{ufunc.__name__}"
+    else:
+        prefix = f"{'np' if getattr(np, op.name, None) is op.numpy else 'ops'}.{op.name}"
 
     def text(node: Node, names: list[str]) -> str:
         from symgrad.ir.text import show

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 inf, nan = float("inf"), float("nan")
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5, inf, -inf, nan, 5e-324, -2.5e-310, 1e-160, -1e160, 1e-8, 37.0)
+"""Numbers at which a function of one argument is compared with NumPy's."""
+
+
+def pairs(*values: float) -> tuple[tuple[float, ...], ...]:
+    """Pair each of some special numbers with each."""
+    return tuple(product(values, repeat=2))
+
+
+PAIRS = pairs(0.0, -0.0, 1.0, -1.0, 2.5, -3.0, inf, -inf, nan, 5e-324, 1e160)
+"""Pairs at which a function of two arguments is compared with NumPy's."""
 
 
 class Domain(NamedTuple):

@@ -1,0 +1,66 @@
+"""Choosing between two values, and converting one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DtypeError, UnsupportedError
+from symgrad.ops.calculus import sp
+from symgrad.ops.declare import answers, elementwise
+from symgrad.ops.domains import SPECIAL, booleans, inf, nan, normal
+
+
+def _where_dtype(condition: np.dtype[Any], a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    if condition.kind != "b" or a != b:
+        raise DtypeError(f"where of {condition.name}, {a.name}, {b.name}: bool and twice the same dtype are needed")
+    return a
+
+
+where = elementwise(
+    numpy=np.where, arity=3, result=_where_dtype, value=lambda c, a, b: sp.Piecewise((a, sp.Ne(c, 0)), (b, True)),
+    vjp=lambda g, _y, c, _a, _b: (None, np.where(c, g, 0), np.where(c, 0, g)),  # g * c: 0 * inf is NaN
+    c={"fiub": "{0} ? {1} : {2}"}, sample=(booleans(), normal(), normal()),
+    edges=((True, nan, 1.0), (False, nan, 1.0), (True, -0.0, inf), (False, 1.0, -inf)))
+
+
+@answers(np.where)
+def where_answer(condition: Any, /, *branches: Any) -> Any:
+    """As `numpy.where` with three arguments; Python's numbers are weak."""
+    if len(branches) != 2:
+        raise UnsupportedError(
+            "np.where(condition) has a result whose size depends on values",
+            instead="np.where(condition, a, b), or sums and means of np.where(condition, x, 0)",
+        )
+    from symgrad.ops.joining import lift
+
+    condition = lift(condition)
+    if condition.dtype.kind != "b":
+        condition = np.not_equal(condition, 0)
+    weak = [type(branch) in (int, float) for branch in branches]
+    values = [branch if number else lift(branch) for branch, number in zip(branches, weak, strict=True)]
+    dtype = np.result_type(*[value if number else _promoted(value) for value, number in zip(values, weak, strict=True)])
+    cast = [value if not hasattr(value, "dtype") or value.dtype == dtype else value.astype(dtype) for value in values]
+    return where(condition, *[value if hasattr(value, "dtype") else np.asarray(value, dtype) for value in cast])
+
+
+def _promoted(value: Any) -> Any:
+    """Return what promotion sees of an array: its dtype, or a Python number where it is as weak as one."""
+    weak = getattr(value, "weak", None)
+    return weak(0) if weak is not None else value.dtype
+
+
+def _astype(x: Any, dtype: Any) -> Any:
+    """Convert to another dtype, as ``x.astype(dtype)``."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(x).astype(dtype)
+
+
+def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:  # noqa: ARG001
+    return astype(g, dtype=x.dtype) if x.dtype.kind == "f" and g.dtype.kind == "f" else None
+
+
+astype = elementwise(
+    name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
+    vjp=_astype_vjp, linear=True, c={"fiub": "({t}){0}"}, sample=normal(), edges=SPECIAL)

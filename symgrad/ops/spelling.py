@@ -1,0 +1,64 @@
+"""The C of an elementwise op: which of its patterns a loop uses, and how a pattern is filled.
+
+A pattern is C with places: ``{0}``, ``{1}`` the arguments (names or literals), ``{t}`` the result's C type,
+``{f}`` the suffix of the last argument's type (nothing for double, ``f`` for float, ``_i64`` ... for integers),
+and a param's name for its value. So ``{0} * 0.5{f}`` and ``exp{f}({0})`` hold no double where the type is float.
+A bare name is a function of math.h; a name that starts with ``sg_`` is one of ``templates/helpers.c.jinja``.
+
+    >>> import numpy as np
+    >>> expression("hypot", ("x", "y"), (np.dtype("f4"),) * 2, np.dtype("f4"))
+    'hypotf(x, y)'
+    >>> expression("{0} > {1} ? {0} : {1}", ("x", "0"), (np.dtype("i8"),) * 2, np.dtype("i8"))
+    'x > 0 ? x : 0'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+
+def by_kind(c: str | Mapping[str, str]) -> dict[str, str]:
+    """Give each kind its pattern: a key may name several kinds (``"iu"``), or that of each argument (``"i,u"``)."""
+    if isinstance(c, str):
+        return {"f": c}
+    return {kind: pattern for key, pattern in c.items() for kind in ([key] if "," in key else key)}
+
+
+def pattern(c: Mapping[str, str], dtypes: Sequence[np.dtype[Any]]) -> str | None:
+    """Choose the pattern for arguments of these dtypes: that of exactly these kinds, else of the last one's kind."""
+    kinds = [dtype.kind for dtype in dtypes]
+    exact = c.get(",".join(kinds))
+    if exact is not None:
+        return exact
+    return None if set(kinds[-2:]) == {"i", "u"} else c.get(kinds[-1])
+
+
+def ctype(dtype: np.dtype[Any]) -> str:
+    """Name a dtype in C."""
+    if dtype.kind == "f":
+        return "double" if dtype.itemsize == 8 else "float"
+    if dtype.kind == "b":
+        return "_Bool"
+    return f"{'u' if dtype.kind == 'u' else ''}int{8 * dtype.itemsize}_t"
+
+
+def suffix(dtype: np.dtype[Any]) -> str:
+    """Return what ends the names of functions of this type."""
+    if dtype.kind == "f":
+        return "" if dtype.itemsize == 8 else "f"
+    return "_b" if dtype.kind == "b" else f"_{dtype.kind}{8 * dtype.itemsize}"
+
+
+def expression(
+    pattern: str, names: Sequence[str], dtypes: Sequence[np.dtype[Any]], result: np.dtype[Any],
+    params: Mapping[str, Any] | None = None,
+) -> str:
+    """Fill a pattern with names of values."""
+    if pattern.isidentifier():
+        pattern = f"{pattern}{{f}}({', '.join(f'{{{k}}}' for k in range(len(names)))})"
+    return pattern.format(*names, f=suffix(dtypes[-1]), t=ctype(result), **(params or {}))
