@@ -89,10 +89,11 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _find(options: Options) -> Toolchain | None:
-    for argv in _candidates(options):
-        files = _files(argv)
-        if files is not None:
-            toolchain = _toolchain(argv, files, options)
+    for program, *words in _candidates(options):
+        # The whole path: the compiler is started in another folder. Not resolved: ccache goes by its link's name.
+        path = shutil.which(program)
+        if path is not None:
+            toolchain = _toolchain((str(Path(path).absolute()), *words), options)
             if toolchain is not None:
                 return toolchain
     return None
@@ -131,12 +132,9 @@ def _zig() -> Path | None:
     return None if package is None or package.origin is None else Path(package.origin).with_name("zig")
 
 
-def _files(argv: tuple[str, ...]) -> list[Path] | None:
-    """The files behind a compiler's argument list; None when the program itself is not there."""
-    program = shutil.which(argv[0])
-    if program is None:
-        return None
-    files = [Path(program)]
+def _files(argv: tuple[str, ...]) -> list[Path]:
+    """The files behind a compiler's argument list."""
+    files = [Path(argv[0])]
     for word in argv[1:]:  # "ccache gcc", "python -m ziglang cc"
         path = None if word.startswith("-") else shutil.which(word)
         if path is not None:
@@ -152,10 +150,10 @@ def _stamp(files: list[Path]) -> str:
     return "; ".join(f"{file} {status.st_size} {status.st_mtime_ns}" for file, status in stats)
 
 
-def _toolchain(argv: tuple[str, ...], files: list[Path], options: Options) -> Toolchain | None:
+def _toolchain(argv: tuple[str, ...], options: Options) -> Toolchain | None:
     """Ask the cache what the compiler can do, else the compiler."""
     folder = Path(__file__).parent
-    cpu, stamp = machine.features(), _stamp(files)
+    cpu, stamp = machine.features(), _stamp(_files(argv))
     probe = _stamp([folder / name for name in _C_FILES])  # another symgrad may ask other questions
     key = cache.key("toolchain", *argv, "flags", *options.flags, stamp, cpu, probe)
     store = cache.store() if options.cache else None

@@ -160,6 +160,16 @@ def test_one_process_that_stores_much_stays_within_the_bound(monkeypatch):
     assert cache.info().bytes <= 100_000
 
 
+def test_the_newest_stays_also_where_the_file_server_has_another_time(tools, source, monkeypatch):
+    monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "0")
+    now = time.time() + 1000
+    monkeypatch.setattr(time, "time", lambda: now)
+    first = compile_library(source, tools, Options())
+    second = compile_library(source_of(TWICE + "\n"), tools, Options())
+    assert second.library.exists()
+    assert not first.library.exists()
+
+
 def test_an_entry_beyond_the_bound_is_still_used(tools, source, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "0")
     assert works(build(source, tools, Options()))

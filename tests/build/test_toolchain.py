@@ -92,8 +92,17 @@ def test_cc_may_have_several_words_and_spaces(monkeypatch, compiler):
     monkeypatch.setenv("CC", f"env NOTHING=1 '{compiler('', 'a folder/my cc')}'")
     found = find(Options())
     assert found is not None
-    assert found.argv[:2] == ("env", "NOTHING=1")
+    assert found.argv[:2] == (shutil.which("env"), "NOTHING=1")
     assert "my cc" in found.identity
+
+
+def test_cc_may_be_a_relative_path(monkeypatch, compiler, tmp_path):
+    compiler("", "tools/mycc")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CC", "tools/mycc")
+    found = find(Options())
+    assert found is not None
+    assert found.argv == (str(tmp_path / "tools" / "mycc"),)
 
 
 def test_no_shell_reads_cc(monkeypatch, tmp_path):
