@@ -135,12 +135,11 @@ def _zig() -> Path | None:
 def _files(argv: tuple[str, ...]) -> list[Path]:
     """The files behind a compiler's argument list."""
     files = [Path(argv[0])]
-    for word in argv[1:]:  # "ccache gcc", "python -m ziglang cc"
-        path = None if word.startswith("-") else shutil.which(word)
-        if path is not None:
-            files.append(Path(path))
-    if "ziglang" in argv:
-        files += filter(None, [_zig()])
+    zig = _zig() if "ziglang" in argv else None
+    if zig is not None:
+        files.append(zig)
+    else:  # "ccache gcc"
+        files += [Path(path) for word in argv[1:] if not word.startswith("-") and (path := shutil.which(word))]
     return [file.resolve() for file in files if file.exists()]
 
 

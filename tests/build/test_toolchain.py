@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -299,3 +301,16 @@ def test_the_lock_of_a_forked_child_is_free():
         if child == 0:
             os._exit(0 if toolchain._lock.acquire(timeout=1) else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_sin_and_cos_are_kept_apart_for_gcc_only():
+    assert "-fno-builtin-sin" in KNOWN.flags()
+    assert "-fno-builtin-sin" not in replace(KNOWN, veclib=True).flags()
+    assert "-fno-builtin-sin" not in replace(KNOWN, simd_math=("exp", "sin")).flags()
+
+
+def test_no_record_can_bring_a_flag():
+    words = {*FLAGS, "-march=native", "-fveclib=libmvec", *capabilities.OPENMP, *capabilities._APART}
+    for native, openmp, veclib, width in itertools.product((True, False), range(3), (True, False), capabilities.WIDTHS):
+        known = replace(KNOWN, native=native, openmp=openmp, veclib=veclib, vector_bits=width)
+        assert set(known.flags()) <= words | {"-mprefer-vector-width=256", "-mprefer-vector-width=512"}
