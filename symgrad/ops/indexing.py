@@ -1,0 +1,303 @@
+"""Indexing by arrays of integers: gathers, and the scatters that are their adjoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Axis, Body, Lookup, Number, Statement, axes_of
+from symgrad.ir.text import show
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of, structured
+from symgrad.ops.domains import case, integers, normal
+from symgrad.ops.joining import lift
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+X, OUT = 0, -1
+
+
+class OutOfBounds(ArgumentValueError, IndexError):
+    """A constant index that the indexed axis does not have."""
+
+
+# -- gather: x[..., i, ...] and its adjoint
+
+
+def first_axis(axes: tuple[int, ...]) -> int:
+    """Return where NumPy puts the axes of the index arrays: in place when they are neighbours, else in front."""
+    return axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
+
+
+def _index_shape(indices: tuple[Node, ...], axes: tuple[int, ...], rank: int) -> Shape:
+    """Check the index arrays and broadcast their shapes."""
+    if len(indices) != len(axes) or not axes or list(axes) != sorted(set(axes)) or axes[-1] >= rank:
+        raise ShapeError(f"{len(indices)} index arrays for the axes {axes} of an array of {rank} axes")
+    for index in indices:
+        if index.dtype.kind not in "iu":
+            raise DtypeError(f"an index array must hold integers, not {index.dtype}", instead="i.astype(np.int64)")
+    return shapes.broadcast(*[index.shape for index in indices])
+
+
+def _gathered(shape: Shape, part: Shape, axes: tuple[int, ...]) -> Shape:
+    """Return the shape of a gather."""
+    rest = tuple([d for k, d in enumerate(shape) if k not in axes])
+    start = first_axis(axes)
+    return (*rest[:start], *part, *rest[start:])
+
+
+def _key(indices: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[Any, ...]:
+    """Write the index in Python."""
+    by_axis = dict(zip(axes, indices, strict=True))
+    return tuple([by_axis.get(k, slice(None)) for k in range(axes[-1] + 1)])
+
+
+def _stretched(array: int, shape: Shape, axes: tuple[Axis, ...], stretched: Shape) -> Access:
+    """Read an index array that is broadcast along `axes`."""
+    offset = len(axes) - len(shape)
+    places = [0 if d == 1 and stretched[k] != 1 else axes[k] for k, d in enumerate(shape, offset)]
+    return Access(array, tuple(places))
+
+
+def _looked_up(node: Node, extents: Shape, result: tuple[Axis, ...]) -> tuple[Any, ...]:
+    """Return the element of the gathered array for an element of the result: lookups on the indexed axes."""
+    axes, indices = node.param("axes"), node.inputs[1:]
+    part = shapes.broadcast(*[index.shape for index in indices])
+    start = first_axis(axes)
+    inner = result[start : start + len(part)]
+    rest = iter((*result[:start], *result[start + len(part) :]))
+    source: list[Any] = []
+    for k, extent in enumerate(extents):
+        if k in axes:
+            j = axes.index(k)
+            source.append(Lookup(_stretched(1 + j, indices[j].shape, inner, part), extent, 0))
+        else:
+            source.append(next(rest))
+    return tuple(source)
+
+
+def _gather_infer(x: Node, *indices: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
+    return _gathered(x.shape, _index_shape(indices, axes, len(x.shape)), axes), x.dtype
+
+
+def _gather_body(node: Node) -> Body:
+    out = axes_of(node.shape)
+    source = Access(X, _looked_up(node, node.inputs[0].shape, out))
+    return Body((Statement(Access(OUT, out), "=", source, out, node.line),))
+
+
+def _gather_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> tuple[Any, ...]:  # noqa: ARG001
+    return scatter_add(g, *indices, axes=axes, shape=shape_of(x)), *[None] * len(indices)
+
+
+def _gather_text(node: Node, names: list[str]) -> str:
+    entries = _key(tuple(names[1:]), node.param("axes"))
+    parts = [":" if isinstance(entry, slice) else entry for entry in entries]
+    return f"{names[0]}[{', '.join(parts)}]"
+
+
+_ROWS = (normal(), integers(-3, 2))
+
+gather = structured(
+    name="gather", params=("axes",), infer=_gather_infer, body=_gather_body, vjp=_gather_vjp, text=_gather_text,
+    evaluate=lambda x, *indices, axes: np.asarray(x)[_key(indices, axes)],
+    sample=(case(lambda a, i: OPS["gather"](a, i, axes=(0,)) ** 2, (3, 4), (2, 5), domain=_ROWS),
+            case(lambda a, i, j: OPS["gather"](a, i, j, axes=(0, 1)) ** 2, (3, 4), (2, 1), (3,), domain=(*_ROWS, _ROWS[1])),
+            case(lambda a, i, j: OPS["gather"](a, i, j, axes=(0, 2)) ** 2, (3, 4, 5), (6,), (), domain=(*_ROWS, _ROWS[1])),
+            case(lambda a, i: OPS["gather"](a, i, axes=(1,)) ** 2, (2, 3, 2), (2, 2), domain=_ROWS),
+            case(lambda a: a[:, [2, 0, 2]] ** 2, (2, 3)), case(lambda a: a[np.array([True, False, True])] ** 2, (3, 2))),
+    edges=(case(lambda a, i: OPS["gather"](a, i, axes=(0,)), (3,), (0,), domain=_ROWS),
+           case(lambda a, i: OPS["gather"](a, i, axes=(0,)), (3, 0), (2,), domain=_ROWS)),
+    doc="Elements at the places that arrays of integers name.",
+)
+
+
+def _scatter_infer(g: Node, *indices: Node, axes: tuple[int, ...], shape: Shape) -> tuple[Shape, Any]:
+    want = _gathered(shape, _index_shape(indices, axes, len(shape)), axes)
+    if g.shape != want:
+        raise ShapeError(f"cannot scatter {shapes.show(g.shape)} into {shapes.show(shape)}: {shapes.show(want)} is needed")
+    return shape, g.dtype
+
+
+def _scatter_value(g: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> Any:
+    g = np.asarray(g)
+    out = np.zeros(shape, g.dtype)
+    np.add.at(out, _key(indices, axes), g)
+    return out
+
+
+def adding(dtype: np.dtype[Any]) -> str:
+    """Return how values of a dtype are accumulated."""
+    return "|=" if dtype.kind == "b" else "+="
+
+
+def _scatter_body(node: Node) -> Body:
+    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
+    target = Access(OUT, _looked_up(node, node.shape, part))
+    return Body((
+        Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
+        Statement(target, adding(node.dtype), Access(X, part), part, node.line),
+    ))
+
+
+def _scatter_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> tuple[Any, ...]:  # noqa: ARG001
+    return gather(g, *indices, axes=axes), *[None] * len(indices)
+
+
+scatter_add = structured(
+    name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value, body=_scatter_body,
+    vjp=_scatter_vjp,
+    sample=(case(lambda g, i: OPS["scatter_add"](g, i, axes=(0,), shape=(3, 2)) ** 2, (5, 2), (5,), domain=_ROWS),
+            case(lambda g, i, j: OPS["scatter_add"](g, i, j, axes=(0, 2), shape=(3, 2, 4)) ** 2, (5, 2), (5,), (1,),
+                 domain=(*_ROWS, _ROWS[1]))),
+    edges=(case(lambda g, i: OPS["scatter_add"](g, i, axes=(0,), shape=(3,)), (0,), (0,), domain=_ROWS),),
+    doc="Zeros with values added at the places that arrays of integers name: the adjoint of gather.",
+)
+
+
+# -- take_along_axis: one index for each element, and its adjoint
+
+
+def _along_infer(x: Node, indices: Node, axis: int) -> tuple[Shape, Any]:
+    _index_shape((indices,), (axis,), len(x.shape))
+    if [d for k, d in enumerate(x.shape) if k != axis] != [d for k, d in enumerate(indices.shape) if k != axis]:
+        raise ShapeError(f"take_along_axis: {shapes.show(x.shape)} and {shapes.show(indices.shape)} differ beside axis {axis}")
+    return indices.shape, x.dtype
+
+
+def _one_lookup(axes: tuple[Axis, ...], axis: int, extent: Any) -> tuple[Any, ...]:
+    return (*axes[:axis], Lookup(Access(1, axes), extent, 0), *axes[axis + 1 :])
+
+
+def _along_body(node: Node) -> Body:
+    out, axis = axes_of(node.shape), node.param("axis")
+    source = Access(X, _one_lookup(out, axis, node.inputs[0].shape[axis]))
+    return Body((Statement(Access(OUT, out), "=", source, out, node.line),))
+
+
+_PICKS = (case(lambda a, i: OPS["take_along"](a, i, axis=1) ** 2, (2, 3), (2, 4), domain=_ROWS),
+          case(lambda a, i: OPS["take_along"](a, i, axis=0) ** 2, (3, 2), (1, 2), domain=_ROWS))
+
+take_along = structured(
+    name="take_along", params=("axis",), infer=_along_infer, body=_along_body, sample=_PICKS,
+    evaluate=lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    vjp=lambda g, y, x, indices, axis: (add_along(g, indices, axis=axis, extent=shape_of(x)[axis]), None),  # noqa: ARG005
+    text=lambda node, names: f"np.take_along_axis({names[0]}, {names[1]}, {node.params[0]})",
+    edges=(case(lambda a, i: OPS["take_along"](a, i, axis=1), (2, 3), (2, 0), domain=_ROWS),),
+    doc="For each index, the element of its row.",
+)
+
+
+def _add_along_infer(g: Node, indices: Node, axis: int, extent: Any) -> tuple[Shape, Any]:
+    if g.shape != indices.shape:
+        raise ShapeError(f"cannot add {shapes.show(g.shape)} at {shapes.show(indices.shape)} places")
+    return (*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype
+
+
+def _add_along_value(g: Any, indices: Any, axis: int, extent: int) -> Any:
+    g = np.asarray(g)
+    out = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
+    places = list(np.indices(g.shape, sparse=True))
+    places[axis] = indices
+    np.add.at(out, tuple(places), g)
+    return out
+
+
+def _add_along_body(node: Node) -> Body:
+    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
+    axis, extent = node.params
+    return Body((
+        Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
+        Statement(Access(OUT, _one_lookup(part, axis, extent)), adding(node.dtype), Access(X, part), part, node.line),
+    ))
+
+
+add_along = structured(
+    name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value, body=_add_along_body,
+    vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),  # noqa: ARG005
+    sample=(case(lambda g, i: OPS["add_along"](g, i, axis=1, extent=3) ** 2, (2, 4), (2, 4), domain=_ROWS),),
+    edges=(case(lambda g, i: OPS["add_along"](g, i, axis=0, extent=3), (0, 2), (0, 2), domain=_ROWS),),
+    doc="Zeros with each value added into its row at its index: the adjoint of take_along_axis.",
+)
+
+
+# -- NumPy's functions
+
+
+def checked(x: Any, axis: int, indices: Any) -> Any:
+    """Check a constant index against a known extent and count it from the front; a traced one is checked when it runs.
+
+    Raises:
+        IndexError: when an index is out of bounds.
+    """
+    extent = shape_of(x)[axis]
+    if is_traced(indices):
+        if indices.dtype.kind not in "iu":
+            raise DtypeError(f"an index array must hold integers, not {indices.dtype}", instead="i.astype(np.int64)")
+        return indices
+    if indices.dtype.kind not in "iub" or (indices.dtype.kind == "b" and indices.size):
+        raise DtypeError(f"an index array must hold integers, not {indices.dtype}", instead="i.astype(np.int64)")
+    indices = indices.astype(np.int64)
+    if type(extent) is not int:
+        return indices
+    bad = indices[(indices < -extent) | (indices >= extent)]
+    if bad.size:
+        raise OutOfBounds(f"index {bad.flat[0]} is out of bounds for axis {axis} with size {extent}")
+    return np.where(indices < 0, indices + extent, indices)
+
+
+def _fitted(indices: Any, extent: Any, mode: str) -> Any:
+    """Bring indices into range as ``mode="wrap"`` or ``mode="clip"`` say."""
+    if type(extent) is not int:
+        raise UnsupportedError(f"np.take(..., mode={mode!r}) along an unknown extent", instead="np.clip of the indices first")
+    if mode == "wrap":
+        return np.remainder(indices, extent)
+    return np.minimum(np.maximum(indices, 0), extent - 1)
+
+
+@answers(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    """As `numpy.take`."""
+    from symgrad.ops.reduce import refuse
+
+    refuse("take", out=out)
+    a, indices = lift(a), lift(indices)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    k = normal_axis(axis, a.ndim)
+    if not is_traced(indices) and indices.size == 0:
+        indices = indices.astype(np.int64)
+    if mode in {"wrap", "clip"}:
+        indices = _fitted(indices, shape_of(a)[k], mode)
+    elif mode != "raise":
+        raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if not is_traced(indices) and indices.ndim == 0:
+        return a[(*[slice(None)] * k, int(checked(a, k, indices)))]
+    return gather(a, checked(a, k, indices), axes=(k,))
+
+
+@answers(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """As `numpy.take_along_axis`."""
+    arr, indices = lift(arr), lift(indices)
+    if axis is None:
+        if indices.ndim != 1:
+            raise ShapeError("when axis=None, `indices` must have a single dimension.")
+        arr, axis = np.ravel(arr), 0
+    if arr.ndim != indices.ndim:
+        raise ShapeError("`indices` and `arr` must have the same number of dimensions")
+    k = normal_axis(axis, arr.ndim)
+    have, want = shape_of(arr), shape_of(indices)
+    beside = shapes.broadcast(*[(*s[:k], 1, *s[k + 1 :]) for s in (have, want)])
+    parts = []
+    for x, shape in ((arr, have), (indices, want)):
+        full = (*beside[:k], shape[k], *beside[k + 1 :])
+        parts.append(x if full == shape else OPS["broadcast_to"](x, shape=full))
+    return take_along(parts[0], checked(parts[0], k, parts[1]), axis=k)
+
+
+__all__ = ["add_along", "checked", "gather", "scatter_add", "show", "take_along"]

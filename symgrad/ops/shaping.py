@@ -1,0 +1,408 @@
+"""Array manipulation as NumPy writes it: shapes, axes, copies, dtypes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import MutationError, ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ops.declare import ANSWERS, COMPILED, OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.joining import lift
+
+if TYPE_CHECKING:
+    from symgrad.ir.shapes import Shape
+
+
+# -- copies and views
+
+
+def fresh(x: Any) -> Any:
+    """Return a new array of the same value, which later writes to `x` do not reach."""
+    return type(x)(x.node, x.trace) if is_traced(x) else np.array(x)
+
+
+def filled(like: Any, value: Any, shape: Shape, dtype: Any) -> Any:
+    """Return a new array of one value in the trace of `like`, or a plain one."""
+    value = lift(value) if is_traced(value) or isinstance(value, (list, tuple)) else np.asarray(value, dtype)
+    if value.dtype != dtype:
+        value = value.astype(dtype)
+    if is_traced(value):
+        return fresh(OPS["broadcast_to"](value, shape=shape))
+    if is_traced(like):
+        return type(like).__symgrad_bind__(like, OPS["broadcast_to"], (value,), {"shape": shape})
+    return np.array(np.broadcast_to(value, shape))
+
+
+def _perhaps_a_view(x: Any, y: Any, name: str) -> Any:
+    """Make `y` refuse to be read after a write to `x`, where the memory layout decides whether NumPy copied."""
+    if not is_traced(x) or y is x or (x.base is None and x.ndim <= 1):
+        return y
+
+    def stale(_: Any) -> Any:
+        raise MutationError(
+            f"the result of np.{name} is read after the array it was made from was written; "
+            "whether NumPy copied there depends on the memory layout",
+            instead=f"np.{name}(x).copy() for the values before the write, or np.{name} again after it",
+        )
+
+    return type(y)(y.node, y.trace, base=x, view=stale)
+
+
+@answers(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # noqa: ARG001, FBT001, FBT002 - NumPy's signature
+    """As `numpy.copy`."""
+    return fresh(lift(a))
+
+
+def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
+    """As `ndarray.astype`.
+
+    Raises:
+        TypeError: when `casting` forbids it, or symgrad does not compile the dtype.
+    """
+    x, kind = lift(x), np.dtype(dtype)
+    if kind not in COMPILED:
+        raise UnsupportedError(
+            f"x.astype({kind}) of a traced array: symgrad compiles bool, integers, float32 and float64",
+            instead="np.float32 or np.float64",
+        )
+    if not np.can_cast(x.dtype, kind, casting):  # type: ignore[arg-type]
+        raise UnsupportedError(f"cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
+    return fresh(x) if x.dtype == kind else OPS["astype"](x, dtype=kind)
+
+
+ANSWERS["astype"] = to_dtype
+
+
+@answers(np.astype)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """As `numpy.astype`."""
+    _cpu(device)
+    return x if not copy and x.dtype == np.dtype(dtype) else to_dtype(x, dtype)
+
+
+def _cpu(device: Any) -> None:
+    if device not in {None, "cpu"}:
+        raise ShapeError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
+
+
+def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+    _cpu(device)
+    a = lift(a)
+    kind = a.dtype if dtype is None else np.dtype(dtype)
+    return filled(a, value, shape_of(a) if shape is None else extents(shape), kind)
+
+
+@answers(np.zeros_like, np.empty_like)
+def zeros_like(a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:  # noqa: ARG001, FBT001, FBT002
+    """As `numpy.zeros_like`; `numpy.empty_like` gives zeros too."""
+    return _like(a, 0, dtype, shape, device)
+
+
+@answers(np.ones_like)
+def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:  # noqa: ARG001, FBT001, FBT002
+    """As `numpy.ones_like`."""
+    return _like(a, 1, dtype, shape, device)
+
+
+@answers(np.full_like)
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001, FBT001, FBT002
+) -> Any:
+    """As `numpy.full_like`."""
+    return _like(a, fill_value, dtype, shape, device)
+
+
+# -- what an array is
+
+
+@answers(np.shape)
+def shape(a: Any) -> Any:
+    """As `numpy.shape`."""
+    return lift(a).shape
+
+
+@answers(np.ndim)
+def ndim(a: Any) -> int:
+    """As `numpy.ndim`."""
+    rank: int = lift(a).ndim
+    return rank
+
+
+@answers(np.size)
+def size(a: Any, axis: Any = None) -> Any:
+    """As `numpy.size`."""
+    a = lift(a)
+    total: Any = 1
+    for k in normal_axes(axis, a.ndim):
+        total = total * a.shape[k]
+    return total
+
+
+def promoted(*values: Any) -> np.dtype[Any]:
+    """Return the dtype that arrays, dtypes and numbers promote to; Python's numbers are weak."""
+    kinds: list[Any] = []
+    for value in values:
+        if isinstance(value, (bool, np.bool)):
+            kinds.append(np.dtype(bool))
+        elif isinstance(value, (int, float)) and not isinstance(value, np.generic):
+            kinds.append(type(value)(0))
+        elif isinstance(value, (str, type, np.dtype)):
+            kinds.append(np.dtype(value))
+        else:
+            array = lift(value)
+            weak = getattr(array, "weak", None)
+            kinds.append(array.dtype if weak is None else weak(0))
+    return np.result_type(*kinds)
+
+
+answers(np.result_type)(promoted)
+
+
+@answers(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:  # noqa: ARG001 - no value of symgrad is complex
+    """As `numpy.iscomplexobj`: no value of symgrad is complex."""
+    return False
+
+
+@answers(np.isrealobj)
+def isrealobj(x: Any) -> bool:  # noqa: ARG001
+    """As `numpy.isrealobj`: every value of symgrad is real."""
+    return True
+
+
+@answers(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """As `numpy.iscomplex`: False for each element."""
+    return _like(x, 0, bool, None, None)
+
+
+@answers(np.isreal)
+def isreal(x: Any) -> Any:
+    """As `numpy.isreal`: True for each element."""
+    return _like(x, 1, bool, None, None)
+
+
+@answers(np.real, np.real_if_close)
+def real(val: Any, tol: float = 100) -> Any:  # noqa: ARG001
+    """As `numpy.real`: the array itself."""
+    return lift(val)
+
+
+@answers(np.imag)
+def imag(val: Any) -> Any:
+    """As `numpy.imag`: zeros."""
+    return _like(val, 0, None, None, None)
+
+
+@answers(np.conjugate)
+def conjugate(x: Any, /) -> Any:
+    """As `numpy.conjugate`: a copy."""
+    return fresh(lift(x))
+
+
+# -- shapes
+
+
+def extents(shape: Any) -> Shape:
+    """Turn a shape as users write it, an array of integers included, into integers and SymPy expressions."""
+    found = dims(shape.tolist() if isinstance(shape, np.ndarray) else shape)
+    if any(type(d) is int and d < 0 for d in found):
+        raise ShapeError(f"negative dimensions are not allowed: {shapes.show(found)}")
+    return found
+
+
+def completed(old: Shape, want: Shape) -> Shape:
+    """Put the extent that is left in the place of -1.
+
+    Raises:
+        ShapeError: when the sizes do not fit.
+    """
+    places = [k for k, d in enumerate(want) if type(d) is int and d < 0]
+    refused = f"cannot reshape {shapes.show(old)} into {shapes.show(want)}"
+    if not places:
+        return want
+    if len(places) > 1:
+        raise ShapeError("can only specify one unknown dimension")
+    total, known = shapes.size(old), shapes.size(tuple([d for k, d in enumerate(want) if k not in places]))
+    left = _quotient(total, known)
+    if left is None:
+        raise ShapeError(f"{refused}: {total} elements are not a multiple of {known}")
+    return (*want[: places[0]], left, *want[places[0] + 1 :])
+
+
+def _quotient(total: Any, known: Any) -> Any:
+    """Divide two sizes exactly, or return None."""
+    if type(total) is int and type(known) is int:
+        return None if known == 0 or total % known else total // known
+    if type(known) is int and known == 0:
+        return None
+    import sympy
+
+    left = sympy.cancel(total / known)
+    return shapes.simplified(left) if sympy.fraction(left)[1] == 1 and left.is_integer else None
+
+
+@answers(np.reshape)
+def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
+    """As `numpy.reshape`."""
+    a = lift(a)
+    given = newshape if shape is None else shape
+    given = dims(given.tolist() if isinstance(given, np.ndarray) else given)
+    want = completed(shape_of(a), given)
+    _known_order("reshape", order)
+    if order == "F":
+        turned = np.transpose(a)
+        return np.transpose(_reshaped(turned, want[::-1], "reshape", copy=copy))
+    return _reshaped(a, want, "reshape", copy=copy)
+
+
+def _reshaped(a: Any, want: Shape, name: str, *, copy: Any = None) -> Any:
+    y = a if want == shape_of(a) else _perhaps_a_view(a, OPS["reshape"](a, shape=want), name)
+    return fresh(y) if copy else y
+
+
+def _known_order(function: str, order: str) -> None:
+    if order not in {"C", "F"}:
+        raise UnsupportedError(f"np.{function}(..., order={order!r}) depends on the memory layout", instead='order="C" or order="F"')
+
+
+@answers(np.ravel)
+def ravel(a: Any, order: str = "C") -> Any:
+    """As `numpy.ravel`."""
+    a = lift(a)
+    _known_order("ravel", "C" if order == "K" and a.ndim <= 1 else order)
+    a = np.transpose(a) if order == "F" else a
+    return _reshaped(a, (shapes.size(shape_of(a)),), "ravel")
+
+
+@answers(np.expand_dims)
+def expand_dims(a: Any, axis: Any) -> Any:
+    """As `numpy.expand_dims`."""
+    a = lift(a)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    axes = normal_axes(axis, a.ndim + count)
+    return OPS["expand_dims"](a, axes=axes) if axes else a
+
+
+@answers(np.squeeze)
+def squeeze(a: Any, axis: Any = None) -> Any:
+    """As `numpy.squeeze`; an unknown extent is never dropped."""
+    a = lift(a)
+    have = shape_of(a)
+    axes = tuple([k for k, d in enumerate(have) if d == 1]) if axis is None else normal_axes(axis, a.ndim)
+    if any(have[k] != 1 for k in axes):
+        raise ShapeError(f"cannot select an axis to squeeze out which has size not equal to one: {shapes.show(have)}, axis {axis}")
+    return OPS["squeeze"](a, axes=axes) if axes else a
+
+
+@answers(np.broadcast_to)
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: ARG001, FBT001, FBT002
+    """As `numpy.broadcast_to`."""
+    array, want = lift(array), extents(shape)
+    return array if want == shape_of(array) else OPS["broadcast_to"](array, shape=want)
+
+
+@answers(np.broadcast_arrays)
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:  # noqa: ARG001
+    """As `numpy.broadcast_arrays`."""
+    arrays = [lift(a) for a in args]
+    want = shapes.broadcast(*[shape_of(a) for a in arrays])
+    return tuple([a if shape_of(a) == want else OPS["broadcast_to"](a, shape=want) for a in arrays])
+
+
+def _one_or_all(found: list[Any]) -> Any:
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+@answers(np.atleast_1d)
+def atleast_1d(*arys: Any) -> Any:
+    """As `numpy.atleast_1d`."""
+    return _one_or_all([a if a.ndim else OPS["expand_dims"](a, axes=(0,)) for a in map(lift, arys)])
+
+
+@answers(np.atleast_2d)
+def atleast_2d(*arys: Any) -> Any:
+    """As `numpy.atleast_2d`."""
+    new: dict[int, tuple[int, ...]] = {0: (0, 1), 1: (0,)}
+    return _one_or_all([OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)])
+
+
+@answers(np.atleast_3d)
+def atleast_3d(*arys: Any) -> Any:
+    """As `numpy.atleast_3d`."""
+    new: dict[int, tuple[int, ...]] = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
+    return _one_or_all([OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)])
+
+
+# -- axes
+
+
+def reordered(a: Any, axes: tuple[int, ...]) -> Any:
+    """Transpose, unless the axes are in order already."""
+    return a if axes == tuple(range(len(axes))) else OPS["transpose"](a, axes=axes)
+
+
+@answers(np.transpose)
+def transpose(a: Any, axes: Any = None) -> Any:
+    """As `numpy.transpose`."""
+    a = lift(a)
+    if axes is None:
+        return reordered(a, tuple(reversed(range(a.ndim))))
+    given = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,)
+    if len(given) != a.ndim:
+        raise ShapeError(f"axes don't match array: {len(given)} axes for {shapes.show(shape_of(a))}")
+    order = tuple([normal_axis(k, a.ndim) for k in given])
+    if len(set(order)) != len(order):
+        raise ShapeError("repeated axis in transpose")
+    return reordered(a, order)
+
+
+@answers(np.matrix_transpose, np.linalg.matrix_transpose)
+def matrix_transpose(x: Any, /) -> Any:
+    """As `numpy.matrix_transpose`."""
+    x = lift(x)
+    if x.ndim < 2:  # noqa: PLR2004
+        raise ShapeError(f"Input array must be at least 2-dimensional, but it is {x.ndim}")
+    return swapaxes(x, -1, -2)
+
+
+@answers(np.swapaxes)
+def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
+    """As `numpy.swapaxes`."""
+    a = lift(a)
+    i, j = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
+    order = list(range(a.ndim))
+    order[i], order[j] = j, i
+    return reordered(a, tuple(order))
+
+
+@answers(np.moveaxis)
+def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """As `numpy.moveaxis`."""
+    a = lift(a)
+    pairs = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
+    old, new = [[normal_axis(k, a.ndim) for k in v] for v in pairs]
+    if len(set(old)) != len(old) or len(set(new)) != len(new):
+        raise ShapeError("repeated axis in moveaxis")
+    if len(old) != len(new):
+        raise ShapeError("`source` and `destination` arguments must have the same number of elements")
+    order = [k for k in range(a.ndim) if k not in old]
+    for place, k in sorted(zip(new, old, strict=True)):
+        order.insert(place, k)
+    return reordered(a, tuple(order))
+
+
+@answers(np.rollaxis)
+def rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
+    """As `numpy.rollaxis`."""
+    a = lift(a)
+    k, n = normal_axis(axis, a.ndim), a.ndim
+    place = int(start) + n if start < 0 else int(start)
+    if not 0 <= place <= n:
+        raise np.exceptions.AxisError(f"'start' arg requires {-n} <= start < {n + 1}, but {start} was passed in")
+    order = [i for i in range(n) if i != k]
+    order.insert(place - 1 if k < place else place, k)
+    return reordered(a, tuple(order))
