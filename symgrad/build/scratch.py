@@ -14,27 +14,26 @@ from pathlib import Path
 _PREFIX = "symgrad-"
 _STALE_SECONDS = 86400.0
 _lock = threading.Lock()
-_folders: dict[int, Path] = {}
+_folders: list[Path] = []  # of this process; a forked child must neither share nor delete its parent's
 
 
 def folder() -> Path:
-    """Make a new empty folder that only this user can enter; it is gone when the process ends."""
+    """Make a new empty folder that only this user can enter; it is gone when the process ends, if not before."""
     import tempfile  # with random and more: a process that finds all in the cache needs no folder
 
+    made = Path(tempfile.mkdtemp(prefix=_PREFIX))
     with _lock:
-        # By process: a forked child must neither share nor delete its parent's.
-        root = _folders.get(os.getpid())
-        if root is None or not root.is_dir():
-            root = Path(tempfile.mkdtemp(prefix=_PREFIX))
-            _folders[os.getpid()] = root
-            atexit.register(_remove, root, os.getpid())
-            _sweep(root.parent)
-        return Path(tempfile.mkdtemp(dir=root))
+        _folders.append(made)
+        first = len(_folders) == 1
+    if first:
+        _sweep(made.parent)
+    return made
 
 
-def _remove(root: Path, owner: int) -> None:
-    if os.getpid() == owner:
-        shutil.rmtree(root, ignore_errors=True)
+@atexit.register
+def _remove() -> None:
+    for made in _folders:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _sweep(parent: Path) -> None:
@@ -49,9 +48,10 @@ def _sweep(parent: Path) -> None:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def _renew_lock() -> None:
+def _forked() -> None:
     global _lock  # noqa: PLW0603 - another thread may have held it when the process forked
     _lock = threading.Lock()
+    _folders.clear()
 
 
-os.register_at_fork(after_in_child=_renew_lock)
+os.register_at_fork(after_in_child=_forked)

@@ -188,7 +188,7 @@ def test_a_disk_that_fills_while_writing_leaves_nothing(tools, source, folder, m
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
-def test_a_process_killed_while_writing_leaves_nothing_harmful(python, folder, tools, source, runs, after):
+def test_a_process_killed_while_writing_leaves_nothing_harmful(python, folder, tools, source, runs, tmp_path, after):
     kill = (
         "import os, signal\n"
         "from symgrad.build import cache\n"
@@ -201,7 +201,7 @@ def test_a_process_killed_while_writing_leaves_nothing_harmful(python, folder, t
         "    write(path, content)\n"
         "cache._write = stop\n"
     )
-    killed = python(kill + BUILD)
+    killed = python(kill + BUILD, TMPDIR=str(tmp_path))
     killed.communicate(timeout=30)
     assert killed.returncode == -9
     left = entries(folder)
