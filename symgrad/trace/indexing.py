@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ConcretizationError, ShapeError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare import OPS
-from symgrad.ops.joining import lift
+from symgrad.ops.joining import holds_traced, lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
 
@@ -29,26 +29,45 @@ def getitem(x: Tracer, index: Any) -> Any:
         ConcretizationError: a traced boolean mask, whose result has no known shape.
     """
     entries = expand(x, index)
-    advanced = [e for e in entries if is_array(e)]
-    if not advanced:
+    if not any(is_array(e) for e in entries):
         return basic(x, entries)
-    return gather(x, entries)
+    return gather(x, entries, apart=dots_between(index))
 
 
 def expand(x: Tracer, index: Any) -> list[Any]:
     """Write an index with one entry for each axis (and None for each new one), ellipsis and masks resolved."""
     items = list(index) if isinstance(index, tuple) else [index]
-    items = [entry for item in items for entry in normal(item)]
-    taken = sum(1 for item in items if item is not None and item is not Ellipsis)
+    parts = [normal(item) for item in items]
+    dots = [k for k, item in enumerate(items) if item is Ellipsis]
+    taken = sum(len(part) for k, part in enumerate(parts) if k not in dots and part[0] is not None)
     if taken > x.ndim:
         raise BadIndex(f"too many indices: {taken} for an array of {x.ndim} axes {x!r}", line=user_line())
-    if sum(1 for item in items if item is Ellipsis) > 1:
+    if len(dots) > 1:
         raise BadIndex("an index can only have a single ellipsis ('...')", line=user_line())
-    if not any(item is Ellipsis for item in items):
+    if not dots:
         items.append(Ellipsis)
-    place = next(k for k, item in enumerate(items) if item is Ellipsis)
-    items[place : place + 1] = [slice(None)] * (x.ndim - taken)
-    return items
+        parts.append([Ellipsis])
+    entries: list[Any] = []
+    axis = 0
+    for item, part in zip(items, parts, strict=True):
+        found = [slice(None)] * (x.ndim - taken) if item is Ellipsis else part
+        fits_mask(x, axis, item)
+        axis += 0 if item is None else len(found)
+        entries.extend(found)
+    return entries
+
+
+def fits_mask(x: Tracer, axis: int, item: Any) -> None:
+    """Check a mask's shape against the axes it stands for."""
+    mask = np.asarray(item) if isinstance(item, (list, np.ndarray)) and not holds_traced(item) else None
+    if mask is None or mask.dtype.kind != "b":
+        return
+    have = x._node.shape[axis : axis + mask.ndim]  # noqa: SLF001 - the tracer's shape without Extent objects
+    if have != mask.shape:
+        raise BadIndex(
+            f"boolean index did not match indexed array along axis {axis}: its shape is {mask.shape} "
+            f"and the array's there {have}", line=user_line(),
+        )
 
 
 def normal(item: Any) -> list[Any]:
@@ -157,13 +176,27 @@ def basic(x: Tracer, entries: list[Any]) -> Any:
     return result
 
 
-def gather(x: Tracer, entries: list[Any]) -> Any:
+def dots_between(index: Any) -> bool:
+    """Tell an ellipsis that stands between two advanced indices: even one of no axes keeps them apart."""
+    if not isinstance(index, tuple):
+        return False
+    kinds = ["." if i is Ellipsis else "s" if i is None or isinstance(i, slice) else "a" for i in index]
+    return "a.a" in "".join(kinds)
+
+
+def gather(x: Tracer, entries: list[Any], *, apart: bool = False) -> Any:
     """Index by arrays of integers (and slices, integers, new axes beside them): NumPy's advanced indexing."""
     slices = [e if isinstance(e, slice) or e is None else slice(None) for e in entries]
-    x = basic(x, slices)
+    x = x if all(e == slice(None) for e in slices) else basic(x, slices)
     arrays = {k: e for k, e in enumerate(entries) if e is not None and not isinstance(e, slice)}
     checked = [checked_index(x, axis, e) for axis, e in arrays.items()]
-    return OPS["gather"](x, *checked, axes=tuple(arrays))
+    axes = tuple(arrays)
+    y = OPS["gather"](x, *checked, axes=axes)
+    if apart and axes[0] and axes == tuple(range(axes[0], axes[-1] + 1)):
+        kept = x.ndim - len(axes)
+        rank = y.ndim - kept  # of the index arrays, which NumPy puts in front here
+        return np.moveaxis(y, tuple(range(axes[0], axes[0] + rank)), tuple(range(rank)))
+    return y
 
 
 def checked_index(x: Tracer, axis: int, entry: Any) -> Any:
