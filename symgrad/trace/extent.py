@@ -23,27 +23,27 @@ class Extent:
     anything else makes a number of it, which promotes like Python's.
     """
 
-    __slots__ = ("dim", "trace")
+    __slots__ = ("dim", "owner")
     __array_priority__ = 1000
 
     def __init__(self, dim: Any, trace: Trace) -> None:
         """Hold the SymPy expression."""
-        self.dim, self.trace = dim, trace
+        self.dim, self.owner = dim, trace
 
     def tracer(self, weak: type = int) -> Tracer:
         """Return the extent as a traced number."""
         from symgrad.trace.tracer import Tracer
 
-        node = self.trace.graph.node(
-            leaves.extent, (), leaves.extent_params(self.dim), (), leaves.INT, self.trace.graph.line or user_line()
+        node = self.owner.graph.node(
+            leaves.extent, (), leaves.extent_params(self.dim), (), leaves.INT, self.owner.graph.line or user_line()
         )
-        return Tracer(node, self.trace, weak=weak)
+        return Tracer(node, self.owner, weak=weak)
 
     def _with(self, other: Any, exact: Any, ufunc: np.ufunc, *, swap: bool = False) -> Any:
         if isinstance(other, (Extent, int, np.integer)) and exact is not None:
             right = other.dim if isinstance(other, Extent) else int(other)
             dim = simplified(exact(right, self.dim) if swap else exact(self.dim, right))
-            return dim if type(dim) is int else Extent(dim, self.trace)
+            return dim if type(dim) is int else Extent(dim, self.owner)
         pair = (other, self.tracer()) if swap else (self.tracer(), other)
         result = ufunc(*pair)
         if isinstance(other, (Extent, int, float)):
@@ -111,7 +111,7 @@ class Extent:
         """Take part in an op as a number."""
         from symgrad.trace.tracer import record
 
-        return record(self.trace, op, inputs, params)
+        return record(self.owner, op, inputs, params)
 
     def __eq__(self, other: object) -> bool:
         """Equal only to the same extent; comparing two that may or may not be equal is refused."""
@@ -156,7 +156,7 @@ class Extent:
 
     def _refuse(self, what: str) -> ConcretizationError:
         return ConcretizationError(
-            f"the extent {self.dim} is not known while {self.trace.function}() is traced for every size: {what} needs a number",
+            f"the extent {self.dim} is not known while {self.owner.function}() is traced for every size: {what} needs a number",
             line=user_line(),
             instead="give the extent as a number in the spec (f64[100]) where the code depends on it",
         )

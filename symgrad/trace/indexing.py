@@ -12,6 +12,7 @@ from symgrad.ops.declare import OPS
 from symgrad.ops.joining import holds_traced, lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
+from symgrad.trace.tracer import settled
 
 if TYPE_CHECKING:
     from symgrad.trace.tracer import Tracer
@@ -28,10 +29,19 @@ def getitem(x: Tracer, index: Any) -> Any:
         IndexError: out of bounds, or too many indices.
         ConcretizationError: a traced boolean mask, whose result has no known shape.
     """
+    index = settled(index)
     entries = expand(x, index)
-    if not any(is_array(e) for e in entries):
-        return basic(x, entries)
-    return gather(x, entries, apart=dots_between(index))
+    if any(is_array(e) for e in entries):
+        return gather(x, entries, apart=dots_between(index))
+    result = basic(x, entries)
+    if result.ndim or is_ellipsis(index):
+        return result
+    return type(x)(result.node, x.owner)  # a scalar, as NumPy's are: no view, a later write does not reach it
+
+
+def is_ellipsis(index: Any) -> bool:
+    """Tell an index with ``...``, of which even a result without axes is an array, and a view."""
+    return any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))
 
 
 def expand(x: Tracer, index: Any) -> list[Any]:
@@ -121,7 +131,7 @@ def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
         return (position % extent,)
     if type(position) is int and position < 0:
         position = extent + position
-    x.trace.graph.require(simplified(position), extent, axis, user_line())
+    x.owner.graph.require(simplified(position), extent, axis, user_line())
     return (simplified(position),)
 
 

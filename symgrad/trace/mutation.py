@@ -11,9 +11,11 @@ from symgrad.ops.declare import OPS
 from symgrad.ops.joining import lift
 from symgrad.trace.indexing import axis_slice, expand, is_array
 from symgrad.trace.lines import user_line
-from symgrad.trace.tracer import Tracer, as_node, operand, record
+from symgrad.trace.tracer import Tracer, as_node, operand, record, settled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
 
 
@@ -40,22 +42,36 @@ def assign(x: Tracer, value: Node) -> None:
 
 
 def write_through(x: Tracer, value: Node) -> None:
-    """Write a view's new value into its base, where the view is a slice; its base may be a view again."""
-    base, trace = x.base, x.trace
-    made = x.node
-    if base is None or made.op.name != "slice":
+    """Write a view's new value into its base, which may be a view again."""
+    base, trace = x.base, x.owner
+    if base is None:
+        raise AssertionError("only a view is written through")
+    made = x.node if x._view is None else x._view(base.node)  # noqa: SLF001 - raises where this may be no view
+    undo = _UNDO.get(made.op.name)
+    if undo is None or made.inputs[0] is not base.node:
         raise MutationError(
             f"a write into a view made by {made.op.name}, which symgrad does not follow", line=user_line(),
             instead="write into the array itself, out[...] = value, or make a copy first: view.copy()",
         )
-    index = made.param("index")
-    assign(base, record(trace, OPS["set_slice"], (base, value), {"index": index}).node)
+    op, params = undo(made)
+    inputs = (base, value) if op == "set_slice" else (value,)
+    assign(base, record(trace, OPS[op], inputs, params).node)
+
+
+_UNDO: dict[str, Callable[[Node], tuple[str, dict[str, Any]]]] = {
+    "slice": lambda made: ("set_slice", {"index": made.param("index")}),
+    "reshape": lambda made: ("reshape", {"shape": made.inputs[0].shape}),
+    "expand_dims": lambda made: ("squeeze", {"axes": made.param("axes")}),
+    "squeeze": lambda made: ("expand_dims", {"axes": made.param("axes")}),
+    "transpose": lambda made: ("transpose", {"axes": tuple(np.argsort(made.param("axes")).tolist())}),
+}
+"""What puts a written view back into the array it views."""
 
 
 def setitem(x: Tracer, index: Any, value: Any) -> None:
     """``x[index] = value`` for integers, slices, and masks of x's own shape."""
     refuse_argument(x)
-    trace = x.trace
+    trace, index, value = x.owner, settled(index), settled(value)
     if isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b" and index.ndim == x.ndim:
         scalar = operand(trace, value, x.dtype)
         if scalar.shape != ():
@@ -98,7 +114,7 @@ def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
     from symgrad.trace.tracer import call_ufunc
 
     refuse_argument(x)
-    result = call_ufunc(x.trace, ufunc, (x, other))
+    result = call_ufunc(x.owner, ufunc, (x, other))
     return store(x, result, ufunc.__name__)
 
 
@@ -111,5 +127,5 @@ def store(x: Tracer, result: Tracer, name: str) -> Tracer:
         )
     if result.node.shape != x.node.shape:
         result = np.broadcast_to(result, x.shape)
-    assign(x, operand(x.trace, result, x.dtype))
+    assign(x, operand(x.owner, result, x.dtype))
     return x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator as operators
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,8 +10,11 @@ import numpy as np
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ops.declare import ANSWERS
 from symgrad.trace.lines import user_line
-from symgrad.trace.mutation import in_place, store
-from symgrad.trace.tracer import Tracer, call_ufunc
+from symgrad.trace.local import LocalArray, touches
+from symgrad.trace.local import call_ufunc as local_ufunc
+from symgrad.trace.local import wrapped
+from symgrad.trace.mutation import in_place, setitem, store
+from symgrad.trace.tracer import Tracer, answered, call_ufunc, lift, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +28,8 @@ ACCUMULATIONS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod
 
 def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer a ufunc called with keywords, and ``reduce``, ``accumulate`` and ``outer``."""
+    if any(type(i) is LocalArray for i in (*inputs, *kwargs.values(), *(kwargs.get("out") or ()))):
+        return local_ufunc(ufunc, method, inputs, kwargs)
     out = kwargs.pop("out", None)
     target = out[0] if isinstance(out, tuple) else out
     if target is not None and type(target) is not Tracer:
@@ -37,9 +43,9 @@ def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...
         if dtype is not None:
             inputs = tuple([i.astype(dtype) if type(i) is Tracer else np.asarray(i, dtype) for i in inputs])
         if not any(type(i) is Tracer or hasattr(i, "__symgrad_bind__") for i in inputs):
-            result = Tracer(_constant(x, ufunc(*inputs)), x.trace)
+            result = Tracer(_constant(x, ufunc(*inputs)), x.owner)
         else:
-            result = call_ufunc(x.trace, ufunc, inputs)
+            result = call_ufunc(x.owner, ufunc, inputs)
     elif method == "reduce" and ufunc in REDUCTIONS:
         kwargs.setdefault("axis", 0)
         return REDUCTIONS[ufunc](*inputs, **kwargs)
@@ -60,7 +66,7 @@ def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...
 def _constant(x: Tracer, value: Any) -> Any:
     from symgrad.trace.tracer import constant
 
-    return constant(x.trace, value)
+    return constant(x.owner, value)
 
 
 def _refuse(ufunc: np.ufunc, kwargs: dict[str, Any]) -> None:
@@ -78,23 +84,37 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
     def operator(self: Tracer, other: Any) -> Any:
         if getattr(type(other), "__array_ufunc__", True) is None:
             return NotImplemented
-        return call_ufunc(self.trace, ufunc, (other, self) if swapped else (self, other))
+        result = call_ufunc(self.owner, ufunc, (other, self) if swapped else (self, other))
+        if self.weak is not None and (type(other) in {int, float} or getattr(other, "weak", None) is not None):
+            result.weak = {"f": float, "i": int}.get(result.dtype.kind)  # Python's numbers stay Python's numbers
+        return result
 
     return operator
 
 
-def _in_place(ufunc: np.ufunc) -> Callable[[Tracer, Any], Tracer]:
-    return lambda self, other: in_place(self, ufunc, other)
+def _unary(ufunc: np.ufunc) -> Callable[[Tracer], Any]:
+    def operator(self: Tracer) -> Any:
+        result = call_ufunc(self.owner, ufunc, (self,))
+        result.weak = self.weak
+        return result
+
+    return operator
 
 
-def _power(self: Tracer, other: Any) -> Any:
-    """``x ** k``: NumPy's fast paths for 2 and 0.5 are exact, and stabilize does them for every integer."""
-    return call_ufunc(self.trace, np.power, (self, other))
+def _in_place(ufunc: np.ufunc) -> Callable[[Tracer, Any], Any]:
+    plain = _binary(ufunc)
+
+    def operator(self: Tracer, other: Any) -> Any:
+        if not self._node.shape and self.base is None:  # noqa: SLF001
+            return plain(self, other)  # a number: Python gives the name a new one
+        return in_place(self, ufunc, other)
+
+    return operator
 
 
 def _method(function: Any) -> Callable[..., Any]:
     def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
-        return ANSWERS[function](self, *args, **kwargs)
+        return answered(function, (self, *settled(args)), settled(kwargs))
 
     method.__name__ = function.__name__
     method.__doc__ = f"As `numpy.{function.__name__}`."
@@ -113,7 +133,7 @@ UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": n
 METHODS = (
     np.sum, np.prod, np.mean, np.var, np.std, np.max, np.min, np.any, np.all, np.argmax, np.argmin, np.cumsum,
     np.cumprod, np.ravel, np.squeeze, np.swapaxes, np.repeat, np.diagonal, np.trace, np.round, np.dot, np.clip,
-    np.take, np.ptp, np.copy, np.searchsorted, np.sort, np.argsort, np.nonzero, np.conj,
+    np.take, np.ptp, np.copy, np.searchsorted, np.argsort, np.nonzero,
 )
 
 
@@ -134,6 +154,8 @@ def _flatten(self: Tracer, order: str = "C") -> Any:
 
 def _astype(self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:  # noqa: FBT001, FBT002 - NumPy's signature
     """As `ndarray.astype`."""
+    if not copy and np.dtype(dtype) == self.dtype:
+        return self
     return ANSWERS["astype"](self, dtype, casting=casting)
 
 
@@ -146,12 +168,59 @@ def install() -> None:
     for name, ufunc in COMPARISONS.items():
         setattr(Tracer, f"__{name}__", _binary(ufunc))
     for name, ufunc in UNARY.items():
-        setattr(Tracer, f"__{name}__", lambda self, ufunc=ufunc: call_ufunc(self.trace, ufunc, (self,)))
+        setattr(Tracer, f"__{name}__", _unary(ufunc))
     for function in METHODS:
         if function in ANSWERS:
             setattr(Tracer, function.__name__, _method(function))
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype,
-        "conjugate": lambda self: self,
+        "conjugate": lambda self: self, "conj": lambda self: self, "fill": lambda self, value: setitem(self, ..., value),
+        "__divmod__": lambda self, other: (self // other, self % other),
+        "__rdivmod__": lambda self, other: (other // self, other % self),
     }.items():
         setattr(Tracer, name, method)
+    _install_local()
+
+
+def _install_local() -> None:
+    """Put the operators on `LocalArray`: those of the array it is now."""
+    for name, ufunc in OPERATORS.items():
+        setattr(LocalArray, f"__{name}__", _local_binary(name))
+        setattr(LocalArray, f"__r{name}__", _local_binary(name, swapped=True))
+        setattr(LocalArray, f"__i{name}__", _local_in_place(name, ufunc))
+    for name in COMPARISONS:
+        setattr(LocalArray, f"__{name}__", _local_binary(name))
+    setattr(LocalArray, "__divmod__", lambda self, other: wrapped(divmod(self.settle(), settled(other))))  # noqa: B010
+    setattr(LocalArray, "__rdivmod__", lambda self, other: wrapped(divmod(settled(other), self.settle())))  # noqa: B010
+    for name in (*UNARY, "bool", "float", "int", "index", "complex", "contains"):
+        setattr(LocalArray, f"__{name}__", _local_unary(f"__{name}__"))
+
+
+def _local_binary(name: str, *, swapped: bool = False) -> Callable[[LocalArray, Any], Any]:
+    function = getattr(operators, name if name not in {"and", "or"} else f"{name}_")
+
+    def operator(self: LocalArray, other: Any) -> Any:
+        value, other = self.settle(), settled(other)
+        if type(other) in {list, tuple} and touches(other):
+            other = lift(other)
+        return wrapped(function(other, value) if swapped else function(value, other))
+
+    return operator
+
+
+def _local_in_place(name: str, ufunc: np.ufunc) -> Callable[[LocalArray, Any], LocalArray]:
+    function = getattr(operators, f"i{name}")
+
+    def operator(self: LocalArray, other: Any) -> LocalArray:
+        value, other = self.settle(), settled(other)
+        if type(value) is Tracer or touches(other):
+            in_place(self.traced(), ufunc, other)
+        else:
+            function(value, other)
+        return self
+
+    return operator
+
+
+def _local_unary(name: str) -> Callable[..., Any]:
+    return lambda self, *args: wrapped(getattr(self.settle(), name)(*settled(args)))

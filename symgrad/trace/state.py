@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Trace:
     """One run of a user's function on tracers: its table of nodes, its thread, whether it still runs."""
 
-    __slots__ = ("alive", "function", "graph", "thread")
+    __slots__ = ("__weakref__", "alive", "function", "graph", "thread")
 
     def __init__(self, graph: Graph, function: str) -> None:
         """Belong to the thread that makes it."""
@@ -38,17 +38,18 @@ def current() -> Trace | None:
 
 
 @contextmanager
-def tracing(function: str, *, share: bool = True, graph: Graph | None = None) -> Iterator[Trace]:
-    """Open a trace in this thread; its tracers are dead when it closes.
-
-    A trace inside of another one with the caller's `graph` shares the table, and the caller's trace object.
-    """
-    outer = current()
-    trace = outer if outer is not None and graph is outer.graph else Trace(graph or Graph(share=share), function)
+def tracing(trace: Trace, *, ends: bool = False) -> Iterator[Trace]:
+    """Make a trace this thread's active one; with `ends`, its tracers are dead afterwards."""
     _stack.traces.append(trace)
     try:
         yield trace
     finally:
         _stack.traces.pop()
-        if trace is not outer:
+        if ends:
             trace.alive = False
+
+
+def active_on(graph: Graph, function: str) -> Trace:
+    """Return the trace whose table this is when it is the active one, or a new trace on it."""
+    outer = current()
+    return outer if outer is not None and outer.graph is graph else Trace(graph, function)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError, LeakedTracerError, UnsupportedError
+from symgrad.errors import ArgumentError, LeakedTracerError, SymgradError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.node import Constant, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
 from symgrad.ops.declare import ANSWERS, COMPILED, OPS, loop_dtypes
 from symgrad.trace.lines import user_line
+from symgrad.trace.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
 
-class Tracer:
+class Tracer(Refusals):
     """An array of a traced function: it has a shape and a dtype, and no values yet.
 
     NumPy's functions, ufuncs, operators, methods and indexing work on it and record what they would compute.
 
     Attributes:
-        trace: the trace it belongs to.
+        owner: the trace it belongs to.
         weak: ``int`` or ``float`` for a number made of extents alone, which promotes as Python's numbers do.
     """
 
-    __slots__ = ("_node", "_seen", "_version", "_view", "base", "origin", "trace", "weak")
+    __slots__ = ("_node", "_seen", "_version", "_view", "base", "origin", "owner", "weak")
     __array_priority__ = 1000
 
     def __init__(
@@ -40,7 +41,7 @@ class Tracer:
         view: Callable[[Node], Node] | None = None, origin: str = "",
     ) -> None:
         """Wrap a node; a view also knows what it views and how; `origin` names the argument it is."""
-        self._node, self.trace, self.weak, self.base, self._view, self.origin = node, trace, weak, base, view, origin
+        self._node, self.owner, self.weak, self.base, self._view, self.origin = node, trace, weak, base, view, origin
         self._version = 0
         self._seen = base._version if base is not None else 0
 
@@ -64,7 +65,7 @@ class Tracer:
             return shape
         from symgrad.trace.extent import Extent
 
-        return tuple([dim if type(dim) is int else Extent(dim, self.trace) for dim in shape])
+        return tuple([dim if type(dim) is int else Extent(dim, self.owner) for dim in shape])
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -118,38 +119,19 @@ class Tracer:
 
     def __symgrad_bind__(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
         """Apply an op with this tracer's trace."""
-        return record(self.trace, op, inputs, params)
+        return record(self.owner, op, inputs, params)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Answer a ufunc or one of its methods."""
         from symgrad.trace.protocols import ufunc_method
 
         if method == "__call__" and not kwargs:
-            return call_ufunc(self.trace, ufunc, inputs)
+            return call_ufunc(self.owner, ufunc, inputs)
         return ufunc_method(self, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer a NumPy function."""
-        answer = ANSWERS.get(func)
-        if answer is None:
-            module = getattr(func, "__module__", "numpy")
-            raise UnsupportedError(
-                f"{module}.{getattr(func, '__name__', func)} has no answer for traced arrays",
-                line=user_line(),
-                instead="the functions that have one are listed by `symgrad ops`; compute this outside of the traced "
-                "function, or write it with those",
-            )
-        return answer(*args, **kwargs)
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        """Refuse to become a plain array."""
-        raise ConcretizationError(
-            f"a traced array {self._brief()} was asked to become a plain NumPy array; it has no values while "
-            f"{self.trace.function}() is traced",
-            line=user_line(),
-            instead="keep to np.* functions of traced arrays; build arrays with np.array([...]), np.stack or np.where, "
-            "written as np.NAME at the place of the call, not imported by name before",
-        )
+        return answered(func, settled(args), settled(kwargs))
 
     def __getitem__(self, index: Any) -> Any:
         """Index as NumPy does."""
@@ -166,84 +148,43 @@ class Tracer:
     def __iter__(self) -> Iterator[Any]:
         """Go along the first axis."""
         if not self.ndim:
-            raise TypeError("iteration over a 0-d array")
-        return iter([self[k] for k in range(len(self))])
+            raise ArgumentError("iteration over a 0-d array", line=user_line())
+        return (self[k] for k in range(len(self)))
 
     def __len__(self) -> int:
         """Return the first extent, which must be known."""
         if not self.ndim:
-            raise TypeError("len() of unsized object")
+            raise ArgumentError("len() of unsized object: a traced array without axes", line=user_line())
         length: int = self.shape[0].__index__()
         return length
 
-    # -- refusals
-
-    def _brief(self) -> str:
-        return f"{self.dtype.name}[{','.join(map(str, self._node.shape))}]"
-
-    def _refuse(self, what: str, instead: str) -> ConcretizationError:
-        return ConcretizationError(
-            f"{what} needs the value of a traced array {self._brief()}, which is not known while "
-            f"{self.trace.function}() is traced",
-            line=user_line(), instead=instead,
-        )
-
-    def __bool__(self) -> bool:
-        """Refuse to choose a branch."""
-        raise self._refuse(
-            "a condition (if, while, and, or, not, assert, in, min, max, sorted)",
-            "np.where(condition, a, b) for a choice by values, np.maximum(a, b) for max, "
-            "static_argnums=/static_argnames= for an argument that is a setting",
-        )
-
-    def __float__(self) -> float:
-        """Refuse to be one number."""
-        raise self._refuse("float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)")
-
-    def __int__(self) -> int:
-        """Refuse to be one number."""
-        raise self._refuse("int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting")
-
-    def __complex__(self) -> complex:
-        """Refuse to be one number."""
-        raise self._refuse("complex()", "real arithmetic; symgrad compiles real dtypes")
-
-    def __index__(self) -> int:
-        """Refuse to be a loop bound or an index of a list."""
-        raise self._refuse(
-            "range(), a list's index or an array's shape",
-            "np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting",
-        )
-
-    def __hash__(self) -> int:
-        """Refuse to be a key."""
-        raise self._refuse("hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string")
-
-    def item(self, *args: Any) -> Any:
-        """Refuse to be one number."""
-        raise self._refuse("item()", "the traced array itself; index it to get an element")
-
-    def tolist(self) -> Any:
-        """Refuse to be a list of numbers."""
-        raise self._refuse("tolist()", "list(x), which gives traced elements")
-
-    def __format__(self, spec: str) -> str:
-        """Print what is known; a number format has nothing to format."""
-        if spec:
-            raise self._refuse(f"the format {spec!r}", "printing outside of the traced function")
-        return repr(self)
-
-    def __repr__(self) -> str:
-        """Print dtype and shape."""
-        return f"Tracer({self._brief()})"
-
-    def __reduce__(self) -> Any:
-        """Refuse to be pickled or copied deeply: it is nothing outside of its trace."""
-        raise self._refuse("pickling", "returning the value from the traced function")
+    def __copy__(self) -> Tracer:
+        """Copy: a new array of the same value."""
+        return Tracer(as_node(self.owner, self), self.owner)
 
     def __deepcopy__(self, memo: Any) -> Tracer:
         """Copy: a new array of the same value."""
-        return np.copy(self)  # type: ignore[no-any-return]
+        return self.__copy__()
+
+
+def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call what answers a NumPy function; its errors get the user's line."""
+    answer = ANSWERS.get(func)
+    if answer is None:
+        name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
+        raise UnsupportedError(
+            f"{name} has no answer for traced arrays", line=user_line(),
+            instead="x[index] = value, for writing into an array made inside of the function" if func in WRITERS else
+            "the functions that have one are listed by `symgrad ops`; compute this outside of the traced "
+            "function, or write it with those",
+        )
+    try:
+        return answer(*args, **kwargs)
+    except SymgradError as error:
+        raise located(error) from None
+
+
+WRITERS = frozenset({np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal})
 
 
 # -- making nodes
@@ -269,18 +210,15 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
 def as_node(trace: Trace, value: Any) -> Node:
     """Return the node of a tracer of this trace, or make a constant's."""
     if type(value) is Tracer:
-        if value.trace is not trace:
+        if value.owner is not trace:
             raise leaked(value, trace)
         if not trace.alive or trace.thread != threading.get_ident():
             raise leaked(value, trace)
         return value.node
     if isinstance(value, Node):
         return value
-    from symgrad.trace.extent import Extent
-
-    if isinstance(value, Extent):
-        return value.tracer().node
-    return constant(trace, value)
+    value = numeric(value)
+    return as_node(trace, value) if type(value) is Tracer else constant(trace, value)
 
 
 def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
@@ -307,20 +245,54 @@ def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             "a masked array meets a traced array; its mask would be lost", line=user_line(),
             instead="np.where(mask, fill, data) with the plain data and mask",
         )
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and _means_more(type(value)):
+        raise UnsupportedError(
+            f"{type(value).__module__}.{type(value).__qualname__} meets a traced array; its meaning (a unit, matrix "
+            "products) would be lost", line=user_line(), instead="np.asarray of it, if its plain values are meant",
+        )
     array = np.asarray(value, dtype)
     return array.view(np.ndarray)
+
+
+def _means_more(kind: type) -> bool:
+    """Tell a subclass of arrays that computes otherwise than arrays do."""
+    return issubclass(kind, np.matrix) or any(
+        getattr(kind, name) is not getattr(np.ndarray, name) for name in ("__array_ufunc__", "__array_function__")
+    )
 
 
 def leaked(value: Tracer, trace: Trace | None = None) -> LeakedTracerError:
     """Compose the error for a tracer that is used outside of its trace."""
     made = value._node.line  # noqa: SLF001 - works on dead tracers
     return LeakedTracerError(
-        f"a traced array {value._brief()} of {value.trace.function}() is used outside of its trace"  # noqa: SLF001
+        f"a traced array {value._brief()} of {value.owner.function}() is used outside of its trace"  # noqa: SLF001
         + (f"; it was made at {made.file}:{made.number}" if made else ""),
         line=user_line(),
         instead="return it from the function (has_aux=True for extra results) instead of storing it in a global, "
         "an attribute or a list, or handing it to another thread",
     )
+
+
+def settled(value: Any) -> Any:
+    """Return what stands for an array as the traced or plain array it is now, inside of lists, tuples and dicts too.
+
+    Local arrays have a method ``settle()`` for it.
+    """
+    kind = type(value)
+    if kind is Tracer or kind in _SCALARS or kind is np.ndarray:
+        return value
+    if kind is list or kind is tuple:
+        return kind([settled(item) for item in value])
+    if kind is dict:
+        return {key: settled(item) for key, item in value.items()}
+    settle = getattr(kind, "settle", None)
+    return value if settle is None else settle(value)
+
+
+def numeric(value: Any) -> Any:
+    """Return a local array as it is now, and an extent as a traced number."""
+    tracer = getattr(type(value), "tracer", None)
+    return settled(value) if tracer is None else tracer(value)
 
 
 _SCALARS = {bool: bool, int: int, float: float}
@@ -333,11 +305,10 @@ def kind_of(value: Any) -> Any:
     found = _SCALARS.get(type(value))
     if found is not None:
         return np.dtype(bool) if found is bool else found
-    from symgrad.trace.extent import Extent
-
-    if isinstance(value, Extent):
-        return int
-    return value.dtype if isinstance(value, (np.ndarray, np.generic)) else plain(value).dtype
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.dtype
+    value = numeric(value)
+    return kind_of(value) if type(value) is Tracer else plain(value).dtype
 
 
 def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
@@ -345,7 +316,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     op = ANSWERS.get(ufunc)
     if not isinstance(op, Elementwise):
         if op is not None:
-            return op(*inputs)
+            return answered(ufunc, tuple([settled(value) for value in inputs]), {})
         raise UnsupportedError(
             f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
             instead="the functions that have one are listed by `symgrad ops`",
@@ -363,8 +334,6 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
 
 def located(error: Exception) -> Exception:
     """Add the user's line to an error that has none."""
-    from symgrad.errors import SymgradError
-
     if isinstance(error, SymgradError) and error.line is None:
         return type(error)(error.what, line=user_line(), instead=error.instead)
     return error

@@ -1,0 +1,74 @@
+"""Array creation: what depends on a traced value or on an unknown extent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import DtypeError, ShapeError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Body, IndexValue, Statement, axes_of
+from symgrad.ops.declare import OPS, answers, normal_axis, structured
+from symgrad.ops.domains import case
+from symgrad.ops.joining import lift
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+_I64 = np.dtype(np.int64)
+
+
+def _arange_infer(start: Node, count: Any, step: int) -> tuple[Shape, Any]:  # noqa: ARG001
+    if start.shape != () or start.dtype != _I64:
+        raise DtypeError(f"arange counts from an integer, not from {start.dtype} of shape {shapes.show(start.shape)}")
+    return (count,), _I64
+
+
+def _arange_body(node: Node) -> Body:
+    (axis,) = axes = axes_of(node.shape)
+    offset = IndexValue(axis * node.param("step"), _I64)
+    value = Apply(OPS["add"], (Access(0, ()), offset), _I64, _I64)  # type: ignore[arg-type]
+    return Body((Statement(Access(-1, axes), "=", value, axes, node.line),))
+
+
+def _from(x: Any) -> Any:
+    return np.floor(np.sum(x)).astype(np.int64)
+
+
+arange = structured(
+    name="arange", params=("count", "step"), infer=_arange_infer, body=_arange_body, nondiff=True,
+    evaluate=lambda start, count, step: start + np.arange(count) * step,
+    sample=(case(lambda a: a * OPS["arange"](_from(a), count=3, step=2), (3,)),
+            case(lambda a: a / (OPS["arange"](_from(a) * 0 + 9, count=4, step=-1)), (2, 4))),
+    edges=(case(lambda a: OPS["arange"](_from(a), count=0, step=1), (2,)),),
+    doc="Integers from a start, as many as an extent.",
+)
+
+
+@answers(np.linspace)
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,  # noqa: FBT001, FBT002
+    axis: Any = 0, *, device: Any = None,
+) -> Any:
+    """As `numpy.linspace`; the number of points must be known."""
+    from symgrad.ops.reduce import refuse
+
+    refuse("linspace", device=device)
+    count = int(num.__index__())
+    if count < 0:
+        raise ShapeError(f"Number of samples, {count}, must be non-negative.")
+    gaps = count - 1 if endpoint else count
+    start, stop = np.multiply(lift(start), 1.0), np.multiply(lift(stop), 1.0)
+    span = np.subtract(stop, start)
+    step = np.divide(span, gaps) if gaps > 0 else np.multiply(span, np.nan)
+    along = np.reshape(np.arange(count, dtype=np.float64), (-1,) + (1,) * span.ndim).astype(span.dtype)
+    points = np.add(np.multiply(along, step if gaps > 0 else span), start)
+    if endpoint and count > 1:
+        last = np.broadcast_to(stop, points.shape[1:])[None]
+        points = np.concatenate([points[:-1], last])
+    points = np.moveaxis(points, 0, normal_axis(axis, points.ndim))
+    if dtype is not None:
+        points = (np.floor(points) if np.dtype(dtype).kind in "iu" else points).astype(dtype)
+    return (points, step) if retstep else points

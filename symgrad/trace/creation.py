@@ -1,0 +1,197 @@
+"""NumPy's creation functions while a trace is active: what protocols do not reach.
+
+``np.zeros(3)[0] = x``, ``np.array([x, y])``, ``np.full(3, x)`` and ``np.sum([x, y])`` ask no traced array first. So from
+the first trace's beginning to the last one's end these names of the `numpy` module hold a `Replaced`, which calls
+NumPy's own function unless this thread traces and the call stands in the user's code.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import os
+import random
+import sys
+import threading
+import warnings
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import SymgradWarning, UnsupportedError
+from symgrad.ops.declare import ANSWERS
+from symgrad.trace.fill import MAKERS
+from symgrad.trace.lines import is_user_code, user_line
+from symgrad.trace.local import touches
+from symgrad.trace.state import current
+from symgrad.trace.tracer import settled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from symgrad.errors import Line
+
+
+class Replaced:
+    """A NumPy function's stand-in: equal to it, pickled as it, and it in every thread that does not trace."""
+
+    def __init__(self, original: Any, name: str, when_traced: Callable[..., Any]) -> None:
+        """Stand for `original`; ``when_traced(original, args, kwargs)`` answers a traced function's call."""
+        functools.update_wrapper(self, original)
+        self.original, self.name, self.when_traced = original, name, when_traced
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what this thread and this caller should get."""
+        if current() is None or not _calls(sys._getframe(1).f_code, self.name):  # noqa: SLF001 - the caller, nothing else
+            return self.original(*args, **kwargs)
+        return self.when_traced(self.original, args, kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal the function it stands for, so that tables of functions find it."""
+        return other is self or other is self.original
+
+    def __hash__(self) -> int:
+        """Hash as the function it stands for."""
+        return hash(self.original)
+
+    def __reduce__(self) -> str:
+        """Pickle by name, as functions are."""
+        return self.name
+
+    def __repr__(self) -> str:
+        """Print as the function it stands for."""
+        return repr(self.original)
+
+    def __getattr__(self, name: str) -> Any:
+        """Have the attributes of the function it stands for."""
+        return getattr(self.__dict__["original"], name)
+
+
+def _calls(code: Any, name: str) -> bool:
+    """Tell whether a call comes from the user's code: from this code object, which has the function's name in it.
+
+    A compiled module has no frame of its own; the user's function that called it does not name what it calls.
+    """
+    named = name in code.co_names or name in code.co_freevars or name in code.co_varnames
+    return named and _takes_local(code.co_filename)
+
+
+_EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+
+
+@functools.cache
+def _takes_local(filename: str) -> bool:
+    """Tell whether code of a file may be given local arrays: the user's, and libraries without compiled modules.
+
+    A library with compiled modules may hand an array to C code, which wants NumPy's own.
+    """
+    if not is_user_code(filename):
+        return False
+    for folder in ("site-packages", "dist-packages"):
+        head, found, tail = filename.partition(f"{os.sep}{folder}{os.sep}")
+        if found:
+            package = f"{head}{found}{tail.split(os.sep)[0]}{os.sep}"
+            files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
+            return not any(file.startswith(package) and file.endswith(_EXTENSIONS) for file in files)
+    return True
+
+
+# -- NumPy functions of lists, and random draws
+
+
+def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer a function that got a list with a traced value in it; NumPy's protocol does the rest."""
+    if any(isinstance(a, (list, tuple)) and touches(a) for a in args) or touches(list(kwargs.values())):
+        return ANSWERS[original](*settled(args), **settled(kwargs))
+    return original(*args, **kwargs)
+
+
+_warned: set[Line | None] = set()
+
+
+def _frozen(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Draw as asked, and warn, once for a line, that every later call will use the same numbers."""
+    name = f"{getattr(original.__self__, '__module__', '') or 'random'}.{original.__name__}".replace("numpy.random.mtrand", "np.random")
+    if touches(args) or touches(kwargs):
+        raise UnsupportedError(
+            f"{name} of a traced array: a draw cannot be differentiated or repeated", line=user_line(),
+            instead="draw standard numbers outside and pass them as an argument: mean + scale * noise",
+        )
+    line = user_line()
+    if line not in _warned:
+        _warned.add(line)
+        warnings.warn(
+            f"{name} is drawn once, while the function is traced, and is a constant in every call"
+            + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
+            + "\n  instead: draw outside and pass the numbers as an argument",
+            SymgradWarning, stacklevel=3,
+        )
+    return original(*args, **kwargs)
+
+
+_DRAWS = frozenset(
+    """beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric laplace
+    logistic lognormal logseries multinomial multivariate_normal negative_binomial noncentral_chisquare noncentral_f
+    normal pareto permutation poisson power rand randint randn random random_integers random_sample ranf rayleigh
+    sample shuffle standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform
+    vonmises wald weibull zipf randrange choices betavariate expovariate gammavariate gauss lognormvariate
+    normalvariate vonmisesvariate paretovariate weibullvariate getrandbits randbytes""".split()
+)
+
+
+# -- putting them in place
+
+
+def _table() -> list[tuple[Any, str, Replaced]]:
+    """List what is replaced: module, name, stand-in."""
+    found = [(np, name, Replaced(getattr(np, name), name, maker)) for name, maker in MAKERS.items()]
+    for module in (np, np.linalg):
+        for name, function in vars(module).items():
+            if name not in MAKERS and not isinstance(function, (np.ufunc, type, Replaced)) and callable(function) and function in ANSWERS:
+                found.append((module, name, Replaced(function, name, _of_lists)))
+    for module in (np.random, random):
+        for name in sorted(_DRAWS & set(vars(module))):
+            found.append((module, name, Replaced(getattr(module, name), name, _frozen)))
+    return found
+
+
+class _Installed:
+    """How many traces are active, and what is in place meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.count = 0
+        self.table: list[tuple[Any, str, Replaced]] = []
+
+    def enter(self) -> None:
+        with self.lock:
+            self.count += 1
+            if self.count > 1:
+                return
+            self.table = self.table or _table()
+            for module, name, stand_in in self.table:
+                if getattr(module, name) is stand_in.original:
+                    setattr(module, name, stand_in)
+
+    def leave(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.count:
+                return
+            for module, name, stand_in in self.table:
+                if getattr(module, name) is stand_in:
+                    setattr(module, name, stand_in.original)
+
+
+_installed = _Installed()
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Replace NumPy's creation functions until the last trace has ended."""
+    _installed.enter()
+    try:
+        yield
+    finally:
+        _installed.leave()

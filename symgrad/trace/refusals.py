@@ -1,0 +1,142 @@
+"""What a traced array refuses to be: a condition, a number, a key, a plain array; each refusal with the user's line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from symgrad.errors import ConcretizationError, UnsupportedError
+from symgrad.trace.lines import user_line
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.trace.state import Trace
+
+
+class NoSuchAttribute(UnsupportedError, AttributeError):  # noqa: N818 - stands beside AttributeError
+    """An attribute of NumPy's arrays that traced ones do not have."""
+
+
+_ADVICE = {
+    "sort": "np.sort(x), which returns a sorted copy", "partition": "np.sort(x)", "put": "x[index] = value",
+    "resize": "np.reshape or np.concatenate", "itemset": "x[index] = value", "tobytes": "returning the array",
+    "tofile": "returning the array", "data": "returning the array", "ctypes": "returning the array",
+    "view": "x.reshape(...) for another shape, x.astype(...) for another dtype", "strides": "np.reshape, np.transpose, slices",
+    "compress": "np.where(mask, x, 0)", "choose": "np.where(condition, a, b)",
+}
+
+
+class Refusals:
+    """The part of a traced array that says no; where NumPy would need values, there are none."""
+
+    __slots__ = ()
+
+    _node: Node
+    owner: Trace
+
+    def _brief(self) -> str:
+        return f"{self._node.dtype.name}[{','.join(map(str, self._node.shape))}]"
+
+    def _refuse(self, what: str, instead: str) -> ConcretizationError:
+        if not self.owner.alive:
+            from symgrad.trace.tracer import leaked
+
+            raise leaked(self)  # type: ignore[arg-type]  # the one class that has this part
+        return ConcretizationError(
+            f"{what} needs the value of a traced array {self._brief()}, which is not known while "
+            f"{self.owner.function}() is traced",
+            line=user_line(), instead=instead,
+        )
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        """Refuse to become a plain array."""
+        raise self._refuse(
+            "a plain NumPy array",
+            "np.* functions of traced arrays; arrays built inside the function, by np.zeros(...), np.array([...]), "
+            "np.stack or np.where, written as np.NAME where they are called, not imported by name before",
+        )
+
+    def __bool__(self) -> NoReturn:
+        """Refuse to choose a branch."""
+        raise self._refuse(
+            "a condition (if, while, and, or, not, assert, in, min, max, sorted)",
+            "np.where(condition, a, b) for a choice by values, np.maximum(a, b) for max, "
+            "static_argnums=/static_argnames= for an argument that is a setting",
+        )
+
+    def __float__(self) -> NoReturn:
+        """Refuse to be one number."""
+        raise self._refuse("float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)")
+
+    def __int__(self) -> NoReturn:
+        """Refuse to be one number."""
+        raise self._refuse("int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting")
+
+    def __complex__(self) -> NoReturn:
+        """Refuse to be one number."""
+        raise self._refuse("complex()", "real arithmetic; symgrad compiles real dtypes")
+
+    def __index__(self) -> NoReturn:
+        """Refuse to be a loop bound or an index of a list."""
+        raise self._refuse(
+            "range(), a list's index or an array's shape",
+            "np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting",
+        )
+
+    def __hash__(self) -> int:
+        """Refuse to be a key."""
+        raise self._refuse("hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string")
+
+    def __round__(self, digits: int | None = None) -> Any:
+        """Round to digits; without them Python's round gives an integer, which is refused."""
+        if digits is None:
+            raise self._refuse("round() to an integer", "np.round(x)")
+        return np.round(self, digits)  # type: ignore[call-overload]
+
+    def __trunc__(self) -> NoReturn:
+        """Refuse to be an integer."""
+        raise self._refuse("math.trunc()", "np.trunc(x)")
+
+    def __floor__(self) -> NoReturn:
+        """Refuse to be an integer."""
+        raise self._refuse("math.floor()", "np.floor(x)")
+
+    def __ceil__(self) -> NoReturn:
+        """Refuse to be an integer."""
+        raise self._refuse("math.ceil()", "np.ceil(x)")
+
+    def as_integer_ratio(self) -> NoReturn:
+        """Refuse to be one number."""
+        raise self._refuse("a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*")
+
+    def item(self, *args: Any) -> NoReturn:
+        """Refuse to be one number."""
+        raise self._refuse("item()", "the traced array itself; index it to get an element")
+
+    def tolist(self) -> NoReturn:
+        """Refuse to be a list of numbers."""
+        raise self._refuse("tolist()", "list(x), which gives traced elements")
+
+    def __format__(self, spec: str) -> str:
+        """Print what is known; a number format has nothing to format."""
+        if spec:
+            raise self._refuse(f"the format {spec!r}", "printing outside of the traced function")
+        return repr(self)
+
+    def __repr__(self) -> str:
+        """Print dtype and shape."""
+        return f"Tracer({self._brief()})"
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled: it is nothing outside of its trace."""
+        raise self._refuse("pickling", "returning the value from the traced function")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Refuse NumPy's other attributes and methods by name."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"a traced array has no attribute {name!r}")
+        raise NoSuchAttribute(
+            f"the attribute or method {name!r} of an array has no answer for traced arrays", line=user_line(),
+            instead=_ADVICE.get(name, f"np.{name} if there is one, or the functions that `symgrad ops` lists"),
+        )

@@ -1,0 +1,171 @@
+"""Signatures: what a call's arguments are, apart from their values."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optree
+
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ir.names import identifier
+from symgrad.ir.shapes import symbol
+from symgrad.ops.declare import COMPILED, is_traced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Sequence
+
+    from symgrad.ir.shapes import Shape
+
+NAMESPACE = "symgrad"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Shape and dtype of an argument; `weak` marks a Python number, which promotes weakly.
+
+    >>> spec("f64[n,3]")
+    f64[n,3]
+    """
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    weak: type | None = None
+
+    def __repr__(self) -> str:
+        """Print as `spec` reads it."""
+        kind = {"b": "bool"}.get(self.dtype.kind, f"{self.dtype.kind}{8 * self.dtype.itemsize}")
+        return f"{kind}[{','.join(map(str, self.shape))}]"
+
+
+_KINDS = {"bool": "?", **{f"{k}{8 * n}": f"{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}, "f32": "f4", "f64": "f8"}
+_DIM = re.compile(r"\d+|[A-Za-z][A-Za-z0-9_]{0,30}")
+
+
+def spec(text: str) -> Spec:
+    """Read a spec: a dtype and extents, each a number or a name; the same name is the same extent everywhere.
+
+    Args:
+        text: ``f64[n,d]``, ``f32[784,10]``, ``i64[b]``, ``bool[n]``, ``f64[]``.
+
+    Raises:
+        ArgumentValueError: when the text is no spec.
+
+    >>> spec("f32[784,10]").shape
+    (784, 10)
+    """
+    match = re.fullmatch(r"\s*([a-z]+\d*)\s*\[([^\[\]]*)\]\s*", text) if isinstance(text, str) and len(text) <= 200 else None  # noqa: PLR2004
+    dims = [d.strip() for d in match[2].split(",")] if match and match[2].strip() else []
+    if match is None or match[1] not in _KINDS or not all(_DIM.fullmatch(d) for d in dims):
+        raise ArgumentValueError(
+            f"{str(text)[:60]!r} is no spec", instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"'
+        )
+    shape = tuple([_extent(d) for d in dims])
+    return Spec(shape, np.dtype(_KINDS[match[1]]))
+
+
+def _extent(text: str) -> Any:
+    if not text[0].isdigit():
+        return symbol(text)
+    if len(text) > 15:  # noqa: PLR2004 - more elements than any memory has
+        raise ArgumentValueError(f"an extent of {text} is beyond any memory")
+    return int(text)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What one compilation is made for.
+
+    Attributes:
+        tree: the structure of the arguments, static ones taken out.
+        specs: shape and dtype of every array in it, in order.
+        names: a name for every array, an identifier.
+        paths: how the user would write it: ``params['w']``.
+        statics: the values of static arguments.
+        positions: which top-level argument each array belongs to (a position or a keyword).
+    """
+
+    tree: Any
+    specs: tuple[Spec, ...]
+    names: tuple[str, ...]
+    paths: tuple[str, ...]
+    statics: tuple[tuple[str | int, Hashable], ...]
+    positions: tuple[str | int, ...]
+
+
+def flatten(arguments: Any) -> tuple[list[Any], Any]:
+    """Flatten a pytree to its leaves and its structure; None is a structure without leaves, a local array what it is now."""
+    leaves, tree = optree.tree_flatten(arguments, namespace=NAMESPACE)
+    return [value if getattr(type(value), "settle", None) is None else value.settle() for value in leaves], tree
+
+
+def leaf_spec(value: Any, path: str) -> Spec:
+    """Describe one leaf of a call's arguments.
+
+    Raises:
+        ArgumentError: when it is nothing symgrad can take as an array, naming it.
+    """
+    if isinstance(value, Spec):
+        return value
+    kind = type(value)
+    if is_traced(value):
+        node = value.tracer().node if hasattr(value, "tracer") else value.node
+        return Spec(node.shape, node.dtype, value.weak if hasattr(value, "weak") else int)
+    if kind is np.ndarray or isinstance(value, np.generic):
+        return _array_spec(value, path)
+    if kind in {bool, int, float}:
+        if kind is int and not -(1 << 63) <= value < 1 << 63:
+            raise ArgumentError(f"argument {path} is the integer {value}, which does not fit in 64 bits")
+        dtype = np.dtype({bool: "?", int: "i8", float: "f8"}[kind])
+        return Spec((), dtype, None if kind is bool else kind)
+    if isinstance(value, np.ndarray):
+        return _subclass_spec(value, path)
+    instead = f"np.asarray of it, or static_argnames= if {path.split('[')[0].split('.')[0]} is a setting"
+    raise ArgumentError(f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number", instead=instead)
+
+
+def _array_spec(value: Any, path: str) -> Spec:
+    dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
+    if dtype not in COMPILED:
+        raise ArgumentError(
+            f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64",
+            instead=f"{path}.astype(np.float64)",
+        )
+    return Spec(value.shape, np.dtype(dtype.str))
+
+
+def _subclass_spec(value: np.ndarray[Any, Any], path: str) -> Spec:
+    """Take a subclass that changes nothing of NumPy's meaning (memmap); refuse one that does."""
+    kind = type(value)
+    changed = isinstance(value, (np.ma.MaskedArray, np.matrix)) or any(
+        getattr(kind, name) is not getattr(np.ndarray, name) for name in ("__array_ufunc__", "__array_function__")
+    )
+    if changed:
+        raise ArgumentError(
+            f"argument {path} is {kind.__module__}.{kind.__qualname__}, a kind of array with a meaning of its own "
+            "(a mask, a unit, matrix products) that would be lost",
+            instead=f"np.asarray({path}), and a mask as an argument of its own, if its plain values are meant",
+        )
+    return _array_spec(value.view(np.ndarray), path)
+
+
+def bind(fun: Callable[..., Any]) -> inspect.Signature | None:
+    """Return a function's signature, None for one that has none (a C function)."""
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None
+
+
+def leaf_names(roots: Sequence[str], paths: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the leaves: by the last key where that is unique, by the whole path elsewhere."""
+    shown = tuple([root + accessor for root, accessor in zip(roots, paths, strict=True)])
+    last = [re.findall(r"\w+", text)[-1] if re.findall(r"\w+", text) else "x" for text in shown]
+    names: list[str] = []
+    for text, short in zip(shown, last, strict=True):
+        plain = short if last.count(short) == 1 and not short.isdigit() else text
+        names.append(identifier(plain, names))
+    return tuple(names), shown

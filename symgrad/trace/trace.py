@@ -1,0 +1,105 @@
+"""`trace`: run a user's function once on tracers and keep what it did."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, SymgradError
+from symgrad.ir.node import Graph
+from symgrad.ir.program import Program
+from symgrad.ops import leaves, load
+from symgrad.ops.joining import holds_traced
+from symgrad.trace.lines import user_line
+from symgrad.trace.protocols import install
+from symgrad.trace.signature import Signature, flatten
+from symgrad.trace.state import Trace, current, tracing
+from symgrad.trace.tracer import Tracer, as_node, leaked, located
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ready: list[bool] = []
+
+
+def prepare() -> None:
+    """Declare the ops and put the operators on tracers, once."""
+    if not _ready:
+        load()
+        install()
+        _ready.append(True)
+
+
+class Traced(NamedTuple):
+    """A traced function: its program and the structure of what it returned."""
+
+    program: Program
+    tree: Any
+
+
+def trace(
+    fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], *, name: str,
+    share: bool = True, creation: bool = True, outer: Trace | None = None,
+) -> Traced:
+    """Run a function on tracers.
+
+    Args:
+        fun: the user's function, for messages.
+        signature: what the arguments are.
+        call: calls the function, given the leaves.
+        name: the program's name.
+        share: merge equal expressions while tracing.
+        creation: replace NumPy's creation functions meanwhile.
+        outer: the trace this one is nested in: its nodes are constants here.
+
+    Returns:
+        The program, one input for each leaf, one output for each leaf of the result, and the result's structure.
+    """
+    from symgrad.trace.creation import installed
+
+    prepare()
+    with tracing(outer or Trace(Graph(share=share), name), ends=outer is None) as active:
+        graph = active.graph
+        start = len(graph) + 1
+        tracers = [_input(active, n, s, p) for n, s, p in zip(signature.names, signature.specs, signature.paths, strict=True)]
+        inputs = tuple([t.node for t in tracers])
+        with installed() if creation else nullcontext():
+            try:
+                result = call(tracers)
+            except SymgradError as error:
+                raise located(error) from None
+        values, tree = flatten(result)
+        outputs = tuple([output(active, value) for value in values])
+        program = Program(
+            inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0
+        )
+    return Traced(program, tree)
+
+
+def _input(active: Trace, name: str, spec: Any, path: str) -> Tracer:
+    graph = active.graph
+    node = graph.node(leaves.input_, (), (name, spec.shape, spec.dtype), spec.shape, spec.dtype)
+    return Tracer(node, active, weak=spec.weak, origin=path)
+
+
+def output(active: Trace, value: Any) -> Any:
+    """Return the node of one leaf of a function's result.
+
+    Raises:
+        ArgumentError: when it is no array and no number.
+    """
+    if isinstance(value, Tracer):
+        if value.owner is not active:
+            raise leaked(value, active)
+        return value.node
+    if hasattr(value, "__symgrad_bind__") or isinstance(value, (bool, int, float, np.generic, np.ndarray)):
+        return as_node(active, value)
+    raise ArgumentError(
+        f"{active.function}() returned {type(value).__module__}.{type(value).__qualname__}, not an array or a number",
+        instead="arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
+    )
+
+
+__all__ = ["Trace", "Traced", "current", "holds_traced", "prepare", "trace", "user_line"]
