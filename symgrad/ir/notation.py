@@ -32,8 +32,8 @@ class Axis:
     def symbol(self) -> Any:
         """The axis as a SymPy symbol, for index arithmetic; made when first asked for."""
         if self._symbol is None:
-            self._symbol = _axis_symbol()(self.name, integer=True, nonnegative=True)
-            self._symbol.axis = self
+            self._symbol = _index_symbol()(self.name, integer=True, nonnegative=True)
+            self._symbol.index = self
         return self._symbol
 
     def __repr__(self) -> str:
@@ -67,28 +67,53 @@ class Axis:
 
 
 @cache
-def _axis_symbol() -> Any:
-    """Make the SymPy symbol that remembers its axis: a dummy, equal only to itself, whatever its name."""
+def _index_symbol() -> Any:
+    """Make the SymPy symbol that remembers its axis or lookup: a dummy, equal only to itself, whatever its name."""
     import sympy
 
-    class AxisSymbol(sympy.Dummy):  # type: ignore[misc]  # SymPy has no types
-        __slots__ = ("axis",)
+    class IndexSymbol(sympy.Dummy):  # type: ignore[misc]  # SymPy has no types
+        __slots__ = ("index",)
 
-    return AxisSymbol
+    return IndexSymbol
+
+
+class Lookup:
+    """An index that is read from an array of integers, checked against the extent it indexes.
+
+    Attributes:
+        access: where the integer stands.
+        extent: what it indexes; negative ones count from its end.
+        check: the number of the runtime check, which the caller turns into a message; 0 where none is needed.
+    """
+
+    __slots__ = ("_symbol", "access", "check", "extent")
+
+    def __init__(self, access: Any, extent: Dim, check: int) -> None:
+        """Read an index at `access`."""
+        self.access, self.extent, self.check = access, extent, check
+        self._symbol: Any = None
+
+    @property
+    def symbol(self) -> Any:
+        """The looked-up integer as a SymPy symbol."""
+        if self._symbol is None:
+            self._symbol = _index_symbol()("lookup", integer=True, nonnegative=True)
+            self._symbol.index = self
+        return self._symbol
 
 
 def symbolic(index: Any) -> Any:
     """Return an index as something SymPy can reckon with."""
-    return index.symbol if isinstance(index, Axis) else index
+    return index.symbol if isinstance(index, (Axis, Lookup)) else index
 
 
-def index_axes(index: Any) -> set[Axis]:
-    """Return the axes an index depends on."""
-    if isinstance(index, Axis):
-        return {index}
-    if type(index) is int or isinstance(index, Lookup):
-        return set()
-    return {s.axis for s in index.free_symbols if hasattr(s, "axis")}
+def parts(index: Any) -> list[Any]:
+    """List the axes and lookups an index is made of."""
+    if isinstance(index, (Axis, Lookup)):
+        return [index]
+    if type(index) is int:
+        return []
+    return [s.index for s in sorted(index.free_symbols, key=str) if hasattr(s, "index")]
 
 
 def substitute(index: Any, by: dict[Axis, Any]) -> Any:
@@ -99,32 +124,21 @@ def substitute(index: Any, by: dict[Axis, Any]) -> Any:
         return index
     if isinstance(index, Lookup):
         return Lookup(index.access.at(by), index.extent, index.check)
-    pairs = {axis.symbol: symbolic(new) for axis, new in by.items() if axis.symbol in index.free_symbols}
+    pairs = {}
+    for part in parts(index):
+        new = substitute(part, by)
+        if new is not part:
+            pairs[part.symbol] = symbolic(new)
     return as_index(index.subs(pairs, simultaneous=True) if pairs else index)
 
 
 def as_index(expression: Any) -> Any:
-    """Turn a SymPy expression back into the simplest index: an int, an axis, or itself."""
+    """Turn a SymPy expression back into the simplest index: an int, an axis, a lookup, or itself."""
     if type(expression) is int or isinstance(expression, (Axis, Lookup)):
         return expression
     if expression.is_Integer:
         return int(expression)
-    return getattr(expression, "axis", expression)
-
-
-@dataclass(frozen=True, eq=False)
-class Lookup:
-    """An index that is read from an array of integers, checked against the extent it indexes.
-
-    Attributes:
-        access: where the integer stands.
-        extent: what it indexes; negative ones count from its end.
-        check: the number of the runtime check, which the caller turns into a message.
-    """
-
-    access: Access
-    extent: Dim
-    check: int
+    return getattr(expression, "index", expression)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,8 +237,18 @@ def accesses(value: Value) -> list[Access]:
         if isinstance(item, Apply):
             stack.extend(reversed(item.args))
         elif isinstance(item, Access):
-            found.extend(lookup.access for lookup in item.indices if isinstance(lookup, Lookup))
+            found.extend(looked_up(item.indices))
             found.append(item)
-        elif isinstance(item, IndexValue) and isinstance(item.index, Lookup):
-            found.append(item.index.access)
+        elif isinstance(item, IndexValue):
+            found.extend(looked_up((item.index,)))
+    return found
+
+
+def looked_up(indices: tuple[Any, ...]) -> list[Access]:
+    """List the accesses that indices are read from, the inner ones first."""
+    found: list[Access] = []
+    for index in indices:
+        for part in parts(index):
+            if isinstance(part, Lookup):
+                found.extend([*looked_up(part.access.indices), part.access])
     return found

@@ -48,12 +48,15 @@ def _number(node: Node) -> int:
     return node.number
 
 
-def rebuild(program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *, share: bool = True) -> Program:
+def rebuild(
+    program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *, share: bool = True,
+    into: Graph | None = None,
+) -> Program:
     """Make a program anew, node by node, in a fresh table (a nested one in its caller's).
 
     ``rewrite(graph, node, inputs)`` gets each old node with its new inputs and returns the new node.
     """
-    graph = program.scope or Graph(share=share)
+    graph = into if into is not None else program.scope if program.scope is not None else Graph(share=share)
     start = len(graph) + 1
     new: dict[Node, Node] = {}
     for node in program.inputs:

@@ -114,7 +114,7 @@ def shifted(x: Any, fill: int) -> Any:
     index = (*[(0, d, 1) for d in shape[:-1]], (1, fewer(shape[-1]), 1))
     head = last_axis(x, 0, fewer(shape[-1]))
     if fill == 0:
-        return OPS["place"](head, index=index, shape=shape)
+        return OPS["place"](head, indices=(index,), shape=shape)
     ones = np.where(np.False_, x, np.ones((), x.dtype))
     return OPS["set_slice"](ones, head, index=index)
 
@@ -268,11 +268,6 @@ def _recurrence_value(a: Any, b: Any) -> Any:
         total = a[..., k] * total + b[..., k]
         out[..., k] = total
     return out
-
-
-def _recurrence_step(acc: Access, axes: tuple[Axis, ...]) -> tuple[str, Any, frozenset[int]]:
-    dtype = np.dtype(np.float64)  # the real one is put in by the body below
-    return "=", (acc, axes, dtype), frozenset({-2})
 
 
 def _recurrence_body(node: Node) -> Body:

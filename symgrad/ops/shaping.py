@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def fresh(x: Any) -> Any:
     """Return a new array of the same value, which later writes to `x` do not reach."""
-    return type(x)(x.node, x.trace) if is_traced(x) else np.array(x)
+    return type(x)(x.node, x.owner) if is_traced(x) else np.array(x)
 
 
 def filled(like: Any, value: Any, shape: Shape, dtype: Any) -> Any:
@@ -47,7 +47,7 @@ def _perhaps_a_view(x: Any, y: Any, name: str) -> Any:
             instead=f"np.{name}(x).copy() for the values before the write, or np.{name} again after it",
         )
 
-    return type(y)(y.node, y.trace, base=x, view=stale)
+    return type(y)(y.node, y.owner, base=x, view=stale)
 
 
 @answers(np.copy)

@@ -45,7 +45,7 @@ def _reshape_body(node: Node) -> Body:
 
 reshape = structured(
     name="reshape", params=("shape",), infer=_reshape_infer, evaluate=lambda x, shape: np.reshape(x, shape),
-    body=_reshape_body, view=True, vjp=lambda g, y, x, shape: np.reshape(g, shape_of(x)),  # noqa: ARG005
+    body=_reshape_body, view=True, vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"np.reshape({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.reshape(a, (4, 3)), (3, 4)), case(lambda a: np.ravel(a) * 2, (2, 3)),
             case(lambda a: (a * 2).reshape(2, 2, 3) ** 2, (3, 4))),
@@ -185,7 +185,7 @@ def _slice_text(index: Any) -> str:
 slice_ = structured(
     name="slice", params=("index",), infer=_slice_infer, evaluate=lambda x, index: x[as_slices(index)],
     body=lambda node: copy_body(node, lambda *i: source_index(node.params[0], i)),
-    view=True, vjp=lambda g, y, x, index: place(g, index=index, shape=shape_of(x)),  # noqa: ARG005
+    view=True, vjp=lambda g, y, x, index: place(g, indices=(index,), shape=shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"{names[0]}[{_slice_text(node.params[0])}]" if _plain(node)
     else f"ops.slice({names[0]}, index={show(node.params[0])})",
     sample=(case(lambda a: a[1:, ::2] ** 2, (4, 5)), case(lambda a: a[-1, ::-1] ** 3, (3, 4)),
@@ -201,32 +201,43 @@ def _plain(node: Node) -> bool:
     )
 
 
-def _place_infer(*gs: Node, index: Any, shape: Shape) -> tuple[Shape, Any]:  # noqa: ARG001
+def _place_infer(*gs: Node, indices: Any, shape: Shape) -> tuple[Shape, Any]:
+    for g, index in zip(gs, indices, strict=True):
+        if g.shape != tuple([p[1] for p in index if len(p) == 3]):  # noqa: PLR2004 - a range
+            raise ShapeError(f"cannot place {shapes.show(g.shape)} at {index}")
     return shape, gs[0].dtype
 
 
-def _place_value(g: Any, index: Any, shape: Any) -> Any:
-    out = np.zeros(shape, np.asarray(g).dtype)
-    out[as_slices(index)] = g
+def _place_value(*gs: Any, indices: Any, shape: Any) -> Any:
+    out = np.zeros(shape, np.asarray(gs[0]).dtype)
+    for g, index in zip(gs, indices, strict=True):
+        out[as_slices(index)] += g
     return out
 
 
 def _place_body(node: Node) -> Body:
-    """Zeros first, then the region: two statements on one array."""
-    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
-    zero = Number(0, node.dtype)
-    return Body((
-        Statement(Access(OUT, everywhere), "=", zero, everywhere, node.line),
-        Statement(Access(OUT, tuple(source_index(node.params[0], part))), "=", Access(X, part), part, node.line),
-    ))
+    """Zeros first, then each region is added."""
+    everywhere = axes_of(node.shape)
+    statements = [Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line)]
+    how = "=" if len(node.inputs) == 1 else ("|=" if node.dtype.kind == "b" else "+=")
+    for k, (g, index) in enumerate(zip(node.inputs, node.params[0], strict=True)):
+        part = axes_of(g.shape)
+        target = Access(OUT, tuple(source_index(index, part)))
+        statements.append(Statement(target, how, Access(k, part), part, node.line))
+    return Body(tuple(statements))
+
+
+def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:  # noqa: ARG001
+    parts = tuple([OPS["slice"](g, index=index) for index in indices])
+    return parts if len(parts) > 1 else parts[0]
 
 
 place = structured(
-    name="place", params=("index", "shape"), infer=_place_infer, evaluate=_place_value, body=_place_body,
-    vjp=lambda g, y, x, index, shape: OPS["slice"](g, index=index),  # noqa: ARG005
-    sample=(case(lambda a: OPS["place"](a, index=((1, 2, 1), (0, 2, 2)), shape=(4, 4)) ** 2, (2, 2)),),
-    edges=(case(lambda a: OPS["place"](a, index=((1, 0, 1),), shape=(4,)), (0,)),),
-    doc="Zeros with a slice of them replaced: the adjoint of a slice.",
+    name="place", params=("indices", "shape"), infer=_place_infer, evaluate=_place_value, body=_place_body, vjp=_place_vjp,
+    sample=(case(lambda a: OPS["place"](a, indices=(((1, 2, 1), (0, 2, 2)),), shape=(4, 4)) ** 2, (2, 2)),
+            case(lambda a, b: OPS["place"](a, b, indices=(((0, 2, 1),), ((3, 3, -1),)), shape=(4,)) ** 2, (2,), (3,))),
+    edges=(case(lambda a: OPS["place"](a, indices=(((1, 0, 1),),), shape=(4,)), (0,)),),
+    doc="Zeros with arrays added into slices of them: the adjoint of slices.",
 )
 
 

@@ -1,0 +1,3 @@
+"""From loops to C: Python prints expressions and names, templates hold every brace and semicolon."""
+
+from __future__ import annotations

@@ -1,0 +1,22 @@
+"""symgrad: write a loss in plain NumPy; get the C function that computes its value and gradient.
+
+>>> import numpy as np, symgrad as sg
+>>> sg.grad(lambda x: np.sum(np.sin(x)))(np.zeros(2))
+array([1., 1.])
+"""
+
+from __future__ import annotations
+
+from symgrad.api.derivatives import grad, jit, value_and_grad
+from symgrad.api.function import Function
+from symgrad.errors import NoGradient, SymgradError, SymgradWarning
+from symgrad.options import Options
+from symgrad.trace.signature import Spec, spec
+from symgrad.trace.tracer import Tracer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "grad", "jit", "spec",
+    "value_and_grad",
+]

@@ -1,0 +1,220 @@
+"""Arguments of a call: which are static, how the rest flattens, what a signature says about them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import optree
+
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, flatten, leaf_names, leaf_spec, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+
+class Call(NamedTuple):
+    """One call's arguments: the arrays, their structure, what identifies their types, the static values."""
+
+    leaves: list[Any]
+    tree: Any
+    kinds: tuple[Any, ...]
+    statics: tuple[tuple[str | int, Any], ...]
+
+
+class Arguments:
+    """How a function's arguments become arrays and come back."""
+
+    def __init__(
+        self, fun: Callable[..., Any], static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
+        specs: Any = None,
+    ) -> None:
+        """Find the parameters' names and the static ones among them."""
+        self.fun = fun
+        self.signature = bind(fun)
+        self.parameters = list(self.signature.parameters) if self.signature is not None else []
+        nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        self.static = frozenset([*[n % len(self.parameters) if n < 0 else n for n in nums], *names])
+        for name in names:
+            if self.parameters and name not in self.parameters and not self._takes_any_keyword():
+                raise ArgumentValueError(f"static_argnames={name!r} is no parameter of {self.name}()")
+        self.fixed_to: Signature | None = None
+        if specs is not None:
+            self.fixed_to = self.describe(self.split(*_as_call(specs, self)))
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return getattr(self.fun, "__name__", type(self.fun).__name__)
+
+    def _takes_any_keyword(self) -> bool:
+        assert self.signature is not None  # noqa: S101 - asked only where there are parameters
+        return any(p.kind is p.VAR_KEYWORD for p in self.signature.parameters.values())
+
+    def label(self, key: str | int) -> str:
+        """Name a top-level argument as the function's author did."""
+        if isinstance(key, str):
+            return key
+        if key < len(self.parameters) and self.signature is not None:
+            parameter = self.signature.parameters[self.parameters[key]]
+            if parameter.kind is not parameter.VAR_POSITIONAL:
+                return self.parameters[key]
+        return f"args[{key}]"
+
+    def is_static(self, key: str | int) -> bool:
+        """Tell a static argument, given by position or by name."""
+        return key in self.static or self.label(key) in self.static
+
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Flatten the arrays of a call.
+
+        Raises:
+            TypeError: the function does not take these arguments (Python's own message).
+            ArgumentError: a static argument cannot be hashed.
+        """
+        if kwargs or self.static:
+            if self.signature is not None:
+                bound = self.signature.bind(*args, **kwargs)
+                args, kwargs = bound.args, bound.kwargs
+        elif self.signature is not None and len(args) != len(self.parameters):
+            self.signature.bind(*args)
+        statics: list[tuple[str | int, Any]] = []
+        if self.static:
+            statics = [(k, v) for k, v in [*enumerate(args), *kwargs.items()] if self.is_static(k)]
+            fixed = {k for k, _ in statics}
+            args = tuple([v for k, v in enumerate(args) if k not in fixed])
+            kwargs = {k: v for k, v in kwargs.items() if k not in fixed}
+            for key, value in statics:
+                _check_hashable(self.label(key), value)
+        leaves, tree = flatten((args, kwargs))
+        return Call(leaves, tree, tuple([_kind(leaf) for leaf in leaves]), tuple(statics))
+
+    def describe(self, call: Call) -> Signature:
+        """Describe a call: names, paths, specs.
+
+        Raises:
+            ArgumentError: a leaf is nothing symgrad can take as an array.
+        """
+        static = {k for k, _ in call.statics}
+        free = [k for k in range(len(call.tree.children()[0].children()) + len(static)) if k not in static]
+        roots, keys, paths = [], [], []
+        for accessor in call.tree.accessors():
+            first, second, *rest = accessor
+            key: str | int = free[second.entry] if first.entry == 0 else second.entry
+            keys.append(key)
+            roots.append(self.label(key))
+            paths.append(optree.PyTreeAccessor(tuple(rest)).codify("") if rest else "")
+        names, shown = leaf_names(roots, paths)
+        specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
+        return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
+
+    def join(self, leaves: Sequence[Any], signature: Signature) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Put leaves and static values back into positional and keyword arguments."""
+        args, kwargs = optree.tree_unflatten(signature.tree, leaves)
+        args, kwargs = list(args), dict(kwargs)
+        for key, value in signature.statics:
+            if isinstance(key, int):
+                args.insert(key, value)
+            else:
+                kwargs[key] = value
+        return tuple(args), kwargs
+
+    def fixed(self, signature: Signature) -> Arguments:
+        """Return arguments that must fit one signature."""
+        made = Arguments.__new__(Arguments)
+        made.__dict__.update(self.__dict__)
+        made.fixed_to = signature
+        return made
+
+    def check(self, call: Call) -> Signature:
+        """Check a call against the one signature it must fit.
+
+        Raises:
+            ArgumentError: structure, dtype or rank differ; the message names the argument and the spec.
+            ArgumentValueError: an extent differs.
+        """
+        want = self.fixed_to
+        assert want is not None  # noqa: S101 - only asked of fixed arguments
+        if call.tree != want.tree or call.statics != want.statics:
+            raise ArgumentError(f"{self.name}() was compiled for arguments {', '.join(want.paths)}; these have another structure")
+        for leaf, expected, path in zip(call.leaves, want.specs, want.paths, strict=True):
+            got = leaf_spec(leaf, path)
+            if len(got.shape) != len(expected.shape) or not _fits(got, expected):
+                raise ArgumentError(f"argument {path} is {got}, where {self.name}() was compiled for {expected}")
+            for k, (have, dim) in enumerate(zip(got.shape, expected.shape, strict=True)):
+                if type(dim) is int and have != dim:
+                    raise ArgumentValueError(f"argument {path} is {got}: axis {k} must be {dim}, for {expected}")
+        return want
+
+
+def _fits(got: Spec, expected: Spec) -> bool:
+    """Tell a dtype that can be taken for another one: the same, or a Python number of no less a kind."""
+    if got.weak is not None:
+        return got.dtype.kind == expected.dtype.kind or (got.weak is int and expected.dtype.kind == "f")
+    return got.dtype == expected.dtype
+
+
+def _as_call(specs: Any, arguments: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Read ``specs=``: a tuple for the positional arguments, or a dict by their names; strings are specs."""
+    read = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
+    if isinstance(read, dict) and all(k in arguments.parameters for k in read):
+        return (), read
+    return (read if isinstance(read, tuple) else (read,)), {}
+
+
+def _check_hashable(label: str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError:
+        raise ArgumentError(
+            f"the static argument {label} is {type(value).__name__}, which cannot be hashed", instead="a tuple, or not static"
+        ) from None
+
+
+def _kind(leaf: Any) -> Any:
+    """Identify a leaf's type cheaply: what decides whether a compilation fits."""
+    kind = type(leaf)
+    if kind is np.ndarray:
+        return leaf.dtype, leaf.shape
+    if kind in {bool, int, float, Spec}:
+        return leaf if kind is Spec else kind
+    return (leaf.dtype, leaf.shape, kind) if isinstance(leaf, (np.ndarray, np.generic)) else (kind, getattr(leaf, "shape", None))
+
+
+def as_inputs(leaves: Sequence[Any], signature: Signature) -> list[np.ndarray[Any, Any]]:
+    """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to."""
+    arrays = []
+    for leaf, want in zip(leaves, signature.specs, strict=True):
+        array = np.asarray(leaf, want.dtype)
+        flags = array.flags
+        if not (flags.c_contiguous and flags.aligned):
+            array = np.array(array, want.dtype, order="C")
+        arrays.append(array)
+    return arrays
+
+
+def show_signature(signature: Signature) -> str:
+    """Print a signature: ``w: f64[3], X: f64[5,3]``."""
+    shown = [f"{path}: {s}" for path, s in zip(signature.paths, signature.specs, strict=True)]
+    return ", ".join(shown + [f"{k}={v!r}" for k, v in signature.statics])
+
+
+def describe_change(previous: list[Signature], signature: Signature, *, captured: bool) -> str:
+    """Say in words why a function is compiled again."""
+    if not previous:
+        return "it was called for the first time"
+    last = previous[-1]
+    if captured:
+        return "a global or closed-over value was bound to another object"
+    if signature.tree != last.tree:
+        return "the structure of the arguments changed"
+    for (key, old), (_, new) in zip(last.statics, signature.statics, strict=False):
+        if old != new:
+            return f"the static argument {key} changed from {old!r} to {new!r}"
+    for path, old, new in zip(signature.paths, last.specs, signature.specs, strict=True):
+        if old != new:
+            return f"argument {path} changed from {old} to {new}"
+    return "the arguments changed"

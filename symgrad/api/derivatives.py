@@ -1,0 +1,90 @@
+"""jit, grad, value_and_grad."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.api.arguments import Arguments
+from symgrad.api.function import Function
+from symgrad.api.transform import Transform
+from symgrad.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+
+def jit(
+    fun: Callable[..., Any], *, static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
+    specs: Any = None, options: Options | None = None,
+) -> Function:
+    """Compile a NumPy function.
+
+    Args:
+        fun: takes and returns arrays, numbers, and tuples, lists, dicts of them.
+        static_argnums: positions of arguments that are settings: hashable, part of the signature, never traced.
+        static_argnames: their names.
+        specs: compile once for these specs: a tuple for the arguments, or a dict by name; ``"f64[n,d]"`` leaves
+            extents open. Without it, every new shape and dtype is compiled when it comes.
+        options: compiler, threads and the like.
+
+    Returns:
+        A `Function` with the same arguments and results; values have NumPy's promoted dtype.
+
+    >>> import numpy as np, symgrad as sg
+    >>> f = sg.jit(lambda x: np.sqrt(np.sum(x * x)))
+    >>> float(f(np.array([3.0, 4.0])))
+    5.0
+    """
+    arguments = Arguments(fun, static_argnums, static_argnames, specs)
+    return Function(fun, Transform("jit"), arguments, options or Options())
+
+
+def grad(
+    fun: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    options: Options | None = None,
+) -> Function:
+    """Compile the gradient of a function that returns one floating-point number.
+
+    Args:
+        fun: the loss.
+        argnums: the argument to differentiate by, or a tuple of them.
+        has_aux: `fun` returns ``(loss, extras)``; the result is ``(gradient, extras)``.
+        static_argnums: as for `jit`.
+        static_argnames: as for `jit`.
+        specs: as for `jit`.
+        options: as for `jit`.
+
+    Returns:
+        A `Function` that returns the gradient: the structure, shapes and dtypes of the argument (a tuple of such
+        for a tuple of `argnums`).
+
+    Raises, when called:
+        ArgumentError: the loss is no scalar, or an argument to differentiate by is not floating point.
+        NoGradient: a function on the way has no derivative.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
+    array([ 3., 12.])
+    """
+    arguments = Arguments(fun, static_argnums, static_argnames, specs)
+    return Function(fun, Transform("grad", argnums, has_aux), arguments, options or Options())
+
+
+def value_and_grad(
+    fun: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    options: Options | None = None,
+) -> Function:
+    """Compile a loss together with its gradient, as one fused program.
+
+    The arguments are those of `grad`; the result is ``(value, gradient)``, which is what
+    ``scipy.optimize.minimize(..., jac=True)`` takes, or ``((value, extras), gradient)`` with `has_aux`.
+
+    >>> import numpy as np, symgrad as sg
+    >>> value, gradient = sg.value_and_grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
+    >>> float(value), gradient
+    (5.0, array([2., 4.]))
+    """
+    arguments = Arguments(fun, static_argnums, static_argnames, specs)
+    return Function(fun, Transform("value_and_grad", argnums, has_aux), arguments, options or Options())

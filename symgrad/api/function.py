@@ -1,0 +1,245 @@
+"""`Function`: what jit, grad and value_and_grad return."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+
+from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, show_signature
+from symgrad.api.captured import Captured
+from symgrad.build.call import compiled, interpreted
+from symgrad.errors import ArgumentError, SymgradWarning
+from symgrad.ir.names import identifier
+from symgrad.options import Options
+from symgrad.pipeline import Stages, build, transform
+from symgrad.trace.signature import Signature
+from symgrad.trace.state import Trace, current
+from symgrad.trace.trace import Traced, trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from symgrad.api.transform import Transform
+    from symgrad.pipeline import Built
+
+MANY = 8
+"""A function compiled so often warns, once, with the argument that keeps changing."""
+
+
+class Entry(NamedTuple):
+    """One compilation of a function."""
+
+    signature: Signature
+    built: Built
+    run: Any
+    unflatten: Callable[[list[Any]], Any]
+    reason: str
+
+
+class CacheInfo(NamedTuple):
+    """What a function was compiled for: signatures, how often, and why each was needed."""
+
+    signatures: tuple[str, ...]
+    compilations: int
+    reasons: tuple[str, ...]
+    hits: int
+
+
+class Function:
+    """A compiled function: traced, derived, fused and compiled at its first call of each signature.
+
+    Made by `jit`, `grad`, `value_and_grad`. Calling it gives NumPy arrays and numbers; called with traced arrays
+    it is traced through, so transforms compose.
+    """
+
+    def __init__(self, fun: Callable[..., Any], transform: Transform, arguments: Arguments, options: Options) -> None:
+        """Wrap a function; nothing is compiled yet."""
+        self._fun, self._transform, self._arguments, self._options = fun, transform, arguments, options
+        self._captured = Captured(fun)
+        self._entries: dict[Any, Entry] = {}
+        self._last: Entry | None = None
+        self._lock = threading.RLock()
+        self._hits = 0
+        self._reasons: list[str] = []
+        self._warned = False
+        functools.update_wrapper(self, fun)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on arrays and numbers; compile first when the signature is new.
+
+        Raises:
+            ArgumentError: an argument is no array or number, naming it.
+            IndexOutOfBounds: an array of indices points outside of its axis.
+        """
+        outer = current()
+        if outer is not None:
+            return self._inline(outer, args, kwargs)
+        call = self._arguments.split(args, kwargs)
+        entry = self._find(call)
+        return entry.unflatten(entry.run(as_inputs(call.leaves, entry.signature)))
+
+    def _find(self, call: Call) -> Entry:
+        """Return the compilation for a call, making it once."""
+        fixed = self._arguments.fixed_to is not None
+        kinds = self._arguments.check(call).specs if fixed else call.kinds
+        key = (call.tree, kinds, call.statics, self._captured.identity())
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._hits += 1
+            self._last = entry
+            return entry
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._compile(self._signature(call))
+                self._entries[key] = entry
+        self._last = entry
+        return entry
+
+    def _signature(self, call: Call) -> Signature:
+        return self._arguments.fixed_to or self._arguments.describe(call)
+
+    # -- compiling
+
+    def _compile(self, signature: Signature) -> Entry:
+        """Trace, derive, optimize, compile and load for one signature."""
+        from symgrad.build.toolchain import find
+
+        reason = self._reason(signature)
+        stages, program, unflatten = self._staged(signature)
+        toolchain = find(self._options)
+        built = build(stages, program, toolchain)
+        if built.library is None or built.loops is None:
+            run = interpreted(program)
+        else:
+            from symgrad.render.render import passed
+
+            run = compiled(program, built.loops, built.library, self._options, passed(built.loops))
+        self._reasons.append(reason)
+        self._complain()
+        return Entry(signature, built, run, unflatten, reason)
+
+    def _staged(self, signature: Signature) -> tuple[Stages, Any, Any]:
+        """Trace, derive and optimize."""
+        stages = Stages(self._options)
+        traced = self._traced(signature, None)
+        outputs = self._transform.check(traced, signature)
+        program = transform(traced.program, functools.partial(self._transform.derive, outputs), stages)
+        return stages, program, self._transform.unflatten(traced, signature)
+
+    def _traced(self, signature: Signature, outer: Trace | None) -> Traced:
+        name = identifier(getattr(self._fun, "__name__", type(self._fun).__name__))
+        share = "cse" in self._options.passes
+
+        def call(tracers: list[Any]) -> Any:
+            args, kwargs = self._arguments.join(tracers, signature)
+            return self._fun(*args, **kwargs)
+
+        return trace(
+            self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
+        )
+
+    def _reason(self, signature: Signature) -> str:
+        previous = [entry.signature for entry in self._entries.values()]
+        return describe_change(previous, signature, captured=bool(previous) and self._captured.changed())
+
+    def _complain(self) -> None:
+        """Warn, once, about a function that compiles again and again."""
+        if len(self._reasons) < MANY or self._warned:
+            return
+        self._warned = True
+        import warnings
+
+        warnings.warn(
+            f"{self.__name__}() was compiled {len(self._reasons)} times; the last time because {self._reasons[-1]}. "
+            "Give the changing extent a name, specs=..., or mark a changing setting static.",
+            SymgradWarning, stacklevel=5,
+        )
+
+    # -- composing
+
+    def _inline(self, outer: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Trace through: derive on the caller's table, where the caller's nodes are constants."""
+        from symgrad.api.nested import inlined
+
+        call = self._arguments.split(args, kwargs)
+        signature = self._arguments.describe(call)
+        traced = self._traced(signature, outer)
+        outputs = self._transform.check(traced, signature)
+        derive = functools.partial(self._transform.derive, outputs)
+        results = inlined(outer, traced.program, derive, call.leaves)
+        return self._transform.unflatten(traced, signature, traced_results=True)(results)
+
+    # -- looking at it
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace, derive and optimize for arguments or specs, without compiling.
+
+        Returns:
+            An object with ``as_text(stage)`` and ``compile()``.
+        """
+        signature = self._signature(self._arguments.split(args, kwargs))
+        stages, program, _ = self._staged(signature)
+        return Lowered(self, signature, stages, program)
+
+    @property
+    def c_source(self) -> str:
+        """The C that ran last.
+
+        Raises:
+            ArgumentError: nothing was compiled yet.
+        """
+        return self._ran().built.stages.as_text("c")
+
+    @property
+    def c_path(self) -> Path | None:
+        """The file the C that ran last was compiled from; None when it is interpreted."""
+        library = self._ran().built.library
+        return None if library is None else library.c_path
+
+    def _ran(self) -> Entry:
+        if self._last is None:
+            raise ArgumentError(f"{self.__name__}() has not been compiled yet", instead="call it first, or use .lower(*args)")
+        return self._last
+
+    def cache_info(self) -> CacheInfo:
+        """Tell for which signatures this function was compiled, and why each compilation was needed."""
+        with self._lock:
+            shown = tuple([show_signature(e.signature) for e in self._entries.values()])
+            return CacheInfo(shown, len(self._reasons), tuple(self._reasons), self._hits)
+
+    def __repr__(self) -> str:
+        """Print the transform and the function's name."""
+        return f"<symgrad {self._transform.kind} of {self.__name__}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind as a method, so that a decorated method works."""
+        return self if instance is None else functools.partial(self, instance)
+
+
+class Lowered:
+    """A function traced and derived for one signature, not compiled yet."""
+
+    def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any) -> None:
+        """Hold the stages."""
+        self._function, self._signature, self.stages, self.program = function, signature, stages, program
+
+    def as_text(self, stage: str = "optimized") -> str:
+        """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
+        return self.stages.as_text(stage)
+
+    def compile(self) -> Function:
+        """Compile for this signature alone: every call must fit it."""
+        made = Function(
+            self._function._fun, self._function._transform,  # noqa: SLF001 - its own maker
+            self._function._arguments.fixed(self._signature), self._function._options,  # noqa: SLF001
+        )
+        specs = list(self._signature.specs)
+        made._find(Call(specs, self._signature.tree, tuple(specs), self._signature.statics))  # noqa: SLF001
+        return made
+
+
+__all__ = ["CacheInfo", "Function", "Lowered"]

@@ -1,0 +1,120 @@
+"""What is derived: the function itself, its gradient, or both, with the structure of the results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import optree
+
+from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.transforms.vjp import value_and_grad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.ir.program import Program
+    from symgrad.trace.signature import Signature
+    from symgrad.trace.trace import Traced
+
+
+@dataclass(frozen=True)
+class Transform:
+    """One derivation and how its results are handed out.
+
+    Attributes:
+        kind: ``jit``, ``grad`` or ``value_and_grad``.
+        argnums: the positions of the arguments to differentiate by; an integer gives a bare gradient.
+        has_aux: the function returns ``(loss, extras)``.
+    """
+
+    kind: str
+    argnums: int | tuple[int, ...] = 0
+    has_aux: bool = False
+
+    def check(self, traced: Traced, signature: Signature) -> tuple[int, ...]:
+        """Find the inputs to differentiate by.
+
+        Raises:
+            ArgumentError: the function does not return what the transform needs.
+            ArgumentValueError: there is no argument at a position of `argnums`.
+        """
+        if self.kind == "jit":
+            return ()
+        children = traced.tree.children()
+        if self.has_aux:
+            if traced.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:  # noqa: PLR2004
+                raise ArgumentError("has_aux=True needs a function that returns a pair (loss, extras)")
+        elif traced.tree.num_leaves != 1 or children:
+            raise ArgumentError(
+                f"grad needs a function that returns one floating-point number; {traced.program.name}() returns a "
+                f"structure of {traced.tree.num_leaves} arrays",
+                instead="return the loss alone, or (loss, extras) with has_aux=True",
+            )
+        wrt = [k for n in self.positions() for k, p in enumerate(signature.positions) if p == self.place(n, signature)]
+        if self.kind != "jit" and not wrt:
+            raise ArgumentValueError(f"argnums={self.argnums} names no array among the arguments {', '.join(signature.paths)}")
+        return tuple(wrt)
+
+    def positions(self) -> tuple[int, ...]:
+        """Return argnums as a tuple."""
+        return (self.argnums,) if isinstance(self.argnums, int) else tuple(self.argnums)
+
+    def place(self, number: int, signature: Signature) -> int:
+        """Count an argument's position from the front.
+
+        Raises:
+            ArgumentValueError: when there is none.
+        """
+        count = len(signature.tree.children()[0].children()) + sum(isinstance(k, int) for k, _ in signature.statics)
+        if not -count <= number < count:
+            raise ArgumentValueError(f"argnums={number}, where the function was called with {count} positional arguments")
+        place = number % count
+        if any(k == place for k, _ in signature.statics):
+            raise ArgumentValueError(f"argnums={number} is a static argument, which has no gradient")
+        return place
+
+    def derive(self, wrt: tuple[int, ...], program: Program) -> Program:
+        """Derive a program: its outputs, or value, extras and gradients."""
+        if self.kind == "jit":
+            return program
+        derived = value_and_grad(program, wrt)
+        return derived if self.kind == "value_and_grad" or self.has_aux else replace(derived, outputs=derived.outputs[1:])
+
+    def unflatten(self, traced: Traced, signature: Signature, *, traced_results: bool = False) -> Callable[[list[Any]], Any]:
+        """Return how a list of results becomes what the user gets."""
+        finish = (lambda r: r) if traced_results else _finish
+        if self.kind == "jit":
+            tree = traced.tree
+            return lambda results: optree.tree_unflatten(tree, [finish(r) for r in results])
+        arguments = signature.tree.children()[0].children()
+        static = sorted(k for k, _ in signature.statics if isinstance(k, int))
+        trees = []
+        for n in self.positions():
+            place = self.place(n, signature)
+            trees.append(arguments[place - sum(s < place for s in static)])
+        values = len(traced.program.outputs)
+        has_value = self.kind == "value_and_grad" or self.has_aux
+        single = isinstance(self.argnums, int)
+
+        def unflatten(results: list[Any]) -> Any:
+            done = [finish(r) for r in results]
+            first = values if has_value else 0
+            grads, position = [], first
+            for tree in trees:
+                grads.append(optree.tree_unflatten(tree, done[position : position + tree.num_leaves]))
+                position += tree.num_leaves
+            gradient = grads[0] if single else tuple(grads)
+            if not has_value:
+                return gradient
+            value = optree.tree_unflatten(traced.tree, done[:first])
+            if self.kind == "grad":
+                return gradient, value[1]
+            return value, gradient
+
+        return unflatten
+
+
+def _finish(result: Any) -> Any:
+    """Give numbers as NumPy's scalars, as NumPy's functions do."""
+    return result[()] if result.ndim == 0 else result

@@ -1,0 +1,3 @@
+"""From programs to loops: lower, fuse, schedule, store."""
+
+from __future__ import annotations

@@ -1,0 +1,243 @@
+"""`fuse`: which axes are one loop, and which statements share it.
+
+Two axes are one class when an access reads one with the bare loop variable of the other. For a class, sweeps
+happen at odd times; a statement that does not iterate over it has an even time. Statements with one time are
+one loop. Inside it the same question is asked again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up
+from symgrad.loops.lower import elements
+from symgrad.loops.program import Array, Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from symgrad.loops.program import Item, Lowered
+
+
+class Classes:
+    """Axes that are one loop variable: union-find, with the statements of each class.
+
+    A union that would put two axes of one statement into one class is refused.
+    """
+
+    def __init__(self) -> None:
+        """Start with every axis alone."""
+        self.parent: dict[Axis, Axis] = {}
+        self.users: dict[Axis, set[int]] = {}
+
+    def add(self, axis: Axis, statement: int) -> None:
+        """Enter an axis of a statement."""
+        self.parent.setdefault(axis, axis)
+        self.users.setdefault(axis, set()).add(statement)
+
+    def find(self, axis: Axis) -> Axis:
+        """Return the axis that stands for the class."""
+        root = axis
+        while self.parent[root] is not root:
+            root = self.parent[root]
+        while self.parent[axis] is not root:
+            self.parent[axis], axis = root, self.parent[axis]
+        return root
+
+    def unite(self, first: Axis, second: Axis) -> None:
+        """Make two axes of equal extents one class, unless a statement has both."""
+        a, b = self.find(first), self.find(second)
+        if a is b or a.extent != b.extent:
+            return
+        few, many = sorted((self.users[a], self.users[b]), key=len)
+        if any(user in many for user in few):
+            return
+        self.parent[b] = a
+        merged = self.users.pop(b)
+        if len(merged) > len(self.users[a]):
+            merged, self.users[a] = self.users[a], merged
+        self.users[a] |= merged
+
+
+def read_accesses(statement: Statement) -> list[Access]:
+    """List what a statement reads, what its target's indices are read from included."""
+    return [*looked_up(statement.target.indices), *accesses(statement.value)]
+
+
+class Graph:
+    """Who writes what before whom: for each statement, what it depends on and by which access."""
+
+    def __init__(self, statements: list[Statement]) -> None:
+        """Find the dependences in program order."""
+        self.statements = statements
+        self.needs: list[list[tuple[int, Access]]] = []
+        writers: dict[Array, list[int]] = {}
+        for k, statement in enumerate(statements):
+            found = [(w, a) for a in read_accesses(statement) for w in writers.get(a.array, ())]
+            before = writers.setdefault(statement.target.array, [])
+            found += [(w, statement.target) for w in before]
+            self.needs.append(found)
+            before.append(k)
+
+
+def classify(statements: list[Statement], graph: Graph) -> Classes:
+    """Unite axes: along what is computed first, along inputs last."""
+    classes = Classes()
+    for k, statement in enumerate(statements):
+        for axis in statement.axes:
+            classes.add(axis, k)
+    for k in range(len(statements)):
+        for writer, access in graph.needs[k]:
+            _along(classes, statements[writer].target.indices, access)
+    readers: dict[Array, Access] = {}
+    for statement in statements:
+        for access in accesses(statement.value):
+            if access.array.kind in {"input", "constant"} and not access.flat:
+                first = readers.setdefault(access.array, access)
+                _along(classes, first.indices, access)
+    return classes
+
+
+def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
+    if access.flat:
+        return
+    for theirs, ours in zip(indices, access.indices, strict=True):
+        if isinstance(theirs, Axis) and isinstance(ours, Axis):
+            classes.unite(theirs, ours)
+
+
+class Fusion:
+    """The recursive scheduler: statements to a tree of loops."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        """Classify the axes and weigh the statements."""
+        self.statements = lowered.statements
+        self.graph = Graph(self.statements)
+        self.classes = classify(self.statements, self.graph)
+        self.axis_of: list[dict[Axis, Axis]] = [
+            {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
+        ]
+        self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
+
+    def tree(self) -> list[Item]:
+        """Build the whole tree."""
+        everything = list(range(len(self.statements)))
+        remaining = {k: frozenset(self.axis_of[k]) for k in everything}
+        return self.block(everything, remaining)
+
+    def block(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[Item]:
+        """Schedule statements with the axes that no loop around them has taken."""
+        items: list[Item] = []
+        parts: list[tuple[int, list[int], Any]] = [(0, members, None)]
+        while parts:
+            time, part, chosen = parts.pop()
+            if time % 2:
+                inner = {k: remaining[k] - {chosen} for k in part}
+                axes = frozenset([self.axis_of[k][chosen] for k in part])
+                items.append(Loop(chosen, axes | {chosen}, self.block(part, inner)))
+                continue
+            outer = self.choose(part, remaining)
+            if outer is None:
+                items.extend(self.statements[k] for k in part)
+            else:
+                parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
+        return items
+
+    def choose(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> Axis | None:
+        """Choose the class of the outermost loop: the most work, then the least unit stride."""
+        work: dict[Axis, int] = {}
+        for k in members:
+            for axis in self.axis_of[k]:
+                if axis in remaining[k]:
+                    work[axis] = work.get(axis, 0) + self.work[k]
+        if not work:
+            return None
+        if len(work) == 1:
+            return next(iter(work))
+        most = max(work.values())
+        tied = [axis for axis, w in work.items() if 2 * w > most]
+        return min(tied, key=lambda axis: (self.unit_stride(axis, members), -work[axis]))
+
+    def unit_stride(self, axis: Axis, members: list[int]) -> int:
+        """Count the accesses that walk memory by ones along a class, less those that leap."""
+        score = 0
+        for k in members:
+            own = self.axis_of[k].get(axis)
+            if own is None or len(self.axis_of[k]) == 1:  # it walks along its only axis, whatever is outside
+                continue
+            weight = 1 + (self.work[k].bit_length())
+            for access in [*read_accesses(self.statements[k]), self.statements[k].target]:
+                for position, index in enumerate(access.indices):
+                    if index is own:
+                        score += weight if position == len(access.indices) - 1 else -weight
+        return score
+
+    def times(
+        self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
+    ) -> list[tuple[int, list[int]]]:
+        """Give every statement its time for a class, and group them by it."""
+        time: dict[int, int] = {}
+        for k in members:
+            iterates = chosen in remaining[k]
+            t = 1 if iterates else 0
+            for writer, access in self.graph.needs[k]:
+                if writer not in time:
+                    continue
+                theirs = time[writer]
+                if theirs % 2 == 0:
+                    t = max(t, theirs + 1 if iterates else theirs)
+                elif not iterates:
+                    t = max(t, theirs + 1)
+                else:
+                    t = max(t, theirs if self.local(writer, k, access, chosen) else theirs + 2)
+            time[k] = t
+        self.sink(members, time, chosen, remaining)
+        groups: dict[int, list[int]] = {}
+        for k in members:
+            groups.setdefault(time[k], []).append(k)
+        return sorted(groups.items())
+
+    def local(self, writer: int, reader: int, access: Access, chosen: Axis) -> bool:
+        """Tell whether a value is read in the very iteration that makes it."""
+        if access.array in self.statements[reader].prefix:
+            return True
+        made, own = self.axis_of[writer][chosen], self.axis_of[reader][chosen]
+        if access.flat:
+            return False
+        pairs = zip(self.statements[writer].target.indices, access.indices, strict=True)
+        return any(theirs is made and ours is own for theirs, ours in pairs) or self.accumulates(writer, reader, made, own)
+
+    def accumulates(self, writer: int, reader: int, made: Axis, own: Axis) -> bool:
+        """Tell two statements that add to one array along an axis both reduce: their order does not matter."""
+        first, second = self.statements[writer], self.statements[reader]
+        return (
+            first.target.array is second.target.array and first.how == second.how == "+="
+            and made not in first.target.indices and own not in second.target.indices
+            and first.target.array not in {a.array for a in accesses(second.value)}
+        )
+
+    def sink(self, members: list[int], time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> None:
+        """Move a statement that reads only inputs to the sweep that uses it, so that nothing crosses sweeps."""
+        users: dict[int, list[tuple[int, Access]]] = {k: [] for k in members}
+        for k in members:
+            for writer, access in self.graph.needs[k]:
+                if writer in users:
+                    users[writer].append((k, access))
+        for k in reversed(members):
+            if not users[k] or any(writer in users for writer, _ in self.graph.needs[k]):
+                continue
+            iterates = chosen in remaining[k]
+            limits = []
+            for user, access in users[k]:
+                t = time[user]
+                if iterates:
+                    inside = t % 2 == 1 and self.local(k, user, access, chosen)
+                    limits.append(t if inside else t - 2 if t % 2 == 1 else t - 1)
+                else:
+                    limits.append(t - 1 if t % 2 == 1 else t)
+            time[k] = max(time[k], min(limits))
+
+
+def fuse(lowered: Lowered) -> list[Item]:
+    """Build the tree of loops of a lowered program."""
+    return Fusion(lowered).tree()

@@ -1,0 +1,221 @@
+"""`lower`: every node that is not a pure view becomes statements in index notation; views become indices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir import shapes
+from symgrad.ir.names import identifier
+from symgrad.ir.notation import (
+    Access, Apply, IndexValue, Lookup, Number, Statement, axes_of, substitute,
+)
+from symgrad.ir.op import Elementwise
+from symgrad.loops.program import Array, Check, Lowered
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.notation import Axis, Body, Value
+    from symgrad.ir.program import Program
+
+SMALL = 1 << 10
+"""Array constants up to so many bytes are text in the C; larger ones are data passed to it."""
+
+
+class Source(NamedTuple):
+    """How a node's element at some indices is read: ``array[indices]`` with `axes` in the place of the indices."""
+
+    array: Array | None
+    axes: tuple[Axis, ...]
+    indices: tuple[Any, ...]
+    flat: bool
+    literal: Any = None
+
+    def at(self, indices: tuple[Any, ...]) -> Value:
+        """Read the element at these indices."""
+        if self.array is None:
+            return self.literal  # type: ignore[no-any-return]
+        by = dict(zip(self.axes, indices, strict=True))
+        return Access(self.array, tuple([substitute(i, by) for i in self.indices]), self.flat)
+
+
+def lower(program: Program) -> Lowered:
+    """Lower a program (without composites) to statements over arrays.
+
+    Returns:
+        Statements in program order; each output has an array of its own.
+    """
+    return _Lowering(program).run()
+
+
+class _Lowering:
+    """The state of one lowering: where each node's value stands, and the statements so far."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sources: dict[Node, Source] = {}
+        self.statements: list[Statement] = []
+        self.arrays: list[Array] = []
+        self.checks: list[Check] = []
+        self.names: set[str] = set()
+
+    def run(self) -> Lowered:
+        """Lower every node, then store every output."""
+        inputs = [self.array(node.param("name"), node, "input") for node in self.program.inputs]
+        for node, array in zip(self.program.inputs, inputs, strict=True):
+            self.sources[node] = _whole(array)
+        for node in self.program.nodes():
+            if node not in self.sources:
+                self.sources[node] = self.lowered(node)
+        outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
+        return Lowered(
+            self.program.name, inputs, outputs, self.arrays, self.statements, self.checks, self.program.requirements
+        )
+
+    def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:
+        """Make an array with a name of its own."""
+        if kind != "temporary":
+            name = identifier(name, self.names) if name in self.names else name
+            self.names.add(name)
+        made = Array(name, node.shape if shape is None else shape, node.dtype, kind, getattr(node, "line", None))
+        self.arrays.append(made)
+        return made
+
+    def lowered(self, node: Node) -> Source:
+        """Lower one node."""
+        op = node.op
+        if op.name == "constant":
+            return self.constant(node)
+        if op.name == "extent":
+            return Source(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
+        if isinstance(op, Elementwise):
+            axes = axes_of(node.shape)
+            target = self.array("t", node, "temporary")
+            args = tuple([self.sources[i].at(aligned(i, node.shape, axes)) for i in node.inputs])
+            kind = node.inputs[-1].dtype
+            value = Apply(op, args, node.dtype, kind, node.params)
+            self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
+            return _whole(target)
+        body = op.body(node)  # type: ignore[attr-defined]  # what is neither leaf nor elementwise is structured here
+        if getattr(op, "view", False):
+            return self.view(node, body)
+        return self.instantiated(node, body)
+
+    def constant(self, node: Node) -> Source:
+        """Lower a constant: a literal when it is a scalar, data otherwise."""
+        data = node.params[0].array
+        if data.ndim == 0:
+            return Source(None, (), (), flat=False, literal=Number(data.item(), node.dtype))
+        made = self.array(f"c{sum(a.kind == 'constant' for a in self.arrays)}", node, "constant")
+        made.data = data
+        return _whole(made)
+
+    def view(self, node: Node, body: Body) -> Source:
+        """Compose a view with what it views."""
+        statement = body.statements[0]
+        axes = statement.axes
+        read = statement.value
+        inner = self.sources[node.inputs[0]]
+        if inner.array is None:
+            return inner
+        if not read.flat:  # type: ignore[union-attr]  # a view's value is an access
+            found = inner.at(read.indices)  # type: ignore[union-attr]
+            return Source(inner.array, axes, found.indices, inner.flat)  # type: ignore[union-attr]
+        if not _is_whole(inner):
+            inner = _whole(self.copied(node.inputs[0], inner))
+        return Source(inner.array, axes, read.indices, flat=True)  # type: ignore[union-attr]
+
+    def copied(self, node: Node, source: Source) -> Array:
+        """Write a value that is only a view into an array of its own."""
+        target = self.array("t", node, "temporary")
+        axes = axes_of(node.shape)
+        self.statements.append(Statement(Access(target, axes), "=", source.at(axes), axes, node.line))
+        return target
+
+    def instantiated(self, node: Node, body: Body) -> Source:
+        """Put arrays in the place of a body's numbers."""
+        arrays = {-1: self.array("t", node, "temporary")}
+        for k, temporary in enumerate(body.temporaries):
+            made = self.array("t", temporary, "temporary")
+            made.line = node.line
+            arrays[-2 - k] = made
+        for statement in body.statements:
+            self.statements.append(self.bound(statement, node, arrays))
+        return _whole(arrays[-1])
+
+    def bound(self, statement: Statement, node: Node, arrays: dict[int, Array]) -> Statement:
+        """Bind one statement's operands."""
+
+        def value(v: Any) -> Any:
+            if isinstance(v, Access):
+                indices = tuple([index(i) for i in v.indices])
+                if v.array < 0:
+                    return Access(arrays[v.array], indices, v.flat)
+                return self.read(node.inputs[v.array], indices, v.flat)
+            if isinstance(v, Apply):
+                return replace(v, args=tuple([value(a) for a in v.args]))
+            if isinstance(v, IndexValue):
+                return IndexValue(index(v.index), v.dtype)
+            return v
+
+        def index(i: Any) -> Any:
+            if not isinstance(i, Lookup):
+                return i
+            return Lookup(value(i.access), i.extent, self.check(node, i))
+
+        target = Access(arrays[statement.target.array], tuple([index(i) for i in statement.target.indices]))
+        prefix = frozenset([arrays[k] for k in statement.prefix])
+        return replace(statement, target=target, value=value(statement.value), prefix=prefix)
+
+    def read(self, node: Node, indices: tuple[Any, ...], flat: bool) -> Value:  # noqa: FBT001 - an access's field
+        """Read a node's element, by one flat index where that is asked for."""
+        source = self.sources[node]
+        if flat and source.array is not None:
+            if not _is_whole(source):
+                source = self.sources[node] = _whole(self.copied(node, source))
+            return Access(source.array, indices, flat=True)
+        return source.at(indices)
+
+    def check(self, node: Node, lookup: Lookup) -> int:
+        """Number a runtime check; constant indices were checked while tracing (0: no check)."""
+        source = self.sources[node.inputs[lookup.access.array]]
+        if source.array is not None and source.array.kind == "constant" and type(lookup.extent) is int:
+            return 0
+        self.checks.append(Check(len(self.checks) + 1, -1, lookup.extent, node.line))
+        return len(self.checks)
+
+    def stored(self, node: Node, position: int) -> Array:
+        """Copy an output into an array of its own; storage planning makes them one where it can."""
+        target = self.array(f"out{position}", node, "output")
+        axes = axes_of(node.shape)
+        value = self.sources[node].at(axes)
+        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
+        return target
+
+
+def _whole(array: Array) -> Source:
+    axes = axes_of(array.shape)
+    return Source(array, axes, axes, flat=False)
+
+
+def _is_whole(source: Source) -> bool:
+    return not source.flat and source.axes == source.indices and source.array is not None and len(source.axes) == len(source.array.shape)
+
+
+def aligned(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:
+    """Return a broadcast operand's indices: the last axes, 0 where it is stretched."""
+    lead = len(shape) - len(node.shape)
+    return tuple([0 if d == 1 and shape[k + lead] != 1 else axes[k + lead] for k, d in enumerate(node.shape)])
+
+
+def elements(shape: Any) -> int:
+    """Estimate how many elements a shape has."""
+    total = 1
+    for dim in shape:
+        total *= shapes.upper(dim)
+    return total
+
+
+__all__ = ["Source", "aligned", "elements", "lower", "np"]

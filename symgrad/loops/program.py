@@ -1,0 +1,168 @@
+"""The loop IR: arrays, statements in index notation, and a tree of loops around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from symgrad.errors import Line
+    from symgrad.ir.node import Requirement
+    from symgrad.ir.notation import Axis, Statement
+    from symgrad.ir.shapes import Dim, Shape
+
+
+@dataclass(eq=False)
+class Array:
+    """Memory with a name: what statements write and read.
+
+    Attributes:
+        kind: ``input``, ``output``, ``constant`` or ``temporary``.
+        kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
+        place: where a temporary lives: ``register``, ``stack`` or ``workspace``.
+        offset: its first byte in the workspace.
+        data: a constant's elements.
+    """
+
+    name: str
+    shape: Shape
+    dtype: np.dtype[Any]
+    kind: str
+    line: Line | None = None
+    kept: tuple[int, ...] | None = None
+    place: str = "workspace"
+    offset: Dim = 0
+    data: Any = None
+
+    @property
+    def stored(self) -> Shape:
+        """The shape of what is stored."""
+        return self.shape if self.kept is None else tuple([self.shape[k] for k in self.kept])
+
+    def __repr__(self) -> str:
+        """Print name, dtype and what is stored."""
+        return f"{self.name}:{self.dtype.name}[{','.join(map(str, self.stored))}]"
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop over one axis class.
+
+    Attributes:
+        axis: the class's first axis, which names the loop variable.
+        members: every axis that is this loop's variable.
+        body: loops and statements, in order.
+        simd: its iterations may run as lanes.
+        sums: scalar accumulators of the body, by how they accumulate, for the simd pragma.
+        threads: its iterations may be shared out among threads.
+    """
+
+    axis: Axis
+    members: frozenset[Axis]
+    body: list[Item]
+    simd: bool = False
+    sums: tuple[tuple[str, Array], ...] = ()
+    threads: bool = False
+
+    @property
+    def extent(self) -> Dim:
+        """How often it runs."""
+        return self.axis.extent
+
+
+Item: TypeAlias = "Loop | Statement"
+
+
+@dataclass(eq=False)
+class Check:
+    """A runtime check of an index: what the caller says when it fails."""
+
+    number: int
+    axis: int
+    extent: Dim
+    line: Line | None
+
+
+@dataclass(eq=False)
+class Lowered:
+    """A program as statements over arrays, in an order that is right."""
+
+    name: str
+    inputs: list[Array]
+    outputs: list[Array]
+    arrays: list[Array]
+    statements: list[Statement]
+    checks: list[Check] = field(default_factory=list)
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(eq=False)
+class LoopProgram:
+    """A program as a tree of loops, with a place for every array.
+
+    Attributes:
+        workspace: bytes of scratch memory a call needs, a number or an expression of the extents.
+    """
+
+    name: str
+    inputs: list[Array]
+    outputs: list[Array]
+    constants: list[Array]
+    temporaries: list[Array]
+    body: list[Item]
+    checks: list[Check]
+    workspace: Dim = 0
+    flops: Dim = 0
+
+
+def picture(items: list[Item], statements: bool = False) -> str:  # noqa: FBT001, FBT002 - read aloud: picture(tree, True)
+    """Draw a tree of loops on one line: ``n { d simd; d simd }``."""
+    drawn = []
+    for item in items:
+        if isinstance(item, Loop):
+            inner = picture(item.body, statements)
+            mark = " threads" if item.threads else ""
+            drawn.append(f"{item.axis.name}<{item.extent}{mark}{' simd' if item.simd else ''} {{ {inner} }}")
+        elif statements:
+            drawn.append(f"{item.target.array.name} {item.how}")
+    return "; ".join(drawn)
+
+
+def listing(loops: LoopProgram) -> str:
+    """Print a loop program: its arrays, then its loops with their statements, indented."""
+    lines = [f"{loops.name}: workspace {loops.workspace} bytes", picture(loops.body)]
+    lines += [f"  {a.kind} {a!r}" + (f" in {a.place}" if a.kind == "temporary" else "") for a in _arrays(loops)]
+    stack: list[tuple[Item, int]] = [(item, 0) for item in reversed(loops.body)]
+    while stack:
+        item, depth = stack.pop()
+        if isinstance(item, Loop):
+            lines.append("  " * depth + f"for {item.axis.name} < {item.extent}{' simd' if item.simd else ''}:")
+            stack.extend((inner, depth + 1) for inner in reversed(item.body))
+        else:
+            lines.append("  " * depth + f"{_access(item.target)} {item.how} {_value(item.value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _arrays(loops: LoopProgram) -> list[Array]:
+    return [*loops.inputs, *loops.outputs, *loops.constants, *loops.temporaries]
+
+
+def _access(access: Any) -> str:
+    indices = ", ".join(_index(i) for i in access.indices)
+    return f"{access.array.name}{'.flat' if access.flat else ''}[{indices}]"
+
+
+def _index(index: Any) -> str:
+    if hasattr(index, "access"):
+        return _access(index.access)
+    return str(getattr(index, "name", index))
+
+
+def _value(value: Any) -> str:
+    if hasattr(value, "args") and hasattr(value, "op"):
+        return f"{value.op.name}({', '.join(map(_value, value.args))})"
+    if hasattr(value, "indices"):
+        return _access(value)
+    return _index(value.index) if hasattr(value, "index") and not callable(value.index) else str(value[0])

@@ -1,0 +1,98 @@
+"""`schedule`: statements to a loop program: fuse, contract, place, mark lanes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Apply, Lookup, Statement, parts
+from symgrad.loops.fuse import fuse
+from symgrad.loops.program import Array, Loop, LoopProgram
+from symgrad.loops.store import adopt_outputs, contract, paths, place, touched
+
+if TYPE_CHECKING:
+    from symgrad.ir.notation import Axis
+    from symgrad.loops.program import Item, Lowered
+    from symgrad.options import Options
+
+FEW = 4
+"""A loop of so few iterations gets no simd pragma."""
+
+
+def schedule(lowered: Lowered, options: Options) -> LoopProgram:
+    """Turn statements into loops with a place for every array.
+
+    Returns:
+        The loop program `render` prints.
+    """
+    del options
+    tree = fuse(lowered)
+    contract(tree)
+    tree = adopt_outputs(tree)
+    used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
+    arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
+    workspace = place(arrays)
+    mark(tree)
+    return LoopProgram(
+        lowered.name, lowered.inputs, lowered.outputs, [a for a in arrays if a.kind == "constant"],
+        [a for a in arrays if a.kind == "temporary"], tree, lowered.checks, workspace,
+    )
+
+
+def mark(items: list[Item]) -> None:
+    """Mark the innermost loops whose iterations may run as lanes."""
+    stack = [item for item in items if isinstance(item, Loop)]
+    while stack:
+        loop = stack.pop()
+        inner = [item for item in loop.body if isinstance(item, Loop)]
+        stack.extend(inner)
+        if not inner and not (type(loop.extent) is int and loop.extent <= FEW):
+            sums = lanes(loop, [item for item in loop.body if isinstance(item, Statement)])
+            if sums is not None:
+                loop.simd, loop.sums = True, sums
+
+
+def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | None:
+    """Return the scalar sums of a loop whose iterations are otherwise independent, None when they are not."""
+    inside = {s.target.array for s in body if s.how == "=" and s.target.array.place == "register"}
+    sums: dict[Array, str] = {}
+    for statement in body:
+        target = statement.target
+        if statement.prefix or any(isinstance(p, Lookup) for i in target.indices for p in parts(i)):
+            return None
+        if any(checked(access.indices) for access in touched(statement)):
+            return None
+        if target.array.place == "register" and not _own(target, loop):
+            if target.array in inside:
+                continue
+            if statement.how != "+=" or target.array.dtype.kind == "b":
+                return None
+            sums[target.array] = "+"
+        elif not any(axis in loop.members for i in target.indices for axis in parts(i)):
+            return None
+    read = {access.array for s in body for access in touched(s)[1:]}
+    if any(array in read for array in sums):
+        return None
+    return tuple((how, array) for array, how in sums.items())
+
+
+def checked(indices: tuple[Any, ...]) -> bool:
+    """Tell indices that are looked up and checked."""
+    return any(isinstance(p, Lookup) and p.check for i in indices for p in parts(i))
+
+
+def _own(target: Any, loop: Loop) -> bool:
+    """Tell a register that belongs to one iteration: an axis of it is this loop's."""
+    return any(index in loop.members for index in target.indices)
+
+
+def uses(value: Any) -> list[Axis]:
+    """List the axes whose values a statement's value prints."""
+    found: list[Axis] = []
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Apply):
+            stack.extend(item.args)
+        elif hasattr(item, "index"):
+            found.extend(parts(item.index))
+    return found

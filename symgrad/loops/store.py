@@ -1,0 +1,153 @@
+"""`store`: where every array lives, by array contraction.
+
+A value lives at the innermost loop around all that touches it, and drops the axes of the loops around that
+point: a register, a small array on the stack, or a part of the workspace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Statement, accesses, looked_up, parts
+from symgrad.loops.program import Array, Loop
+
+if TYPE_CHECKING:
+    from symgrad.loops.program import Item
+
+STACK = 4096
+"""Arrays of up to so many bytes stand on the stack."""
+
+STACK_TOTAL = 65536
+"""All arrays on the stack together."""
+
+
+def paths(items: list[Item]) -> list[tuple[Statement, tuple[Loop, ...]]]:
+    """List the statements of a tree in order, each with the loops around it."""
+    found: list[tuple[Statement, tuple[Loop, ...]]] = []
+    stack: list[tuple[Any, tuple[Loop, ...]]] = [(item, ()) for item in reversed(items)]
+    while stack:
+        item, around = stack.pop()
+        if isinstance(item, Loop):
+            stack.extend((inner, (*around, item)) for inner in reversed(item.body))
+        else:
+            found.append((item, around))
+    return found
+
+
+def touched(statement: Statement) -> list[Access]:
+    """List every access of a statement, its target first."""
+    return [statement.target, *looked_up(statement.target.indices), *accesses(statement.value)]
+
+
+def contract(items: list[Item]) -> None:
+    """Drop, from every temporary, the dimensions that loops around all its uses have taken."""
+    uses: dict[Array, list[tuple[Access, tuple[Loop, ...]]]] = {}
+    for statement, around in paths(items):
+        for access in touched(statement):
+            uses.setdefault(access.array, []).append((access, around))
+    for array, found in uses.items():
+        if array.kind == "temporary":
+            common = _common([around for _, around in found])
+            array.kept = tuple([
+                d for d in range(len(array.shape))
+                if not any(_taken([access for access, _ in found], d, loop) for loop in common)
+            ])
+
+
+def _common(all_paths: list[tuple[Loop, ...]]) -> tuple[Loop, ...]:
+    first = all_paths[0]
+    depth = len(first)
+    for path in all_paths[1:]:
+        depth = min(depth, len(path))
+        while depth and path[depth - 1] is not first[depth - 1]:
+            depth -= 1
+    return first[:depth]
+
+
+def _taken(found: list[Access], dimension: int, loop: Loop) -> bool:
+    return all(not access.flat and access.indices[dimension] in loop.members for access in found if access.indices)
+
+
+def adopt_outputs(items: list[Item]) -> list[Item]:
+    """Let a temporary that is stored in full and then copied to an output be that output."""
+    copies: dict[Array, Statement] = {}
+    for statement, _ in paths(items):
+        source = statement.value
+        if (
+            statement.target.array.kind == "output" and isinstance(source, Access) and not source.flat
+            and source.array.kind == "temporary" and source.array not in copies
+            and source.array.shape == statement.target.array.shape
+            and source.array.kept == tuple(range(len(source.array.shape))) and source.array.shape
+            and source.indices == statement.target.indices
+        ):
+            copies[source.array] = statement
+    if not copies:
+        return items
+    dropped = {id(s) for s in copies.values()}
+    named = {temporary: s.target.array for temporary, s in copies.items()}
+    return _renamed(items, dropped, named)
+
+
+def _renamed(items: list[Item], dropped: set[int], named: dict[Array, Array]) -> list[Item]:
+    kept: list[Item] = []
+    for item in items:
+        if isinstance(item, Loop):
+            item.body = _renamed(item.body, dropped, named)
+            if item.body:
+                kept.append(item)
+        elif id(item) not in dropped:
+            kept.append(rename(item, named))
+    return kept
+
+
+def rename(statement: Statement, named: dict[Array, Array]) -> Statement:
+    """Put other arrays in the place of some."""
+    if not any(access.array in named for access in touched(statement)):
+        return statement
+    from dataclasses import replace
+
+    def value(v: Any) -> Any:
+        if isinstance(v, Access):
+            return Access(named.get(v.array, v.array), tuple([index(i) for i in v.indices]), v.flat)
+        if isinstance(v, Apply):
+            return replace(v, args=tuple([value(a) for a in v.args]))
+        return IndexValue(index(v.index), v.dtype) if isinstance(v, IndexValue) else v
+
+    def index(i: Any) -> Any:
+        lookups = {p: p for p in parts(i) if isinstance(p, Lookup) and p.access.array in named}
+        if not lookups:
+            return i
+        if isinstance(i, Lookup):
+            return Lookup(value(i.access), i.extent, i.check)
+        from symgrad.ir.notation import as_index
+
+        return as_index(i.subs({p.symbol: Lookup(value(p.access), p.extent, p.check).symbol for p in lookups}))
+
+    return replace(
+        statement, target=value(statement.target), value=value(statement.value),
+        prefix=frozenset([named.get(a, a) for a in statement.prefix]),
+    )
+
+
+def place(arrays: list[Array]) -> Any:
+    """Give every temporary its place; return the bytes of workspace."""
+    offset: Any = 0
+    stack = 0
+    for array in arrays:
+        if array.kind != "temporary":
+            continue
+        if not array.stored:
+            array.place = "register"
+            continue
+        size = shapes.size(array.stored) * array.dtype.itemsize
+        if type(size) is int and size <= STACK and stack + size <= STACK_TOTAL:
+            array.place = "stack"
+            stack += size
+        else:
+            array.place, array.offset = "workspace", shapes.simplified(offset)
+            offset = offset + (size + 63) // 64 * 64
+    return shapes.simplified(offset)
+
+
+__all__ = ["Axis", "adopt_outputs", "contract", "paths", "place", "rename", "touched"]

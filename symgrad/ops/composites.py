@@ -1,0 +1,283 @@
+"""NumPy functions that are a few other NumPy functions: rounding, clipping, differences, comparisons, polynomials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.joining import lift
+from symgrad.ops.manipulation import sliced, static
+from symgrad.ops.reduce import refuse
+from symgrad.ops.shaping import fresh, promoted
+
+# -- rounding, clipping
+
+
+@answers(np.clip)
+def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *, min: Any = np._NoValue, max: Any = np._NoValue, **keywords: Any) -> Any:  # noqa: A002, SLF001 - NumPy's signature
+    """As `numpy.clip`."""
+    refuse("clip", out=out, **keywords)
+    unset = np._NoValue  # noqa: SLF001
+    if a_min is unset and a_max is unset:
+        low, high = [None if bound is unset else bound for bound in (min, max)]
+    elif a_min is unset or a_max is unset:
+        raise UnsupportedError(f"clip() missing 1 required positional argument: '{'a_min' if a_min is unset else 'a_max'}'")
+    elif min is not unset or max is not unset:
+        raise ArgumentValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    else:
+        low, high = a_min, a_max
+    a = lift(a)
+    if low is None:
+        return fresh(a) if high is None else np.minimum(a, high)
+    if high is None:
+        return np.maximum(a, low)
+    return np._core.umath.clip(a, low, high)  # noqa: SLF001 - the ufunc that np.clip calls
+
+
+@answers(np.round, np.around)
+def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    """As `numpy.round`, with derivative 0."""
+    refuse("round", out=out)
+    a, places = lift(a), int(static("round", "decimals", decimals).__index__())
+    if a.dtype.kind == "b":
+        return a.astype(np.float16)  # NumPy's result, which symgrad refuses by name
+    if a.dtype.kind != "f":
+        return fresh(a) if places >= 0 else _rounded_integers(a, 10**-places)
+    if places == 0:
+        return np.rint(a)
+    scale = np.asarray(10.0 ** abs(places), a.dtype)
+    return np.rint(a * scale) / scale if places > 0 else np.rint(a / scale) * scale
+
+
+def _rounded_integers(a: Any, scale: int) -> Any:
+    """Round integers to tens, hundreds, ...: half to even, through float64 as NumPy does."""
+    return (np.rint(a / float(scale)) * float(scale)).astype(a.dtype)
+
+
+@answers(np.fix)
+def fix(x: Any, out: Any = None) -> Any:
+    """As `numpy.fix`."""
+    refuse("fix", out=out)
+    x = lift(x)
+    return np.trunc(x) if x.dtype.kind == "f" else fresh(x)
+
+
+@answers(np.nan_to_num)
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:  # noqa: FBT001, FBT002
+    """As `numpy.nan_to_num`; the derivative is 0 where a value is replaced."""
+    x = lift(x)
+    refuse("nan_to_num", copy=None if copy else copy)
+    if x.dtype.kind != "f":
+        return fresh(x)
+    limits = np.finfo(x.dtype)
+    values = [np.asarray(v, x.dtype) if not is_traced(v) else v.astype(x.dtype) for v in (
+        nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf)]
+    bare = np.asarray(np.inf, x.dtype)
+    finite = np.where(np.equal(x, bare), values[1], np.where(np.equal(x, -bare), values[2], x))
+    return np.where(np.isnan(x), values[0], finite)
+
+
+@answers(np.isposinf)
+def isposinf(x: Any, out: Any = None) -> Any:
+    """As `numpy.isposinf`."""
+    refuse("isposinf", out=out)
+    return np.equal(x, np.inf)
+
+
+@answers(np.isneginf)
+def isneginf(x: Any, out: Any = None) -> Any:
+    """As `numpy.isneginf`."""
+    refuse("isneginf", out=out)
+    return np.equal(x, -np.inf)
+
+
+@answers(np.sinc)
+def sinc(x: Any) -> Any:
+    """As `numpy.sinc`; the derivative at 0 is 0."""
+    x = lift(x)
+    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    angle = np.where(np.equal(x, 0), np.ones((), x.dtype), np.asarray(np.pi, x.dtype) * x)
+    return np.where(np.equal(x, 0), np.ones((), x.dtype), np.sin(angle) / angle)
+
+
+# -- differences
+
+
+@answers(np.diff)
+def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Any:  # noqa: SLF001
+    """As `numpy.diff`."""
+    a, times = lift(a), int(static("diff", "n", n))
+    if times == 0:
+        return a
+    if times < 0:
+        raise ArgumentValueError(f"order must be non-negative but got {times}")
+    if a.ndim == 0:
+        raise ShapeError("diff requires input that is at least one dimensional")
+    k = normal_axis(axis, a.ndim)
+    parts = [_edge(a, k, prepend), a, _edge(a, k, append)]
+    kept = [p for p in parts if p is not None]
+    a = np.concatenate(kept, k) if len(kept) > 1 else a
+    lead = (slice(None),) * k
+    for _ in range(times):
+        later, earlier = a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))]
+        a = np.not_equal(later, earlier) if a.dtype.kind == "b" else later - earlier
+    return a
+
+
+def _edge(a: Any, axis: int, value: Any) -> Any:
+    if value is np._NoValue:  # noqa: SLF001
+        return None
+    value = lift(value)
+    have = shape_of(a)
+    return value if value.ndim else OPS["broadcast_to"](value, shape=(*have[:axis], 1, *have[axis + 1 :]))
+
+
+@answers(np.ediff1d)
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """As `numpy.ediff1d`."""
+    ary = np.ravel(lift(ary))
+    inner = ary[1:] - ary[:-1]
+    parts = [np.ravel(lift(to_begin)) if to_begin is not None else None, inner, np.ravel(lift(to_end)) if to_end is not None else None]
+    return np.concatenate([p.astype(inner.dtype) for p in parts if p is not None])
+
+
+@answers(np.gradient)
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """As `numpy.gradient`: differences of second order inside, of first or second order at the ends."""
+    f = lift(f)
+    f = f if f.dtype.kind == "f" else f.astype(np.float64)
+    axes = normal_axes(axis, f.ndim) if not isinstance(axis, tuple) else tuple([normal_axis(k, f.ndim) for k in axis])
+    if len(varargs) not in {0, 1, len(axes)} or (len(varargs) == 1 < len(axes) and lift(varargs[0]).ndim):
+        raise UnsupportedError("invalid number of arguments: give one distance, or one for each axis")
+    if edge_order not in {1, 2}:
+        raise ArgumentValueError("'edge_order' greater than 2 not supported")
+    steps = list(varargs) * (len(axes) if len(varargs) == 1 else 1) or [1.0] * len(axes)
+    found = [_gradient(f, k, step, edge_order) for k, step in zip(axes, steps, strict=True)]
+    return found[0] if len(axes) == 1 else tuple(found)
+
+
+def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
+    n = shape_of(f)[k]
+    if type(n) is int and n < edge_order + 1:
+        raise ArgumentValueError("Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required.")
+    step = lift(step)
+    if step.ndim > 1 or (step.ndim == 1 and shape_of(step)[0] != n):
+        raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
+    f = np.moveaxis(f, k, -1)
+    if step.ndim == 0:
+        h = [step] * 2
+        inside = (f[..., 2:] - f[..., :-2]) / (2.0 * step)
+        ends = [step, step, step, step]
+    else:
+        h = [d := step[1:] - step[:-1], d]
+        before, after = d[:-1], d[1:]
+        inside = -after / (before * (before + after)) * f[..., :-2] + (after - before) / (before * after) * f[..., 1:-1] + (
+            before / (after * (before + after)) * f[..., 2:])
+        ends = [d[0], d[1] if edge_order > 1 else None, d[-1], d[-2] if edge_order > 1 else None]
+    first = _end_difference([f[..., j] for j in range(edge_order + 1)], ends[0], ends[1], 1.0)
+    last = _end_difference([f[..., -1 - j] for j in range(edge_order + 1)], ends[2], ends[3], -1.0)
+    del h
+    return np.moveaxis(np.concatenate([first[..., None], inside, last[..., None]], -1), -1, k)
+
+
+def _end_difference(f: list[Any], near: Any, far: Any, sign: float) -> Any:
+    """Differentiate at an end from the two or three values next to it."""
+    if len(f) == 2:  # noqa: PLR2004
+        return sign * (f[1] - f[0]) / near
+    a = -(2.0 * near + far) / (near * (near + far))
+    b = (near + far) / (near * far)
+    c = -near / (far * (near + far))
+    return sign * (a * f[0] + b * f[1] + c * f[2])
+
+
+@answers(np.trapezoid)
+def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
+    """As `numpy.trapezoid`."""
+    y = lift(y)
+    k = normal_axis(axis, y.ndim)
+    if x is None:
+        width = dx
+    else:
+        x = lift(x)
+        if x.ndim == 1:
+            d = x[1:] - x[:-1]
+            width = OPS["expand_dims"](d, axes=tuple([j for j in range(y.ndim) if j != k])) if y.ndim > 1 else d
+        else:
+            width = diff(x, axis=axis)
+    lead = (slice(None),) * k
+    return np.sum(width * (y[(*lead, slice(1, None))] + y[(*lead, slice(None, -1))]) / 2.0, axis=k)
+
+
+@answers(np.polyval)
+def polyval(p: Any, x: Any) -> Any:
+    """As `numpy.polyval`: Horner's rule."""
+    p, x = lift(p), lift(x)
+    count = shape_of(p)[0]
+    if type(count) is not int:
+        raise UnsupportedError("np.polyval with an unknown number of coefficients", instead="a number as the extent of p")
+    y = np.zeros_like(x)
+    for k in range(count):
+        y = y * x + p[k]
+    return y
+
+
+# -- choosing, comparing
+
+
+@answers(np.select)
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """As `numpy.select`: the first choice whose condition holds."""
+    if len(condlist) != len(choicelist):
+        raise ShapeError("list of cases must be same length as list of conditions")
+    if not len(condlist):
+        raise ShapeError("select with an empty condition list is not possible")
+    if any(lift(c).dtype.kind != "b" for c in condlist):
+        raise UnsupportedError("invalid entries in condlist: they should be boolean arrays")
+    dtype = promoted(*choicelist, default)
+    values = [lift(v).astype(dtype) for v in (*choicelist, default)]
+    result = values[-1]
+    for condition, choice in zip(reversed(condlist), reversed(values[:-1]), strict=True):
+        result = np.where(condition, choice, result)
+    shape = shapes.broadcast(*[shape_of(lift(v)) for v in (*condlist, *values[:-1])])
+    return result if shape_of(result) == shape else OPS["broadcast_to"](result, shape=shape)
+
+
+@answers(np.isclose)
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:  # noqa: FBT001, FBT002
+    """As `numpy.isclose`."""
+    a, b = lift(a), lift(b)
+    if b.dtype.kind != "f":
+        b = b.astype(promoted(b, 1.0))
+    near = np.less_equal(np.abs(a - b), atol + rtol * np.abs(b)) & np.isfinite(b) | np.equal(a, b)
+    return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
+
+
+@answers(np.allclose)
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:  # noqa: FBT001, FBT002
+    """As `numpy.allclose`: a traced bool."""
+    return np.all(isclose(a, b, rtol, atol, equal_nan=equal_nan))
+
+
+@answers(np.array_equal)
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:  # noqa: FBT001, FBT002
+    """As `numpy.array_equal`: a traced bool, or False where the shapes differ."""
+    a1, a2 = lift(a1), lift(a2)
+    if shape_of(a1) != shape_of(a2):
+        return False
+    same = np.equal(a1, a2)
+    if equal_nan and a1.dtype.kind == a2.dtype.kind == "f":
+        same = same | (np.isnan(a1) & np.isnan(a2))
+    return np.all(same)
+
+
+@answers(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """As `numpy.array_equiv`: a traced bool, or False where the shapes do not broadcast."""
+    try:
+        return np.all(np.equal(lift(a1), lift(a2)))
+    except ShapeError:
+        return False

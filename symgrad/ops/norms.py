@@ -1,0 +1,118 @@
+"""Norms, with gradient 0 at 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ops.declare import OPS, answers, normal_axis, shape_of
+from symgrad.ops.joining import lift
+from symgrad.ops.reduce import along, root
+
+F64 = np.dtype(np.float64)
+
+
+def floating(x: Any) -> Any:
+    """Convert integers and booleans to float64."""
+    x = lift(x)
+    return x if x.dtype.kind == "f" else x.astype(F64)
+
+
+@answers(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002, FBT001, FBT002 - NumPy's
+    """As `numpy.linalg.norm`, but for the norms that need singular values."""
+    x = floating(x)
+    frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)  # noqa: PLR2004
+    if axis is None and (ord is None or frobenius):
+        axes = tuple(range(x.ndim))
+        return _kept(_euclidean(x, axes), axes, keepdims)
+    axes = _given_axes(x, axis)
+    if len(axes) == 1:
+        return _kept(_vector(x, ord, axes), axes, keepdims)
+    if len(axes) != 2:  # noqa: PLR2004 - neither a vector nor a matrix
+        raise ShapeError("Improper number of dimensions to norm.")
+    if axes[0] == axes[1]:
+        raise ShapeError("Duplicate axes given.")
+    return _kept(_matrix(x, ord, axes[0], axes[1]), tuple(sorted(axes)), keepdims)
+
+
+def _given_axes(x: Any, axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(x.ndim))
+    if not isinstance(axis, tuple):
+        if not hasattr(axis, "__index__"):
+            raise UnsupportedError("'axis' must be None, an integer or a tuple of integers")
+        axis = (axis,)
+    return tuple([normal_axis(k, x.ndim) for k in axis])
+
+
+def _kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
+    return along(y, axes) if keepdims else y
+
+
+def _euclidean(x: Any, axes: tuple[int, ...]) -> Any:
+    return root(OPS["sum"](x * x, axes=tuple(sorted(axes))))
+
+
+def _extremum(name: str, x: Any, axes: tuple[int, ...]) -> Any:
+    if any(shape_of(x)[k] == 0 for k in axes):
+        raise ArgumentValueError(f"zero-size array to reduction operation {name} which has no identity")
+    return OPS[name](x, axes=axes)
+
+
+def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
+    if order is None or order == 2:  # noqa: PLR2004
+        return _euclidean(x, axes)
+    if isinstance(order, str):
+        raise ArgumentValueError(f"Invalid norm order '{order}' for vectors")
+    size = np.abs(x)
+    if order in {np.inf, -np.inf}:
+        return _extremum("max" if order > 0 else "min", size, axes)
+    if order == 0:
+        return OPS["sum"](np.not_equal(x, 0).astype(x.dtype), axes=axes)
+    if order == 1:
+        return OPS["sum"](size, axes=axes)
+    power = np.asarray(order, x.dtype)
+    if 0 < order < 1:  # the derivative of a root is infinite at 0
+        terms = np.where(np.equal(x, 0), np.zeros((), x.dtype), size**power)
+    else:
+        terms = size**power
+    total = OPS["sum"](terms, axes=axes)
+    inverse = np.asarray(1, x.dtype) / power
+    return total**inverse if order < 0 else np.where(np.equal(total, 0), np.zeros((), x.dtype), total**inverse)
+
+
+def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
+    if order is None or (isinstance(order, str) and order in {"f", "fro"}):
+        return _euclidean(x, (rows, columns))
+    if isinstance(order, str) and order == "nuc" or order in {2, -2}:
+        raise UnsupportedError(
+            f"np.linalg.norm(x, ord={order!r}) of a matrix needs its singular values", instead='ord="fro", 1 or np.inf'
+        )
+    if isinstance(order, str) or order not in {1, -1, np.inf, -np.inf}:
+        raise ArgumentValueError("Invalid norm order for matrices.")
+    summed, over = (rows, columns) if order in {1, -1} else (columns, rows)
+    total = OPS["sum"](np.abs(x), axes=(summed,))
+    return _extremum("max" if order > 0 else "min", total, (over - (summed < over),))
+
+
+@answers(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+    """As `numpy.linalg.vector_norm`."""
+    x = lift(x)
+    axes = tuple(range(x.ndim)) if axis is None else _given_axes(x, axis if isinstance(axis, tuple) else axis)
+    axes = tuple(sorted(axes))
+    if len(axes) == 1:
+        return norm(x, ord, axes, keepdims=keepdims)
+    rest = [k for k in range(x.ndim) if k not in axes]
+    moved = np.transpose(x, (*rest, *axes))
+    flat = np.reshape(moved, (*[x.shape[k] for k in rest], np.size(x, axes)))
+    return _kept(norm(flat, ord, -1), axes, keepdims)
+
+
+@answers(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
+    """As `numpy.linalg.matrix_norm`."""
+    return norm(x, ord, (-2, -1), keepdims=keepdims)

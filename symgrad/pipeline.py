@@ -1,0 +1,121 @@
+"""The whole compiler on one page: every arrow is a function from one immutable value to the next."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import ArgumentValueError
+from symgrad.ir.text import as_text
+from symgrad.ir.verify import verify
+from symgrad.transforms.inline import inline
+from symgrad.transforms.simplify import simplify
+from symgrad.transforms.stabilize import stabilize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.build.load import Library
+    from symgrad.build.toolchain import Toolchain
+    from symgrad.ir.program import Program
+    from symgrad.loops.program import LoopProgram
+    from symgrad.options import Options, Target
+    from symgrad.render.source import Source
+
+NAMES = ("traced", "stable", "derived", "optimized", "loops", "c")
+
+
+@dataclass
+class Stages:
+    """What every stage made of one program, kept for `as_text`, each verified and timed.
+
+    Attributes:
+        seconds: how long it took to get to each stage from the one before.
+    """
+
+    options: Options
+    kept: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    _since: float = field(default_factory=perf_counter)
+
+    def keep(self, name: str, value: Any) -> Any:
+        """Keep a stage's result, and return it."""
+        now = perf_counter()
+        self.seconds[name] = now - self._since
+        if name in NAMES[:4] and (self.options.verify or os.environ.get("SYMGRAD_VERIFY") == "1"):
+            verify(value, name)
+        self.kept[name] = value
+        folder = os.environ.get("SYMGRAD_DUMP")
+        if folder:
+            path = Path(folder)
+            path.mkdir(parents=True, exist_ok=True)
+            number = NAMES.index(name)
+            (path / f"{self.kept['traced'].name}.{number}.{name}.txt").write_text(self.as_text(name))
+        self._since = perf_counter()
+        return value
+
+    def as_text(self, stage: str = "optimized") -> str:
+        """Print a stage: Python for programs, a picture for loops, C.
+
+        Raises:
+            ArgumentValueError: for a stage that does not exist.
+        """
+        if stage not in NAMES:
+            raise ArgumentValueError(f"no stage {stage!r}", instead=f"one of {', '.join(NAMES)}")
+        if stage not in self.kept:
+            loops_and_c(self, self.kept["optimized"])
+        value = self.kept[stage]
+        if stage == "c":
+            return value.text  # type: ignore[no-any-return]
+        if stage == "loops":
+            from symgrad.loops.program import listing
+
+            return listing(value)
+        return as_text(value)
+
+
+def optimize(program: Program, options: Options) -> Program:
+    """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
+    program = inline(program)
+    return simplify(program) if "simplify" in options.passes else program
+
+
+def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:
+    """Take a traced program through stabilize, derive and optimize."""
+    stable = stages.keep("stable", stabilize(stages.keep("traced", traced)))
+    derived = stages.keep("derived", derive(stable))
+    return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
+
+
+def loops_and_c(stages: Stages, optimized: Program, target: Target | None = None) -> tuple[LoopProgram, Source]:
+    """Take an optimized program through lower, schedule and render."""
+    from symgrad.loops.lower import lower
+    from symgrad.loops.schedule import schedule
+    from symgrad.options import Target as Plain
+    from symgrad.render.render import render
+
+    loops = stages.keep("loops", schedule(lower(optimized), stages.options))
+    return loops, stages.keep("c", render(loops, stages.options, target or Plain()))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program ready to run: compiled and loaded, or (without a compiler) to be interpreted."""
+
+    program: Program
+    stages: Stages
+    loops: LoopProgram | None
+    library: Library | None
+
+
+def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Built:
+    """Compile an optimized program, or keep it for the interpreter when there is no compiler."""
+    if toolchain is None:
+        return Built(optimized, stages, None, None)
+    from symgrad.build.load import build as compile_and_load
+
+    loops, source = loops_and_c(stages, optimized, toolchain.target)
+    return Built(optimized, stages, loops, compile_and_load(source, toolchain, stages.options))

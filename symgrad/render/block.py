@@ -1,0 +1,296 @@
+"""Loops and statements to views: names for what stands in registers, loads, indices and loops."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import SymgradError
+from symgrad.ir.names import comment
+from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, looked_up, parts
+from symgrad.loops.program import Array, Loop
+from symgrad.ops.declare import OPS
+from symgrad.ops.spelling import ctype, expression, pattern
+from symgrad.render.printer import index, literal, offset
+from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from symgrad.loops.program import Item
+    from symgrad.options import Target
+    from symgrad.render.views import ItemView
+
+LETTERS = "ijklmpqrsuvw"
+WIDE = 72
+"""An expression so long gets a name of its own."""
+
+ACCUMULATIONS = {"max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add"}
+
+
+class Block:
+    """The views of one C function's body: what has a name, and what is written more than once."""
+
+    def __init__(self, body: list[Item], names: dict[Array, str], taken: set[str], target: Target) -> None:
+        """Count, once, who writes and who reads every register."""
+        self.names, self.taken, self.target = dict(names), set(taken), target
+        self.count = 0
+        self.used: set[str] = set()
+        self.helpers: set[tuple[str, str, str]] = set()
+        self.env: dict[Axis, str] = {}
+        self.writes: dict[Array, int] = {}
+        self.reads: dict[Array, list[int]] = {}
+        self.home: dict[Array, int] = {}
+        self.inline: dict[Array, tuple[str, bool]] = {}
+        self._survey(body)
+
+    def _survey(self, body: list[Item]) -> None:
+        """Note for each register where it is written and read; `home` is the block all of it happens in."""
+        stack: list[tuple[list[Item], tuple[int, ...]]] = [(body, ())]
+        paths: dict[Array, tuple[int, ...]] = {}
+        while stack:
+            items, around = stack.pop()
+            here = (*around, id(items))
+            for item in items:
+                if isinstance(item, Loop):
+                    stack.append((item.body, here))
+                    continue
+                self.writes[item.target.array] = self.writes.get(item.target.array, 0) + 1
+                read = [*looked_up(item.target.indices), *accesses(item.value)]
+                for access in read:
+                    self.reads.setdefault(access.array, []).append(id(items))
+                for access in [item.target, *read]:
+                    if access.array.place == "register" and access.array.kind == "temporary":
+                        paths[access.array] = _shared(paths.get(access.array, here), here)
+        self.home = {array: path[-1] for array, path in paths.items()}
+
+    def views(self, items: list[Item]) -> tuple[ItemView, ...]:
+        """Turn a block into views; an explicit stack is not needed: loops nest as deep as arrays have axes."""
+        made: list[ItemView] = []
+        loads: dict[str, str] = {}
+        line: Any = None
+        mine = {a for a, home in self.home.items() if home == id(items)} if items else set()
+        for item in items:
+            if isinstance(item, Loop):
+                self.declare_inside(item, mine, made)
+                made.append(self.loop(item))
+                line = None
+                continue
+            if item.line is not None and item.line != line and not self.vanishes(item, items):
+                line = item.line
+                made.append(NoteView(comment(f"{line}  {line.text}")))
+            self.statement(item, items, made, loads)
+        return tuple(made)
+
+    def vanishes(self, statement: Statement, items: list[Item]) -> bool:
+        """Tell a statement that is printed inside of the next ones."""
+        array = statement.target.array
+        return (
+            array.place == "register" and array.kind == "temporary" and statement.how == "="
+            and self.writes[array] == 1 and self.reads.get(array, []) == [id(items)] and self.home.get(array) == id(items)
+        )
+
+    def declare_inside(self, loop: Loop, mine: set[Array], made: list[ItemView]) -> None:
+        """Declare the registers of this block that a loop writes first."""
+        stack: list[Any] = [loop]
+        while stack:
+            item = stack.pop(0)
+            if isinstance(item, Loop):
+                stack[:0] = item.body
+            elif item.target.array in mine and item.target.array not in self.names:
+                made.append(LocalView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
+
+    def fresh(self, array: Array | None) -> str:
+        """Number a new name."""
+        while True:
+            self.count += 1
+            name = f"v{self.count}"
+            if name not in self.taken:
+                break
+        if array is not None:
+            self.names[array] = name
+        return name
+
+    # -- loops
+
+    def loop(self, loop: Loop) -> LoopView:
+        """Turn a loop into a view, with a variable no loop around it has."""
+        around = set(self.env.values()) | self.taken
+        name = next(n for n in (*LETTERS, *[f"i{k}" for k in range(1000)]) if n not in around)
+        added = dict.fromkeys(loop.members, name)
+        self.env.update(added)
+        extent = index(loop.extent, self.name)
+        body = self.views(loop.body)
+        for axis in added:
+            del self.env[axis]
+        sums = "".join(f" reduction({how}:{self.names[array]})" for how, array in loop.sums)
+        return LoopView(name, extent, body, loop.simd, sums)
+
+    def name(self, part: Any) -> str:
+        """Name what an index is made of: an axis, a looked-up integer, an extent."""
+        if isinstance(part, Axis):
+            return self.env[part]
+        if isinstance(part, Lookup):
+            return self.lookups[part]
+        held = getattr(part, "index", None)
+        return self.name(held) if held is not None else str(part.name)
+
+    # -- statements
+
+    def statement(self, s: Statement, items: list[Item], made: list[ItemView], loads: dict[str, str]) -> None:
+        """Turn one statement into views."""
+        self.lookups: dict[Lookup, str] = {}
+        array = s.target.array
+        if self.fuses(s):
+            self.multiply_add(s, made, loads)
+            return
+        text, tight = self.value(s.value, made, loads)
+        register = array.place == "register" and array.kind == "temporary"
+        if register and s.how == "=" and self.writes[array] == 1:
+            if self.vanishes(s, items) and len(text) <= WIDE and self.stable(s.value):
+                self.inline[array] = (text, tight)
+                return
+            made.append(LetView(ctype(array.dtype), self.fresh(array), text))
+            return
+        if register and array not in self.names:
+            made.append(LocalView(ctype(array.dtype), self.fresh(array)))
+        target = self.place(s.target, made, loads)
+        made.append(self.stored(s, target, text, made))
+
+    def fuses(self, s: Statement) -> bool:
+        """Tell a sum of products, which the machine adds in one rounding."""
+        return (
+            s.how == "+=" and self.target.fma and isinstance(s.value, Apply) and s.value.op.name == "multiply"
+            and s.value.dtype.kind == "f"
+        )
+
+    def multiply_add(self, s: Statement, made: list[ItemView], loads: dict[str, str]) -> None:
+        """Accumulate a product: only here is a contraction printed, and it is printed as one."""
+        product: Any = s.value
+        pair = [self.value(a, made, loads)[0] for a in product.args]
+        if s.target.array.place == "register" and s.target.array not in self.names:
+            made.append(LocalView(ctype(s.target.array.dtype), self.fresh(s.target.array)))
+        target = self.place(s.target, made, loads)
+        dtype = product.dtype
+        made.append(StoreView(target, "=", expression("fma", (*pair, target), (dtype,) * 3, dtype)))
+
+    def stable(self, value: Any) -> bool:
+        """Tell a value that stays the same until it is read: of inputs and of registers written once."""
+        return all(
+            a.array.kind in {"input", "constant"}
+            or (a.array.place == "register" and a.array.kind == "temporary" and self.writes.get(a.array, 0) == 1)
+            for a in accesses(value)
+        )
+
+    def stored(self, s: Statement, target: str, text: str, made: list[ItemView]) -> StoreView:
+        """Write or accumulate a value."""
+        dtype = s.target.array.dtype
+        if s.how == "=":
+            return StoreView(target, "=", text)
+        if s.how in {"+=", "*="} and dtype.kind == "f":
+            return StoreView(target, s.how, text)
+        op: Any = OPS[ACCUMULATIONS[s.how]]
+        name = self.bound(text, dtype, made)
+        spelled = pattern(op.c, (dtype, dtype))
+        return StoreView(target, "=", self.call(spelled, (name, target), (dtype, dtype), dtype, {}))
+
+    def bound(self, text: str, dtype: np.dtype[Any], made: list[ItemView]) -> str:
+        """Give a value a name, unless it has one."""
+        if re.fullmatch(r"\w+|\d[\w.]*", text):
+            return text
+        name = self.fresh(None)
+        made.append(LetView(ctype(dtype), name, text))
+        return name
+
+    # -- values
+
+    def value(self, v: Any, made: list[ItemView], loads: dict[str, str]) -> tuple[str, bool]:
+        """Print a value; the second result tells whether it needs no parentheses anywhere."""
+        if isinstance(v, Number):
+            return literal(v.value, v.dtype), True
+        if isinstance(v, Access):
+            return self.load(v, made, loads)
+        if isinstance(v, IndexValue):
+            self.look_up((v.index,), made, loads)
+            return f"({ctype(v.dtype)}){index(v.index, self.name, 3)}", False
+        return self.applied(v, made, loads), False
+
+    def applied(self, v: Apply, made: list[ItemView], loads: dict[str, str]) -> str:
+        """Print an op applied to values, each of which has a name where the op's C needs it twice."""
+        dtypes = tuple([self.dtype(a) for a in v.args])
+        spelled = pattern(v.op.c, dtypes)
+        if spelled is None:
+            raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
+        names = []
+        for k, arg in enumerate(v.args):
+            text, tight = self.value(arg, made, loads)
+            if not spelled.isidentifier() and spelled.count(f"{{{k}}}") > 1:
+                text = self.bound(text, dtypes[k], made)
+            elif not tight and not _inside_call(spelled, k):
+                text = f"({text})"
+            names.append(text)
+        params = dict(zip(v.op.params, v.params, strict=True))
+        return self.call(spelled, tuple(names), dtypes, v.dtype, params)
+
+    def call(self, spelled: Any, names: tuple[str, ...], dtypes: Any, result: Any, params: Any) -> str:
+        """Fill a pattern, and note the functions it calls."""
+        from symgrad.ops.spelling import suffix
+
+        text = expression(spelled, names, dtypes, result, params)
+        self.used.update(re.findall(r"\b([a-z]\w*)\(", text))
+        end = suffix(dtypes[-1])
+        for helper in re.findall(r"\b(sg_\w+?)(?=\()", text):
+            self.helpers.add((helper.removesuffix(end) if end else helper, ctype(dtypes[-1]), end))
+        return text
+
+    def dtype(self, v: Any) -> Any:
+        """Return a value's dtype."""
+        return v.array.dtype if isinstance(v, Access) else v.dtype
+
+    def load(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> tuple[str, bool]:
+        """Print an element that is read."""
+        array = access.array
+        if array in self.inline:
+            text, tight = self.inline.pop(array)
+            return text, tight
+        text = self.place(access, made, loads)
+        return text, True
+
+    def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:
+        """Print where an element stands."""
+        array = access.array
+        if array.place == "register" and array.kind == "temporary":
+            return self.names[array]
+        self.look_up(access.indices, made, loads)
+        if access.flat:
+            return f"{self.names[array]}[{index(access.indices[0], self.name)}]"
+        kept = range(len(array.shape)) if array.kept is None else array.kept
+        where = offset([access.indices[d] for d in kept], array.stored, self.name)
+        return f"{self.names[array]}[{where}]"
+
+    def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: dict[str, str]) -> None:
+        """Read the integers that indices are looked up from, each checked."""
+        for i in indices:
+            for part in parts(i):
+                if isinstance(part, Lookup) and part not in self.lookups:
+                    text, _ = self.value(part.access, made, loads)
+                    extent = index(part.extent, self.name, 2)
+                    key = f"{text} < {extent} {part.check > 0}"
+                    if key not in loads:
+                        loads[key] = self.fresh(None)
+                        made.append(LookupView(loads[key], text, extent, part.check))
+                    self.lookups[part] = loads[key]
+
+
+def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    depth = 0
+    while depth < min(len(first), len(second)) and first[depth] == second[depth]:
+        depth += 1
+    return first[:depth]
+
+
+def _inside_call(spelled: str, k: int) -> bool:
+    """Tell an argument that stands between a call's parentheses or commas."""
+    if spelled.isidentifier():
+        return True
+    return bool(re.search(rf"[\w}}]\((?:[^()]*, )?\{{{k}\}}(?:, [^()]*)?\)", spelled))

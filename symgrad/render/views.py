@@ -1,0 +1,116 @@
+"""What templates see: frozen values of finished strings and integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class LoopView:
+    """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions."""
+
+    index: str
+    extent: str
+    body: tuple[ItemView, ...]
+    simd: bool
+    sums: str
+    kind: str = "loop"
+
+
+@dataclass(frozen=True)
+class LetView:
+    """``const ctype name = value;``."""
+
+    ctype: str
+    name: str
+    value: str
+    kind: str = "let"
+
+
+@dataclass(frozen=True)
+class LocalView:
+    """``ctype name;``: a value that is written more than once."""
+
+    ctype: str
+    name: str
+    kind: str = "local"
+
+
+@dataclass(frozen=True)
+class StoreView:
+    """``target how value;``."""
+
+    target: str
+    how: str
+    value: str
+    kind: str = "store"
+
+
+@dataclass(frozen=True)
+class LookupView:
+    """An index read from an array: made nonnegative, checked, or the function returns `code`."""
+
+    name: str
+    value: str
+    extent: str
+    code: int
+    kind: str = "lookup"
+
+
+@dataclass(frozen=True)
+class CallView:
+    """A call of another part, whose failure is passed on."""
+
+    name: str
+    function: str
+    arguments: str
+    kind: str = "call"
+
+
+@dataclass(frozen=True)
+class NoteView:
+    """A comment with the user's line."""
+
+    text: str
+    kind: str = "note"
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """An array of its own: on the stack (with an extent), in the workspace (with an offset), or constant data."""
+
+    ctype: str
+    name: str
+    extent: str
+    offset: str
+    values: str = ""
+
+
+@dataclass(frozen=True)
+class PartView:
+    """One C function: the entry's only one, or a part of a body too long for one."""
+
+    name: str
+    body: tuple[ItemView, ...]
+    stack: tuple[ArrayView, ...]
+    workspace: tuple[ArrayView, ...]
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """A translation unit."""
+
+    title: str
+    notes: tuple[str, ...]
+    simd: tuple[str, ...]
+    helpers: tuple[tuple[str, str, str], ...]
+    constants: tuple[ArrayView, ...]
+    parameters: tuple[str, ...]
+    arguments: tuple[str, ...]
+    unused: tuple[str, ...]
+    entry: str
+    parts: tuple[PartView, ...]
+
+
+ItemView: TypeAlias = "LoopView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"

@@ -1,0 +1,3 @@
+"""Passes and derivatives: functions from program to program."""
+
+from __future__ import annotations
