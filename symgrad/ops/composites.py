@@ -169,18 +169,16 @@ def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
         raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
     f = np.moveaxis(f, k, -1)
     if step.ndim == 0:
-        h = [step] * 2
         inside = (f[..., 2:] - f[..., :-2]) / (2.0 * step)
-        ends = [step, step, step, step]
+        ends = [step] * 4
     else:
-        h = [d := step[1:] - step[:-1], d]
+        d = step[1:] - step[:-1]
         before, after = d[:-1], d[1:]
         inside = -after / (before * (before + after)) * f[..., :-2] + (after - before) / (before * after) * f[..., 1:-1] + (
             before / (after * (before + after)) * f[..., 2:])
         ends = [d[0], d[1] if edge_order > 1 else None, d[-1], d[-2] if edge_order > 1 else None]
     first = _end_difference([f[..., j] for j in range(edge_order + 1)], ends[0], ends[1], 1.0)
     last = _end_difference([f[..., -1 - j] for j in range(edge_order + 1)], ends[2], ends[3], -1.0)
-    del h
     return np.moveaxis(np.concatenate([first[..., None], inside, last[..., None]], -1), -1, k)
 
 
