@@ -41,7 +41,9 @@ class Block:
         self.writes: dict[Array, int] = {}
         self.reads: dict[Array, list[int]] = {}
         self.home: dict[Array, int] = {}
+        self.position: dict[int, int] = {}
         self.inline: dict[Array, tuple[str, bool]] = {}
+        self.line: Any = None
         self._survey(body)
 
     def _survey(self, body: list[Item]) -> None:
@@ -51,7 +53,8 @@ class Block:
         while stack:
             items, around = stack.pop()
             here = (*around, id(items))
-            for item in items:
+            for position, item in enumerate(items):
+                self.position[id(item)] = position
                 if isinstance(item, Loop):
                     stack.append((item.body, here))
                     continue
@@ -68,17 +71,15 @@ class Block:
         """Turn a block into views; an explicit stack is not needed: loops nest as deep as arrays have axes."""
         made: list[ItemView] = []
         loads: dict[str, str] = {}
-        line: Any = None
         mine = {a for a, home in self.home.items() if home == id(items)} if items else set()
         for item in items:
             if isinstance(item, Loop):
                 self.declare_inside(item, mine, made)
                 made.append(self.loop(item))
-                line = None
                 continue
-            if item.line is not None and item.line != line and not self.vanishes(item, items):
-                line = item.line
-                made.append(NoteView(comment(f"{line}  {line.text}")))
+            if item.line is not None and item.line != self.line and not self.vanishes(item, items):
+                self.line = item.line
+                made.append(NoteView(comment(f"{self.line}  {self.line.text}")))
             self.statement(item, items, made, loads)
         return tuple(made)
 
@@ -147,15 +148,24 @@ class Block:
         text, tight = self.value(s.value, made, loads)
         register = array.place == "register" and array.kind == "temporary"
         if register and s.how == "=" and self.writes[array] == 1:
-            if self.vanishes(s, items) and len(text) <= WIDE and self.stable(s.value):
+            if self.vanishes(s, items) and len(text) <= WIDE and (self.stable(s.value) or self.read_next(s, items)):
                 self.inline[array] = (text, tight)
                 return
-            made.append(LetView(ctype(array.dtype), self.fresh(array), text))
+            made.append(LetView(f"const {ctype(array.dtype)}", self.fresh(array), text))
             return
         if register and array not in self.names:
+            if s.how == "=" and not any(a.array is array for a in accesses(s.value)):
+                made.append(LetView(ctype(array.dtype), self.fresh(array), text))
+                return
             made.append(LocalView(ctype(array.dtype), self.fresh(array)))
         target = self.place(s.target, made, loads)
         made.append(self.stored(s, target, text, made))
+
+    def read_next(self, s: Statement, items: list[Item]) -> bool:
+        """Tell a value that the very next statement reads."""
+        place = self.position[id(s)] + 1
+        following = items[place] if place < len(items) else None
+        return isinstance(following, Statement) and any(a.array is s.target.array for a in accesses(following.value))
 
     def fuses(self, s: Statement) -> bool:
         """Tell a sum of products, which the machine adds in one rounding."""
@@ -199,7 +209,7 @@ class Block:
         if re.fullmatch(r"\w+|\d[\w.]*", text):
             return text
         name = self.fresh(None)
-        made.append(LetView(ctype(dtype), name, text))
+        made.append(LetView(f"const {ctype(dtype)}", name, text))
         return name
 
     # -- values

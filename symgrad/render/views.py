@@ -20,7 +20,7 @@ class LoopView:
 
 @dataclass(frozen=True)
 class LetView:
-    """``const ctype name = value;``."""
+    """``const double v1 = value;``, or without the const for what is accumulated into."""
 
     ctype: str
     name: str
@@ -104,7 +104,7 @@ class SourceView:
     title: str
     notes: tuple[str, ...]
     simd: tuple[str, ...]
-    helpers: tuple[tuple[str, str, str], ...]
+    helpers: tuple[str, ...]
     constants: tuple[ArrayView, ...]
     parameters: tuple[str, ...]
     arguments: tuple[str, ...]

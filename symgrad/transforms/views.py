@@ -1,0 +1,174 @@
+"""Rules of `simplify` for views: two in a row become one, and one that undoes another goes away with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.transforms.build import make
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Graph, Node
+
+DEEP = 32
+"""How many writes into one array a slice looks behind."""
+
+
+def _broadcast_to(graph: Graph, node: Node) -> Node | None:
+    x = node.inputs[0]
+    if x.shape == node.shape:
+        return x
+    if x.op.name == "broadcast_to" or (x.op.name == "expand_dims" and x.params[0] == tuple(range(len(x.params[0])))):
+        return make(graph, node.op, x.inputs[0], shape=node.shape)
+    return None
+
+
+def _transpose(graph: Graph, node: Node) -> Node | None:
+    x, axes = node.inputs[0], node.params[0]
+    if axes == tuple(range(len(axes))):
+        return x
+    if x.op.name == "transpose":
+        inner = x.params[0]
+        return make(graph, node.op, x.inputs[0], axes=tuple([inner[a] for a in axes]))
+    return None
+
+
+def _reshape(graph: Graph, node: Node) -> Node | None:
+    x = node.inputs[0]
+    if x.shape == node.shape:
+        return x
+    if x.op.name in {"reshape", "expand_dims", "squeeze"}:
+        return make(graph, node.op, x.inputs[0], shape=node.shape)
+    kept = [d for d in x.shape if d != 1]
+    if kept == [d for d in node.shape if d != 1]:
+        ones = tuple([k for k, d in enumerate(x.shape) if d == 1])
+        plain = make(graph, "squeeze", x, axes=ones) if ones else x
+        new = tuple([k for k, d in enumerate(node.shape) if d == 1])
+        return make(graph, "expand_dims", plain, axes=new) if new else plain
+    return None
+
+
+def _expand_dims(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule's signature
+    x = node.inputs[0]
+    if not node.params[0]:
+        return x
+    if x.op.name == "squeeze" and x.inputs[0].shape == node.shape and x.params[0] == node.params[0]:
+        return x.inputs[0]
+    return None
+
+
+def _squeeze(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule's signature
+    x = node.inputs[0]
+    if not node.params[0]:
+        return x
+    return x.inputs[0] if x.op.name == "expand_dims" and x.params[0] == node.params[0] else None
+
+
+def _is_range(entry: Any) -> bool:
+    return len(entry) == 3  # noqa: PLR2004 - start, count, step
+
+
+def _slice(graph: Graph, node: Node) -> Node | None:
+    x, index = node.inputs[0], node.params[0]
+    if all(_is_range(e) and e == (0, d, 1) for e, d in zip(index, x.shape, strict=True)):
+        return x
+    found = _BEHIND.get(x.op.name)
+    return found(graph, node, x, index) if found is not None else None
+
+
+def _behind_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node:
+    """Compose two slices."""
+    outer = iter(index)
+    composed = []
+    for entry in x.params[0]:
+        if not _is_range(entry):
+            composed.append(entry)
+            continue
+        start, _, step = entry
+        after = next(outer)
+        if _is_range(after):
+            composed.append((start + step * after[0], after[1], step * after[2]))
+        else:
+            composed.append((start + step * after[0],))
+    return make(graph, node.op, x.inputs[0], index=tuple(composed))
+
+
+def _behind_expand_dims(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Slice before the new axes are there, when each of them is taken whole or by its only place."""
+    axes = x.params[0]
+    if any(index[a] not in {(0,), (0, 1, 1)} for a in axes):
+        return None
+    inner = make(graph, node.op, x.inputs[0], index=tuple([e for k, e in enumerate(index) if k not in axes]))
+    position, new = 0, []
+    for k, entry in enumerate(index):
+        if _is_range(entry):
+            if k in axes:
+                new.append(position)
+            position += 1
+    simpler = _slice(graph, inner) or inner
+    return make(graph, "expand_dims", simpler, axes=tuple(new)) if new else simpler
+
+
+def _behind_broadcast(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:  # noqa: ARG001 - a rule's signature
+    source = x.inputs[0]
+    return make(graph, "broadcast_to", source, shape=node.shape) if source.shape == () else None
+
+
+def _behind_concatenate(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Slice the one part that holds all of the slice."""
+    axis = x.params[0]
+    entry = index[axis]
+    if not all(type(v) is int for v in entry):
+        return None
+    low = high = entry[0]
+    if _is_range(entry):
+        if entry[1] <= 0:
+            return None
+        last = entry[0] + (entry[1] - 1) * entry[2]
+        low, high = min(low, last), max(high, last)
+    offset = 0
+    for part in x.inputs:
+        extent = part.shape[axis]
+        if type(extent) is not int:
+            return None
+        if offset <= low and high < offset + extent:
+            moved = (entry[0] - offset, *entry[1:])
+            return make(graph, node.op, part, index=(*index[:axis], moved, *index[axis + 1 :]))
+        offset += extent
+    return None
+
+
+def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Look behind writes: the value that was written there, or what stood there when the write was elsewhere."""
+    for _ in range(DEEP):
+        if x.op.name != "set_slice":
+            break
+        written = x.params[0]
+        if written == index:
+            return x.inputs[1]
+        if not _apart(written, index):
+            break
+        x = x.inputs[0]
+    return make(graph, node.op, x, index=index) if x is not node.inputs[0] else None
+
+
+def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:  # noqa: ARG001 - a rule's signature
+    return x.inputs[0] if len(x.inputs) == 1 and x.params[0] == (index,) else None
+
+
+def _apart(first: Any, second: Any) -> bool:
+    """Tell two places that surely share no element: on some axis, two different single positions."""
+    return any(
+        not _is_range(a) and not _is_range(b) and type(a[0]) is type(b[0]) is int and a[0] != b[0]
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+_BEHIND: dict[str, Any] = {
+    "slice": _behind_slice, "expand_dims": _behind_expand_dims, "broadcast_to": _behind_broadcast,
+    "concatenate": _behind_concatenate, "set_slice": _behind_set_slice, "place": _behind_place,
+}
+
+VIEW_RULES: dict[str, Any] = {
+    "broadcast_to": _broadcast_to, "transpose": _transpose, "reshape": _reshape, "expand_dims": _expand_dims,
+    "squeeze": _squeeze, "slice": _slice,
+}
