@@ -13,7 +13,7 @@ from symgrad.ops.declare import OPS as OPS
 _FAMILIES = (
     "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
     "selection", "views", "joining", "reduce", "contract", "indexing", "shaping", "creation", "manipulation", "padding", "convolution",
-    "norms", "products", "composites", "statistics", "softmax",
+    "norms", "products", "composites", "statistics", "exponential_sums",
 )
 
 

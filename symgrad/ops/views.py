@@ -352,7 +352,7 @@ triangle = structured(
     evaluate=lambda x, upper, k: np.triu(x, k) if upper else np.tril(x, k), body=_triangle_body,
     vjp=lambda g, y, x, upper, k: triangle(g, upper=upper, k=k),  # noqa: ARG005
     text=lambda node, names: f"np.{'triu' if node.params[0] else 'tril'}({names[0]}, {node.params[1]})",
-    sample=(case(lambda a: np.tril(a) ** 2, (3, 4)), case(lambda a: np.triu(a, 1) @ np.triu(a, -1).T, (2, 3, 3))),
+    sample=(case(lambda a: np.tril(a) ** 2, (3, 4)), case(lambda a: np.triu(a, 1) @ np.swapaxes(np.triu(a, -1), 1, 2), (2, 3, 3))),
     edges=(case(lambda a: np.tril(a, -5), (3, 3)), case(np.triu, (0, 2))),
     doc="The lower or upper triangle of the last two axes, zeros elsewhere.",
 )

@@ -1,0 +1,97 @@
+"""Index notation, evaluated point by point in plain Python: what a body means, without any loop machinery."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.evaluate import concrete
+from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.notation import Body, Statement
+
+Array = np.ndarray[Any, Any]
+ACCUMULATE = {
+    "=": lambda _old, new: new, "+=": np.add, "*=": np.multiply, "max=": np.maximum, "min=": np.minimum,
+    "|=": np.logical_or, "&=": np.logical_and,
+}
+
+
+def run(body: Body, node: Node, operands: Sequence[Any], dims: dict[Any, int]) -> Array:
+    """Execute the statements of a node's body on arrays; what no statement writes keeps a number nobody expects."""
+    arrays: dict[int, Array] = {k: np.asarray(x) for k, x in enumerate(operands)}
+    arrays[-1] = np.full(concrete(node.shape, dims), 77, node.dtype)
+    for k, temporary in enumerate(body.temporaries):
+        arrays[-2 - k] = np.full(concrete(temporary.shape, dims), 77, temporary.dtype)
+    for group in _together(body.statements):
+        axes = group[0].axes
+        for point in product(*[range(concrete(axis.extent, dims)) for axis in axes]):
+            at = dict(zip(axes, point, strict=True))
+            for statement in group:
+                _execute(statement, arrays, at, dims)
+    return arrays[-1]
+
+
+def _together(statements: Sequence[Statement]) -> list[list[Statement]]:
+    """Group statements that read running values with the one that makes them: they run point by point together."""
+    groups: list[list[Statement]] = []
+    for statement in statements:
+        running = {s.target.array for s in groups[-1]} & statement.prefix if groups else set()
+        if running and groups[-1][0].axes == statement.axes:
+            groups[-1].append(statement)
+        else:
+            groups.append([statement])
+    return groups
+
+
+def _execute(statement: Statement, arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int]) -> None:
+    target = statement.target
+    assert not target.flat, "targets are written by indices"
+    array = arrays[target.array]
+    where = _place(target, array.shape, arrays, at, dims)
+    array[where] = ACCUMULATE[statement.how](array[where], _value(statement.value, arrays, at, dims))
+
+
+def _place(access: Access, shape: tuple[int, ...], arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int]) -> Any:
+    """Evaluate the indices of an access; each must lie in its array."""
+    indices = tuple([_index(i, arrays, at, dims) for i in access.indices])
+    extents = (int(np.prod(shape)),) if access.flat else shape
+    assert len(indices) == len(extents), f"{len(indices)} indices for the shape {shape}"
+    for index, extent in zip(indices, extents, strict=True):
+        assert 0 <= index < extent, f"the index {indices} leaves the shape {extents}"
+    return indices
+
+
+def _index(index: Any, arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int]) -> int:
+    if isinstance(index, int):
+        return index
+    if isinstance(index, Axis):
+        return at[index]
+    if isinstance(index, Lookup):
+        found, extent = int(_value(index.access, arrays, at, dims)), concrete(index.extent, dims)
+        if not -extent <= found < extent:
+            raise IndexError(f"{found} is out of bounds for {extent}")
+        return found % extent
+    known = {axis.symbol: value for axis, value in at.items()}
+    return int(index.xreplace({**known, **dims}))
+
+
+def _value(value: Any, arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int]) -> Any:
+    if isinstance(value, Access):
+        array = arrays[value.array]
+        where = _place(value, array.shape, arrays, at, dims)
+        return array.reshape(-1)[where] if value.flat else array[where]
+    if isinstance(value, Number):
+        return np.asarray(value.value, value.dtype)[()]
+    if isinstance(value, IndexValue):
+        return np.asarray(_index(value.index, arrays, at, dims), value.dtype)[()]
+    assert isinstance(value, Apply)
+    args = [_value(arg, arrays, at, dims) for arg in value.args]
+    params = dict(zip(value.op.params, value.params, strict=True))
+    return np.asarray(value.op.evaluate(*args, **params), value.dtype)[()]
