@@ -196,6 +196,15 @@ def as_inputs(leaves: Sequence[Any], signature: Signature) -> list[np.ndarray[An
     return arrays
 
 
+def is_bare(signature: Signature) -> bool:
+    """Tell a signature of plain arrays with known extents, one an argument."""
+    positional, keywords = signature.tree.children()
+    return (
+        not signature.statics and not keywords.num_leaves and all(child.is_leaf() for child in positional.children())
+        and all(s.weak is None and all(type(d) is int for d in s.shape) for s in signature.specs)
+    )
+
+
 def show_signature(signature: Signature) -> str:
     """Print a signature: ``w: f64[3], X: f64[5,3]``."""
     shown = [f"{path}: {s}" for path, s in zip(signature.paths, signature.specs, strict=True)]

@@ -7,15 +7,15 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 
-from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, show_signature
+from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, is_bare, show_signature
 from symgrad.api.captured import Captured
-from symgrad.build.call import compiled, interpreted
+from symgrad.build.call import MISS, compiled, direct, interpreted
 from symgrad.errors import ArgumentError, SymgradWarning
 from symgrad.ir.names import identifier
 from symgrad.options import Options
 from symgrad.pipeline import Stages, build, transform
 from symgrad.trace.signature import Signature
-from symgrad.trace.state import Trace, current
+from symgrad.trace.state import Trace, active, current
 from symgrad.trace.trace import Traced, trace
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Entry(NamedTuple):
     run: Any
     unflatten: Callable[[list[Any]], Any]
     reason: str
+    short: Callable[[tuple[Any, ...]], Any] | None
 
 
 class CacheInfo(NamedTuple):
@@ -61,6 +62,7 @@ class Function:
         self._captured = Captured(fun)
         self._entries: dict[Any, Entry] = {}
         self._last: Entry | None = None
+        self._short: Callable[[tuple[Any, ...]], Any] | None = None
         self._lock = threading.RLock()
         self._hits = 0
         self._reasons: list[str] = []
@@ -74,11 +76,17 @@ class Function:
             ArgumentError: an argument is no array or number, naming it.
             IndexOutOfBounds: an array of indices points outside of its axis.
         """
+        short = self._short
+        if short is not None and not kwargs and not active.traces:
+            result = short(args)
+            if result is not MISS:
+                return result
         outer = current()
         if outer is not None:
             return self._inline(outer, args, kwargs)
         call = self._arguments.split(args, kwargs)
         entry = self._find(call)
+        self._short = entry.short
         return entry.unflatten(entry.run(as_inputs(call.leaves, entry.signature)))
 
     def _find(self, call: Call) -> Entry:
@@ -113,14 +121,25 @@ class Function:
         toolchain = find(self._options)
         built = build(stages, program, toolchain)
         if built.library is None or built.loops is None:
-            run = interpreted(program)
+            run, short = interpreted(program), None
         else:
             from symgrad.render.render import passed
 
-            run = compiled(program, built.loops, built.library, self._options, passed(built.loops))
+            data = passed(built.loops)
+            run = compiled(program, built.loops, built.library, self._options, data)
+            short = self._direct(signature, direct(built.loops, built.library, self._options, data, unflatten))
         self._reasons.append(reason)
         self._complain()
-        return Entry(signature, built, run, unflatten, reason)
+        return Entry(signature, built, run, unflatten, reason, short)
+
+    def _direct(self, signature: Signature, call: Any) -> Any:
+        """Return the shortest call for plain arrays; it also looks whether a captured name was bound anew."""
+        if not is_bare(signature) or self._arguments.fixed_to is not None:
+            return None
+        captured, identity = self._captured, self._captured.identity()
+        if not captured.places:
+            return call
+        return lambda args: call(args) if captured.identity() == identity else MISS
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any]:
         """Trace, derive and optimize."""

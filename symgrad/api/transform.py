@@ -86,6 +86,8 @@ class Transform:
         finish = (lambda r: r) if traced_results else _finish
         if self.kind == "jit":
             tree = traced.tree
+            if tree.is_leaf():
+                return lambda results: finish(results[0])
             return lambda results: optree.tree_unflatten(tree, [finish(r) for r in results])
         arguments = signature.tree.children()[0].children()
         static = sorted(k for k, _ in signature.statics if isinstance(k, int))
@@ -96,6 +98,14 @@ class Transform:
         values = len(traced.program.outputs)
         has_value = self.kind == "value_and_grad" or self.has_aux
         single = isinstance(self.argnums, int)
+
+        if self.kind == "value_and_grad" and single and trees[0].is_leaf() and traced.tree.is_leaf():
+            place = self.place(self.positions()[0], signature)
+            if not traced_results and signature.specs[signature.positions.index(place)].shape:
+                return lambda results: (results[0][()], results[1])  # a small loss's call is as short as it can be
+            return lambda results: (finish(results[0]), finish(results[1]))
+        if self.kind == "grad" and single and trees[0].is_leaf() and not self.has_aux:
+            return lambda results: finish(results[0])
 
         def unflatten(results: list[Any]) -> Any:
             done = [finish(r) for r in results]
@@ -117,4 +127,4 @@ class Transform:
 
 def _finish(result: Any) -> Any:
     """Give numbers as NumPy's scalars, as NumPy's functions do."""
-    return result[()] if result.ndim == 0 else result
+    return result if result.ndim else result[()]

@@ -107,6 +107,85 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
     return dynamic if dims else static
 
 
+MISS: Any = object()
+"""What a direct call answers when its arguments are not what it was made for."""
+
+CONTIGUOUS_AND_ALIGNED = 0x101
+"""NumPy's flag bits C_CONTIGUOUS and ALIGNED."""
+
+
+def direct(
+    loops: LoopProgram, library: Library, options: Options, data: Sequence[Any], finish: Callable[[Sequence[Any]], Any],
+) -> Callable[[tuple[Any, ...]], Any]:
+    """Make the shortest call of a compiled function: of plain arrays that need no conversion, of known shapes.
+
+    Returns:
+        A function of a tuple of arguments. It checks each exactly, and returns what `finish` makes of the new
+        arrays, or `MISS` without having called anything.
+    """
+    from symgrad.build.threads import threads
+
+    pair = 2
+    simple = not (data or loops.workspace or loops.threaded)
+    if simple and len(loops.inputs) == 1 and len(loops.outputs) == pair:
+        return _one_to_two(loops, library, finish)
+    ffi, function = library.ffi, library.function
+    from_buffer, empty, plain = ffi.from_buffer, np.empty, np.ndarray
+    wanted = [(a.dtype, a.shape) for a in loops.inputs]
+    shapes, dtypes = [a.shape for a in loops.outputs], [a.dtype for a in loops.outputs]
+    kinds = [ffi.typeof(f"{_ctype(a)}[]") for a in (*loops.inputs, *loops.outputs)]
+    constants = [from_buffer(f"{_ctype(d)}[]", d) for d in data]
+    count, size, threaded = len(wanted), loops.workspace, loops.threaded
+    nothing = ffi.NULL
+
+    def call(args: tuple[Any, ...]) -> Any:
+        if len(args) != count:
+            return MISS
+        for array, (dtype, shape) in zip(args, wanted):  # noqa: B905 - lengths are equal, and strict costs time
+            if (
+                type(array) is not plain or array.dtype is not dtype or array.shape != shape
+                or array.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
+            ):
+                return MISS
+        results = [*map(empty, shapes, dtypes)]
+        code = function(
+            *map(from_buffer, kinds, (*args, *results)), *constants, threads(options) if threaded else 1,
+            from_buffer("char[]", empty(size, np.uint8)) if size else nothing,
+        )
+        if code:
+            raise out_of_bounds(loops.checks[code - 1])
+        return finish(results)
+
+    return call
+
+
+def _one_to_two(loops: LoopProgram, library: Library, finish: Callable[[Sequence[Any]], Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """Make the direct call of one array to two (a small loss and its gradient), where each loop above would show."""
+    function, from_buffer, nothing = library.function, library.ffi.from_buffer, library.ffi.NULL
+    empty, plain = np.empty, np.ndarray
+    (x,), (first, second) = loops.inputs, loops.outputs
+    dtype, shape = x.dtype, x.shape
+    dtype_1, dtype_2, shape_1, shape_2 = first.dtype, second.dtype, first.shape, second.shape
+    kind, kind_1, kind_2 = [library.ffi.typeof(f"{_ctype(a)}[]") for a in (x, first, second)]
+
+    def call(args: tuple[Any, ...]) -> Any:
+        if len(args) != 1:
+            return MISS
+        (array,) = args
+        if (
+            type(array) is not plain or array.dtype is not dtype or array.shape != shape
+            or array.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
+        ):
+            return MISS
+        one, two = empty(shape_1, dtype_1), empty(shape_2, dtype_2)
+        code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), 1, nothing)
+        if code:
+            raise out_of_bounds(loops.checks[code - 1])
+        return finish((one, two))
+
+    return call
+
+
 def _ctype(array: Any) -> str:
     dtype = array.dtype
     if dtype.kind == "f":

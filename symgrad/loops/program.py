@@ -104,6 +104,7 @@ class LoopProgram:
 
     Attributes:
         workspace: bytes of scratch memory a call needs, a number or an expression of the extents.
+        threaded: some loop shares its iterations out among threads.
     """
 
     name: str
@@ -114,7 +115,7 @@ class LoopProgram:
     body: list[Item]
     checks: list[Check]
     workspace: Dim = 0
-    flops: Dim = 0
+    threaded: bool = False
 
 
 def picture(items: list[Item], statements: bool = False) -> str:  # noqa: FBT001, FBT002 - read aloud: picture(tree, True)

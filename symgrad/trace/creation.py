@@ -8,8 +8,6 @@ NumPy's own function unless this thread traces and the call stands in the user's
 from __future__ import annotations
 
 import functools
-import importlib.machinery
-import os
 import random
 import sys
 import threading
@@ -21,11 +19,11 @@ import numpy as np
 
 from symgrad.errors import SymgradWarning, UnsupportedError
 from symgrad.ops.declare import ANSWERS
+from symgrad.trace.caller import calls
 from symgrad.trace.fill import MAKERS
-from symgrad.trace.lines import is_user_code, user_line
-from symgrad.trace.local import touches
+from symgrad.trace.lines import user_line
+from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import current
-from symgrad.trace.tracer import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +41,7 @@ class Replaced:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call what this thread and this caller should get."""
-        if current() is None or not _calls(sys._getframe(1).f_code, self.name):  # noqa: SLF001 - the caller, nothing else
+        if current() is None or not calls(sys._getframe(1), self.name, self):  # noqa: SLF001 - the caller, nothing else
             return self.original(*args, **kwargs)
         return self.when_traced(self.original, args, kwargs)
 
@@ -66,35 +64,6 @@ class Replaced:
     def __getattr__(self, name: str) -> Any:
         """Have the attributes of the function it stands for."""
         return getattr(self.__dict__["original"], name)
-
-
-def _calls(code: Any, name: str) -> bool:
-    """Tell whether a call comes from the user's code: from this code object, which has the function's name in it.
-
-    A compiled module has no frame of its own; the user's function that called it does not name what it calls.
-    """
-    named = name in code.co_names or name in code.co_freevars or name in code.co_varnames
-    return named and _takes_local(code.co_filename)
-
-
-_EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
-
-
-@functools.cache
-def _takes_local(filename: str) -> bool:
-    """Tell whether code of a file may be given local arrays: the user's, and libraries without compiled modules.
-
-    A library with compiled modules may hand an array to C code, which wants NumPy's own.
-    """
-    if not is_user_code(filename):
-        return False
-    for folder in ("site-packages", "dist-packages"):
-        head, found, tail = filename.partition(f"{os.sep}{folder}{os.sep}")
-        if found:
-            package = f"{head}{found}{tail.split(os.sep)[0]}{os.sep}"
-            files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
-            return not any(file.startswith(package) and file.endswith(_EXTENSIONS) for file in files)
-    return True
 
 
 # -- NumPy functions of lists, and random draws

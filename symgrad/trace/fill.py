@@ -15,9 +15,10 @@ from symgrad.ops.declare import OPS, dims
 from symgrad.ops.joining import lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
-from symgrad.trace.local import LocalArray, fresh, touches
+from symgrad.trace.local import LocalArray, fresh
+from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import Trace, current
-from symgrad.trace.tracer import Tracer, as_node, constant, located, record, settled
+from symgrad.trace.tracer import Tracer, as_node, constant, located, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,7 +152,7 @@ def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
 
 def _layout(_: Any) -> Any:
     raise MutationError(
-        "np.ascontiguousarray of an array that is written: whether NumPy copied it depends on the memory layout",
+        "np.ascontiguousarray or np.asfortranarray of an array that is written: whether NumPy copied it depends on the memory layout",
         line=user_line(), instead="np.copy(x), or x itself",
     )
 
@@ -224,7 +225,7 @@ def _made(original: Any, args: Arguments, kwargs: Keywords) -> Any:
 MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _filled(0), "ones": _filled(1), "empty": _filled(0), "full": _full,
     "zeros_like": _like, "ones_like": _like, "empty_like": _like, "full_like": _full_like,
-    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _ascontiguousarray, "copy": _copy,
+    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray, "copy": _copy,
     "arange": _counted, "eye": _eye, "identity": _eye,
     "linspace": _made, "logspace": _made, "geomspace": _made, "tri": _made, "vander": _made, "indices": _made,
 }

@@ -12,7 +12,7 @@ from symgrad.ops.declare import OPS
 from symgrad.ops.joining import holds_traced, lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
-from symgrad.trace.tracer import settled
+from symgrad.trace.nested import settled
 
 if TYPE_CHECKING:
     from symgrad.trace.tracer import Tracer

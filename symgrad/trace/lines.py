@@ -36,6 +36,17 @@ def user_frame() -> FrameType | None:
     return frame
 
 
+def error_line(error: BaseException) -> Line | None:
+    """Return the innermost line of the user's code that an error went through."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        if is_user_code(name):
+            found = Line(name, step.tb_lineno, linecache.getline(name, step.tb_lineno).strip())
+        step = step.tb_next
+    return found
+
+
 def user_line() -> Line | None:
     """Return the line of the user's code that is running, None when there is none on the stack."""
     frame = user_frame()

@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import MutationError, UnsupportedError
-from symgrad.ops.declare import COMPILED, OPS, is_traced
+from symgrad.ir import shapes
+from symgrad.ops.declare import COMPILED, OPS
 from symgrad.trace.lines import user_line
+from symgrad.trace.mutation import write
+from symgrad.trace.nested import holds_extent, settled, touches
 from symgrad.trace.state import current
-from symgrad.trace.tracer import Tracer, answered, constant, settled
+from symgrad.trace.tracer import WRITERS, Tracer, answered, constant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -88,6 +91,7 @@ class Memory:
                 instead="the views a[...], a.T, a.reshape(...) of the array itself, or a copy, np.array(a), to write into",
             )
         self.tracer = Tracer(constant(trace, self.array), trace)
+        self.tracer.is_array = True
 
 
 class LocalArray:
@@ -131,14 +135,16 @@ class LocalArray:
         return self._made
 
     def _view(self, rule: Callable[[Any], Any]) -> Any:
-        """Apply what may make a view: a view of this array when NumPy's result is one, a new array when not."""
-        value = self.settle()
-        if type(value) is Tracer:
-            return rule(value)
-        result = rule(value)
+        """Apply what may make a view: a view of this array when NumPy's result is one, a new array when not.
+
+        The plain array stays when the array is traced: it knows the memory's layout.
+        """
+        result = rule(self._plain)
+        if result is self._plain:
+            return self
         if type(result) is np.ndarray and result.base is not None and result.base is self._memory.array:
             return LocalArray(result, self._memory, self, rule) if self._at_home() else result
-        return wrapped(result)
+        return wrapped(result) if self._memory.tracer is None else np.copy(rule(self._tracer()))  # type: ignore[call-overload]
 
     def _at_home(self) -> bool:
         trace = current()
@@ -176,6 +182,11 @@ class LocalArray:
         """The transpose of the last two axes."""
         return self._view(lambda a: a.mT)
 
+    @property
+    def flat(self) -> Any:
+        """Its elements in C order, to read and to write."""
+        return Flat(self)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """Be a plain array to whoever asks for one; a traced one refuses."""
         value = self.settle()
@@ -188,8 +199,8 @@ class LocalArray:
     def __getitem__(self, index: Any) -> Any:
         """Index as NumPy does; by a traced index, look up in the array as it is now."""
         index = settled(index)
-        if type(self.settle()) is np.ndarray and touches(index):
-            return (self.traced() if holds_extent(index) else self._snapshot())[index]
+        if touches(index):
+            return (self.traced() if holds_extent(index) or self._memory.tracer is not None else self._snapshot())[index]
         return self._view(lambda a: a[index])
 
     def _snapshot(self) -> Tracer:
@@ -248,10 +259,10 @@ class LocalArray:
     def __setitem__(self, index: Any, value: Any) -> None:
         """Write; a traced value makes the array a traced one."""
         index, value = settled(index), settled(value)
-        if touches(index) or touches(value):
-            self.traced()[index] = value
+        if self._memory.tracer is not None or touches(index) or touches(value):
+            write(self.traced(), index, value)
         else:
-            self.settle()[index] = value
+            self._plain[index] = value
 
     # -- NumPy's protocols
 
@@ -265,6 +276,53 @@ class LocalArray:
             rest, keywords = settled(args[1:]), settled(kwargs)
             return args[0]._view(lambda a: func(a, *rest, **keywords))  # noqa: SLF001 - its own class
         return call_function(func, args, kwargs)
+
+
+class Flat:
+    """``x.flat``: the elements in C order, as an array that writes through."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Any) -> None:
+        """Stand for an array's elements, traced or not."""
+        self.array = array
+
+    def _elements(self) -> Any:
+        x = self.array
+        return OPS["reshape"](x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.settle().flat
+
+    def __getitem__(self, index: Any) -> Any:
+        """Read: a copy, as NumPy's."""
+        index = settled(index)
+        if type(self.array) is LocalArray and touches(index):
+            return np.ravel(self.array)[index]
+        found = self._elements()[index]
+        return np.copy(found) if type(found) is Tracer else wrapped(found)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Write; the value is repeated along the elements, as NumPy does."""
+        index, value = settled(index), settled(value)
+        if type(self.array) is LocalArray and (touches(index) or touches(value)):
+            self.array.traced()
+        if type(self.array) is LocalArray and type(self.array.settle()) is Tracer:
+            Flat(self.array.settle())[index] = value
+            return
+        elements = self._elements()
+        if type(elements) is Tracer and np.ndim(value) and np.shape(value) != elements[index].shape:
+            raise MutationError(
+                f"x.flat[...] of {elements[index].shape} = an array of {np.shape(value)}, which NumPy repeats or cuts",
+                line=user_line(), instead="an array of the same shape, or one number",
+            )
+        elements[index] = value
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go along the elements."""
+        return (self[k] for k in range(len(self)))
+
+    def __len__(self) -> int:
+        """Count the elements, which must be known."""
+        count: int = self.array.size.__index__()
+        return count
 
 
 class Method:
@@ -313,32 +371,6 @@ def wrapped(result: Any) -> Any:
     return type(result)([wrapped(item) for item in result]) if type(result) in {tuple, list} else result
 
 
-def touches(value: Any) -> bool:
-    """Tell whether a traced value is in it, at any depth of lists, tuples, dicts and slices."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        kind = type(item)
-        if kind is Tracer or is_traced(item):
-            return True
-        if kind is slice:
-            stack += [item.start, item.stop, item.step]
-        elif isinstance(item, (list, tuple)):
-            stack.extend(item)
-        elif kind is dict:
-            stack.extend(item.values())
-        elif kind is LocalArray and type(item.settle()) is Tracer:
-            return True
-    return False
-
-
-def holds_extent(index: Any) -> bool:
-    """Tell an index with an unknown extent in it."""
-    entries = index if isinstance(index, tuple) else (index,)
-    parts = [p for e in entries for p in ((e.start, e.stop, e.step) if isinstance(e, slice) else (e,))]
-    return any(hasattr(part, "dim") for part in parts)
-
-
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a ufunc that has local arrays among its inputs or in `out=`."""
     targets = kwargs.pop("out", None)
@@ -358,9 +390,8 @@ def call_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     """Call a NumPy function that has local arrays among its arguments."""
     given, keywords = settled(args), settled(kwargs)
     if touches(given) or touches(keywords):
-        if func is np.copyto and type(args[0]) is LocalArray and len(args) == 2 and not kwargs:  # noqa: PLR2004 - dst, src
-            args[0][...] = given[1]
-            return None
+        if func in WRITERS and args and type(args[0]) is LocalArray:
+            given = (args[0].traced(), *given[1:])
         return answered(func, given, keywords)
     result = func(*lent(args), **lent(kwargs))
     for value in (*args, *kwargs.values()):

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import MutationError
-from symgrad.ops.declare import OPS
+from symgrad.ir.shapes import is_static
+from symgrad.ops.declare import OPS, answers
 from symgrad.ops.joining import lift
 from symgrad.trace.indexing import axis_slice, expand, is_array
 from symgrad.trace.lines import user_line
-from symgrad.trace.tracer import Tracer, as_node, operand, record, settled
+from symgrad.trace.nested import settled, touches
+from symgrad.trace.tracer import Tracer, as_node, operand, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +71,17 @@ _UNDO: dict[str, Callable[[Node], tuple[str, dict[str, Any]]]] = {
 
 
 def setitem(x: Tracer, index: Any, value: Any) -> None:
-    """``x[index] = value`` for integers, slices, and masks of x's own shape."""
+    """``x[index] = value``; a number, which Python's names share but NumPy cannot write into, is refused."""
+    if x.is_number:
+        raise MutationError(
+            "a write into a traced number: NumPy's numbers cannot be written into", line=user_line(),
+            instead="x = value, or an array np.array(x) to write into",
+        )
+    write(x, index, value)
+
+
+def write(x: Tracer, index: Any, value: Any) -> None:
+    """Write into an array by integers, slices, arrays of integers and masks that are known, and masks of its shape."""
     refuse_argument(x)
     trace, index, value = x.owner, settled(index), settled(value)
     if isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b" and index.ndim == x.ndim:
@@ -83,16 +95,56 @@ def setitem(x: Tracer, index: Any, value: Any) -> None:
         return
     entries = expand(x, index)
     if any(is_array(e) for e in entries):
-        raise MutationError(
-            "a write through an array of indices, which symgrad does not follow", line=user_line(),
-            instead="np.where with a mask, or a loop over the indices as Python integers",
-        )
+        scatter(x, index, value)
+        return
     places = tuple([axis_slice(x, axis, e) for axis, e in enumerate(e for e in entries if e is not None)])
     source = operand(trace, lift(value), x.dtype)
     shape = tuple([p[1] for p in places if len(p) == 3])  # noqa: PLR2004 - a range, not an integer
     if source.shape != shape:
         source = as_node(trace, np.broadcast_to(fitted(Tracer(source, trace), shape), shape_of(trace, shape)))
     assign(x, record(trace, OPS["set_slice"], (x, source), {"index": places}).node)
+
+
+def scatter(x: Tracer, index: Any, value: Any) -> None:
+    """Write through arrays of integers that are known: each element of x is kept, or taken from the value."""
+    shape = x.node.shape
+    if touches(index) or not is_static(shape):
+        raise MutationError(
+            "a write through a traced array of indices, or into an unknown extent", line=user_line(),
+            instead="np.where with a mask of x's shape",
+        )
+    places = np.arange(x.size).reshape(shape)[index]
+    taken = np.full(x.size, -1)
+    taken[places.ravel()] = np.arange(places.size)  # of several writes to one element the last one stays
+    if not places.size:
+        return
+    source = Tracer(operand(x.owner, lift(value), x.dtype), x.owner)
+    source = np.ravel(np.broadcast_to(fitted(source, places.shape), places.shape))
+    new = np.where(taken >= 0, source[np.maximum(taken, 0)], np.ravel(x))
+    assign(x, np.reshape(new, shape).node)
+
+
+@answers(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:  # noqa: FBT002 - NumPy's signature
+    """As `numpy.copyto` into a traced array."""
+    if type(dst) is not Tracer or where is not True or casting != "same_kind":
+        raise MutationError(
+            "np.copyto of a traced value into a plain array, or with where= or casting=", line=user_line(),
+            instead="x[...] = value, x = np.where(mask, value, x), for an array x made inside of the function",
+        )
+    setitem(dst, ..., src)
+
+
+@answers(np.fill_diagonal)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:  # noqa: FBT001, FBT002 - NumPy's signature
+    """As `numpy.fill_diagonal` of a traced matrix, with one number."""
+    if type(a) is not Tracer or a.ndim != 2 or wrap or np.ndim(val):  # noqa: PLR2004 - a matrix
+        raise MutationError(
+            "np.fill_diagonal of a plain array, with an array, or of more than two axes", line=user_line(),
+            instead="x[np.arange(n), np.arange(n)] = value, for an array x made inside of the function",
+        )
+    places = np.arange(min(a.shape))
+    setitem(a, (places, places), val)
 
 
 def fitted(value: Tracer, shape: tuple[Any, ...]) -> Tracer:

@@ -10,11 +10,12 @@ import numpy as np
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ops.declare import ANSWERS
 from symgrad.trace.lines import user_line
-from symgrad.trace.local import LocalArray, touches
+from symgrad.trace.local import LocalArray
 from symgrad.trace.local import call_ufunc as local_ufunc
 from symgrad.trace.local import wrapped
+from symgrad.trace.nested import settled, touches
 from symgrad.trace.mutation import in_place, setitem, store
-from symgrad.trace.tracer import Tracer, answered, call_ufunc, lift, settled
+from symgrad.trace.tracer import Tracer, answered, call_ufunc, lift
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,8 +106,8 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Tracer, Any], Any]:
     plain = _binary(ufunc)
 
     def operator(self: Tracer, other: Any) -> Any:
-        if not self._node.shape and self.base is None:  # noqa: SLF001
-            return plain(self, other)  # a number: Python gives the name a new one
+        if self.is_number:
+            return plain(self, other)
         return in_place(self, ufunc, other)
 
     return operator

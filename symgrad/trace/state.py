@@ -29,22 +29,24 @@ class _Stack(threading.local):
         self.traces: list[Trace] = []
 
 
-_stack = _Stack()
+active = _Stack()
+"""The traces of this thread, the innermost last."""
+
 
 
 def current() -> Trace | None:
     """Return the trace that runs in this thread, or None."""
-    return _stack.traces[-1] if _stack.traces else None
+    return active.traces[-1] if active.traces else None
 
 
 @contextmanager
 def tracing(trace: Trace, *, ends: bool = False) -> Iterator[Trace]:
     """Make a trace this thread's active one; with `ends`, its tracers are dead afterwards."""
-    _stack.traces.append(trace)
+    active.traces.append(trace)
     try:
         yield trace
     finally:
-        _stack.traces.pop()
+        active.traces.pop()
         if ends:
             trace.alive = False
 

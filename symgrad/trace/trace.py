@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, SymgradError
+from symgrad.errors import ArgumentError, MutationError, SymgradError
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ops import leaves, load
 from symgrad.ops.joining import holds_traced
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import error_line, user_line
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, current, tracing
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _ready: list[bool] = []
+_NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
 
 
 def prepare() -> None:
@@ -70,6 +71,14 @@ def trace(
                 result = call(tracers)
             except SymgradError as error:
                 raise located(error) from None
+            except (TypeError, ValueError) as error:
+                if str(error) not in _NUMPYS_WORDS or not isinstance(error.__cause__, (SymgradError, type(None))):
+                    raise
+                raise MutationError(
+                    "a traced value is written into a plain array, which has no place for it", line=error_line(error),
+                    instead="an array made inside of the function by np.zeros(...), np.array(...), np.copy(...), "
+                    "written as np.NAME where it is called",
+                ) from None
         values, tree = flatten(result)
         outputs = tuple([output(active, value) for value in values])
         program = Program(
@@ -93,7 +102,10 @@ def output(active: Trace, value: Any) -> Any:
     if isinstance(value, Tracer):
         if value.owner is not active:
             raise leaked(value, active)
-        return value.node
+        try:
+            return value.node
+        except SymgradError as error:  # a view that cannot be followed: its line is where it was made
+            raise type(error)(error.what, line=error.line or value._node.line, instead=error.instead) from None  # noqa: SLF001
     if hasattr(value, "__symgrad_bind__") or isinstance(value, (bool, int, float, np.generic, np.ndarray)):
         return as_node(active, value)
     raise ArgumentError(

@@ -14,6 +14,7 @@ from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
 from symgrad.ops.declare import ANSWERS, COMPILED, OPS, loop_dtypes
 from symgrad.trace.lines import user_line
+from symgrad.trace.nested import settled
 from symgrad.trace.refusals import Refusals
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Tracer(Refusals):
         weak: ``int`` or ``float`` for a number made of extents alone, which promotes as Python's numbers do.
     """
 
-    __slots__ = ("_node", "_seen", "_version", "_view", "base", "origin", "owner", "weak")
+    __slots__ = ("_node", "_seen", "_version", "_view", "base", "is_array", "origin", "owner", "weak")
     __array_priority__ = 1000
 
     def __init__(
@@ -43,7 +44,16 @@ class Tracer(Refusals):
         """Wrap a node; a view also knows what it views and how; `origin` names the argument it is."""
         self._node, self.owner, self.weak, self.base, self._view, self.origin = node, trace, weak, base, view, origin
         self._version = 0
+        self.is_array = False
         self._seen = base._version if base is not None else 0
+
+    @property
+    def is_number(self) -> bool:
+        """Whether NumPy would have a number here: what has no axes, unless it is a view or was made as an array.
+
+        A number cannot be written into, has no views, and ``x += 1`` gives the name another one.
+        """
+        return not self._node.shape and self.base is None and not self.is_array
 
     @property
     def node(self) -> Node:
@@ -112,8 +122,10 @@ class Tracer(Refusals):
 
     @property
     def flat(self) -> Any:
-        """Its elements in C order."""
-        return iter(np.ravel(self))  # type: ignore[call-overload]
+        """Its elements in C order, to read and to write."""
+        from symgrad.trace.local import Flat
+
+        return Flat(self)
 
     # -- recording
 
@@ -196,12 +208,13 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
     ordered = tuple([params[name] for name in op.params])
     shape, dtype = op.infer(*nodes, **params)
     graph = trace.graph
-    node = graph.node(op, nodes, ordered, shape, dtype, graph.line or user_line())
-    if getattr(op, "view", False) and isinstance(inputs[0], Tracer):
+    line = graph.line or user_line()
+    node = graph.node(op, nodes, ordered, shape, dtype, line)
+    if getattr(op, "view", False) and isinstance(inputs[0], Tracer) and not inputs[0].is_number:
         base = inputs[0]
 
         def view(value: Node) -> Node:
-            return graph.node(op, (value,), ordered, shape, dtype, graph.line or user_line())
+            return graph.node(op, (value,), ordered, shape, dtype, line)
 
         return Tracer(node, trace, base=base, view=view)
     return Tracer(node, trace)
@@ -271,22 +284,6 @@ def leaked(value: Tracer, trace: Trace | None = None) -> LeakedTracerError:
         instead="return it from the function (has_aux=True for extra results) instead of storing it in a global, "
         "an attribute or a list, or handing it to another thread",
     )
-
-
-def settled(value: Any) -> Any:
-    """Return what stands for an array as the traced or plain array it is now, inside of lists, tuples and dicts too.
-
-    Local arrays have a method ``settle()`` for it.
-    """
-    kind = type(value)
-    if kind is Tracer or kind in _SCALARS or kind is np.ndarray:
-        return value
-    if kind is list or kind is tuple:
-        return kind([settled(item) for item in value])
-    if kind is dict:
-        return {key: settled(item) for key, item in value.items()}
-    settle = getattr(kind, "settle", None)
-    return value if settle is None else settle(value)
 
 
 def numeric(value: Any) -> Any:
