@@ -12,7 +12,7 @@ from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axi
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import sliced, static
 from symgrad.ops.reduce import refuse
-from symgrad.ops.shaping import fresh, promoted
+from symgrad.ops.shaping import fresh, promoted, stretched
 
 # -- rounding, clipping
 
@@ -133,7 +133,7 @@ def _edge(a: Any, axis: int, value: Any) -> Any:
         return None
     value = lift(value)
     have = shape_of(a)
-    return value if value.ndim else OPS["broadcast_to"](value, shape=(*have[:axis], 1, *have[axis + 1 :]))
+    return value if value.ndim else stretched(a, value, (*have[:axis], 1, *have[axis + 1 :]))
 
 
 @answers(np.ediff1d)
@@ -151,7 +151,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     f = lift(f)
     f = f if f.dtype.kind == "f" else f.astype(np.float64)
     axes = normal_axes(axis, f.ndim) if not isinstance(axis, tuple) else tuple([normal_axis(k, f.ndim) for k in axis])
-    if len(varargs) not in {0, 1, len(axes)} or (len(varargs) == 1 < len(axes) and lift(varargs[0]).ndim):
+    if len(varargs) not in {0, 1, len(axes)} or (len(varargs) == 1 < len(axes) and np.ndim(varargs[0])):
         raise UnsupportedError("invalid number of arguments: give one distance, or one for each axis")
     if edge_order not in {1, 2}:
         raise ArgumentValueError("'edge_order' greater than 2 not supported")
@@ -164,11 +164,12 @@ def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
     n = shape_of(f)[k]
     if type(n) is int and n < edge_order + 1:
         raise ArgumentValueError("Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required.")
-    step = lift(step)
-    if step.ndim > 1 or (step.ndim == 1 and shape_of(step)[0] != n):
+    step = lift(step) if isinstance(step, (list, tuple)) else step  # a number stays weak
+    rank = np.ndim(step)
+    if rank > 1 or (rank == 1 and shape_of(step)[0] != n):
         raise ShapeError("when 1d, distances must match the length of the corresponding dimension")
-    f = np.moveaxis(f, k, -1)
-    if step.ndim == 0:
+    dtype, f = f.dtype, np.moveaxis(f, k, -1)
+    if rank == 0:
         inside = (f[..., 2:] - f[..., :-2]) / (2.0 * step)
         ends = [step] * 4
     else:
@@ -179,7 +180,7 @@ def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
         ends = [d[0], d[1] if edge_order > 1 else None, d[-1], d[-2] if edge_order > 1 else None]
     first = _end_difference([f[..., j] for j in range(edge_order + 1)], ends[0], ends[1], 1.0)
     last = _end_difference([f[..., -1 - j] for j in range(edge_order + 1)], ends[2], ends[3], -1.0)
-    return np.moveaxis(np.concatenate([first[..., None], inside, last[..., None]], -1), -1, k)
+    return np.moveaxis(np.concatenate([first[..., None], inside, last[..., None]], -1), -1, k).astype(dtype)
 
 
 def _end_difference(f: list[Any], near: Any, far: Any, sign: float) -> Any:
@@ -241,7 +242,8 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for condition, choice in zip(reversed(condlist), reversed(values[:-1]), strict=True):
         result = np.where(condition, choice, result)
     shape = shapes.broadcast(*[shape_of(lift(v)) for v in (*condlist, *values[:-1])])
-    return result if shape_of(result) == shape else OPS["broadcast_to"](result, shape=shape)
+    like = next((v for v in (*condlist, *values) if is_traced(v)), None)
+    return fresh(stretched(like, result, shape))
 
 
 @answers(np.isclose)

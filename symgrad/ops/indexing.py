@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 X, OUT = 0, -1
 
 
+class IndexShapes(ShapeError, IndexError):
+    """Index arrays whose shapes do not fit together or to the indexed array."""
+
+
 class OutOfBounds(ArgumentValueError, IndexError):
     """A constant index that the indexed axis does not have."""
 
@@ -40,7 +44,10 @@ def _index_shape(indices: tuple[Node, ...], axes: tuple[int, ...], rank: int) ->
     for index in indices:
         if index.dtype.kind not in "iu":
             raise DtypeError(f"an index array must hold integers, not {index.dtype}", instead="i.astype(np.int64)")
-    return shapes.broadcast(*[index.shape for index in indices])
+    try:
+        return shapes.broadcast(*[index.shape for index in indices])
+    except ShapeError as error:
+        raise IndexShapes(f"shape mismatch of index arrays: {error.what}") from None
 
 
 def _gathered(shape: Shape, part: Shape, axes: tuple[int, ...]) -> Shape:
@@ -292,7 +299,10 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
         raise ShapeError("`indices` and `arr` must have the same number of dimensions")
     k = normal_axis(axis, arr.ndim)
     have, want = shape_of(arr), shape_of(indices)
-    beside = shapes.broadcast(*[(*s[:k], 1, *s[k + 1 :]) for s in (have, want)])
+    try:
+        beside = shapes.broadcast(*[(*s[:k], 1, *s[k + 1 :]) for s in (have, want)])
+    except ShapeError:
+        raise IndexShapes(f"shape mismatch: {shapes.show(have)} and indices of {shapes.show(want)} along axis {k}") from None
     parts = []
     for x, shape in ((arr, have), (indices, want)):
         full = (*beside[:k], shape[k], *beside[k + 1 :])

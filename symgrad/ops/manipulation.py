@@ -13,7 +13,7 @@ from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, norm
 from symgrad.ops.indexing import gather
 from symgrad.ops.joining import lift
 from symgrad.ops.reduce import refuse
-from symgrad.ops.shaping import filled, fresh
+from symgrad.ops.shaping import extents, filled, fresh
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim, Shape
@@ -133,7 +133,7 @@ def _rolled(a: Any, shift: Any, axis: int) -> Any:
 def tile(A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
     """As `numpy.tile`."""
     a = lift(A)
-    times = dims(reps.tolist() if isinstance(reps, np.ndarray) else static("tile", "reps", reps))
+    times = extents(static("tile", "reps", reps))
     have = (1,) * (len(times) - a.ndim) + shape_of(a)
     times = (1,) * (len(have) - len(times)) + times
     rows = tuple([d for pair in zip(times, have, strict=True) for d in pair])
@@ -157,7 +157,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         if counts.size != 1:
             return _repeated(a, k, extent, counts)
         repeats = int(counts.reshape(()))
-    times = dims(repeats)[0]
+    times = extents(repeats)[0]
     apart = OPS["expand_dims"](a, axes=(k + 1,))
     have = shape_of(a)
     wide = OPS["broadcast_to"](apart, shape=(*have[: k + 1], times, *have[k + 1 :]))
@@ -389,7 +389,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
 def _triangle(m: Any, k: Any, *, upper: bool) -> Any:
     m = lift(m)
     if m.ndim == 0:
-        raise ShapeError("np.tril and np.triu need at least one axis")
+        raise UnsupportedError("np.tril and np.triu need at least one axis")
     if m.ndim == 1:
         m = OPS["broadcast_to"](m, shape=shape_of(m) * 2)
     return OPS["triangle"](m, upper=upper, k=int(static("tril", "k", k)))

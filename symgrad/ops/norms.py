@@ -56,10 +56,21 @@ def _euclidean(x: Any, axes: tuple[int, ...]) -> Any:
     return root(OPS["sum"](x * x, axes=tuple(sorted(axes))))
 
 
-def _extremum(name: str, x: Any, axes: tuple[int, ...]) -> Any:
+def _greatest(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the maximum of what is not negative: 0 where there is nothing."""
+    reduced = [shape_of(x)[k] for k in axes]
+    if 0 in reduced:
+        return OPS["sum"](x, axes=axes)
+    y = OPS["max"](x, axes=axes)
+    return y if all(type(d) is int for d in reduced) else np.maximum(y, 0)
+
+
+def _extremum(order: float, x: Any, axes: tuple[int, ...]) -> Any:
+    if order > 0:
+        return _greatest(x, axes)
     if any(shape_of(x)[k] == 0 for k in axes):
-        raise ArgumentValueError(f"zero-size array to reduction operation {name} which has no identity")
-    return OPS[name](x, axes=axes)
+        raise ArgumentValueError("zero-size array to reduction operation minimum which has no identity")
+    return OPS["min"](x, axes=axes)
 
 
 def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
@@ -69,7 +80,7 @@ def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
         raise ArgumentValueError(f"Invalid norm order '{order}' for vectors")
     size = np.abs(x)
     if order in {np.inf, -np.inf}:
-        return _extremum("max" if order > 0 else "min", size, axes)
+        return _extremum(order, size, axes)
     if order == 0:
         return OPS["sum"](np.not_equal(x, 0).astype(x.dtype), axes=axes)
     if order == 1:
@@ -95,7 +106,7 @@ def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
         raise ArgumentValueError("Invalid norm order for matrices.")
     summed, over = (rows, columns) if order in {1, -1} else (columns, rows)
     total = OPS["sum"](np.abs(x), axes=(summed,))
-    return _extremum("max" if order > 0 else "min", total, (over - (summed < over),))
+    return _extremum(order, total, (over - (summed < over),))
 
 
 @answers(np.linalg.vector_norm)

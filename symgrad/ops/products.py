@@ -18,6 +18,10 @@ from symgrad.ops.reduce import refuse
 PLANE, SPACE = 2, 3
 
 
+class NotSquare(ShapeError, np.linalg.LinAlgError):
+    """A matrix that would have to be square."""
+
+
 @answers(np.cross)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
     """As `numpy.cross`, for vectors of three components (and of two, where NumPy still takes them)."""
@@ -99,7 +103,7 @@ def matrix_power(a: Any, n: Any) -> Any:
     """As `numpy.linalg.matrix_power` for n >= 0."""
     a = lift(a)
     if a.ndim < 2 or shape_of(a)[-1] != shape_of(a)[-2]:  # noqa: PLR2004
-        raise ShapeError(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
+        raise NotSquare(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
     if not hasattr(n, "__index__"):
         raise UnsupportedError("exponent must be an integer")
     left = int(n.__index__())

@@ -28,11 +28,18 @@ def filled(like: Any, value: Any, shape: Shape, dtype: Any) -> Any:
     value = lift(value) if is_traced(value) or isinstance(value, (list, tuple)) else np.asarray(value, dtype)
     if value.dtype != dtype:
         value = value.astype(dtype)
-    if is_traced(value):
-        return fresh(OPS["broadcast_to"](value, shape=shape))
-    if is_traced(like):
+    if is_traced(like) and not is_traced(value):  # a node of its own even where the shapes are the same
         return type(like).__symgrad_bind__(like, OPS["broadcast_to"], (value,), {"shape": shape})
-    return np.array(np.broadcast_to(value, shape))
+    return fresh(stretched(like, value, shape))
+
+
+def stretched(like: Any, x: Any, shape: Shape) -> Any:
+    """Broadcast to a shape that may have unknown extents; a plain array joins the trace of `like` for that."""
+    if shape_of(x) == shape:
+        return x
+    if is_traced(like) and not is_traced(x):
+        return type(like).__symgrad_bind__(like, OPS["broadcast_to"], (x,), {"shape": shape})
+    return OPS["broadcast_to"](x, shape=shape)
 
 
 def _perhaps_a_view(x: Any, y: Any, name: str) -> Any:
@@ -310,7 +317,8 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:  # noq
     """As `numpy.broadcast_arrays`."""
     arrays = [lift(a) for a in args]
     want = shapes.broadcast(*[shape_of(a) for a in arrays])
-    return tuple([a if shape_of(a) == want else OPS["broadcast_to"](a, shape=want) for a in arrays])
+    like = next((a for a in arrays if is_traced(a)), None)
+    return tuple([stretched(like, a, want) for a in arrays])
 
 
 def _one_or_all(found: list[Any]) -> Any:

@@ -1,0 +1,132 @@
+"""NumPy's functions of traced arrays give what NumPy gives: values, shapes, dtypes, and errors of the same type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import optree
+import pytest
+
+from symgrad.errors import SymgradError
+from symgrad.ir.evaluate import evaluate
+from symgrad.ir.verify import verify
+from symgrad.ops import load
+from symgrad.ops.declare import ANSWERS
+from symgrad.trace.signature import Signature, Spec, spec
+from symgrad.trace.trace import trace
+from tests.ops.calls import CALLS, WRONG, Call, quiet
+
+load()
+OURS = ("indexing", "shaping", "manipulation", "padding", "norms", "products", "convolution", "composites", "statistics", "exponential_sums")
+SHORT = {"d": "f64", "f": "f32", "i": "i64", "?": "bool"}
+
+
+def draw(shapes: tuple[tuple[int, ...], ...], kind: str) -> list[Any]:
+    """Draw arrays of a dtype: numbers of either sign, integers with zeros among them."""
+    rng = np.random.default_rng(7)
+    if kind == "?":
+        return [rng.integers(0, 2, shape).astype(bool) for shape in shapes]
+    if kind == "i":
+        return [np.asarray(rng.integers(-3, 4, shape), np.int64) for shape in shapes]
+    return [np.asarray(rng.uniform(-2.5, 2.5, shape), kind) for shape in shapes]
+
+
+def program(call: Any, specs: list[Spec]) -> Any:
+    """Trace a call."""
+    names = tuple([f"a{k}" for k in range(len(specs))])
+    signature = Signature(None, tuple(specs), names, names, (), tuple(range(len(specs))))
+    return verify(trace(call, signature, lambda leaves: quiet(call, *leaves), name="f").program)
+
+
+def agree(found: list[Any], expected: Any, tolerance: float) -> None:
+    """Compare the leaves of a result."""
+    leaves = [np.asarray(leaf) for leaf in optree.tree_leaves(expected)]
+    assert [x.shape for x in found] == [x.shape for x in leaves]
+    assert [x.dtype for x in found] == [x.dtype for x in leaves]
+    for x, leaf in zip(found, leaves, strict=True):
+        np.testing.assert_allclose(x, leaf, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("call", "kind"), [
+    pytest.param(call, kind, id=f"{call.name}{k}-{kind}") for k, call in enumerate(CALLS) for kind in call.kinds])
+def test_as_numpy(call: Call, kind: str) -> None:
+    """A call on traced arrays of known extents."""
+    arrays = draw(call.shapes, kind)
+    traced = program(call.call, [Spec(a.shape, a.dtype) for a in arrays])
+    agree(evaluate(traced, arrays), quiet(call.call, *arrays), 2e-5 if kind == "f" else 2e-14)
+
+
+@pytest.mark.parametrize("call", [
+    pytest.param(call, id=f"{call.name}{k}") for k, call in enumerate(CALLS) if not call.known and 0 not in sum(call.shapes, ())])
+def test_unknown_extents(call: Call) -> None:
+    """One trace with a symbol for each extent serves other sizes; extents of 1 stay known."""
+    kind = call.kinds[0]
+    specs = [spec(f"{SHORT[kind]}[{','.join(str(d) if d == 1 else f'n{d}' for d in shape)}]") for shape in call.shapes]
+    traced = program(call.call, specs)
+    for more in (0, 3):
+        arrays = draw(tuple([tuple([d if d == 1 else d + more for d in shape]) for shape in call.shapes]), kind)
+        agree(evaluate(traced, arrays), quiet(call.call, *arrays), 2e-14)
+
+
+@pytest.mark.parametrize(("call", "shapes"), WRONG)
+def test_wrong_arguments(call: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """What NumPy refuses is refused while tracing, by an error of the type NumPy has."""
+    arrays = draw(shapes, "d")
+    with pytest.raises(Exception) as expected:  # noqa: PT011 - any error of NumPy's
+        quiet(call, *arrays)
+    with pytest.raises(expected.type):
+        program(call, [Spec(a.shape, a.dtype) for a in arrays])
+
+
+def test_every_function_is_tried() -> None:
+    """The table has a call of every function these modules answer."""
+    rooms = tuple([f"symgrad.ops.{room}" for room in OURS])
+    answered = {function: answer for function, answer in ANSWERS.items() if getattr(answer, "__module__", "") in rooms}
+    names = {f.__name__ for f in answered if callable(f)} - {"empty_like", "real_if_close"}
+    assert names - {call.name for call in CALLS} == set()
+
+
+def test_results_can_be_written() -> None:
+    """What NumPy returns as a new array is one here, too, and stays apart from what it was made of."""
+
+    def fill(a: Any) -> Any:
+        for make in (np.copy, np.zeros_like, np.ones_like, lambda x: np.tile(x, 2), lambda x: np.repeat(x, 2),
+                     lambda x: np.roll(x, 0), lambda x: x.astype(x.dtype), np.round, lambda x: np.clip(x, None, None),
+                     lambda x: np.pad(x, 0), lambda x: np.meshgrid(x)[0], np.conj, lambda x: np.full_like(x, x[0])):
+            own = a.copy()
+            made = make(own)
+            own[0] = 100.0
+            made[1] = 7.0
+            assert made.node is not own.node
+            yield own
+            yield made
+
+    def plain(a: Any) -> list[Any]:
+        return list(fill(a))
+
+    traced = program(lambda a: list(fill(a)), [spec("f64[4]")])
+    array = np.arange(4.0) + 1
+    expected = []
+    for make in (np.copy, np.zeros_like, np.ones_like, lambda x: np.tile(x, 2), lambda x: np.repeat(x, 2),
+                 lambda x: np.roll(x, 0), lambda x: x.astype(x.dtype), np.round, lambda x: np.clip(x, None, None),
+                 lambda x: np.pad(x, 0), lambda x: np.meshgrid(x)[0], np.conj, lambda x: np.full_like(x, x[0])):
+        own = array.copy()
+        made = make(own)
+        own[0] = 100.0
+        made[1] = 7.0
+        expected += [own, made]
+    agree(evaluate(traced, [array]), expected, 0)
+
+
+def test_a_reshape_that_may_be_a_copy_is_not_read_after_a_write() -> None:
+    """Whether NumPy copies in a reshape of a transpose depends on the layout: reading it after a write is refused."""
+
+    def stale(a: Any) -> Any:
+        own = a.copy()
+        flat = own.T.reshape(-1)
+        own[0, 0] = 5.0
+        return flat
+
+    with pytest.raises(SymgradError, match="memory layout"):
+        program(stale, [spec("f64[2,3]")])
