@@ -61,7 +61,7 @@ class Node:
     __slots__ = ("dtype", "inputs", "line", "number", "op", "params", "shape")
 
     def __init__(
-        self, op: Op, inputs: tuple[Node, ...], params: tuple[Hashable, ...], shape: Shape,
+        self, op: Op, inputs: tuple[Node, ...], params: tuple[Any, ...], shape: Shape,
         dtype: np.dtype[Any], line: Line | None, number: int,
     ) -> None:
         """Fill the slots; only `Graph` calls this."""
@@ -112,7 +112,7 @@ class Graph:
         return self._count
 
     def node(
-        self, op: Op, inputs: tuple[Node, ...], params: tuple[Hashable, ...], shape: Shape, dtype: np.dtype[Any],
+        self, op: Op, inputs: tuple[Node, ...], params: tuple[Any, ...], shape: Shape, dtype: np.dtype[Any],
         line: Line | None = None,
     ) -> Node:
         """Return the node of these arguments, a new one if there is none; leaves named inputs apart."""
@@ -125,7 +125,7 @@ class Graph:
         return found
 
     def _new(
-        self, op: Op, inputs: tuple[Node, ...], params: tuple[Hashable, ...], shape: Shape, dtype: np.dtype[Any],
+        self, op: Op, inputs: tuple[Node, ...], params: tuple[Any, ...], shape: Shape, dtype: np.dtype[Any],
         line: Line | None,
     ) -> Node:
         self._count += 1

@@ -155,7 +155,7 @@ class Fusion:
         if len(work) == 1:
             return next(iter(work))
         most = max(work.values())
-        tied = [axis for axis, w in work.items() if 2 * w > most]
+        tied = [axis for axis, w in work.items() if 2 * w >= most]
         return min(tied, key=lambda axis: (self.unit_stride(axis, members), -work[axis]))
 
     def unit_stride(self, axis: Axis, members: list[int]) -> int:

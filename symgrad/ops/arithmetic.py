@@ -31,7 +31,7 @@ multiply = elementwise(
 
 divide = elementwise(
     numpy=np.divide, value=lambda a, b: a / b, infix="/",
-    vjp=lambda g, y, _a, b: (g / b, -(g / b) * y),  # b * b would overflow where a / b does not
+    vjp=lambda g, y, _a, b: (g / b, -g * (y / b)),  # b * b would overflow where a / b does not
     c="{0} / {1}", sample=(normal(), positive()), edges=PAIRS)
 
 floor_divide = elementwise(

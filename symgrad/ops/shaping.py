@@ -282,6 +282,8 @@ def ravel(a: Any, order: str = "C") -> Any:
     a = lift(a)
     _known_order("ravel", "C" if order == "K" and a.ndim <= 1 else order)
     a = np.transpose(a) if order == "F" else a
+    if a.ndim == 1 and is_traced(a) and a.base is not None:  # a slice may have a step, and is copied then
+        return _perhaps_a_view(a, fresh(a), "ravel")
     return _reshaped(a, (shapes.size(shape_of(a)),), "ravel")
 
 

@@ -39,6 +39,11 @@ def _expit_slope(x: Any) -> Any:
     return small / np.square(1 + small)
 
 
+def _logit_slope(x: Any) -> Any:
+    """Return 1 / (x * (1 - x)), the derivative of logit."""
+    return 1 / (x * (1 - x))
+
+
 expit_slope = elementwise(
     name="expit_slope", numpy=_expit_slope, result=lambda x: x,
     value=lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2, ddx=lambda x, y: -y * np.tanh(0.5 * x),
@@ -48,8 +53,13 @@ expit = elementwise(
     numpy=scipy.special.expit, value=lambda x: 1 / (1 + sp.exp(-x)), ddx=lambda x, _y: expit_slope(x),
     c="sg_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
 
+logit_slope = elementwise(
+    name="logit_slope", numpy=_logit_slope, result=lambda x: x, value=lambda x: 1 / (x * (1 - x)),
+    ddx=lambda x, y: (2 * x - 1) * y * y,  # taken factor by factor it would be inf - inf near 0
+    c="1.0{f} / ({0} * (1.0{f} - {0}))", sample=between(0.05, 0.95), edges=SPECIAL)
+
 logit = elementwise(
-    numpy=scipy.special.logit, value=lambda x: sp.log(x / (1 - x)), vjp=lambda g, _y, x: g / (x * (1 - x)),
+    numpy=scipy.special.logit, value=lambda x: sp.log(x / (1 - x)), ddx=lambda x, _y: logit_slope(x),
     c="sg_logit{f}({0})", sample=between(0.05, 0.95), edges=(*SPECIAL, 0.31, 0.64))
 
 log_expit = elementwise(

@@ -28,6 +28,11 @@ def _one_minus_square(x: Any) -> Any:
     return (1 - x) * (1 + x)
 
 
+def _arctan_slope(x: Any) -> Any:
+    """Return 1 / (1 + x**2)."""
+    return 1 / (1 + x * x)
+
+
 # An op of its own for its derivative: that of the product, taken factor by factor, is (1 - x) - (1 + x),
 # which has no digits left where x is small.
 one_minus_square = elementwise(
@@ -42,8 +47,13 @@ arccos = elementwise(
     numpy=np.arccos, value=sp.acos, vjp=lambda g, _y, x: -g / np.sqrt(one_minus_square(x)),
     c="acos", sample=between(-0.95, 0.95), edges=SPECIAL)
 
+# Likewise: differentiated as it stands, the square of the result would underflow long before the derivative does.
+arctan_slope = elementwise(
+    name="arctan_slope", numpy=_arctan_slope, result=lambda x: x, value=lambda x: 1 / (1 + x**2),
+    ddx=lambda x, y: -2 * (x * y) * y, c="1.0{f} / (1.0{f} + {0} * {0})", sample=normal(), edges=SPECIAL)
+
 arctan = elementwise(
-    numpy=np.arctan, value=sp.atan, vjp=lambda g, _y, x: g / (1 + np.square(x)),
+    numpy=np.arctan, value=sp.atan, ddx=lambda x, _y: arctan_slope(x),
     c="atan", sample=normal(), edges=SPECIAL)
 
 

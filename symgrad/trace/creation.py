@@ -24,6 +24,7 @@ from symgrad.trace.fill import MAKERS
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import current
+from symgrad.trace.tracer import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +77,13 @@ def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return original(*args, **kwargs)
 
 
+def _of_traced(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer a Python function of SciPy, which asks no protocol, when it gets a traced value."""
+    if touches(args) or touches(kwargs):
+        return answered(original, settled(args), settled(kwargs))
+    return original(*args, **kwargs)
+
+
 _warned: set[Line | None] = set()
 
 
@@ -119,6 +127,10 @@ def _table() -> list[tuple[Any, str, Replaced]]:
         for name, function in vars(module).items():
             if name not in MAKERS and not isinstance(function, (np.ufunc, type, Replaced)) and callable(function) and function in ANSWERS:
                 found.append((module, name, Replaced(function, name, _of_lists)))
+    for function in [f for f in ANSWERS if getattr(f, "__module__", "").startswith("scipy.special.")]:
+        special = sys.modules["scipy.special"]
+        if getattr(special, function.__name__, None) is function and not isinstance(function, np.ufunc):
+            found.append((special, function.__name__, Replaced(function, function.__name__, _of_traced)))
     for module in (np.random, random):
         for name in sorted(_DRAWS & set(vars(module))):
             found.append((module, name, Replaced(getattr(module, name), name, _frozen)))

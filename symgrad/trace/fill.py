@@ -15,7 +15,7 @@ from symgrad.ops.declare import OPS, dims
 from symgrad.ops.joining import lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
-from symgrad.trace.local import LocalArray, fresh
+from symgrad.trace.local import LocalArray, fresh, wrapped
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Tracer, as_node, constant, located, record
@@ -48,7 +48,9 @@ def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
     wanted = dims(shape)
     if node.shape != wanted:
         node = record(trace, OPS["broadcast_to"], (node,), {"shape": wanted}).node
-    return Tracer(node, trace)
+    made = Tracer(node, trace)
+    made.is_array = True
+    return made
 
 
 def _filled(value: Any) -> Callable[..., Any]:
@@ -108,7 +110,9 @@ def _stacked(value: Any, dtype: Any) -> Any:
 
 
 def _copied(x: Any) -> Tracer:
-    return Tracer(as_node(_trace(), x), _trace())
+    made = Tracer(as_node(_trace(), x), _trace())
+    made.is_array = True
+    return made
 
 
 def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
@@ -132,11 +136,14 @@ def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         if type(value) is LocalArray and (dtype is None or np.dtype(dtype) == value.dtype):
             return value
         same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
-        return _stacked(settled(value), None if same else dtype)
+        made = _stacked(settled(value), None if same else dtype)
+        return _copied(made) if made.is_number else made
     rest, keywords = args[1:], {k: v for k, v in kwargs.items() if k != name}
-    result = original(settled(value), *rest, **keywords)
     if type(value) is LocalArray:
-        return value if result is value.settle() else fresh(result)
+        given = value.lent()
+        result = original(given, *rest, **keywords)
+        return value if result is given else wrapped(result)
+    result = original(settled(value), *rest, **keywords)
     return fresh(result) if isinstance(value, (list, tuple, int, float, np.generic)) else result
 
 

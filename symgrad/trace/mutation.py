@@ -48,7 +48,13 @@ def write_through(x: Tracer, value: Node) -> None:
     base, trace = x.base, x.owner
     if base is None:
         raise AssertionError("only a view is written through")
-    made = x.node if x._view is None else x._view(base.node)  # noqa: SLF001 - raises where this may be no view
+    try:
+        made = x._view(base.node) if x._view is not None else x.node  # noqa: SLF001 - where it changes
+    except MutationError as error:
+        raise MutationError(
+            "a write into what may be a view or a copy: that depends on the memory layout", line=user_line(),
+            instead="the array itself, x[index] = value, or a copy first: x.copy()",
+        ) from error
     undo = _UNDO.get(made.op.name)
     if undo is None or made.inputs[0] is not base.node:
         raise MutationError(

@@ -16,7 +16,7 @@ from symgrad.trace.lines import error_line, user_line
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, current, tracing
-from symgrad.trace.tracer import Tracer, as_node, leaked, located
+from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +70,9 @@ def trace(
             try:
                 result = call(tracers)
             except SymgradError as error:
-                raise located(error) from None
+                if error.line is not None:
+                    raise
+                raise type(error)(error.what, line=error_line(error), instead=error.instead) from None
             except (TypeError, ValueError) as error:
                 if str(error) not in _NUMPYS_WORDS or not isinstance(error.__cause__, (SymgradError, type(None))):
                     raise

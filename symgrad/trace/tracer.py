@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from symgrad.ir.node import Constant, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
 from symgrad.ops.declare import ANSWERS, COMPILED, OPS, loop_dtypes
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.refusals import Refusals
 
@@ -143,7 +144,10 @@ class Tracer(Refusals):
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer a NumPy function."""
-        return answered(func, settled(args), settled(kwargs))
+        result = answered(func, settled(args), settled(kwargs))
+        if func in GIVES_ARRAYS and is_user_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - who called it
+            return as_array(result)
+        return result
 
     def __getitem__(self, index: Any) -> Any:
         """Index as NumPy does."""
@@ -195,6 +199,21 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     except SymgradError as error:
         raise located(error) from None
 
+
+def as_array(x: Any) -> Any:
+    """Make an array of a traced number."""
+    if type(x) is not Tracer or not x.is_number:
+        return x
+    made = Tracer(x.node, x.owner)
+    made.is_array = True
+    return made
+
+
+GIVES_ARRAYS = frozenset({
+    np.copy, np.block, np.where, np.full_like, np.zeros_like, np.ones_like, np.empty_like, np.broadcast_to,
+    np.real_if_close, np.expand_dims, np.roll, np.tile, np.select,
+})
+"""Functions that make an array without axes of a number, where others make a number of an array without axes."""
 
 WRITERS = frozenset({np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal})
 

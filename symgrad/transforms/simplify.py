@@ -59,7 +59,10 @@ def _step(graph: Graph, node: Node) -> Node | None:
 
 def fold(graph: Graph, node: Node) -> Node | None:
     """Compute an op of scalar constants now."""
-    if node.shape != () or any(i.op is not leaves.constant for i in node.inputs):
+    for read in node.inputs:
+        if read.op is not leaves.constant:
+            return None
+    if node.shape != ():
         return None
     params = dict(zip(node.op.params, node.params, strict=True))
     with np.errstate(all="ignore"):
