@@ -249,11 +249,11 @@ STATISTICS = [
     *calls("nansum", (lambda a: np.nansum(with_nan(a), initial=2.0), M), (lambda a: np.nansum(a * np.nan, 0), M)),
     *floats("nanmax", (lambda a: np.nanmax(a * np.array([np.nan, 1.0, 1.0, 1.0]), 0), M), known="a constant row"),
     *calls("nancumsum", (lambda a: np.nancumsum(with_nan(a), 1), M)), *calls("nancumprod", (lambda a: np.nancumprod(with_nan(a)), M)),
-    *calls("logsumexp", (scipy.special.logsumexp, M), (lambda a: scipy.special.logsumexp(a, 1), M), (lambda a: scipy.special.logsumexp(a, axis=(0, 2), keepdims=True), T),
+    *calls("logsumexp", (lambda a: scipy.special.logsumexp(a), M), (lambda a: scipy.special.logsumexp(a, 1), M), (lambda a: scipy.special.logsumexp(a, axis=(0, 2), keepdims=True), T),
            (lambda a, b: scipy.special.logsumexp(a, b=b * b, axis=1), M, V), (lambda a, b: scipy.special.logsumexp(a, b=b, axis=1, return_sign=True), M, V),
            (lambda a: scipy.special.logsumexp(a * 100, 0), M)),
-    *calls("softmax", (scipy.special.softmax, M), (lambda a: scipy.special.softmax(a, axis=1), M), (lambda a: scipy.special.softmax(a, axis=(0, -1)), T)),
-    *calls("log_softmax", (scipy.special.log_softmax, M), (lambda a: scipy.special.log_softmax(a * 100, axis=-1), M)),
+    *calls("softmax", (lambda a: scipy.special.softmax(a), M), (lambda a: scipy.special.softmax(a, axis=1), M), (lambda a: scipy.special.softmax(a, axis=(0, -1)), T)),
+    *calls("log_softmax", (lambda a: scipy.special.log_softmax(a), M), (lambda a: scipy.special.log_softmax(a * 100, axis=-1), M)),
 ]
 
 CALLS = SHAPING + ORDER + PADDING + NORMS + PRODUCTS + COMPOSITES + STATISTICS
