@@ -36,8 +36,9 @@ class Captured:
                     self.places.append((inner.__globals__, name))
                     stack.append(value)
             for cell in inner.__closure__ or ():
-                self.places.append((cell, None))
-                stack.append(_content(cell))
+                if not isinstance(_content(cell), _PASSIVE):
+                    self.places.append((cell, None))
+                    stack.append(_content(cell))
 
     def values(self) -> tuple[Any, ...]:
         """Return what stands in the places now."""

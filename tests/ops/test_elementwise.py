@@ -1,0 +1,417 @@
+"""Every elementwise op: its C against NumPy, its derivative against SymPy, mpmath and complex steps."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from itertools import product
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+import sympy
+
+import symgrad.ops
+from symgrad.errors import DtypeError
+from symgrad.ir.op import Elementwise
+from symgrad.ops.calculus import cotangents, in_numpy, partials
+from symgrad.ops.declare import OPS, loop_dtypes
+from tests.ops import spelled
+from tests.ops.tape import Taped, derivatives, gradient
+
+symgrad.ops.load()
+ALL = [op for op in OPS.values() if isinstance(op, Elementwise)]
+SMOOTH = [op for op in ALL if not op.nondiff]
+LOOPS = [loop for op in ALL for loop in spelled.loops(op)]
+VALUED = [op for op in ALL if op.value is not None and op.name not in ("where", "clip")]
+
+# The four ULP of an elementwise op do not hold where NumPy's or SciPy's own function is off by more: mpmath says so below.
+LOOSE = {"ndtr": 300, "gammaln": 3e3, "digamma": 8, "polygamma": 1e6}
+EXACT = {"add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "negative", "positive", "reciprocal",
+         "square", "sqrt", "absolute", "fabs", "sign", "copysign", "heaviside", "direction", "maximum", "minimum", "fmax",
+         "fmin", "clip", "power_int", "one_minus_square", "arctan_slope", "logit_slope", "floor", "ceil", "trunc", "rint",
+         "where", "astype"}
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with np.errstate(all="ignore"):
+        yield
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    functions = spelled.compile_all(LOOPS, tmp_path_factory.mktemp("c"))
+    return dict(zip(map(str, LOOPS), functions, strict=True))
+
+
+def domains(op):
+    return (op.sample,) * op.arity if hasattr(op.sample, "draw") else op.sample
+
+
+def arguments(loop, rng):
+    """Draw samples and take the edges, or every pair of an integer type's special numbers."""
+    if loop.dtypes[-1].kind == "f":
+        edges = [e if isinstance(e, tuple) else (e,) for e in loop.op.edges]
+        drawn = [d.draw(rng, (100,)) for d in domains(loop.op)]
+        columns = [np.concatenate([d, [e[k] for e in edges]]) for k, d in enumerate(drawn)]
+        return [column.astype(dtype) for column, dtype in zip(columns, loop.dtypes, strict=True)]
+    rows = list(product(*map(special_integers, loop.dtypes)))
+    return [np.array(column, dtype) for column, dtype in zip(zip(*rows, strict=True), loop.dtypes, strict=True)]
+
+
+def special_integers(dtype):
+    if dtype.kind == "b":
+        return [False, True]
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    some = {0, 1, 2, 3, 5, 7, 8, 31, 32, 63, 64, 100, -1, -2, -7, low, low + 1, high, high - 1}
+    return sorted(v for v in some if low <= v <= high)
+
+
+def ulps(got, want):
+    """Count the units in the last place between two arrays; equal numbers and two NaNs are 0 apart."""
+    if got.dtype.kind != "f":
+        return np.where(got == want, 0.0, np.inf)
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    apart = np.abs(got.astype(np.longdouble) - want) / np.spacing(np.abs(want))
+    finite = np.isfinite(got) & np.isfinite(want)
+    return np.where(same, 0, np.where(finite, apart, np.inf)).astype(float)
+
+
+# -- C
+
+
+@pytest.mark.parametrize("op", ALL, ids=lambda op: op.name)
+def test_c_is_numpy(op, compiled):
+    rng = np.random.default_rng(1)
+    own = [loop for loop in LOOPS if loop.op is op]
+    assert own
+    for loop in own:
+        xs = arguments(loop, rng)
+        if op.name == "astype" and loop.dtypes[0].kind == "f" and loop.result.kind in "iu":
+            xs = [np.clip(np.nan_to_num(xs[0]), 0, 100)]  # beyond its range a float has no integer, in C or NumPy
+        want, got = np.asarray(op.evaluate(*xs, **loop.params)), compiled[str(loop)](*xs)
+        assert want.dtype == loop.result, loop
+        bound = 0 if op.name in EXACT else LOOSE.get(op.name, 4)
+        apart = ulps(got, want)
+        worst = int(np.argmax(apart))
+        assert apart[worst] <= bound, (str(loop), [x[worst] for x in xs], got[worst], want[worst])
+        if loop.result.kind == "f" and op.name not in ("maximum", "minimum", "fmax", "fmin", "clip"):  # NumPy's zeros there vary
+            signs = (np.signbit(got) == np.signbit(want)) | np.isnan(want) | (want != 0)
+            assert signs.all(), (str(loop), [x[~signs] for x in xs])
+
+
+def test_ops_with_many_dtypes_have_them():
+    table = {str(loop) for loop in LOOPS}
+    assert {"add int8 int8", "multiply uint64 uint64", "floor_divide int64 int64", "maximum bool bool", "less int64 uint64",
+            "where bool float32 float32", "power_int float32 -3", "clip int16 int16 int16", "right_shift int32 int32"} <= table
+    assert len(table) > 600
+
+
+def test_mixed_signs_compare_as_numbers(compiled):
+    a, b = np.array([-1, 5, 5], np.int64), np.array([2**64 - 1, 5, 4], np.uint64)
+    for name in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"):
+        assert np.array_equal(compiled[f"{name} int64 uint64"](a, b), getattr(np, name)(a, b)), name
+        assert np.array_equal(compiled[f"{name} uint64 int64"](b, a), getattr(np, name)(b, a)), name
+
+
+def test_c_has_no_undefined_behaviour(tmp_path):
+    """Run the integer loops under the sanitizer: wrapped sums, shifts beyond the width, the smallest number by -1."""
+    if sys.platform != "linux":
+        pytest.skip("needs gcc's sanitizer runtime")
+    table = [loop for loop in LOOPS if {d.kind for d in loop.dtypes} <= set("biu") and loop.op.name != "astype"]
+    script = (
+        "import sys, numpy as np\nfrom pathlib import Path\nfrom tests.ops import test_elementwise as t\n"
+        "table = [x for x in t.LOOPS if {d.kind for d in x.dtypes} <= set('biu') and x.op.name != 'astype']\n"
+        "run = t.spelled.compile_all(table, Path(sys.argv[1]), '-fsanitize=undefined', '-fno-sanitize-recover=all')\n"
+        "for loop, f in zip(table, run): f(*t.arguments(loop, np.random.default_rng(0)))\nprint(len(run))\n")
+    ran = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert ran.stdout.strip() == str(len(table)), ran.stderr[-2000:]
+
+
+GAMMA = {
+    "gammaln": lambda x: mpmath.log(abs(mpmath.gamma(x))), "digamma": mpmath.digamma,
+    "trigamma": lambda x: mpmath.psi(1, x), "polygamma": lambda x, order: mpmath.psi(order, x),
+}
+
+
+@pytest.mark.parametrize("loop", [x for x in LOOPS if x.op.name in GAMMA], ids=str)
+def test_gamma_in_c_against_mpmath(loop, compiled):
+    rng = np.random.default_rng(2)
+    x = np.concatenate([rng.uniform(0.01, 3, 40), rng.uniform(3, 40, 20), 10 ** rng.uniform(-3, 5, 20),
+                        rng.uniform(-6, 0, 30), rng.uniform(-60, -50, 10), [-0.5, -2.5, 1.4616321449683622]])
+    x = x.astype(loop.dtypes[0])
+    got = compiled[str(loop)](x)
+    with mpmath.workdps(40):
+        exact = [GAMMA[loop.op.name](mpmath.mpf(float(v)), **loop.params) for v in x]
+        apart = [float(abs(mpmath.mpf(float(g)) - e)) for g, e in zip(got, exact, strict=True)]
+    want = np.array([float(e) for e in exact])
+    # digamma has a zero between any two of its poles; only the one right of 0 is met to the last digit
+    size = np.where((x < 0) & (loop.op.name == "digamma"), np.maximum(np.abs(want), np.log(np.abs(x) + 3)), np.abs(want))
+    assert np.max(apart / np.spacing(size.astype(loop.result))) <= 4 + 1.5 * loop.params.get("order", 1)
+
+
+# -- values and derivatives by SymPy, evaluated by mpmath
+
+HARD = (0.0, 1e3, -1e3, 745.0, -745.0, 37.0, -37.0, 1e-8, -1e-8, 1e-160, -1e-160, 20.0, -40.0, 0.3, -0.75, 2.5,
+        1 - 2**-40, 1 + 2**-40, 1e100, 0.5 + 1e-9)
+PAIRS = tuple(product((0.0, 1e3, -745.0, 37.0, -1e-8, 1e-160, 2.5, -1.5), repeat=2))
+
+
+def symbols(op):
+    return [sympy.Symbol(f"x{k}", real=True) for k in range(op.arity)]
+
+
+def analytic(expression):
+    return not expression.has(sympy.Derivative, sympy.Heaviside, sympy.DiracDelta, sympy.Subs)
+
+
+def exactly(expression, xs, point):
+    """Evaluate a SymPy expression with many digits; None where it has no real value."""
+    try:
+        value = sympy.lambdify(xs, expression, "mpmath")(*[mpmath.mpf(float(v)) for v in point])
+    except (ZeroDivisionError, ValueError, OverflowError):
+        return None
+    value = mpmath.mpmathify(value)
+    return None if mpmath.isnan(value) or mpmath.im(value) != 0 else mpmath.re(value)
+
+
+def away(got, exact):
+    """Count the ULP between a double and the exact number (an infinity is right beyond the largest double)."""
+    if abs(exact) > mpmath.mpf(2) ** 1024:
+        return 0.0 if np.isinf(got) and (got > 0) == (exact > 0) else np.inf
+    if not np.isfinite(got):
+        return np.inf
+    return float(abs(mpmath.mpf(float(got)) - exact) / mpmath.mpf(float(np.spacing(abs(float(exact))))))
+
+
+def samples(op, count=30):
+    rng = np.random.default_rng(3)
+    return [d.draw(rng, (count,)) for d in domains(op)]
+
+
+@pytest.mark.parametrize("op", VALUED, ids=lambda op: op.name)
+def test_value_is_numpys(op):
+    xs, points = symbols(op), samples(op)
+    value, got = op.value(*xs), op.evaluate(*points)
+    evaluated = sympy.lambdify(xs, value, "mpmath")
+    for k, point in enumerate(zip(*points, strict=True)):
+        exact = evaluated(*map(mpmath.mpf, point))
+        assert abs(float(got[k]) - float(exact)) <= 8e-16 * max(1, abs(float(exact))) * (100 if op.name == "gammaln" else 2)
+
+
+@pytest.mark.parametrize("op", [op for op in SMOOTH if op in VALUED], ids=lambda op: op.name)
+def test_rule_is_sympys(op):
+    xs, points = symbols(op), samples(op)
+    found, value = slopes(op, points), op.value(*xs)
+    for k, x in enumerate(xs):
+        derivative = sympy.lambdify(xs, sympy.diff(value, x), "mpmath")
+        for j, point in enumerate(zip(*points, strict=True)):
+            with mpmath.workdps(50):
+                if analytic(sympy.diff(value, x)):
+                    exact = derivative(*map(mpmath.mpf, point))
+                else:
+                    exact = mpmath.diff(sympy.lambdify(xs, value, "mpmath"), point, tuple(int(i == k) for i in range(len(xs))))
+                assert away(found[k][j], mpmath.mpf(exact)) <= 16, (op.name, k, point, found[k][j], exact)
+
+
+def slopes(op, points, **params):
+    parts = cotangents(op, np.ones(len(points[0])), op.evaluate(*points, **params), *points, **params)
+    return [np.zeros(len(points[0])) if p is None else np.broadcast_to(p, len(points[0])) for p in parts]
+
+
+@pytest.mark.parametrize("op", [op for op in SMOOTH if op in VALUED], ids=lambda op: op.name)
+def test_hard_points_to_second_order(op):
+    """Run the rules on themselves: both derivatives are right to 8 ULP, or 0 where the true ones underflow."""
+    if op.name in ("maximum", "minimum", "power", "float_power", "remainder"):
+        pytest.skip("kinks and bases below 0 are tested by themselves")
+    xs = symbols(op)
+    points = HARD if op.arity == 1 else PAIRS
+    first, second = derivatives(op, [np.array(column) for column in zip(*[p if isinstance(p, tuple) else (p,) for p in points], strict=True)])
+    value = op.value(*xs)
+    wanted = [(sympy.diff(value, x), d) for x, d in zip(xs, first, strict=True)]
+    wanted += [(sympy.diff(value, x, z), d) for x, row in zip(xs, second, strict=True) for z, d in zip(xs, row, strict=True)]
+    compared = 0
+    with mpmath.workdps(700):
+        inside = [exactly(value, xs, p if isinstance(p, tuple) else (p,)) is not None for p in points]
+        for expression, got in wanted:
+            for k, point in enumerate(points):
+                at = point if isinstance(point, tuple) else (point,)
+                exact = exactly(expression, xs, at) if inside[k] and analytic(expression) else None
+                if exact is None or (op.arity == 2 and abs(at[0]) == abs(at[1])):
+                    continue
+                assert away(np.broadcast_to(got, len(points))[k], exact) <= allowed(op, at), (op.name, expression, at, exact)
+                compared += 1
+    assert compared or not analytic(sympy.diff(value, xs[0]))
+
+
+def allowed(op, at):
+    if op.name.startswith("logaddexp"):  # a - b is rounded once, which exp() makes larger
+        return 8 + abs(at[0] - at[1]) * (float(at[0] - at[1]) != mpmath.mpf(at[0]) - mpmath.mpf(at[1]))
+    if op.name in ("erf", "erfc", "ndtr"):  # so is x * x
+        return 8 + at[0] ** 2 / 2 * (at[0] != int(at[0]))
+    return 8
+
+
+def test_figures_of_the_stable_forms():
+    def first_second(op, x):
+        first, second = derivatives(OPS[op], [np.array([x])])
+        return float(first[0][0]), float(second[0][0][0])
+
+    assert first_second("tanh", 20.0)[0] == pytest.approx(1.6993417021166355e-17, rel=1e-15)
+    assert first_second("tanh", -40.0)[0] == pytest.approx(7.219405551381661e-35, rel=1e-15)
+    assert first_second("expit", 40.0)[0] == pytest.approx(4.248354255291589e-18, rel=1e-15)
+    assert first_second("expit", 20.0)[0] == pytest.approx(2.061153613941849e-09, rel=1e-15)
+    assert first_second("arctanh", 1 - 2**-40)[0] == 549755813888.25
+    assert first_second("arctanh", 1e-160)[1] == pytest.approx(2e-160, rel=1e-15)
+    assert first_second("tanh", 1e-8)[1] == pytest.approx(-2e-8, rel=1e-15)
+
+
+# -- complex steps and differences: no SymPy in between
+
+
+@pytest.mark.parametrize("op", [op for op in SMOOTH if op.name not in ("astype", "where")], ids=lambda op: op.name)
+def test_rule_against_steps(op):
+    params = {name: 3 for name in op.params}
+    points = samples(op)
+    if op.name == "direction":
+        points[2] = np.hypot(points[0], points[1])  # what the third argument always is
+    found = slopes(op, points, **params)
+    for k in range(op.arity):
+        want, bound = steps(op, points, k, params)
+        if op.name == "direction":
+            if k == 2:
+                continue
+            want, bound = _richardson(lambda a, b: a / np.hypot(a, b), points[:2], k), 1e-8
+        np.testing.assert_allclose(found[k], want, rtol=bound, atol=bound)
+
+
+def steps(op, points, k, params):
+    complex_loop = isinstance(op.numpy, np.ufunc) and "D" * op.arity + "->D" in op.numpy.types
+    if complex_loop and op.name not in ("sign", "maximum", "minimum", "fmax", "fmin", "clip", "gammaln"):
+        moved = [p + (1e-30j if i == k else 0) for i, p in enumerate(points)]
+        return np.imag(op.numpy(*moved)) / 1e-30, 1e-12
+    return _richardson(lambda *xs: op.evaluate(*xs, **params), points, k), 3e-8
+
+
+def _richardson(function, points, k):
+    def central(h):
+        up, down = ([p + (s * h if i == k else 0) for i, p in enumerate(points)] for s in (1, -1))
+        return (function(*up) - function(*down)) / (2 * h)
+
+    return (4 * central(1e-4) - central(2e-4)) / 3
+
+
+def test_a_wrong_rule_is_found():
+    wrong = dataclasses.replace(OPS["sin"], partials=lambda x, _y: np.cos(x) * (1 + 1e-6))
+    with pytest.raises(AssertionError):
+        test_rule_against_steps(wrong)
+    with pytest.raises(AssertionError):
+        test_rule_is_sympys(wrong)
+
+
+# -- SymPy's derivative, where no rule is declared
+
+
+@pytest.mark.parametrize("op", [op for op in SMOOTH if op in VALUED], ids=lambda op: op.name)
+def test_sympys_derivative_in_numpy_words(op):
+    bare = dataclasses.replace(op, partials=None, vjp=None)
+    if not all(analytic(sympy.diff(op.value(*symbols(op)), x)) for x in symbols(op)):
+        pytest.skip("its SymPy derivative has Heaviside or DiracDelta in it")
+    points = samples(op)
+    for got, want in zip(partials(bare)(*points, None), slopes(op, points), strict=True):
+        np.testing.assert_allclose(np.broadcast_to(got, want.shape), want, rtol=1e-9, atol=1e-12)
+
+
+def test_unknown_sympy_words_are_refused():
+    x = sympy.Symbol("x", real=True)
+    with pytest.raises(NotImplementedError, match="Heaviside"):
+        in_numpy(sympy.Heaviside(x), {x: 1.0})
+    with pytest.raises(NotImplementedError, match="neither ddx, vjp nor value"):
+        partials(dataclasses.replace(OPS["sin"], partials=None, value=None))
+
+
+# -- kinks, ties, corners
+
+CORNERS = [
+    ("maximum", (1.0, 1.0), (0.5, 0.5)), ("maximum", (2.0, 1.0), (1, 0)), ("minimum", (1.0, 1.0), (0.5, 0.5)),
+    ("minimum", (2.0, 1.0), (0, 1)), ("fmax", (np.nan, 1.0), (0, 1)), ("fmax", (3.0, 3.0), (0.5, 0.5)),
+    ("fmin", (2.0, np.nan), (1, 0)), ("absolute", (0.0,), (0,)), ("absolute", (-0.0,), (0,)), ("fabs", (-3.0,), (-1,)),
+    ("clip", (0.0, 0.0, 1.0), (0.5, 0.5, 0)), ("clip", (1.0, 0.0, 1.0), (0.5, 0, 0.5)), ("clip", (0.5, 0.0, 1.0), (1, 0, 0)),
+    ("clip", (-1.0, 0.0, 1.0), (0, 1, 0)), ("clip", (5.0, 0.0, 1.0), (0, 0, 1)), ("clip", (0.0, 0.0, 0.0), (0.25, 0.25, 0.5)),
+    ("clip", (0.5, 1.0, 0.0), (0, 0, 1)), ("heaviside", (0.0, 0.5), (0, 1)), ("heaviside", (2.0, 0.5), (0, 0)),
+    ("copysign", (0.0, 0.5), (1, 0)), ("copysign", (2.0, -0.5), (-1, 0)), ("hypot", (0.0, 0.0), (0, 0)),
+    ("arctan2", (0.0, 0.0), (0, 0)), ("arctan2", (0.0, -1.0), (-1, 0)), ("xlogy", (0.0, 0.0), (0, 0)),
+    ("xlog1py", (0.0, -1.0), (0, 0)), ("xlogy", (0.0, 2.0), (np.log(2.0), 0)), ("power", (0.0, 2.0), (0, 0)),
+    ("power", (0.0, 1.0), (1, 0)), ("power", (0.0, 0.0), (0, 0)), ("power", (-2.0, 3.0), (12, np.nan)),
+    ("sqrt", (0.0,), (np.inf,)), ("cbrt", (0.0,), (np.inf,)), ("logaddexp", (np.inf, np.inf), (0.5, 0.5)),
+    ("logaddexp", (-np.inf, -np.inf), (0.5, 0.5)), ("logaddexp", (-np.inf, 1.0), (0, 1)),
+    ("logaddexp2", (np.inf, np.inf), (0.5, 0.5)), ("remainder", (-7.0, 3.0), (1, 3)), ("fmod", (-7.0, 3.0), (1, 2)),
+    ("remainder", (1.0, np.inf), (1, 0)), ("where", (True, np.nan, 2.0), (0, 1, 0)), ("where", (False, 1.0, 2.0), (0, 0, 1)),
+]
+
+
+@pytest.mark.parametrize(("name", "at", "want"), CORNERS)
+def test_convention(name, at, want):
+    found = slopes(OPS[name], [np.array([v]) for v in at])
+    assert [float(d[0]) for d in found] == pytest.approx(list(want), nan_ok=True)
+
+
+def test_a_masked_cotangent_is_never_multiplied():
+    for name, at in (("maximum", (2.0, 1.0)), ("clip", (5.0, 0.0, 1.0)), ("where", (True, 1.0, 2.0)), ("absolute", (0.0,))):
+        xs = [np.array([v]) for v in at]
+        parts = cotangents(OPS[name], np.array([np.inf]), OPS[name].evaluate(*xs), *xs)
+        assert not any(np.isnan(p).any() for p in parts if p is not None), name
+
+
+def test_second_order_at_ties_and_zeros():
+    def second(name, *at, **params):
+        return [[float(v[0]) if len(v) else 0.0 for v in map(np.atleast_1d, row)]
+                for row in derivatives(OPS[name], [np.array([v]) for v in at], **params)[1]]
+
+    assert second("logaddexp", 2.0, 2.0) == [[0.25, -0.25], [-0.25, 0.25]]
+    quarter = np.log(2) / 4
+    assert second("logaddexp2", 2.0, 2.0)[0] == pytest.approx([quarter, -quarter])
+    assert second("power", 2.0, 0.0)[0] == [0.0, 0.5]  # where b is 0 the mixed derivative is 1 / x
+    assert second("power", 0.0, 2.0)[0][0] == 2.0
+    assert second("hypot", 1.0, 1e-8)[0] == pytest.approx([1e-16, -1e-8], rel=1e-15)
+    assert second("power_int", 3.0, exponent=3) == [[18.0]]
+    assert second("power_int", 3.0, exponent=1) == [[0.0]]
+    assert second("power_int", 0.0, exponent=2) == [[2.0]]
+    assert second("power_int", 2.0, exponent=-1) == [[0.25]]
+
+
+def test_third_order_of_gammaln():
+    x = Taped(np.array([2.5, -1.5]))
+    y = OPS["gammaln"](x)
+    for _ in range(3):
+        (y,) = gradient(y, [x])
+    assert y.value == pytest.approx([float(mpmath.psi(2, v)) for v in (2.5, -1.5)], rel=1e-13)
+
+
+# -- dtypes
+
+
+def test_what_has_no_c_is_refused_with_a_way_out():
+    with pytest.raises(DtypeError, match=r"np\.power of int64, int64 has no form in C\n  instead: .*astype"):
+        loop_dtypes(np.power, (np.dtype(np.int64), np.dtype(np.int64)))
+    typed: Any = type("Typed", (), {"dtype": np.dtype(np.int32), "shape": ()})
+    with pytest.raises(DtypeError, match="negative integer powers"):
+        OPS["power_int"].infer(typed, exponent=-2)
+    with pytest.raises(DtypeError, match="twice the same dtype"):
+        OPS["where"].infer(typed, typed, typed)
+
+
+def test_astype_gives_the_cotangent_back_in_the_arguments_dtype():
+    x = np.ones(3, np.float32)
+    back = OPS["astype"].vjp(np.ones(3), None, x, dtype=np.dtype(np.float64))
+    assert back.dtype == np.float32
+    assert OPS["astype"].vjp(np.ones(3), None, np.ones(3, np.int64), dtype=np.dtype(np.float64)) is None
+
+
+def test_importing_ops_imports_no_sympy():
+    script = "import sys, symgrad.ops as o; o.load(); print('sympy' in sys.modules, 'scipy.stats' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "False"]
