@@ -67,7 +67,7 @@ class Function:
         self._hits = 0
         self._reasons: list[str] = []
         self._warned = False
-        functools.update_wrapper(self, fun)
+        functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays and numbers; compile first when the signature is new.
