@@ -11,13 +11,13 @@ from symgrad.ir.evaluate import concrete
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from symgrad.ir.node import Node
     from symgrad.ir.notation import Body, Statement
 
 Array = np.ndarray[Any, Any]
-ACCUMULATE = {
+ACCUMULATE: dict[str, Callable[[Any, Any], Any]] = {
     "=": lambda _old, new: new, "+=": np.add, "*=": np.multiply, "max=": np.maximum, "min=": np.minimum,
     "|=": np.logical_or, "&=": np.logical_and,
 }
@@ -74,7 +74,7 @@ def _index(index: Any, arrays: dict[int, Array], at: dict[Axis, int], dims: dict
     if isinstance(index, Axis):
         return at[index]
     if isinstance(index, Lookup):
-        found, extent = int(_value(index.access, arrays, at, dims)), concrete(index.extent, dims)
+        found, extent = int(_value(index.access, arrays, at, dims)), int(concrete(index.extent, dims))
         if not -extent <= found < extent:
             raise IndexError(f"{found} is out of bounds for {extent}")
         return found % extent

@@ -10,7 +10,7 @@ from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.joining import lift
-from symgrad.ops.manipulation import sliced, static
+from symgrad.ops.manipulation import static
 from symgrad.ops.reduce import refuse
 from symgrad.ops.shaping import fresh, promoted, stretched
 
@@ -18,7 +18,7 @@ from symgrad.ops.shaping import fresh, promoted, stretched
 
 
 @answers(np.clip)
-def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *, min: Any = np._NoValue, max: Any = np._NoValue, **keywords: Any) -> Any:  # noqa: A002, SLF001 - NumPy's signature
+def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *, min: Any = np._NoValue, max: Any = np._NoValue, **keywords: Any) -> Any:  # noqa: SLF001 - NumPy's signature
     """As `numpy.clip`."""
     refuse("clip", out=out, **keywords)
     unset = np._NoValue  # noqa: SLF001
@@ -67,7 +67,7 @@ def fix(x: Any, out: Any = None) -> Any:
 
 
 @answers(np.nan_to_num)
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:  # noqa: FBT001, FBT002
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """As `numpy.nan_to_num`; the derivative is 0 where a value is replaced."""
     x = lift(x)
     refuse("nan_to_num", copy=None if copy else copy)
@@ -121,11 +121,17 @@ def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = np._NoValue, append:
     parts = [_edge(a, k, prepend), a, _edge(a, k, append)]
     kept = [p for p in parts if p is not None]
     a = np.concatenate(kept, k) if len(kept) > 1 else a
-    lead = (slice(None),) * k
     for _ in range(times):
-        later, earlier = a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))]
+        later, earlier = _neighbours(a, k)
         a = np.not_equal(later, earlier) if a.dtype.kind == "b" else later - earlier
     return a
+
+
+def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
+    """Return all elements but the first along an axis, and all but the last."""
+    lead = (slice(None),) * axis
+    later, earlier = (*lead, slice(1, None)), (*lead, slice(None, -1))
+    return a[later], a[earlier]
 
 
 def _edge(a: Any, axis: int, value: Any) -> Any:
@@ -185,7 +191,7 @@ def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
 
 def _end_difference(f: list[Any], near: Any, far: Any, sign: float) -> Any:
     """Differentiate at an end from the two or three values next to it."""
-    if len(f) == 2:  # noqa: PLR2004
+    if len(f) == 2:
         return sign * (f[1] - f[0]) / near
     a = -(2.0 * near + far) / (near * (near + far))
     b = (near + far) / (near * far)
@@ -207,8 +213,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
             width = OPS["expand_dims"](d, axes=tuple([j for j in range(y.ndim) if j != k])) if y.ndim > 1 else d
         else:
             width = diff(x, axis=axis)
-    lead = (slice(None),) * k
-    return np.sum(width * (y[(*lead, slice(1, None))] + y[(*lead, slice(None, -1))]) / 2.0, axis=k)
+    later, earlier = _neighbours(y, k)
+    return np.sum(width * (later + earlier) / 2.0, axis=k)
 
 
 @answers(np.polyval)
@@ -247,7 +253,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 
 @answers(np.isclose)
-def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:  # noqa: FBT001, FBT002
+def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """As `numpy.isclose`."""
     a, b = lift(a), lift(b)
     if b.dtype.kind != "f":
@@ -257,13 +263,13 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 
 
 @answers(np.allclose)
-def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:  # noqa: FBT001, FBT002
+def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """As `numpy.allclose`: a traced bool."""
     return np.all(isclose(a, b, rtol, atol, equal_nan=equal_nan))
 
 
 @answers(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:  # noqa: FBT001, FBT002
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """As `numpy.array_equal`: a traced bool, or False where the shapes differ."""
     a1, a2 = lift(a1), lift(a2)
     if shape_of(a1) != shape_of(a2):

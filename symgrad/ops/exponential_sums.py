@@ -109,7 +109,7 @@ log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum(g, axes)  # noqa: A
 
 
 @answers(scipy.special.logsumexp)
-def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:  # noqa: FBT001, FBT002 - SciPy's signature
+def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
     """As `scipy.special.logsumexp`."""
     a = floating(a)
     if b is None:

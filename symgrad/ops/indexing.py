@@ -9,7 +9,6 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Axis, Body, Lookup, Number, Statement, axes_of
-from symgrad.ir.text import show
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of, structured
 from symgrad.ops.domains import case, integers, normal
 from symgrad.ops.joining import lift
@@ -192,7 +191,7 @@ _PICKS = (case(lambda a, i: OPS["take_along"](a, i, axis=1) ** 2, (2, 3), (2, 4)
 take_along = structured(
     name="take_along", params=("axis",), infer=_along_infer, body=_along_body, sample=_PICKS,
     evaluate=lambda x, indices, axis: np.take_along_axis(x, indices, axis),
-    vjp=lambda g, y, x, indices, axis: (add_along(g, indices, axis=axis, extent=shape_of(x)[axis]), None),  # noqa: ARG005
+    vjp=lambda g, y, x, indices, axis: (OPS["add_along"](g, indices, axis=axis, extent=shape_of(x)[axis]), None),  # noqa: ARG005
     text=lambda node, names: f"np.take_along_axis({names[0]}, {names[1]}, {node.params[0]})",
     edges=(case(lambda a, i: OPS["take_along"](a, i, axis=1), (2, 3), (2, 0), domain=_ROWS),),
     doc="For each index, the element of its row.",
@@ -283,7 +282,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     elif mode != "raise":
         raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if not is_traced(indices) and indices.ndim == 0:
-        return a[(*[slice(None)] * k, int(checked(a, k, indices)))]
+        place = (*[slice(None)] * k, int(checked(a, k, indices)))
+        return a[place]
     return gather(a, checked(a, k, indices), axes=(k,))
 
 
@@ -310,4 +310,3 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     return take_along(parts[0], checked(parts[0], k, parts[1]), axis=k)
 
 
-__all__ = ["add_along", "checked", "gather", "scatter_add", "show", "take_along"]

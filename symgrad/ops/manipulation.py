@@ -80,7 +80,7 @@ def flipud(m: Any) -> Any:
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """As `numpy.rot90`."""
     m = lift(m)
-    if len(axes) != 2:  # noqa: PLR2004
+    if len(axes) != 2:
         raise ShapeError("len(axes) must be 2.")
     first, second = [normal_axis(a, m.ndim) for a in axes]
     if first == second:
@@ -130,7 +130,7 @@ def _rolled(a: Any, shift: Any, axis: int) -> Any:
 
 
 @answers(np.tile)
-def tile(A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+def tile(A: Any, reps: Any) -> Any:
     """As `numpy.tile`."""
     a = lift(A)
     times = extents(static("tile", "reps", reps))
@@ -175,7 +175,8 @@ def _repeated(a: Any, k: int, extent: Dim, counts: Any) -> Any:
 
 def _parts(ary: Any, cuts: list[Any], axis: int) -> list[Any]:
     lead = (slice(None),) * axis
-    return [ary[(*lead, slice(low, high))] for low, high in zip([0, *cuts], [*cuts, None], strict=True)]
+    places = [(*lead, slice(low, high)) for low, high in zip([0, *cuts], [*cuts, None], strict=True)]
+    return [ary[place] for place in places]
 
 
 def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list[Any]:
@@ -339,7 +340,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """As `numpy.diagonal`."""
     a = lift(a)
-    if a.ndim < 2:  # noqa: PLR2004
+    if a.ndim < 2:
         raise ShapeError("diag requires an array of at least two dimensions")
     i, j = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
     if i == j:
@@ -371,7 +372,7 @@ def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 def diag(v: Any, k: int = 0) -> Any:
     """As `numpy.diag`."""
     v = lift(v)
-    if v.ndim == 2:  # noqa: PLR2004
+    if v.ndim == 2:
         return diagonal(v, k)
     if v.ndim != 1:
         raise ShapeError("Input must be 1- or 2-d.")
@@ -422,7 +423,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     found = []
     for k, x in enumerate(xi):
         flat = np.ravel(lift(x))
-        place = 1 - k if indexing == "xy" and rank > 1 and k < 2 else k  # noqa: PLR2004 - the first two change places
+        place = 1 - k if indexing == "xy" and rank > 1 and k < 2 else k
         found.append(OPS["expand_dims"](flat, axes=tuple([d for d in range(rank) if d != place])) if rank > 1 else flat)
     if not sparse:
         found = list(np.broadcast_arrays(*found)) if found else []

@@ -21,17 +21,17 @@ def floating(x: Any) -> Any:
 
 
 @answers(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002, FBT001, FBT002 - NumPy's
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """As `numpy.linalg.norm`, but for the norms that need singular values."""
     x = floating(x)
-    frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)  # noqa: PLR2004
+    frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)
     if axis is None and (ord is None or frobenius):
         axes = tuple(range(x.ndim))
         return _kept(_euclidean(x, axes), axes, keepdims)
     axes = _given_axes(x, axis)
     if len(axes) == 1:
         return _kept(_vector(x, ord, axes), axes, keepdims)
-    if len(axes) != 2:  # noqa: PLR2004 - neither a vector nor a matrix
+    if len(axes) != 2:
         raise ShapeError("Improper number of dimensions to norm.")
     if axes[0] == axes[1]:
         raise ShapeError("Duplicate axes given.")
@@ -74,7 +74,7 @@ def _extremum(order: float, x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
-    if order is None or order == 2:  # noqa: PLR2004
+    if order is None or order == 2:
         return _euclidean(x, axes)
     if isinstance(order, str):
         raise ArgumentValueError(f"Invalid norm order '{order}' for vectors")
@@ -98,7 +98,7 @@ def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
 def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
     if order is None or (isinstance(order, str) and order in {"f", "fro"}):
         return _euclidean(x, (rows, columns))
-    if isinstance(order, str) and order == "nuc" or order in {2, -2}:
+    if (isinstance(order, str) and order == "nuc") or order in {2, -2}:
         raise UnsupportedError(
             f"np.linalg.norm(x, ord={order!r}) of a matrix needs its singular values", instead='ord="fro", 1 or np.inf'
         )
@@ -110,7 +110,7 @@ def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
 
 
 @answers(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """As `numpy.linalg.vector_norm`."""
     x = lift(x)
     axes = tuple(range(x.ndim)) if axis is None else _given_axes(x, axis if isinstance(axis, tuple) else axis)
@@ -124,6 +124,6 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 
 @answers(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """As `numpy.linalg.matrix_norm`."""
     return norm(x, ord, (-2, -1), keepdims=keepdims)

@@ -81,10 +81,10 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """As `numpy.linalg.multi_dot`: the cheapest order of products is chosen."""
     refuse("linalg.multi_dot", out=out)
     parts = [lift(x) for x in arrays]
-    if len(parts) < 2:  # noqa: PLR2004
+    if len(parts) < 2:
         raise ShapeError("Expecting at least two arrays.")
     ranks = [p.ndim for p in parts]
-    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:  # noqa: PLR2004
+    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
         raise ShapeError(f"multi_dot takes matrices, and vectors at the ends, not arrays of {ranks} axes")
     for left, right in zip(parts, parts[1:], strict=False):
         if shape_of(left)[-1] != shape_of(right)[0]:
@@ -102,7 +102,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 def matrix_power(a: Any, n: Any) -> Any:
     """As `numpy.linalg.matrix_power` for n >= 0."""
     a = lift(a)
-    if a.ndim < 2 or shape_of(a)[-1] != shape_of(a)[-2]:  # noqa: PLR2004
+    if a.ndim < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
         raise NotSquare(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
     if not hasattr(n, "__index__"):
         raise UnsupportedError("exponent must be an integer")
@@ -113,7 +113,8 @@ def matrix_power(a: Any, n: Any) -> Any:
         return ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
     if left == SPACE:
         return np.matmul(np.matmul(a, a), a)
-    square, result = a, None
+    square: Any = a
+    result: Any = None
     while True:
         left, odd = divmod(left, 2)
         if odd:
@@ -151,7 +152,7 @@ def vecdot(x1: Any, x2: Any, /) -> Any:
 def matvec(x1: Any, x2: Any, /) -> Any:
     """As `numpy.matvec`."""
     a, b = lift(x1), _axis_last(x2, -1)
-    if a.ndim < 2:  # noqa: PLR2004
+    if a.ndim < 2:
         raise ShapeError("matvec: the first operand needs two axes")
     _same("matvec", shape_of(a)[-1], shape_of(b)[-1])
     return np.matmul(a, b[..., :, None])[..., 0]
@@ -160,7 +161,7 @@ def matvec(x1: Any, x2: Any, /) -> Any:
 def vecmat(x1: Any, x2: Any, /) -> Any:
     """As `numpy.vecmat`."""
     a, b = _axis_last(x1, -1), lift(x2)
-    if b.ndim < 2:  # noqa: PLR2004
+    if b.ndim < 2:
         raise ShapeError("vecmat: the second operand needs two axes")
     _same("vecmat", shape_of(a)[-1], shape_of(b)[-2])
     return np.matmul(a[..., None, :], b)[..., 0, :]
@@ -193,7 +194,7 @@ def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
 
 
 @answers(np.vander)
-def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:  # noqa: N803, FBT001, FBT002 - NumPy's signature
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """As `numpy.vander`, the powers by running products."""
     x = lift(x)
     if x.ndim != 1:

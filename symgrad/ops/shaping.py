@@ -58,7 +58,7 @@ def _perhaps_a_view(x: Any, y: Any, name: str) -> Any:
 
 
 @answers(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # noqa: ARG001, FBT001, FBT002 - NumPy's signature
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # noqa: ARG001 - NumPy's signature
     """As `numpy.copy`."""
     return fresh(lift(a))
 
@@ -103,20 +103,20 @@ def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
 
 
 @answers(np.zeros_like, np.empty_like)
-def zeros_like(a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:  # noqa: ARG001, FBT001, FBT002
+def zeros_like(a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:  # noqa: ARG001
     """As `numpy.zeros_like`; `numpy.empty_like` gives zeros too."""
     return _like(a, 0, dtype, shape, device)
 
 
 @answers(np.ones_like)
-def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:  # noqa: ARG001, FBT001, FBT002
+def ones_like(a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None) -> Any:  # noqa: ARG001
     """As `numpy.ones_like`."""
     return _like(a, 1, dtype, shape, device)
 
 
 @answers(np.full_like)
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001, FBT001, FBT002
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001
 ) -> Any:
     """As `numpy.full_like`."""
     return _like(a, fill_value, dtype, shape, device)
@@ -308,7 +308,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @answers(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: ARG001, FBT001, FBT002
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: ARG001
     """As `numpy.broadcast_to`."""
     array, want = lift(array), extents(shape)
     return array if want == shape_of(array) else OPS["broadcast_to"](array, shape=want)
@@ -374,7 +374,7 @@ def transpose(a: Any, axes: Any = None) -> Any:
 def matrix_transpose(x: Any, /) -> Any:
     """As `numpy.matrix_transpose`."""
     x = lift(x)
-    if x.ndim < 2:  # noqa: PLR2004
+    if x.ndim < 2:
         raise ShapeError(f"Input array must be at least 2-dimensional, but it is {x.ndim}")
     return swapaxes(x, -1, -2)
 

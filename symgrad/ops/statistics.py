@@ -36,7 +36,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 
 
 @answers(np.average)
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:  # noqa: FBT001, FBT002
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """As `numpy.average`."""
     a = lift(a)
     keep = keepdims is not np._NoValue and bool(keepdims)  # noqa: SLF001
@@ -71,7 +71,7 @@ def _weights(a: Any, axis: Any, weights: Any) -> Any:
 
 @answers(np.cov)
 def cov(
-    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,  # noqa: FBT001, FBT002
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
     aweights: Any = None, *, dtype: Any = None,
 ) -> Any:
     """As `numpy.cov`."""
@@ -107,8 +107,8 @@ def _scaled(products: Any, fact: Any) -> Any:
 
 def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
     """Stack variables as rows, in floating point."""
-    if m.ndim > 2 or (y is not None and lift(y).ndim > 2):  # noqa: PLR2004
-        raise ShapeError(f"{'m' if m.ndim > 2 else 'y'} has more than 2 dimensions")  # noqa: PLR2004
+    if m.ndim > 2 or (y is not None and lift(y).ndim > 2):
+        raise ShapeError(f"{'m' if m.ndim > 2 else 'y'} has more than 2 dimensions")
     kind = np.dtype(dtype) if dtype is not None else promoted(m, np.float64) if y is None else promoted(m, y, np.float64)
     rows = [np.atleast_2d(lift(v).astype(kind)) for v in ((m,) if y is None else (m, y))]
     ranks = [m.ndim] if y is None else [m.ndim, lift(y).ndim]
@@ -117,7 +117,7 @@ def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
 
 
 @answers(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:  # noqa: FBT001, FBT002
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
     """As `numpy.corrcoef`."""
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:

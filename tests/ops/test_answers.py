@@ -15,10 +15,14 @@ from symgrad.ops import load
 from symgrad.ops.declare import ANSWERS
 from symgrad.trace.signature import Signature, Spec, spec
 from symgrad.trace.trace import trace
-from tests.ops.calls import CALLS, WRONG, Call, quiet
+from tests.ops.calls import Call, quiet, read
 
 load()
-OURS = ("indexing", "shaping", "manipulation", "padding", "norms", "products", "convolution", "composites", "statistics", "exponential_sums")
+CALLS = read("calls.txt")
+OURS = (
+    "indexing", "shaping", "manipulation", "padding", "norms", "products", "convolution", "composites", "statistics",
+    "exponential_sums",
+)
 SHORT = {"d": "f64", "f": "f32", "i": "i64", "?": "bool"}
 
 
@@ -49,7 +53,7 @@ def agree(found: list[Any], expected: Any, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize(("call", "kind"), [
-    pytest.param(call, kind, id=f"{call.name}{k}-{kind}") for k, call in enumerate(CALLS) for kind in call.kinds])
+    pytest.param(call, kind, id=f"{call.text}-{kind}") for call in CALLS for kind in call.kinds])
 def test_as_numpy(call: Call, kind: str) -> None:
     """A call on traced arrays of known extents."""
     arrays = draw(call.shapes, kind)
@@ -58,7 +62,7 @@ def test_as_numpy(call: Call, kind: str) -> None:
 
 
 @pytest.mark.parametrize("call", [
-    pytest.param(call, id=f"{call.name}{k}") for k, call in enumerate(CALLS) if not call.known and 0 not in sum(call.shapes, ())])
+    pytest.param(call, id=call.text) for call in CALLS if not call.known and not any(0 in shape for shape in call.shapes)])
 def test_unknown_extents(call: Call) -> None:
     """One trace with a symbol for each extent serves other sizes; extents of 1 stay known."""
     kind = call.kinds[0]
@@ -69,14 +73,14 @@ def test_unknown_extents(call: Call) -> None:
         agree(evaluate(traced, arrays), quiet(call.call, *arrays), 2e-14)
 
 
-@pytest.mark.parametrize(("call", "shapes"), WRONG)
-def test_wrong_arguments(call: Any, shapes: tuple[tuple[int, ...], ...]) -> None:
+@pytest.mark.parametrize("call", [pytest.param(call, id=call.text) for call in read("refused.txt")])
+def test_refused_as_numpy_refuses(call: Call) -> None:
     """What NumPy refuses is refused while tracing, by an error of the type NumPy has."""
-    arrays = draw(shapes, "d")
+    arrays = draw(call.shapes, "d")
     with pytest.raises(Exception) as expected:  # noqa: PT011 - any error of NumPy's
-        quiet(call, *arrays)
+        quiet(call.call, *arrays)
     with pytest.raises(expected.type):
-        program(call, [Spec(a.shape, a.dtype) for a in arrays])
+        program(call.call, [Spec(a.shape, a.dtype) for a in arrays])
 
 
 def test_every_function_is_tried() -> None:
@@ -91,7 +95,8 @@ MAKERS = {
     "copy": np.copy, "zeros_like": np.zeros_like, "ones_like": np.ones_like, "tile": lambda x: np.tile(x, 2),
     "repeat": lambda x: np.repeat(x, 2), "roll": lambda x: np.roll(x, 0), "astype": lambda x: x.astype(x.dtype),
     "round": np.round, "clip": lambda x: np.clip(x, None, None), "pad": lambda x: np.pad(x, 0), "conj": np.conj,
-    "meshgrid": lambda x: np.meshgrid(x)[0], "full_like": lambda x: np.full_like(x, x[0]), "delete": lambda x: np.delete(x, 0),
+    "meshgrid": lambda x: np.meshgrid(x)[0], "full_like": lambda x: np.full_like(x, x[0]),
+    "delete": lambda x: np.delete(x, 0),
     "select": lambda x: np.select([x > 0], [x]), "nan_to_num": np.nan_to_num, "block": lambda x: np.block([x]),
     "concatenate": lambda x: np.concatenate([x]), "tril": np.tril, "take": lambda x: np.take(x, [0, 1, 2]),
 }
@@ -117,7 +122,7 @@ def test_views_follow_writes() -> None:
 
     def views(a: Any) -> list[Any]:
         own = a.copy()
-        found = [np.flip(own), np.split(own, 2)[1], np.squeeze(own), np.atleast_1d(own), np.real(own), own.T, np.ravel(own)]
+        found = [np.flip(own), np.split(own, 2)[1], np.squeeze(own), np.atleast_1d(own), np.real(own), np.ravel(own)]
         own[3] = 100.0
         return found
 
@@ -143,6 +148,6 @@ def test_a_function_of_scipy_bound_by_name_is_refused_with_the_line() -> None:
     from scipy.special import logsumexp
 
     bound = [logsumexp]
-    with pytest.raises(ConcretizationError, match="test_answers.py") as error:
-        program(lambda a: bound[0](a), [spec("f64[4]")])
+    with pytest.raises(ConcretizationError, match=r"test_answers\.py") as error:
+        program(lambda a: bound[0](a + 0), [spec("f64[4]")])
     assert "imported by name" in str(error.value)
