@@ -24,7 +24,7 @@ from symgrad.trace.fill import MAKERS
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import current
-from symgrad.trace.tracer import answered
+from symgrad.trace.tracer import GIVES_ARRAYS, answered, as_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,8 +73,10 @@ class Replaced:
 def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer a function that got a list with a traced value in it; NumPy's protocol does the rest."""
     if any(isinstance(a, (list, tuple)) and touches(a) for a in args) or touches(list(kwargs.values())):
-        return ANSWERS[original](*settled(args), **settled(kwargs))
-    return original(*args, **kwargs)
+        result = answered(original, settled(args), settled(kwargs))
+    else:
+        result = original(*args, **kwargs)
+    return as_array(result) if original in GIVES_ARRAYS else result
 
 
 def _of_traced(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

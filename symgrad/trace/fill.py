@@ -18,7 +18,7 @@ from symgrad.trace.lines import user_line
 from symgrad.trace.local import LocalArray, fresh, wrapped
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import Trace, current
-from symgrad.trace.tracer import Tracer, as_node, constant, located, record
+from symgrad.trace.tracer import Tracer, as_array, as_node, constant, located, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +48,7 @@ def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
     wanted = dims(shape)
     if node.shape != wanted:
         node = record(trace, OPS["broadcast_to"], (node,), {"shape": wanted}).node
-    made = Tracer(node, trace)
-    made.is_array = True
-    return made
+    return as_array(Tracer(node, trace))  # type: ignore[no-any-return]
 
 
 def _filled(value: Any) -> Callable[..., Any]:
@@ -110,9 +108,7 @@ def _stacked(value: Any, dtype: Any) -> Any:
 
 
 def _copied(x: Any) -> Tracer:
-    made = Tracer(as_node(_trace(), x), _trace())
-    made.is_array = True
-    return made
+    return as_array(Tracer(as_node(_trace(), x), _trace()))  # type: ignore[no-any-return]
 
 
 def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
@@ -137,7 +133,7 @@ def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
             return value
         same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
         made = _stacked(settled(value), None if same else dtype)
-        return _copied(made) if made.is_number else made
+        return as_array(made)
     rest, keywords = args[1:], {k: v for k, v in kwargs.items() if k != name}
     if type(value) is LocalArray:
         given = value.lent()
@@ -152,16 +148,18 @@ def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     if not touches(value):
         return _asarray(original, args, kwargs)
     made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"))
-    if made is not settled(value) or made.ndim < 2:  # noqa: PLR2004 - rows and columns have an order
-        return made if made.ndim else made[None]
-    return Tracer(made.node, made.owner, base=made, view=_layout)
+    made = made if made.ndim else made[None]
+    if made is not settled(value) or (made.ndim < 2 and made.base is None):  # noqa: PLR2004 - rows and columns have an order
+        return made
+    line = user_line()
 
+    def unknown(_: Any) -> Any:
+        raise MutationError(
+            f"np.{original.__name__} of an array that is written: whether NumPy copied it depends on the memory layout",
+            line=line, instead="np.copy(x), or x itself",
+        )
 
-def _layout(_: Any) -> Any:
-    raise MutationError(
-        "np.ascontiguousarray or np.asfortranarray of an array that is written: whether NumPy copied it depends on the memory layout",
-        line=user_line(), instead="np.copy(x), or x itself",
-    )
+    return Tracer(made.node, made.owner, base=made, view=unknown)
 
 
 def _copy(original: Any, args: Arguments, kwargs: Keywords) -> Any:

@@ -13,6 +13,7 @@ from symgrad.ops.joining import holds_traced, lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.tracer import as_array
 
 if TYPE_CHECKING:
     from symgrad.trace.tracer import Tracer
@@ -34,8 +35,10 @@ def getitem(x: Tracer, index: Any) -> Any:
     if any(is_array(e) for e in entries):
         return gather(x, entries, apart=dots_between(index))
     result = basic(x, entries)
-    if result.ndim or is_ellipsis(index):
+    if result.ndim:
         return result
+    if is_ellipsis(index):
+        return as_array(result)
     return type(x)(result.node, x.owner)  # a scalar, as NumPy's are: no view, a later write does not reach it
 
 
