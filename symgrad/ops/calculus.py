@@ -126,6 +126,11 @@ def _power(expression: Any, known: dict[Any, Any]) -> Any:
     return np.power(base, in_numpy(exponent, known))
 
 
+def _polygamma(expression: Any, known: dict[Any, Any]) -> Any:
+    order, x = int(expression.args[0]), in_numpy(expression.args[1], known)
+    return OPS["polygamma"](x, order=order) if order else OPS["digamma"](x)
+
+
 def _piecewise(expression: Any, known: dict[Any, Any]) -> Any:
     value: Any = None
     for branch, condition in reversed(expression.args):
@@ -145,6 +150,7 @@ def _special(name: str) -> Callable[[Any, dict[Any, Any]], Any]:
 
 _WORDS: dict[str, Callable[[Any, dict[Any, Any]], Any]] = {
     "Add": _sum, "Mul": _product, "Pow": _power, "Piecewise": _piecewise,
+    "polygamma": _polygamma,
     "Abs": _word(np.abs), "sign": _word(np.sign), "exp": _word(np.exp), "log": _word(np.log),
     "sin": _word(np.sin), "cos": _word(np.cos), "tan": _word(np.tan),
     "asin": _word(np.arcsin), "acos": _word(np.arccos), "atan": _word(np.arctan), "atan2": _word(np.arctan2),

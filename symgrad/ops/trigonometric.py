@@ -57,14 +57,33 @@ arctan = elementwise(
     c="atan", sample=normal(), edges=SPECIAL)
 
 
-def _arctan2_vjp(g: Any, _y: Any, a: Any, b: Any) -> Any:
-    # a * a + b * b would overflow; at the origin the gradient is 0.
+# -- the angle of a vector: at the origin its gradient is 0
+
+def _inversion(a: Any, _b: Any, h: Any) -> Any:
+    """Return a / (a**2 + b**2) without overflow, 0 at the origin; h is hypot(a, b)."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(h == 0, 0, a / h / h).astype(np.result_type(a, h))
+
+
+def _inversion_vjp(g: Any, _y: Any, a: Any, b: Any, h: Any) -> Any:
+    # As a function of (a, b), as in `direction`: quotients of h alone overflow before the derivative does.
+    u, v = direction(a, b, h), direction(b, a, h)
+    return np.where(h == 0, 0, g * ((v - u) * (v + u) / h / h)), np.where(h == 0, 0, -2 * g * (u * v / h / h)), None
+
+
+def _arctan2_partials(a: Any, b: Any, _y: Any) -> Any:
     h = np.hypot(a, b)
-    return np.where(h == 0, 0, g * (direction(b, a, h) / h)), np.where(h == 0, 0, -g * (direction(a, b, h) / h))
+    return inversion(b, a, h), -inversion(a, b, h)
+
+
+inversion = elementwise(
+    name="inversion", numpy=_inversion, arity=3, result=lambda a, _b, _h: a, vjp=_inversion_vjp,
+    c="{2} == 0.0{f} ? 0.0{f} : {0} / {2} / {2}", sample=(normal(), normal(), positive()),
+    edges=((0.0, 0.0, 0.0), (3.0, 4.0, 5.0), (1.0, inf, inf), (nan, 1.0, nan), (-1e160, 0.0, 1e160)))
 
 
 arctan2 = elementwise(
-    numpy=np.arctan2, value=sp.atan2, vjp=_arctan2_vjp, c="atan2",
+    numpy=np.arctan2, value=sp.atan2, ddx=_arctan2_partials, c="atan2",
     sample=(normal(), positive()), edges=PAIRS)
 
 RADIANS, DEGREES = math.pi / 180, 180 / math.pi

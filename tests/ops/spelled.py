@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promotion", "-Werror",
          "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILED = "?bBhHiIlLfd"
-SEVERAL = {"power_int": [{"exponent": n} for n in (-3, -1, 0, 1, 2, 3, 7, 16)],
-           "polygamma": [{"order": n} for n in (1, 2, 3, 6)],
-           "astype": [{"dtype": np.dtype(char)} for char in COMPILED]}
+SEVERAL: dict[str, list[dict[str, Any]]] = {
+    "power_int": [{"exponent": n} for n in (-3, -1, 0, 1, 2, 3, 7, 16)],
+    "polygamma": [{"order": n} for n in (1, 2, 3, 6)],
+    "astype": [{"dtype": np.dtype(char)} for char in COMPILED],
+}
 
 
 class Loop(NamedTuple):
@@ -44,10 +46,12 @@ class Loop(NamedTuple):
 def loops(op: Elementwise) -> list[Loop]:
     """List the loops of an op that symgrad compiles."""
     if isinstance(op.numpy, np.ufunc):
-        kinds = [tuple(map(np.dtype, types.split("->")[0])) for types in op.numpy.types if set(types) - set("->") <= set(COMPILED)]
+        compiled = [types for types in op.numpy.types if set(types) <= {*COMPILED, *"qQ->"}]
+        kinds = [tuple(map(np.dtype, types.split("->")[0])) for types in compiled]
         found = [Loop(op, k, op.numpy.resolve_dtypes((*k, None))[-1], {}) for k in dict.fromkeys(kinds)]
     else:
-        found = [loop for char, params in product(COMPILED, SEVERAL.get(op.name, [{}])) for loop in _own(op, char, params)]
+        choices = product(COMPILED, SEVERAL.get(op.name, [{}]))
+        found = [loop for char, params in choices for loop in _own(op, char, params)]
     return [loop for loop in found if spelling.pattern(op.c, loop.dtypes) is not None]
 
 

@@ -73,3 +73,9 @@ def derivatives(op: Any, arrays: list[Any], **params: Any) -> tuple[list[Any], l
     first = gradient(op(*xs, **params), xs)
     second = [[h.value for h in gradient(d, xs)] if d.dtype.kind == "f" else [] for d in first]
     return [d.value for d in first], second
+
+
+def slopes(op: Any, points: Any, **params: Any) -> list[Any]:
+    """Return the rule's partial derivatives at columns of arguments, 0 where it has none."""
+    parts = cotangents(op, np.ones(len(points[0])), op.evaluate(*points, **params), *points, **params)
+    return [np.zeros(len(points[0])) if p is None else np.broadcast_to(p, len(points[0])) for p in parts]

@@ -6,7 +6,6 @@ import dataclasses
 import subprocess
 import sys
 from itertools import product
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -14,25 +13,28 @@ import pytest
 import sympy
 
 import symgrad.ops
-from symgrad.errors import DtypeError
 from symgrad.ir.op import Elementwise
-from symgrad.ops.calculus import cotangents, in_numpy, partials
-from symgrad.ops.declare import OPS, loop_dtypes
+from symgrad.ops.calculus import in_numpy, partials
+from symgrad.ops.declare import OPS
 from tests.ops import spelled
-from tests.ops.tape import Taped, derivatives, gradient
+from tests.ops.tape import derivatives, slopes
 
 symgrad.ops.load()
 ALL = [op for op in OPS.values() if isinstance(op, Elementwise)]
+SIN = next(op for op in ALL if op.name == "sin")
 SMOOTH = [op for op in ALL if not op.nondiff]
 LOOPS = [loop for op in ALL for loop in spelled.loops(op)]
 VALUED = [op for op in ALL if op.value is not None and op.name not in ("where", "clip")]
 
-# The four ULP of an elementwise op do not hold where NumPy's or SciPy's own function is off by more: mpmath says so below.
-LOOSE = {"ndtr": 300, "gammaln": 3e3, "digamma": 8, "polygamma": 1e6}
-EXACT = {"add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "negative", "positive", "reciprocal",
-         "square", "sqrt", "absolute", "fabs", "sign", "copysign", "heaviside", "direction", "maximum", "minimum", "fmax",
-         "fmin", "clip", "power_int", "one_minus_square", "arctan_slope", "logit_slope", "floor", "ceil", "trunc", "rint",
-         "where", "astype"}
+# Four ULP do not hold where SciPy's own function is off by more: mpmath says so below.
+LOOSE = {"erfc": 8, "ndtr": 300, "gammaln": 3e3, "digamma": 8, "polygamma": 1e6}
+EXACT = {
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "negative", "positive",
+    "reciprocal", "square", "sqrt", "absolute", "fabs", "sign", "copysign", "heaviside", "direction", "inversion",
+    "maximum", "minimum", "fmax", "fmin", "clip", "power_int", "one_minus_square", "arctan_slope", "logit_slope",
+    "floor", "ceil", "trunc", "rint", "where", "astype",
+}
+ANY_ZERO = {"maximum", "minimum", "fmax", "fmin", "clip", "polygamma"}  # the sign of a zero is NumPy's whim
 
 
 @pytest.fixture(autouse=True)
@@ -98,15 +100,17 @@ def test_c_is_numpy(op, compiled):
         apart = ulps(got, want)
         worst = int(np.argmax(apart))
         assert apart[worst] <= bound, (str(loop), [x[worst] for x in xs], got[worst], want[worst])
-        if loop.result.kind == "f" and op.name not in ("maximum", "minimum", "fmax", "fmin", "clip"):  # NumPy's zeros there vary
+        if loop.result.kind == "f" and op.name not in ANY_ZERO:
             signs = (np.signbit(got) == np.signbit(want)) | np.isnan(want) | (want != 0)
             assert signs.all(), (str(loop), [x[~signs] for x in xs])
 
 
 def test_ops_with_many_dtypes_have_them():
     table = {str(loop) for loop in LOOPS}
-    assert {"add int8 int8", "multiply uint64 uint64", "floor_divide int64 int64", "maximum bool bool", "less int64 uint64",
-            "where bool float32 float32", "power_int float32 -3", "clip int16 int16 int16", "right_shift int32 int32"} <= table
+    some = ("add int8 int8", "multiply uint64 uint64", "floor_divide int64 int64", "maximum bool bool",
+            "less int64 uint64", "where bool float32 float32", "power_int float32 -3", "clip int16 int16 int16",
+            "right_shift int32 int32")
+    assert table.issuperset(some)
     assert len(table) > 600
 
 
@@ -149,7 +153,8 @@ def test_gamma_in_c_against_mpmath(loop, compiled):
         apart = [float(abs(mpmath.mpf(float(g)) - e)) for g, e in zip(got, exact, strict=True)]
     want = np.array([float(e) for e in exact])
     # digamma has a zero between any two of its poles; only the one right of 0 is met to the last digit
-    size = np.where((x < 0) & (loop.op.name == "digamma"), np.maximum(np.abs(want), np.log(np.abs(x) + 3)), np.abs(want))
+    zeros = (x < 0) & (loop.op.name == "digamma")
+    size = np.where(zeros, np.maximum(np.abs(want), np.log(np.abs(x) + 3)), np.abs(want))
     assert np.max(apart / np.spacing(size.astype(loop.result))) <= 4 + 1.5 * loop.params.get("order", 1)
 
 
@@ -199,7 +204,7 @@ def test_value_is_numpys(op):
     evaluated = sympy.lambdify(xs, value, "mpmath")
     for k, point in enumerate(zip(*points, strict=True)):
         exact = evaluated(*map(mpmath.mpf, point))
-        assert abs(float(got[k]) - float(exact)) <= 8e-16 * max(1, abs(float(exact))) * (100 if op.name == "gammaln" else 2)
+        assert abs(float(got[k]) - float(exact)) <= 2e-15 * max(1, abs(float(exact)))
 
 
 @pytest.mark.parametrize("op", [op for op in SMOOTH if op in VALUED], ids=lambda op: op.name)
@@ -207,19 +212,16 @@ def test_rule_is_sympys(op):
     xs, points = symbols(op), samples(op)
     found, value = slopes(op, points), op.value(*xs)
     for k, x in enumerate(xs):
-        derivative = sympy.lambdify(xs, sympy.diff(value, x), "mpmath")
+        formula = sympy.diff(value, x)
+        derivative = sympy.lambdify(xs, formula, "mpmath") if analytic(formula) else None
         for j, point in enumerate(zip(*points, strict=True)):
             with mpmath.workdps(50):
-                if analytic(sympy.diff(value, x)):
+                if derivative is not None:
                     exact = derivative(*map(mpmath.mpf, point))
                 else:
-                    exact = mpmath.diff(sympy.lambdify(xs, value, "mpmath"), point, tuple(int(i == k) for i in range(len(xs))))
+                    order = tuple(int(i == k) for i in range(len(xs)))
+                    exact = mpmath.diff(sympy.lambdify(xs, value, "mpmath"), point, order)
                 assert away(found[k][j], mpmath.mpf(exact)) <= 16, (op.name, k, point, found[k][j], exact)
-
-
-def slopes(op, points, **params):
-    parts = cotangents(op, np.ones(len(points[0])), op.evaluate(*points, **params), *points, **params)
-    return [np.zeros(len(points[0])) if p is None else np.broadcast_to(p, len(points[0])) for p in parts]
 
 
 @pytest.mark.parametrize("op", [op for op in SMOOTH if op in VALUED], ids=lambda op: op.name)
@@ -228,21 +230,22 @@ def test_hard_points_to_second_order(op):
     if op.name in ("maximum", "minimum", "power", "float_power", "remainder"):
         pytest.skip("kinks and bases below 0 are tested by themselves")
     xs = symbols(op)
-    points = HARD if op.arity == 1 else PAIRS
-    first, second = derivatives(op, [np.array(column) for column in zip(*[p if isinstance(p, tuple) else (p,) for p in points], strict=True)])
+    points = [(x,) for x in HARD] if op.arity == 1 else PAIRS
+    first, second = derivatives(op, [np.array(column) for column in zip(*points, strict=True)])
     value = op.value(*xs)
     wanted = [(sympy.diff(value, x), d) for x, d in zip(xs, first, strict=True)]
-    wanted += [(sympy.diff(value, x, z), d) for x, row in zip(xs, second, strict=True) for z, d in zip(xs, row, strict=True)]
+    for x, row in zip(xs, second, strict=True):
+        wanted += [(sympy.diff(value, x, z), d) for z, d in zip(xs, row, strict=True)]
     compared = 0
     with mpmath.workdps(700):
-        inside = [exactly(value, xs, p if isinstance(p, tuple) else (p,)) is not None for p in points]
+        inside = [exactly(value, xs, at) is not None for at in points]
         for expression, got in wanted:
-            for k, point in enumerate(points):
-                at = point if isinstance(point, tuple) else (point,)
+            for k, at in enumerate(points):
                 exact = exactly(expression, xs, at) if inside[k] and analytic(expression) else None
-                if exact is None or (op.arity == 2 and abs(at[0]) == abs(at[1])):
+                if exact is None or (op.name == "logit_slope" and abs(at[0]) < 1e-100):  # it overflows there
                     continue
-                assert away(np.broadcast_to(got, len(points))[k], exact) <= allowed(op, at), (op.name, expression, at, exact)
+                apart = away(np.broadcast_to(got, len(points))[k], exact)
+                assert apart <= allowed(op, at), (op.name, expression, at, got, exact)
                 compared += 1
     assert compared or not analytic(sympy.diff(value, xs[0]))
 
@@ -272,19 +275,22 @@ def test_figures_of_the_stable_forms():
 # -- complex steps and differences: no SymPy in between
 
 
+OF_VECTORS = {"direction": lambda a, b: a / np.hypot(a, b), "inversion": lambda a, b: a / (a * a + b * b)}
+
+
 @pytest.mark.parametrize("op", [op for op in SMOOTH if op.name not in ("astype", "where")], ids=lambda op: op.name)
 def test_rule_against_steps(op):
-    params = {name: 3 for name in op.params}
+    params = dict.fromkeys(op.params, 3)
     points = samples(op)
-    if op.name == "direction":
+    if op.name in OF_VECTORS:
         points[2] = np.hypot(points[0], points[1])  # what the third argument always is
     found = slopes(op, points, **params)
     for k in range(op.arity):
         want, bound = steps(op, points, k, params)
-        if op.name == "direction":
+        if op.name in OF_VECTORS:
             if k == 2:
                 continue
-            want, bound = _richardson(lambda a, b: a / np.hypot(a, b), points[:2], k), 1e-8
+            want, bound = _richardson(OF_VECTORS[op.name], points[:2], k), 1e-8
         np.testing.assert_allclose(found[k], want, rtol=bound, atol=bound)
 
 
@@ -305,7 +311,7 @@ def _richardson(function, points, k):
 
 
 def test_a_wrong_rule_is_found():
-    wrong = dataclasses.replace(OPS["sin"], partials=lambda x, _y: np.cos(x) * (1 + 1e-6))
+    wrong = dataclasses.replace(SIN, partials=lambda x, _y: np.cos(x) * (1 + 1e-6))
     with pytest.raises(AssertionError):
         test_rule_against_steps(wrong)
     with pytest.raises(AssertionError):
@@ -330,85 +336,7 @@ def test_unknown_sympy_words_are_refused():
     with pytest.raises(NotImplementedError, match="Heaviside"):
         in_numpy(sympy.Heaviside(x), {x: 1.0})
     with pytest.raises(NotImplementedError, match="neither ddx, vjp nor value"):
-        partials(dataclasses.replace(OPS["sin"], partials=None, value=None))
-
-
-# -- kinks, ties, corners
-
-CORNERS = [
-    ("maximum", (1.0, 1.0), (0.5, 0.5)), ("maximum", (2.0, 1.0), (1, 0)), ("minimum", (1.0, 1.0), (0.5, 0.5)),
-    ("minimum", (2.0, 1.0), (0, 1)), ("fmax", (np.nan, 1.0), (0, 1)), ("fmax", (3.0, 3.0), (0.5, 0.5)),
-    ("fmin", (2.0, np.nan), (1, 0)), ("absolute", (0.0,), (0,)), ("absolute", (-0.0,), (0,)), ("fabs", (-3.0,), (-1,)),
-    ("clip", (0.0, 0.0, 1.0), (0.5, 0.5, 0)), ("clip", (1.0, 0.0, 1.0), (0.5, 0, 0.5)), ("clip", (0.5, 0.0, 1.0), (1, 0, 0)),
-    ("clip", (-1.0, 0.0, 1.0), (0, 1, 0)), ("clip", (5.0, 0.0, 1.0), (0, 0, 1)), ("clip", (0.0, 0.0, 0.0), (0.25, 0.25, 0.5)),
-    ("clip", (0.5, 1.0, 0.0), (0, 0, 1)), ("heaviside", (0.0, 0.5), (0, 1)), ("heaviside", (2.0, 0.5), (0, 0)),
-    ("copysign", (0.0, 0.5), (1, 0)), ("copysign", (2.0, -0.5), (-1, 0)), ("hypot", (0.0, 0.0), (0, 0)),
-    ("arctan2", (0.0, 0.0), (0, 0)), ("arctan2", (0.0, -1.0), (-1, 0)), ("xlogy", (0.0, 0.0), (0, 0)),
-    ("xlog1py", (0.0, -1.0), (0, 0)), ("xlogy", (0.0, 2.0), (np.log(2.0), 0)), ("power", (0.0, 2.0), (0, 0)),
-    ("power", (0.0, 1.0), (1, 0)), ("power", (0.0, 0.0), (0, 0)), ("power", (-2.0, 3.0), (12, np.nan)),
-    ("sqrt", (0.0,), (np.inf,)), ("cbrt", (0.0,), (np.inf,)), ("logaddexp", (np.inf, np.inf), (0.5, 0.5)),
-    ("logaddexp", (-np.inf, -np.inf), (0.5, 0.5)), ("logaddexp", (-np.inf, 1.0), (0, 1)),
-    ("logaddexp2", (np.inf, np.inf), (0.5, 0.5)), ("remainder", (-7.0, 3.0), (1, 3)), ("fmod", (-7.0, 3.0), (1, 2)),
-    ("remainder", (1.0, np.inf), (1, 0)), ("where", (True, np.nan, 2.0), (0, 1, 0)), ("where", (False, 1.0, 2.0), (0, 0, 1)),
-]
-
-
-@pytest.mark.parametrize(("name", "at", "want"), CORNERS)
-def test_convention(name, at, want):
-    found = slopes(OPS[name], [np.array([v]) for v in at])
-    assert [float(d[0]) for d in found] == pytest.approx(list(want), nan_ok=True)
-
-
-def test_a_masked_cotangent_is_never_multiplied():
-    for name, at in (("maximum", (2.0, 1.0)), ("clip", (5.0, 0.0, 1.0)), ("where", (True, 1.0, 2.0)), ("absolute", (0.0,))):
-        xs = [np.array([v]) for v in at]
-        parts = cotangents(OPS[name], np.array([np.inf]), OPS[name].evaluate(*xs), *xs)
-        assert not any(np.isnan(p).any() for p in parts if p is not None), name
-
-
-def test_second_order_at_ties_and_zeros():
-    def second(name, *at, **params):
-        return [[float(v[0]) if len(v) else 0.0 for v in map(np.atleast_1d, row)]
-                for row in derivatives(OPS[name], [np.array([v]) for v in at], **params)[1]]
-
-    assert second("logaddexp", 2.0, 2.0) == [[0.25, -0.25], [-0.25, 0.25]]
-    quarter = np.log(2) / 4
-    assert second("logaddexp2", 2.0, 2.0)[0] == pytest.approx([quarter, -quarter])
-    assert second("power", 2.0, 0.0)[0] == [0.0, 0.5]  # where b is 0 the mixed derivative is 1 / x
-    assert second("power", 0.0, 2.0)[0][0] == 2.0
-    assert second("hypot", 1.0, 1e-8)[0] == pytest.approx([1e-16, -1e-8], rel=1e-15)
-    assert second("power_int", 3.0, exponent=3) == [[18.0]]
-    assert second("power_int", 3.0, exponent=1) == [[0.0]]
-    assert second("power_int", 0.0, exponent=2) == [[2.0]]
-    assert second("power_int", 2.0, exponent=-1) == [[0.25]]
-
-
-def test_third_order_of_gammaln():
-    x = Taped(np.array([2.5, -1.5]))
-    y = OPS["gammaln"](x)
-    for _ in range(3):
-        (y,) = gradient(y, [x])
-    assert y.value == pytest.approx([float(mpmath.psi(2, v)) for v in (2.5, -1.5)], rel=1e-13)
-
-
-# -- dtypes
-
-
-def test_what_has_no_c_is_refused_with_a_way_out():
-    with pytest.raises(DtypeError, match=r"np\.power of int64, int64 has no form in C\n  instead: .*astype"):
-        loop_dtypes(np.power, (np.dtype(np.int64), np.dtype(np.int64)))
-    typed: Any = type("Typed", (), {"dtype": np.dtype(np.int32), "shape": ()})
-    with pytest.raises(DtypeError, match="negative integer powers"):
-        OPS["power_int"].infer(typed, exponent=-2)
-    with pytest.raises(DtypeError, match="twice the same dtype"):
-        OPS["where"].infer(typed, typed, typed)
-
-
-def test_astype_gives_the_cotangent_back_in_the_arguments_dtype():
-    x = np.ones(3, np.float32)
-    back = OPS["astype"].vjp(np.ones(3), None, x, dtype=np.dtype(np.float64))
-    assert back.dtype == np.float32
-    assert OPS["astype"].vjp(np.ones(3), None, np.ones(3, np.int64), dtype=np.dtype(np.float64)) is None
+        partials(dataclasses.replace(SIN, partials=None, value=None))
 
 
 def test_importing_ops_imports_no_sympy():
