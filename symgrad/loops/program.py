@@ -21,6 +21,7 @@ class Array:
     Attributes:
         kind: ``input``, ``output``, ``constant`` or ``temporary``.
         kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
+        windows: dimensions of which only the present tile is stored, each with the loop that walks in tiles.
         place: where a temporary lives: ``register``, ``stack`` or ``workspace``.
         offset: its first byte in the workspace.
         data: a constant's elements.
@@ -32,6 +33,7 @@ class Array:
     kind: str
     line: Line | None = None
     kept: tuple[int, ...] | None = None
+    windows: dict[int, Loop] = field(default_factory=dict)
     place: str = "workspace"
     offset: Dim = 0
     data: Any = None
@@ -39,7 +41,8 @@ class Array:
     @property
     def stored(self) -> Shape:
         """The shape of what is stored."""
-        return self.shape if self.kept is None else tuple([self.shape[k] for k in self.kept])
+        kept = range(len(self.shape)) if self.kept is None else self.kept
+        return tuple([self.windows[k].tile if k in self.windows else self.shape[k] for k in kept])
 
     def __repr__(self) -> str:
         """Print name, dtype and what is stored."""
@@ -57,6 +60,7 @@ class Loop:
         simd: its iterations may run as lanes.
         sums: scalar accumulators of the body, by how they accumulate, for the simd pragma.
         threads: its iterations may be shared out among threads.
+        tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile.
     """
 
     axis: Axis
@@ -65,6 +69,8 @@ class Loop:
     simd: bool = False
     sums: tuple[tuple[str, Array], ...] = ()
     threads: bool = False
+    tile: int = 0
+    window: Loop | None = None
 
     @property
     def extent(self) -> Dim:
@@ -124,7 +130,7 @@ def picture(items: list[Item], statements: bool = False) -> str:  # noqa: FBT001
     for item in items:
         if isinstance(item, Loop):
             inner = picture(item.body, statements)
-            mark = " threads" if item.threads else ""
+            mark = " threads" if item.threads else f" tile {item.tile}" if item.tile else ""
             drawn.append(f"{item.axis.name}<{item.extent}{mark}{' simd' if item.simd else ''} {{ {inner} }}")
         elif statements:
             drawn.append(f"{item.target.array.name} {item.how}")

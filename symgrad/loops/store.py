@@ -49,10 +49,16 @@ def contract(items: list[Item]) -> None:
     for array, found in uses.items():
         if array.kind == "temporary":
             common = _common([around for _, around in found])
-            array.kept = tuple([
-                d for d in range(len(array.shape))
-                if not any(_taken([access for access, _ in found], d, loop) for loop in common)
-            ])
+            reads = [access for access, _ in found]
+            kept = []
+            for d in range(len(array.shape)):
+                taking = [loop for loop in common if _taken(reads, d, loop)]
+                if not all(loop.tile for loop in taking):
+                    continue
+                kept.append(d)
+                if taking:
+                    array.windows[d] = taking[0]
+            array.kept = tuple(kept)
 
 
 def _common(all_paths: list[tuple[Loop, ...]]) -> tuple[Loop, ...]:
@@ -79,6 +85,7 @@ def adopt_outputs(items: list[Item]) -> list[Item]:
             and source.array.kind == "temporary" and source.array not in copies
             and source.array.shape == statement.target.array.shape
             and source.array.kept == tuple(range(len(source.array.shape))) and source.array.shape
+            and not source.array.windows
             and source.indices == statement.target.indices
         ):
             copies[source.array] = statement

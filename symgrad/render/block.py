@@ -12,7 +12,7 @@ from symgrad.loops.program import Array, Loop
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, pattern
 from symgrad.render.printer import index, literal, offset
-from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView
+from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, TilesView
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +38,8 @@ class Block:
         self.used: set[str] = set()
         self.helpers: set[tuple[str, str, str]] = set()
         self.env: dict[Axis, str] = {}
+        self.busy: set[str] = set()
+        self.bounds: dict[Loop, tuple[str, str]] = {}
         self.writes: dict[Array, int] = {}
         self.reads: dict[Array, list[int]] = {}
         self.home: dict[Array, int] = {}
@@ -114,18 +116,39 @@ class Block:
 
     # -- loops
 
-    def loop(self, loop: Loop) -> LoopView:
+    def loop(self, loop: Loop) -> LoopView | TilesView:
         """Turn a loop into a view, with a variable no loop around it has."""
-        around = set(self.env.values()) | self.taken
-        name = next(n for n in (*LETTERS, *[f"i{k}" for k in range(1000)]) if n not in around)
+        extent = index(loop.extent, self.name)
+        if loop.tile:
+            letter = self.letter()
+            self.bounds[loop] = (f"{letter}0", f"{letter}1")
+            start, stop = self.bounds[loop]
+            self.busy.update((letter, start, stop))
+            view = TilesView(start, stop, loop.tile, extent, self.views(loop.body))
+            self.busy.difference_update((letter, start, stop))
+            return view
+        begin = "0"
+        if loop.window is None:
+            name = self.letter()
+        else:
+            begin, extent = self.bounds[loop.window]
+            name = begin[:-1]
+        self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
         self.env.update(added)
-        extent = index(loop.extent, self.name)
         body = self.views(loop.body)
         for axis in added:
             del self.env[axis]
+        if loop.window is None:
+            self.busy.remove(name)
         sums = "".join(f" reduction({how}:{self.names[array]})" for how, array in loop.sums)
-        return LoopView(name, extent, body, loop.simd, sums)
+        return LoopView(name, begin, extent, body, loop.simd, sums)
+
+    def letter(self) -> str:
+        """Choose a loop variable that nothing around has."""
+        around = self.busy | self.taken
+        free = (n for n in (*LETTERS, *[f"i{k}_" for k in range(1000)]) if not around & {n, f"{n}0", f"{n}1"})
+        return next(free)
 
     def name(self, part: Any) -> str:
         """Name what an index is made of: an axis, a looked-up integer, an extent."""
@@ -275,7 +298,8 @@ class Block:
         if access.flat:
             return f"{self.names[array]}[{index(access.indices[0], self.name)}]"
         kept = range(len(array.shape)) if array.kept is None else array.kept
-        where = offset([access.indices[d] for d in kept], array.stored, self.name)
+        starts = [self.bounds[array.windows[d]][0] if d in array.windows else None for d in kept]
+        where = offset([access.indices[d] for d in kept], array.stored, self.name, starts)
         return f"{self.names[array]}[{where}]"
 
     def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: dict[str, str]) -> None:

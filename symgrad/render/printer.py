@@ -120,8 +120,8 @@ _PRINTERS = {
 }
 
 
-def offset(indices: list[Any], shape: tuple[Any, ...], name: Names) -> str:
-    """Print the element number of a C-contiguous array's element.
+def offset(indices: list[Any], shape: tuple[Any, ...], name: Names, starts: list[str | None] | None = None) -> str:
+    """Print the element number of a C-contiguous array's element; a dimension may begin at the start of a tile.
 
     >>> i, j = Axis("i", 3), Axis("j", 4)
     >>> offset([i, j], (3, 4), lambda axis: axis.name)
@@ -130,8 +130,11 @@ def offset(indices: list[Any], shape: tuple[Any, ...], name: Names) -> str:
     terms: list[str] = []
     constant = 0
     step: Any = 1
-    for position, dim in zip(reversed(indices), reversed(shape), strict=True):
-        if type(position) is int and type(step) is int:
+    for position, dim, start in zip(reversed(indices), reversed(shape), reversed(starts or [None] * len(shape)), strict=True):
+        if start is not None:
+            text = f"{index(position, name)} - {start}"
+            terms.append(text if step == 1 else f"({text})*{index(step, name, ATOM)}")
+        elif type(position) is int and type(step) is int:
             constant += position * step
         elif not (type(position) is int and position == 0):
             text = index(position, name, SUM if step == 1 else ATOM)

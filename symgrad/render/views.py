@@ -11,11 +11,24 @@ class LoopView:
     """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions."""
 
     index: str
+    start: str
     extent: str
     body: tuple[ItemView, ...]
     simd: bool
     sums: str
     kind: str = "loop"
+
+
+@dataclass(frozen=True)
+class TilesView:
+    """A loop over tiles: `start` and `stop` bound each."""
+
+    start: str
+    stop: str
+    size: int
+    extent: str
+    body: tuple[ItemView, ...]
+    kind: str = "tiles"
 
 
 @dataclass(frozen=True)
@@ -113,4 +126,4 @@ class SourceView:
     parts: tuple[PartView, ...]
 
 
-ItemView: TypeAlias = "LoopView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"
+ItemView: TypeAlias = "LoopView | TilesView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"
