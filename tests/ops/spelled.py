@@ -24,7 +24,7 @@ FLAGS = ("-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Wdouble-promot
          "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 COMPILED = "?bBhHiIlLfd"
 SEVERAL: dict[str, list[dict[str, Any]]] = {
-    "power_int": [{"exponent": n} for n in (-3, -1, 0, 1, 2, 3, 7, 16)],
+    "power_int": [{"exponent": n} for n in (-63, -3, -1, 0, 1, 2, 3, 7, 16, 255)],
     "polygamma": [{"order": n} for n in (1, 2, 3, 6)],
     "astype": [{"dtype": np.dtype(char)} for char in COMPILED],
 }
