@@ -58,7 +58,9 @@ def _execute(statement: Statement, arrays: dict[int, Array], at: dict[Axis, int]
     array[where] = ACCUMULATE[statement.how](array[where], _value(statement.value, arrays, at, dims))
 
 
-def _place(access: Access, shape: tuple[int, ...], arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int]) -> Any:
+def _place(
+    access: Access, shape: tuple[int, ...], arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int],
+) -> Any:
     """Evaluate the indices of an access; each must lie in its array."""
     indices = tuple([_index(i, arrays, at, dims) for i in access.indices])
     extents = (int(np.prod(shape)),) if access.flat else shape

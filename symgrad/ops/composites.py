@@ -8,26 +8,32 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ops.copies import fresh, promoted, stretched
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import static
 from symgrad.ops.reduce import refuse
-from symgrad.ops.shaping import fresh, promoted, stretched
+
+_UNSET = np._NoValue  # noqa: SLF001 - NumPy's mark of an argument left away
+_clip: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]  # noqa: SLF001 - the ufunc that np.clip calls
 
 # -- rounding, clipping
 
 
 @answers(np.clip)
-def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = None, *, min: Any = np._NoValue, max: Any = np._NoValue, **keywords: Any) -> Any:  # noqa: SLF001 - NumPy's signature
+def clip(
+    a: Any, a_min: Any = _UNSET, a_max: Any = _UNSET, out: Any = None, *, min: Any = _UNSET, max: Any = _UNSET,
+    **keywords: Any,
+) -> Any:
     """As `numpy.clip`."""
     refuse("clip", out=out, **keywords)
-    unset = np._NoValue  # noqa: SLF001
-    if a_min is unset and a_max is unset:
-        low, high = [None if bound is unset else bound for bound in (min, max)]
-    elif a_min is unset or a_max is unset:
-        raise UnsupportedError(f"clip() missing 1 required positional argument: '{'a_min' if a_min is unset else 'a_max'}'")
-    elif min is not unset or max is not unset:
-        raise ArgumentValueError("Passing `min` or `max` keyword argument when `a_min` and `a_max` are provided is forbidden.")
+    if a_min is _UNSET and a_max is _UNSET:
+        low, high = [None if bound is _UNSET else bound for bound in (min, max)]
+    elif a_min is _UNSET or a_max is _UNSET:
+        missing = "a_min" if a_min is _UNSET else "a_max"
+        raise UnsupportedError(f"clip() missing 1 required positional argument: {missing!r}")
+    elif min is not _UNSET or max is not _UNSET:
+        raise ArgumentValueError("np.clip takes a_min and a_max, or min and max, not both")
     else:
         low, high = a_min, a_max
     a = lift(a)
@@ -35,7 +41,7 @@ def clip(a: Any, a_min: Any = np._NoValue, a_max: Any = np._NoValue, out: Any = 
         return fresh(a) if high is None else np.minimum(a, high)
     if high is None:
         return np.maximum(a, low)
-    return np._core.umath.clip(a, low, high)  # noqa: SLF001 - the ufunc that np.clip calls
+    return _clip(a, low, high)
 
 
 @answers(np.round, np.around)
@@ -108,7 +114,7 @@ def sinc(x: Any) -> Any:
 
 
 @answers(np.diff)
-def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Any:  # noqa: SLF001
+def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = _UNSET, append: Any = _UNSET) -> Any:
     """As `numpy.diff`."""
     a, times = lift(a), int(static("diff", "n", n))
     if times == 0:
@@ -135,7 +141,7 @@ def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _edge(a: Any, axis: int, value: Any) -> Any:
-    if value is np._NoValue:  # noqa: SLF001
+    if value is _UNSET:
         return None
     value = lift(value)
     have = shape_of(a)
@@ -147,8 +153,8 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """As `numpy.ediff1d`."""
     ary = np.ravel(lift(ary))
     inner = ary[1:] - ary[:-1]
-    parts = [np.ravel(lift(to_begin)) if to_begin is not None else None, inner, np.ravel(lift(to_end)) if to_end is not None else None]
-    return np.concatenate([p.astype(inner.dtype) for p in parts if p is not None])
+    parts = [np.ravel(lift(part)) for part in (to_begin, inner, to_end) if part is not None]
+    return np.concatenate([part.astype(inner.dtype) for part in parts])
 
 
 @answers(np.gradient)
@@ -169,7 +175,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
     n = shape_of(f)[k]
     if type(n) is int and n < edge_order + 1:
-        raise ArgumentValueError("Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required.")
+        raise ArgumentValueError(f"np.gradient needs {edge_order + 1} elements or more along an axis of extent {n}")
     step = lift(step) if isinstance(step, (list, tuple)) else step  # a number stays weak
     rank = np.ndim(step)
     if rank > 1 or (rank == 1 and shape_of(step)[0] != n):
@@ -181,8 +187,11 @@ def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
     else:
         d = step[1:] - step[:-1]
         before, after = d[:-1], d[1:]
-        inside = -after / (before * (before + after)) * f[..., :-2] + (after - before) / (before * after) * f[..., 1:-1] + (
-            before / (after * (before + after)) * f[..., 2:])
+        both = before + after
+        inside = (
+            -after / (before * both) * f[..., :-2] + (after - before) / (before * after) * f[..., 1:-1]
+            + before / (after * both) * f[..., 2:]
+        )
         ends = [d[0], d[1] if edge_order > 1 else None, d[-1], d[-2] if edge_order > 1 else None]
     first = _end_difference([f[..., j] for j in range(edge_order + 1)], ends[0], ends[1], 1.0)
     last = _end_difference([f[..., -1 - j] for j in range(edge_order + 1)], ends[2], ends[3], -1.0)
@@ -223,7 +232,7 @@ def polyval(p: Any, x: Any) -> Any:
     p, x = lift(p), lift(x)
     count = shape_of(p)[0]
     if type(count) is not int:
-        raise UnsupportedError("np.polyval with an unknown number of coefficients", instead="a number as the extent of p")
+        raise UnsupportedError("np.polyval of an unknown number of coefficients", instead="a number as the extent of p")
     y = np.zeros_like(x)
     for k in range(count):
         y = y * x + p[k]

@@ -9,11 +9,11 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement
+from symgrad.ops.copies import promoted
 from symgrad.ops.declare import OPS, answers, shape_of, structured
 from symgrad.ops.domains import case
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import sliced, turned
-from symgrad.ops.shaping import promoted
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 def _two_vectors(a: Node, b: Node) -> None:
     if len(a.shape) != 1 or len(b.shape) != 1 or a.dtype != b.dtype:
-        raise ShapeError(f"two vectors of one dtype are needed, not {a.dtype}{shapes.show(a.shape)} and {b.dtype}{shapes.show(b.shape)}")
+        found = " and ".join(f"{x.dtype}{shapes.show(x.shape)}" for x in (a, b))
+        raise ShapeError(f"two vectors of one dtype are needed, not {found}")
 
 
 def _convolve_infer(a: Node, b: Node) -> tuple[Shape, Any]:
@@ -58,17 +59,20 @@ def _slide_body(node: Node) -> Body:
 
 
 convolve = structured(
-    name="convolve", infer=_convolve_infer, evaluate=lambda a, b: np.convolve(a, b), body=_convolve_body,
+    name="convolve", infer=_convolve_infer, evaluate=np.convolve, body=_convolve_body,
     vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)),  # noqa: ARG005
-    sample=(case(lambda a, b: np.convolve(a, b) ** 2, (5,), (3,)), case(lambda a, b: np.convolve(a, b, "same") ** 2, (2,), (4,))),
+    sample=(case(lambda a, b: np.convolve(a, b) ** 2, (5,), (3,)),
+            case(lambda a, b: np.convolve(a, b, "same") ** 2, (2,), (4,))),
     edges=(case(np.convolve, (1,), (1,)),), doc="``y[i + j] += a[i] * b[j]``.",
 )
 
 slide = structured(
     name="slide", infer=_slide_infer, evaluate=lambda a, b: np.correlate(a, b, "valid"), body=_slide_body,
     vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)),  # noqa: ARG005
-    sample=(case(lambda a, b: OPS["slide"](a, b) ** 2, (5,), (3,)), case(lambda a, b: np.correlate(a, b) ** 2, (4,), (6,))),
-    edges=(case(lambda a, b: OPS["slide"](a, b), (3,), (3,)),), doc="``y[i] += a[i + j] * b[j]``: a window slides along a.",
+    sample=(case(lambda a, b: OPS["slide"](a, b) ** 2, (5,), (3,)),
+            case(lambda a, b: np.correlate(a, b) ** 2, (4,), (6,))),
+    edges=(case(lambda a, b: OPS["slide"](a, b) + 1, (3,), (3,)),),
+    doc="``y[i] += a[i + j] * b[j]``: b slides along a.",
 )
 
 
@@ -85,7 +89,10 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[Any, Any]:
 def _known_lengths(a: Any, v: Any, mode: str) -> tuple[int, int]:
     n, m = shape_of(a)[0], shape_of(v)[0]
     if type(n) is not int or type(m) is not int:
-        raise ArgumentValueError(f'mode="{mode}" needs to know which of the lengths {n} and {m} is greater', instead='mode="full" and a slice')
+        raise ArgumentValueError(
+            f'mode="{mode}" needs to know which of the lengths {n} and {m} is greater',
+            instead='mode="full" and a slice',
+        )
     return n, m
 
 

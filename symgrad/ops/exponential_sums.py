@@ -64,7 +64,7 @@ def logsumexp(x: Any, axes: Axes) -> Any:
 
 
 def _logsumexp_vjp(g: Any, y: Any, x: Any, axes: Axes) -> Any:
-    """Share the cotangent by softmax; inf - inf is 0 only where both are infinite: a finite tie keeps its derivative."""
+    """Share the cotangent by softmax; inf - inf is 0 where both are infinite, and a finite tie keeps its derivative."""
     y = along(y, axes)
     both = np.isinf(y) & np.equal(x, y)
     return along(g, axes) * np.exp(np.where(both, np.zeros((), x.dtype), x - y))

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 X, OUT = 0, -1
 
 
-class IndexShapes(ShapeError, IndexError):
+class IndexShapes(ShapeError, IndexError):  # noqa: N818 - stands beside IndexError
     """Index arrays whose shapes do not fit together or to the indexed array."""
 
 
-class OutOfBounds(ArgumentValueError, IndexError):
+class OutOfBounds(ArgumentValueError, IndexError):  # noqa: N818 - likewise
     """A constant index that the indexed axis does not have."""
 
 
@@ -107,17 +107,28 @@ def _gather_text(node: Node, names: list[str]) -> str:
 
 
 _ROWS = (normal(), integers(-3, 2))
+_PAIRS = (*_ROWS, _ROWS[1])
+
+
+def _gathers(axes: tuple[int, ...]) -> Any:
+    """Make the function of a case."""
+    return lambda a, *indices: OPS["gather"](a, *indices, axes=axes) ** 2
+
+
+def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """Make the function of a case."""
+    return lambda g, *indices: OPS["scatter_add"](g, *indices, axes=axes, shape=shape) ** 2
+
 
 gather = structured(
     name="gather", params=("axes",), infer=_gather_infer, body=_gather_body, vjp=_gather_vjp, text=_gather_text,
     evaluate=lambda x, *indices, axes: np.asarray(x)[_key(indices, axes)],
-    sample=(case(lambda a, i: OPS["gather"](a, i, axes=(0,)) ** 2, (3, 4), (2, 5), domain=_ROWS),
-            case(lambda a, i, j: OPS["gather"](a, i, j, axes=(0, 1)) ** 2, (3, 4), (2, 1), (3,), domain=(*_ROWS, _ROWS[1])),
-            case(lambda a, i, j: OPS["gather"](a, i, j, axes=(0, 2)) ** 2, (3, 4, 5), (6,), (), domain=(*_ROWS, _ROWS[1])),
-            case(lambda a, i: OPS["gather"](a, i, axes=(1,)) ** 2, (2, 3, 2), (2, 2), domain=_ROWS),
-            case(lambda a: a[:, [2, 0, 2]] ** 2, (2, 3)), case(lambda a: a[np.array([True, False, True])] ** 2, (3, 2))),
-    edges=(case(lambda a, i: OPS["gather"](a, i, axes=(0,)), (3,), (0,), domain=_ROWS),
-           case(lambda a, i: OPS["gather"](a, i, axes=(0,)), (3, 0), (2,), domain=_ROWS)),
+    sample=(case(_gathers((0,)), (3, 4), (2, 5), domain=_ROWS), case(_gathers((1,)), (2, 3, 2), (2, 2), domain=_ROWS),
+            case(_gathers((0, 1)), (3, 4), (2, 1), (3,), domain=_PAIRS),
+            case(_gathers((0, 2)), (3, 4, 5), (6,), (), domain=_PAIRS),
+            case(lambda a: a[:, [2, 0, 2]] ** 2, (2, 3)),
+            case(lambda a: a[np.array([True, False, True])] ** 2, (3, 2))),
+    edges=(case(_gathers((0,)), (3,), (0,), domain=_ROWS), case(_gathers((0,)), (3, 0), (2,), domain=_ROWS)),
     doc="Elements at the places that arrays of integers name.",
 )
 
@@ -125,7 +136,8 @@ gather = structured(
 def _scatter_infer(g: Node, *indices: Node, axes: tuple[int, ...], shape: Shape) -> tuple[Shape, Any]:
     want = _gathered(shape, _index_shape(indices, axes, len(shape)), axes)
     if g.shape != want:
-        raise ShapeError(f"cannot scatter {shapes.show(g.shape)} into {shapes.show(shape)}: {shapes.show(want)} is needed")
+        have, into, need = map(shapes.show, (g.shape, shape, want))
+        raise ShapeError(f"cannot scatter {have} into {into}: {need} is needed")
     return shape, g.dtype
 
 
@@ -150,17 +162,16 @@ def _scatter_body(node: Node) -> Body:
     ))
 
 
-def _scatter_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> tuple[Any, ...]:  # noqa: ARG001
+def _scatter_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: Any, shape: Any) -> tuple[Any, ...]:  # noqa: ARG001
     return gather(g, *indices, axes=axes), *[None] * len(indices)
 
 
 scatter_add = structured(
     name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value, body=_scatter_body,
     vjp=_scatter_vjp,
-    sample=(case(lambda g, i: OPS["scatter_add"](g, i, axes=(0,), shape=(3, 2)) ** 2, (5, 2), (5,), domain=_ROWS),
-            case(lambda g, i, j: OPS["scatter_add"](g, i, j, axes=(0, 2), shape=(3, 2, 4)) ** 2, (5, 2), (5,), (1,),
-                 domain=(*_ROWS, _ROWS[1]))),
-    edges=(case(lambda g, i: OPS["scatter_add"](g, i, axes=(0,), shape=(3,)), (0,), (0,), domain=_ROWS),),
+    sample=(case(_scatters((0,), (3, 2)), (5, 2), (5,), domain=_ROWS),
+            case(_scatters((0, 2), (3, 2, 4)), (5, 2), (5,), (1,), domain=_PAIRS)),
+    edges=(case(_scatters((0,), (3,)), (0,), (0,), domain=_ROWS),),
     doc="Zeros with values added at the places that arrays of integers name: the adjoint of gather.",
 )
 
@@ -171,7 +182,8 @@ scatter_add = structured(
 def _along_infer(x: Node, indices: Node, axis: int) -> tuple[Shape, Any]:
     _index_shape((indices,), (axis,), len(x.shape))
     if [d for k, d in enumerate(x.shape) if k != axis] != [d for k, d in enumerate(indices.shape) if k != axis]:
-        raise ShapeError(f"take_along_axis: {shapes.show(x.shape)} and {shapes.show(indices.shape)} differ beside axis {axis}")
+        have, given = shapes.show(x.shape), shapes.show(indices.shape)
+        raise ShapeError(f"take_along_axis: {have} and {given} differ beside axis {axis}")
     return indices.shape, x.dtype
 
 
@@ -190,7 +202,7 @@ _PICKS = (case(lambda a, i: OPS["take_along"](a, i, axis=1) ** 2, (2, 3), (2, 4)
 
 take_along = structured(
     name="take_along", params=("axis",), infer=_along_infer, body=_along_body, sample=_PICKS,
-    evaluate=lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    evaluate=np.take_along_axis,
     vjp=lambda g, y, x, indices, axis: (OPS["add_along"](g, indices, axis=axis, extent=shape_of(x)[axis]), None),  # noqa: ARG005
     text=lambda node, names: f"np.take_along_axis({names[0]}, {names[1]}, {node.params[0]})",
     edges=(case(lambda a, i: OPS["take_along"](a, i, axis=1), (2, 3), (2, 0), domain=_ROWS),),
@@ -223,8 +235,8 @@ def _add_along_body(node: Node) -> Body:
 
 
 add_along = structured(
-    name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value, body=_add_along_body,
-    vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),  # noqa: ARG005
+    name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value,
+    body=_add_along_body, vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),  # noqa: ARG005
     sample=(case(lambda g, i: OPS["add_along"](g, i, axis=1, extent=3) ** 2, (2, 4), (2, 4), domain=_ROWS),),
     edges=(case(lambda g, i: OPS["add_along"](g, i, axis=0, extent=3), (0, 2), (0, 2), domain=_ROWS),),
     doc="Zeros with each value added into its row at its index: the adjoint of take_along_axis.",
@@ -235,7 +247,7 @@ add_along = structured(
 
 
 def checked(x: Any, axis: int, indices: Any) -> Any:
-    """Check a constant index against a known extent and count it from the front; a traced one is checked when it runs.
+    """Check a constant index against a known extent and count it from the front; a traced one is checked in the run.
 
     Raises:
         IndexError: when an index is out of bounds.
@@ -259,7 +271,7 @@ def checked(x: Any, axis: int, indices: Any) -> Any:
 def _fitted(indices: Any, extent: Any, mode: str) -> Any:
     """Bring indices into range as ``mode="wrap"`` or ``mode="clip"`` say."""
     if type(extent) is not int:
-        raise UnsupportedError(f"np.take(..., mode={mode!r}) along an unknown extent", instead="np.clip of the indices first")
+        raise UnsupportedError(f"np.take(..., mode={mode!r}) along an unknown extent", instead="np.clip of the indices")
     if mode == "wrap":
         return np.remainder(indices, extent)
     return np.minimum(np.maximum(indices, 0), extent - 1)
@@ -302,7 +314,8 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
     try:
         beside = shapes.broadcast(*[(*s[:k], 1, *s[k + 1 :]) for s in (have, want)])
     except ShapeError:
-        raise IndexShapes(f"shape mismatch: {shapes.show(have)} and indices of {shapes.show(want)} along axis {k}") from None
+        given = f"{shapes.show(have)} and indices of {shapes.show(want)}"
+        raise IndexShapes(f"shape mismatch: {given} along axis {k}") from None
     parts = []
     for x, shape in ((arr, have), (indices, want)):
         full = (*beside[:k], shape[k], *beside[k + 1 :])

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
-from symgrad.ir import shapes
 from symgrad.ir.shapes import simplified
+from symgrad.ops.copies import extents, fresh
 from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.indexing import gather
 from symgrad.ops.joining import lift
 from symgrad.ops.reduce import refuse
-from symgrad.ops.shaping import extents, filled, fresh
 
 if TYPE_CHECKING:
-    from symgrad.ir.shapes import Dim, Shape
+    from symgrad.ir.shapes import Dim
 
 
 def static(function: str, name: str, value: Any) -> Any:
@@ -105,8 +104,9 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         raise ShapeError("'shift' and 'axis' should be scalars or 1D sequences")
     count = max(len(shift_by), len(axes)) if shift_by and axes else 0
     total: dict[int, Any] = {}
-    for s, k in zip(shift_by * (count // len(shift_by) if count else 0), axes * (count // len(axes) if count else 0), strict=True):
-        total[k] = total.get(k, 0) + s
+    for j in range(count):
+        k = axes[j % len(axes)]
+        total[k] = total.get(k, 0) + shift_by[j % len(shift_by)]
     for k, s in total.items():
         a = _rolled(a, s, k)
     return fresh(a)
@@ -166,7 +166,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 def _repeated(a: Any, k: int, extent: Dim, counts: Any) -> Any:
     if type(extent) is not int:
-        raise UnsupportedError("np.repeat with an array of repeats along an unknown extent", instead="one number of repeats")
+        raise UnsupportedError("np.repeat by an array along an unknown extent", instead="one number of repeats")
     return gather(a, np.repeat(np.arange(extent), counts), axes=(k,))
 
 
@@ -194,7 +194,9 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
 
         width = sympy.cancel(extent / sympy.Integer(sections))
         if sympy.fraction(width)[1] != 1:
-            raise ArgumentValueError(f"an unknown extent {extent} does not split into {sections} parts", instead="split at indices")
+            raise ArgumentValueError(
+                f"the unknown extent {extent} does not split into {sections} parts", instead="np.split(x, [index, ...])"
+            )
         return [sliced(ary, k, width * j, width) for j in range(sections)]
     if even and extent % sections:
         raise ShapeError("array split does not result in an equal division")
@@ -220,19 +222,19 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As `numpy.hsplit`."""
     ary = _at_least(ary, 1)
-    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
+    return _split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0, even=True)
 
 
 @answers(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As `numpy.vsplit`."""
-    return split(_at_least(ary, 2), indices_or_sections, 0)
+    return _split(_at_least(ary, 2), indices_or_sections, 0, even=True)
 
 
 @answers(np.dsplit)
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
     """As `numpy.dsplit`."""
-    return split(_at_least(ary, 3), indices_or_sections, 2)
+    return _split(_at_least(ary, 3), indices_or_sections, 2, even=True)
 
 
 def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
@@ -284,7 +286,7 @@ def column_stack(tup: Any) -> Any:
 @answers(np.block)
 def block(arrays: Any) -> Any:
     """As `numpy.block`."""
-    rank = max(_depth(arrays), max([lift(x).ndim for x in _leaves(arrays)]))
+    rank = max(_depth(arrays), *[lift(x).ndim for x in _leaves(arrays)])
     return fresh(_block(arrays, rank, rank - _depth(arrays)))
 
 
@@ -333,87 +335,6 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     return gather(arr, left, axes=(k,))
 
 
-# -- diagonals and triangles
-
-
-@answers(np.diagonal)
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """As `numpy.diagonal`."""
-    a = lift(a)
-    if a.ndim < 2:
-        raise ShapeError("diag requires an array of at least two dimensions")
-    i, j = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
-    if i == j:
-        raise ShapeError("axis1 and axis2 cannot be the same")
-    order = (*[k for k in range(a.ndim) if k not in {i, j}], i, j)
-    moved = a if order == tuple(range(a.ndim)) else OPS["transpose"](a, axes=order)
-    return OPS["diagonal"](moved, offset=int(static("diagonal", "offset", offset)))
-
-
-@answers(np.linalg.diagonal)
-def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """As `numpy.linalg.diagonal`."""
-    return diagonal(x, offset, -2, -1)
-
-
-@answers(np.trace)
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """As `numpy.trace`."""
-    return np.sum(diagonal(a, offset, axis1, axis2), -1, dtype, out)
-
-
-@answers(np.linalg.trace)
-def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """As `numpy.linalg.trace`."""
-    return np.sum(diagonal(x, offset, -2, -1), -1, dtype)
-
-
-@answers(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
-    """As `numpy.diag`."""
-    v = lift(v)
-    if v.ndim == 2:
-        return diagonal(v, k)
-    if v.ndim != 1:
-        raise ShapeError("Input must be 1- or 2-d.")
-    k = int(static("diag", "k", k))
-    extent = simplified(shape_of(v)[0] + abs(k))
-    return OPS["embed_diagonal"](v, offset=k, shape=(extent, extent))
-
-
-@answers(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> Any:
-    """As `numpy.diagflat`."""
-    return diag(np.ravel(lift(v)), k)
-
-
-def _triangle(m: Any, k: Any, *, upper: bool) -> Any:
-    m = lift(m)
-    if m.ndim == 0:
-        raise UnsupportedError("np.tril and np.triu need at least one axis")
-    if m.ndim == 1:
-        m = OPS["broadcast_to"](m, shape=shape_of(m) * 2)
-    return OPS["triangle"](m, upper=upper, k=int(static("tril", "k", k)))
-
-
-@answers(np.tril)
-def tril(m: Any, k: int = 0) -> Any:
-    """As `numpy.tril`."""
-    return _triangle(m, k, upper=False)
-
-
-@answers(np.triu)
-def triu(m: Any, k: int = 0) -> Any:
-    """As `numpy.triu`."""
-    return _triangle(m, k, upper=True)
-
-
-def ones_diagonal(like: Any, extent: Dim, shape: Shape, dtype: Any) -> Any:
-    """Return unit matrices of a shape, in the trace of `like`."""
-    eye = OPS["embed_diagonal"](filled(like, 1, (extent,), dtype), offset=0, shape=(extent, extent))
-    return OPS["broadcast_to"](eye, shape=(*shape, extent, extent)) if shape else eye
-
-
 @answers(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
     """As `numpy.meshgrid`."""
@@ -428,6 +349,3 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
     if not sparse:
         found = list(np.broadcast_arrays(*found)) if found else []
     return tuple([fresh(x) for x in found]) if copy else tuple(found)
-
-
-__all__ = ["diagonal", "fresh", "meshgrid", "ones_diagonal", "roll", "shapes", "sliced", "static", "turned"]

@@ -86,10 +86,9 @@ def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
     if order == 1:
         return OPS["sum"](size, axes=axes)
     power = np.asarray(order, x.dtype)
+    terms = size**power
     if 0 < order < 1:  # the derivative of a root is infinite at 0
-        terms = np.where(np.equal(x, 0), np.zeros((), x.dtype), size**power)
-    else:
-        terms = size**power
+        terms = np.where(np.equal(x, 0), np.zeros((), x.dtype), terms)
     total = OPS["sum"](terms, axes=axes)
     inverse = np.asarray(1, x.dtype) / power
     return total**inverse if order < 0 else np.where(np.equal(total, 0), np.zeros((), x.dtype), total**inverse)
@@ -113,7 +112,7 @@ def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """As `numpy.linalg.vector_norm`."""
     x = lift(x)
-    axes = tuple(range(x.ndim)) if axis is None else _given_axes(x, axis if isinstance(axis, tuple) else axis)
+    axes = tuple(range(x.ndim)) if axis is None else _given_axes(x, axis)
     axes = tuple(sorted(axes))
     if len(axes) == 1:
         return norm(x, ord, axes, keepdims=keepdims)

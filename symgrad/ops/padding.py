@@ -8,12 +8,12 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir.shapes import simplified
+from symgrad.ops.copies import filled, fresh
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of
 from symgrad.ops.indexing import gather
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import sliced, static, turned
 from symgrad.ops.reduce import refuse
-from symgrad.ops.shaping import filled, fresh
 
 
 @answers(np.pad)
@@ -32,7 +32,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> 
     if mode == "empty":
         return _constant(array, widths, 0)
     if mode not in {"edge", "reflect", "symmetric", "wrap"}:
-        raise UnsupportedError(f"np.pad(..., mode={mode!r}) on traced arrays", instead="np.concatenate of what is to stand there")
+        raise UnsupportedError(f"np.pad(..., mode={mode!r}) of traced arrays", instead="np.concatenate of the parts")
     for axis, (before, after) in enumerate(widths):
         if before or after:
             array = _extended(array, axis, before, after, mode)
@@ -93,7 +93,7 @@ def _extended(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
         ends = [_repeated_edge(x, axis, place, width) for place, width in ((0, before), (extent - 1, after))]
         return OPS["concatenate"](ends[0], x, ends[1], axis=axis)
     if type(extent) is not int:
-        raise UnsupportedError(f"np.pad(..., mode={mode!r}) along an unknown extent", instead='mode="constant" or mode="edge"')
+        raise UnsupportedError(f"np.pad(..., mode={mode!r}) along an unknown extent", instead='"constant" or "edge"')
     if max(before, after) > extent - (mode == "reflect"):
         return gather(x, np.pad(np.arange(extent), (before, after), mode=mode), axes=(axis,))  # type: ignore[call-overload]
     inset = 1 if mode == "reflect" else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,14 @@ from symgrad.ir import shapes
 from symgrad.ir.shapes import simplified
 from symgrad.ops.contract import LETTERS, contract
 from symgrad.ops.declare import OPS, answers, normal_axis, shape_of
+from symgrad.ops.diagonals import ones_diagonal
 from symgrad.ops.joining import lift
-from symgrad.ops.manipulation import ones_diagonal
 from symgrad.ops.reduce import refuse
 
 PLANE, SPACE = 2, 3
 
 
-class NotSquare(ShapeError, np.linalg.LinAlgError):
+class NotSquare(ShapeError, np.linalg.LinAlgError):  # noqa: N818 - stands beside LinAlgError
     """A matrix that would have to be square."""
 
 
@@ -33,7 +34,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
     lengths = (shape_of(a)[-1], shape_of(b)[-1])
     if not set(lengths) <= {PLANE, SPACE}:
-        raise ShapeError(f"Both input arrays must be (arrays of) 3-dimensional vectors, but they are {lengths[0]} and {lengths[1]} dimensional.")
+        raise ShapeError(f"np.cross takes vectors of 3 components, not of {lengths[0]} and {lengths[1]}")
     a0, a1, b0, b1 = a[..., 0], a[..., 1], b[..., 0], b[..., 1]
     if lengths == (PLANE, PLANE):
         return a0 * b1 - a1 * b0
@@ -86,7 +87,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     ranks = [p.ndim for p in parts]
     if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
         raise ShapeError(f"multi_dot takes matrices, and vectors at the ends, not arrays of {ranks} axes")
-    for left, right in zip(parts, parts[1:], strict=False):
+    for left, right in pairwise(parts):
         if shape_of(left)[-1] != shape_of(right)[0]:
             raise ShapeError(f"shapes {shapes.show(shape_of(left))} and {shapes.show(shape_of(right))} not aligned")
     terms = [LETTERS[k : k + 2] for k in range(len(parts))]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ops.copies import promoted
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.joining import lift
 from symgrad.ops.reduce import count, kept, refuse, root
-from symgrad.ops.shaping import promoted
 
 I64 = np.dtype(np.int64)
 
@@ -109,7 +109,7 @@ def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
     """Stack variables as rows, in floating point."""
     if m.ndim > 2 or (y is not None and lift(y).ndim > 2):
         raise ShapeError(f"{'m' if m.ndim > 2 else 'y'} has more than 2 dimensions")
-    kind = np.dtype(dtype) if dtype is not None else promoted(m, np.float64) if y is None else promoted(m, y, np.float64)
+    kind = np.dtype(dtype) if dtype is not None else promoted(m, *(() if y is None else (y,)), np.float64)
     rows = [np.atleast_2d(lift(v).astype(kind)) for v in ((m,) if y is None else (m, y))]
     ranks = [m.ndim] if y is None else [m.ndim, lift(y).ndim]
     turned = [r.T if not rowvar and rank != 1 else r for r, rank in zip(rows, ranks, strict=True)]
@@ -139,13 +139,19 @@ def _without_nan(a: Any, value: float) -> tuple[Any, Any]:
 
 
 @answers(np.nansum)
-def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:
     """As `numpy.nansum`."""
     return np.sum(_without_nan(a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
 @answers(np.nanprod)
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:
     """As `numpy.nanprod`."""
     return np.prod(_without_nan(a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
@@ -173,13 +179,17 @@ def _nan_extremum(name: str, reduce: Any, worst: float, a: Any, arguments: tuple
 
 
 @answers(np.nanmax)
-def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+def nanmax(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:
     """As `numpy.nanmax`: NaN where there is nothing else."""
     return _nan_extremum("nanmax", np.max, -np.inf, a, (axis, out, keepdims, initial, where))
 
 
 @answers(np.nanmin)
-def nanmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+def nanmin(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:
     """As `numpy.nanmin`: NaN where there is nothing else."""
     return _nan_extremum("nanmin", np.min, np.inf, a, (axis, out, keepdims, initial, where))
 
@@ -189,7 +199,9 @@ def _present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
 
 
 @answers(np.nanmean)
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
+) -> Any:
     """As `numpy.nanmean`."""
     refuse("nanmean", out=out, where=None if where is True else where)
     a, missing = _without_nan(a, 0)

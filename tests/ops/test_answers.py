@@ -20,8 +20,8 @@ from tests.ops.calls import Call, quiet, read
 load()
 CALLS = read("calls.txt")
 OURS = (
-    "indexing", "shaping", "manipulation", "padding", "norms", "products", "convolution", "composites", "statistics",
-    "exponential_sums",
+    "indexing", "copies", "shaping", "manipulation", "diagonals", "padding", "norms", "products", "convolution",
+    "composites", "statistics", "exponential_sums",
 )
 SHORT = {"d": "f64", "f": "f32", "i": "i64", "?": "bool"}
 
@@ -62,7 +62,7 @@ def test_as_numpy(call: Call, kind: str) -> None:
 
 
 @pytest.mark.parametrize("call", [
-    pytest.param(call, id=call.text) for call in CALLS if not call.known and not any(0 in shape for shape in call.shapes)])
+    pytest.param(call, id=call.text) for call in CALLS if not call.known and not any(0 in s for s in call.shapes)])
 def test_unknown_extents(call: Call) -> None:
     """One trace with a symbol for each extent serves other sizes; extents of 1 stay known."""
     kind = call.kinds[0]
