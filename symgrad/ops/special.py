@@ -67,6 +67,33 @@ log_expit = elementwise(
     c="sg_log_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -1000.0))
 
 
+# -- logarithms of 1 - exp(x) and of cosh(x), which cancel near 0 and overflow far from it
+
+def _log1mexp(x: Any) -> Any:
+    """Return log(1 - exp(x)), for x < 0."""
+    with np.errstate(all="ignore"):
+        return np.where(np.greater(x, -math.log(2)), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+
+
+log1mexp = elementwise(
+    name="log1mexp", numpy=_log1mexp, result=lambda x: x, value=lambda x: sp.log(1 - sp.exp(x)),
+    ddx=lambda x, _y: np.exp(x) / np.expm1(x),  # -1 / expm1(-x) has no second derivative far from 0
+    c="{0} > -0.6931471805599453{f} ? log{f}(-expm1{f}({0})) : log1p{f}(-exp{f}({0}))",
+    sample=between(-4.0, -0.1), edges=(0.0, -1.0, -1e-8, -1e-160, -37.0, -745.0, -1e3, -inf, 1.0, nan))
+
+
+def _log_cosh(x: Any) -> Any:
+    """Return log(cosh(x))."""
+    size, half = np.abs(x), np.sinh(np.minimum(np.abs(x), 1) / 2)
+    far = size + (np.log1p(np.exp(-2 * size)) - np.asarray(math.log(2), size.dtype))
+    return np.where(size < 1, np.log1p(2 * half * half), far)
+
+
+log_cosh = elementwise(
+    name="log_cosh", numpy=_log_cosh, result=lambda x: x, value=lambda x: sp.log(sp.cosh(x)),
+    ddx=lambda x, _y: np.tanh(x), c="sg_log_cosh{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -1e3))
+
+
 # -- products with a logarithm: 0 where the factor is 0, and so is their gradient at (0, 0)
 
 def _xlogy_vjp(g: Any, _y: Any, a: Any, b: Any) -> Any:
