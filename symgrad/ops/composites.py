@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ops.copies import fresh, promoted, stretched
+from symgrad.ops.copies import filled, fresh, promoted, stretched
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import static
@@ -146,6 +146,32 @@ def _edge(a: Any, axis: int, value: Any) -> Any:
     value = lift(value)
     have = shape_of(a)
     return value if value.ndim else stretched(a, value, (*have[:axis], 1, *have[axis + 1 :]))
+
+
+def _cumulative(name: str) -> Any:
+    """Answer `numpy.cumulative_sum` or `numpy.cumulative_prod`, which came with NumPy 2.1."""
+    first, running = (0, np.cumsum) if name == "cumulative_sum" else (1, np.cumprod)
+
+    def cumulative(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False,
+    ) -> Any:
+        refuse(name, out=out)
+        x = lift(x)
+        if axis is None and x.ndim > 1:
+            raise ShapeError("For arrays which have more than one dimension ``axis`` argument is required.")
+        k = normal_axis(0 if axis is None else axis, x.ndim)
+        totals = running(x, k, dtype)
+        if not include_initial:
+            return totals
+        have = shape_of(totals)
+        return np.concatenate([filled(totals, first, (*have[:k], 1, *have[k + 1 :]), totals.dtype), totals], k)
+
+    return cumulative
+
+
+for _name in ("cumulative_sum", "cumulative_prod"):
+    if hasattr(np, _name):
+        answers(getattr(np, _name))(_cumulative(_name))
 
 
 @answers(np.ediff1d)

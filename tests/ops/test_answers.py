@@ -95,7 +95,7 @@ MAKERS = {
     "copy": np.copy, "zeros_like": np.zeros_like, "ones_like": np.ones_like, "tile": lambda x: np.tile(x, 2),
     "repeat": lambda x: np.repeat(x, 2), "roll": lambda x: np.roll(x, 0), "astype": lambda x: x.astype(x.dtype),
     "round": np.round, "clip": lambda x: np.clip(x, None, None), "pad": lambda x: np.pad(x, 0), "conj": np.conj,
-    "meshgrid": lambda x: np.meshgrid(x)[0], "full_like": lambda x: np.full_like(x, x[0]),
+    "meshgrid": lambda x: np.meshgrid(x)[0], "full_like": lambda x: np.full_like(x, x[:1]),
     "delete": lambda x: np.delete(x, 0),
     "select": lambda x: np.select([x > 0], [x]), "nan_to_num": np.nan_to_num, "block": lambda x: np.block([x]),
     "concatenate": lambda x: np.concatenate([x]), "tril": np.tril, "take": lambda x: np.take(x, [0, 1, 2]),
