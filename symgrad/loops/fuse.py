@@ -7,8 +7,9 @@ one loop. Inside it the same question is asked again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from symgrad.ir.shapes import upper
 from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up
 from symgrad.loops.lower import elements
 from symgrad.loops.program import Array, Loop
@@ -17,6 +18,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from symgrad.loops.program import Item, Lowered
+
+
+TINY = 8
+"""A loop of at most so many iterations is no reason for a nest of its own."""
+
+CANDIDATES = 4
+"""So many classes are compared for the outermost loop."""
+
+
+class Sweep(NamedTuple):
+    """An outermost loop: the nests that make up its body, each a loop over the swept axis."""
+
+    axis: Axis
+    nests: list[Loop]
 
 
 class Classes:
@@ -119,58 +134,110 @@ class Fusion:
         ]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
 
-    def tree(self) -> list[Item]:
+    def tree(self) -> list[Any]:
         """Build the whole tree."""
         everything = list(range(len(self.statements)))
         remaining = {k: frozenset(self.axis_of[k]) for k in everything}
-        return self.block(everything, remaining)
+        return self.block(everything, remaining, outermost=True)
 
-    def block(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[Item]:
-        """Schedule statements with the axes that no loop around them has taken."""
-        items: list[Item] = []
+    def block(self, members: list[int], remaining: dict[int, frozenset[Axis]], *, outermost: bool = False) -> list[Any]:
+        """Schedule statements with the axes that no loop around them has taken.
+
+        An outermost loop that is not tiny becomes a `Sweep`: its body falls into nests of one kind each. Inside of
+        a nest, and for tiny loops, the same question is asked again.
+        """
+        items: list[Any] = []
         parts: list[tuple[int, list[int], Any]] = [(0, members, None)]
         while parts:
             time, part, chosen = parts.pop()
-            if time % 2:
-                inner = {k: remaining[k] - {chosen} for k in part}
-                axes = frozenset([self.axis_of[k][chosen] for k in part])
-                items.append(Loop(chosen, axes | {chosen}, self.block(part, inner)))
-                continue
-            outer = self.choose(part, remaining)
-            if outer is None:
-                items.extend(self.statements[k] for k in part)
+            if time % 2 == 0:
+                outer = self.choose(part, remaining)
+                if outer is None:
+                    items.extend(self.statements[k] for k in part)
+                else:
+                    parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
+            elif outermost and upper(chosen.extent) > TINY:
+                items.append(Sweep(chosen, [self.nest(group, remaining, chosen) for group in self.groups(part, remaining)]))
             else:
-                parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
+                inner = {k: remaining[k] - {chosen} for k in part}
+                items.append(self.loop(chosen, part, self.block(part, inner)))
         return items
 
+    def loop(self, chosen: Axis, part: list[int], body: list[Item]) -> Loop:
+        """Make the loop over a class."""
+        axes = frozenset([self.axis_of[k][chosen] for k in part])
+        return Loop(chosen, axes | {chosen}, body)
+
+    def groups(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[list[int]]:
+        """Gather statements that iterate over the same axes and need only what the same iteration makes.
+
+        Tiny axes do not count: they are loops inside of the group's nest.
+        """
+        found: list[list[int]] = []
+        kinds: list[frozenset[Axis]] = []
+        place: dict[int, int] = {}
+        latest: dict[frozenset[Axis], int] = {}
+        for k in members:
+            kind = frozenset([axis for axis in remaining[k] if upper(axis.extent) > TINY])
+            least = 0
+            for writer, access in self.graph.needs[k]:
+                if writer in place:
+                    at = place[writer]
+                    together = kinds[at] == kind and all(self.local(writer, k, access, axis) for axis in kind)
+                    least = max(least, at if together else at + 1)
+            where = latest.get(kind, -1)
+            if where < least:
+                where = latest[kind] = len(found)
+                found.append([])
+                kinds.append(kind)
+            found[where].append(k)
+            place[k] = where
+        return found
+
+    def nest(self, members: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Loop:
+        """Make a perfect nest of a group: the chosen class, what is parallel, what is reduced; then tiny loops."""
+        axes = [axis for axis in remaining[members[0]] if upper(axis.extent) > TINY and axis is not chosen]
+        reduced = {
+            axis for k in members for axis in axes if self.axis_of[k][axis] not in self.statements[k].target.indices
+        }
+        order = [chosen, *sorted(axes, key=lambda axis: (axis in reduced, self.position(axis, members[0])))]
+        inner = {k: remaining[k] - set(order) for k in members}
+        body = self.block(members, inner)
+        for axis in reversed(order):
+            body = [self.loop(axis, members, body)]
+        return body[0]  # type: ignore[return-value]  # the loop over the chosen class
+
+    def position(self, axis: Axis, member: int) -> int:
+        """Return where a statement has an axis, so that equal programs give equal loops."""
+        return self.statements[member].axes.index(self.axis_of[member][axis])
+
     def choose(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> Axis | None:
-        """Choose the class of the outermost loop: the most work, then the least unit stride."""
+        """Choose the class of the outermost loop: of those with much work, the one that stores least between sweeps."""
         work: dict[Axis, int] = {}
         for k in members:
             for axis in self.axis_of[k]:
                 if axis in remaining[k]:
                     work[axis] = work.get(axis, 0) + self.work[k]
-        if not work:
-            return None
-        if len(work) == 1:
-            return next(iter(work))
+        if len(work) <= 1:
+            return next(iter(work), None)
         most = max(work.values())
-        tied = [axis for axis, w in work.items() if 2 * w >= most]
-        return min(tied, key=lambda axis: (self.unit_stride(axis, members), -work[axis]))
+        able = sorted([axis for axis, w in work.items() if 2 * w >= most], key=lambda axis: -work[axis])[:CANDIDATES]
+        return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
 
-    def unit_stride(self, axis: Axis, members: list[int]) -> int:
-        """Count the accesses that walk memory by ones along a class, less those that leap."""
-        score = 0
+    def crossing(self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> int:
+        """Count the elements that live from one time to a later one, and those of inputs read at several times."""
+        time = {k: t for t, part in self.times(members, chosen, remaining) for k in part}
+        stored: dict[Array, int] = {}
+        read: dict[Array, set[int]] = {}
         for k in members:
-            own = self.axis_of[k].get(axis)
-            if own is None or len(self.axis_of[k]) == 1:  # it walks along its only axis, whatever is outside
-                continue
-            weight = 1 + (self.work[k].bit_length())
-            for access in [*read_accesses(self.statements[k]), self.statements[k].target]:
-                for position, index in enumerate(access.indices):
-                    if index is own:
-                        score += weight if position == len(access.indices) - 1 else -weight
-        return score
+            for writer, access in self.graph.needs[k]:
+                if writer in time and time[writer] != time[k]:
+                    stored[access.array] = elements(access.array.shape)
+            for access in read_accesses(self.statements[k]):
+                if access.array.kind in {"input", "constant"}:
+                    read.setdefault(access.array, set()).add(time[k])
+        again = sum((len(times) - 1) * elements(array.shape) for array, times in read.items())
+        return sum(stored.values()) + again
 
     def times(
         self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
@@ -238,6 +305,6 @@ class Fusion:
             time[k] = max(time[k], min(limits))
 
 
-def fuse(lowered: Lowered) -> list[Item]:
-    """Build the tree of loops of a lowered program."""
+def fuse(lowered: Lowered) -> list[Item | Sweep]:
+    """Build the tree of loops of a lowered program, its outermost loops as sweeps for `tile`."""
     return Fusion(lowered).tree()

@@ -8,7 +8,7 @@ from symgrad.ir.notation import Apply, Lookup, Statement, parts
 from symgrad.loops.fuse import fuse
 from symgrad.loops.program import Array, Loop, LoopProgram
 from symgrad.loops.store import adopt_outputs, contract, paths, place, touched
-from symgrad.loops.tile import promote, tile
+from symgrad.loops.tile import arrange, fit, promote, tile
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Axis
@@ -26,8 +26,9 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
         The loop program `render` prints.
     """
     del options
-    tree = tile(fuse(lowered), lowered.arrays)
+    tree = arrange(tile(fuse(lowered), lowered.arrays))
     contract(tree)
+    fit(lowered.arrays)
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]

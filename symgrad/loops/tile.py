@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, accesses, axes_of, parts
+from symgrad.loops.fuse import Sweep
 from symgrad.loops.lower import elements
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
@@ -23,40 +24,44 @@ ROWS = 64
 TERMS = 1024
 """The tile of a plain sum."""
 
-LEAST = 2
-"""A loop is tiled when it has at least so many tiles."""
-
 COPIES = 4096
 """Sums of arrays up to so many elements are taken tile by tile too."""
 
 
-def tile(items: list[Item], arrays: list[Array]) -> list[Item]:
-    """Tile the outermost loops that are long enough; new arrays are appended to `arrays`."""
-    return [tiled(item, arrays) if isinstance(item, Loop) else item for item in items]
+def tile(items: list[Item | Sweep], arrays: list[Array]) -> list[Item]:
+    """Turn sweeps into loops, in tiles where they are long; new arrays are appended to `arrays`."""
+    made: list[Item] = []
+    for item in items:
+        if isinstance(item, Sweep):
+            made.extend(swept(item, arrays))
+        else:
+            made.append(item)
+    return made
 
 
-def tiled(loop: Loop, arrays: list[Array]) -> Loop:
-    """Tile one loop, or leave it as it is: where it is short, or its iterations depend on each other."""
-    inside = [s for s, _ in paths([loop])]
-    nested = any(isinstance(item, Loop) for item in loop.body)
-    sums = [s for s in inside if adds_up(s, loop)]
-    if any(s.prefix for s in inside) or not (nested or sums):
-        return loop
-    size = ROWS if nested else TERMS
-    if type(loop.extent) is int and loop.extent < LEAST * size:
-        return loop
-    split = [s for s in sums if shares(s, inside)]
-    before, after, named = partial_sums(split, arrays)
-    body: list[Item] = [renamed(item, named) for item in loop.body]
-    outer = Loop(loop.axis, loop.members, [], tile=size)
-    outer.body = [*before, *[Loop(loop.axis, loop.members, g, window=outer) for g in groups(body)], *after]
-    return outer
+def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
+    """Turn one sweep into a loop over tiles around its nests, or into the nests alone."""
+    nests: list[Item] = list(sweep.nests)
+    members = frozenset([axis for nest in sweep.nests for axis in nest.members])
+    inside = [s for s, _ in paths(nests)]
+    sums = [s for s in inside if adds_up(s, members)]
+    if any(s.prefix for s in inside) or (len(nests) == 1 and not sums):
+        return nests
+    size = ROWS if any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body) else TERMS
+    if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
+        return nests
+    before, after, named = partial_sums([s for s in sums if shares(s, inside)], arrays)
+    outer = Loop(sweep.axis, members, [], tile=size)
+    for nest in sweep.nests:
+        nest.window = outer
+    outer.body = [*before, *[renamed(nest, named) for nest in nests], *after]
+    return [outer]
 
 
-def adds_up(statement: Statement, loop: Loop) -> bool:
+def adds_up(statement: Statement, members: frozenset[Axis]) -> bool:
     """Tell a sum that goes on over a loop's iterations."""
     indices = statement.target.indices
-    return statement.how == "+=" and not any(p in loop.members for i in indices for p in parts(i))
+    return statement.how == "+=" and not any(p in members for i in indices for p in parts(i))
 
 
 def shares(statement: Statement, inside: list[Statement]) -> bool:
@@ -106,25 +111,59 @@ def renamed(item: Item, named: dict[Array, Array]) -> Item:
     return item
 
 
-def groups(body: list[Item]) -> list[list[Item]]:
-    """Cut a body into loops, each of its own, and runs of statements between them.
+def arrange(items: list[Item]) -> list[Item]:
+    """Put, in every perfect nest, the loop innermost that walks memory by ones."""
+    return [_arranged(item) if isinstance(item, Loop) else item for item in items]
 
-    A statement moves up to the run before a loop when it needs nothing the loop makes, so that runs are few.
-    """
-    runs: list[list[Item]] = [[]]
-    written: list[set[Any]] = [set()]
-    for item in body:
-        if isinstance(item, Loop):
-            runs.extend(([item], []))
-            written.extend(({s.target.array for s, _ in paths([item])}, set()))
-            continue
-        needs = {a.array for a in touched(item)}
-        place = len(runs) - 1
-        while place >= 2 and not needs & (written[place] | written[place - 1]):  # noqa: PLR2004 - a run, its loop before
-            place -= 2
-        runs[place].append(item)
-        written[place].add(item.target.array)
-    return [run for run in runs if run]
+
+def _arranged(loop: Loop) -> Loop:
+    chain = [loop]
+    while not chain[-1].tile and len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Loop):
+        chain.append(chain[-1].body[0])
+    body = chain[-1].body
+    if any(isinstance(item, Loop) for item in body):
+        chain[-1].body = arrange(body)
+        return loop
+    statements = [item for item in body if isinstance(item, Statement)]
+    free = [one for one in chain if not one.tile]
+    if len(free) < 2 or any(s.prefix for s in statements):  # noqa: PLR2004 - nothing to choose from
+        return loop
+    inner = max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))
+    order = [one for one in chain if one is not inner] + [inner]
+    for outer, inside in zip(order, order[1:], strict=False):
+        outer.body = [inside]
+    inner.body = body
+    return order[0]
+
+
+def unit_stride(loop: Loop, statements: list[Statement]) -> int:
+    """Count the accesses that walk memory by ones along a loop, less those that leap."""
+    score = 0
+    for s in statements:
+        for access in touched(s):
+            last = len(access.indices) - 1
+            for position, index in enumerate(access.indices):
+                if index in loop.members:
+                    score += 1 if position == last else -1
+                elif not isinstance(index, (int, Axis)) and any(p in loop.members for p in parts(index)):
+                    score -= 1 if position < last or isinstance(index, Lookup) else 0
+    return score
+
+
+CACHE = 1 << 17
+"""What lives for a tile has at most so many bytes."""
+
+
+def fit(arrays: list[Array]) -> None:
+    """Make tiles smaller where much lives for one: down to 8 rows."""
+    rows: dict[Loop, int] = {}
+    for array in arrays:
+        for loop in array.windows.values():
+            whole = elements(array.stored) * array.dtype.itemsize
+            rows[loop] = rows.get(loop, 0) + whole // loop.tile
+    for loop, size in rows.items():
+        while loop.tile > 8 and loop.tile * size > CACHE:  # noqa: PLR2004 - the lanes of a vector
+            loop.tile //= 2
 
 
 def promote(items: list[Item], arrays: list[Array]) -> list[Item]:

@@ -235,7 +235,7 @@ def _carried(trace: Trace, node: Node, g: Node) -> list[Node | None]:
         params = dict(zip(op.params, node.params, strict=True))
         parts = op.vjp(whole, None, *inputs, **params)  # type: ignore[misc]  # views have rules
         return [p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
-    if "axes" in op.params and count == 1:
+    if "axes" in op.params and count == 1 and len(node.shape) + len(node.param("axes")) == len(node.inputs[0].shape):
         lead = len(node.shape) - len(g.shape)
         whole = OPS["expand_dims"](Tracer(g, trace), axes=tuple(range(lead))) if lead else Tracer(g, trace)
         return [OPS["expand_dims"](whole, axes=node.param("axes")).node]
