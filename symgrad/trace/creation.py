@@ -22,6 +22,7 @@ from symgrad.ops.declare import ANSWERS
 from symgrad.trace.caller import calls
 from symgrad.trace.fill import MAKERS
 from symgrad.trace.lines import user_line
+from symgrad.trace.local import lent
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import current
 from symgrad.trace.tracer import GIVES_ARRAYS, answered, as_array
@@ -89,31 +90,35 @@ def _of_traced(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 _warned: set[Line | None] = set()
 
 
-def _frozen(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Draw as asked, and warn, once for a line, that every later call will use the same numbers."""
-    name = f"{getattr(original.__self__, '__module__', '') or 'random'}.{original.__name__}".replace("numpy.random.mtrand", "np.random")
-    if touches(args) or touches(kwargs):
-        raise UnsupportedError(
-            f"{name} of a traced array: a draw cannot be differentiated or repeated", line=user_line(),
-            instead="draw standard numbers outside and pass them as an argument: mean + scale * noise",
-        )
-    line = user_line()
-    if line not in _warned:
-        _warned.add(line)
-        warnings.warn(
-            f"{name} is drawn once, while the function is traced, and is a constant in every call"
-            + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
-            + "\n  instead: draw outside and pass the numbers as an argument",
-            SymgradWarning, stacklevel=3,
-        )
-    return original(*args, **kwargs)
+def _frozen(module: str) -> Callable[..., Any]:
+    def draw(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Draw as asked, and warn, once for a line, that every later call will use the same numbers."""
+        name, line = f"{module}.{original.__name__}", user_line()
+        if original.__name__ == "default_rng" and (args or kwargs):
+            return original(*args, **kwargs)  # a seed gives the same numbers in every call anyway
+        if touches(args) or touches(kwargs):
+            raise UnsupportedError(
+                f"{name} of a traced array: a draw cannot be differentiated or repeated", line=line,
+                instead="draw standard numbers outside and pass them as an argument: mean + scale * noise",
+            )
+        if line not in _warned:
+            _warned.add(line)
+            warnings.warn(
+                f"{name} is drawn once, while the function is traced, and is a constant in every call"
+                + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
+                + "\n  instead: draw outside and pass the numbers as an argument",
+                SymgradWarning, stacklevel=3,
+            )
+        return original(*lent(args), **lent(kwargs))
+
+    return draw
 
 
 _DRAWS = frozenset(
     """beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric laplace
     logistic lognormal logseries multinomial multivariate_normal negative_binomial noncentral_chisquare noncentral_f
     normal pareto permutation poisson power rand randint randn random random_integers random_sample ranf rayleigh
-    sample shuffle standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform
+    sample shuffle default_rng standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform
     vonmises wald weibull zipf randrange choices betavariate expovariate gammavariate gauss lognormvariate
     normalvariate vonmisesvariate paretovariate weibullvariate getrandbits randbytes""".split()
 )
@@ -133,9 +138,9 @@ def _table() -> list[tuple[Any, str, Replaced]]:
         special = sys.modules["scipy.special"]
         if getattr(special, function.__name__, None) is function and not isinstance(function, np.ufunc):
             found.append((special, function.__name__, Replaced(function, function.__name__, _of_traced)))
-    for module in (np.random, random):
+    for module, shown in ((np.random, "np.random"), (random, "random")):
         for name in sorted(_DRAWS & set(vars(module))):
-            found.append((module, name, Replaced(getattr(module, name), name, _frozen)))
+            found.append((module, name, Replaced(getattr(module, name), name, _frozen(shown))))
     return found
 
 

@@ -57,7 +57,8 @@ def _filled(value: Any) -> Callable[..., Any]:
         shape = settled(_argument(args, kwargs, 0, "shape"))
         if touches(shape):
             return stretched(np.asarray(value), shape, _argument(args, kwargs, 1, "dtype", np.float64) or np.float64)
-        return fresh(original(*args, **kwargs))
+        make_plain = np.zeros if original.__name__ == "empty" else original  # what memory held before is no constant
+        return fresh(make_plain(*args, **kwargs))
 
     return make
 
@@ -75,7 +76,8 @@ def _like(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     args, kwargs = settled(args), settled(kwargs)
     if touches(args) or touches(kwargs):
         return original(*args, **kwargs)
-    return fresh(original(*args, **kwargs))
+    make_plain = np.zeros_like if original.__name__ == "empty_like" else original
+    return fresh(make_plain(*args, **kwargs))
 
 
 def _full_like(original: Any, args: Arguments, kwargs: Keywords) -> Any:

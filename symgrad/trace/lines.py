@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 import linecache
 import os
 import sys
+import sysconfig
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,18 +18,33 @@ from symgrad.errors import Line
 if TYPE_CHECKING:
     from types import FrameType
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_OURS = (_HERE, os.path.dirname(os.path.abspath(np.__file__)) + os.sep, f"{os.sep}scipy{os.sep}", "<__array_function__")
+_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
+_SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _foreign: dict[str, bool] = {}
 _lines: dict[tuple[str, int], Line] = {}
 
 
 def is_user_code(filename: str) -> bool:
-    """Tell a user's file from symgrad's, NumPy's and SciPy's own."""
+    """Tell a user's file from those of symgrad, NumPy, SciPy and Python's standard library."""
     found = _foreign.get(filename)
     if found is None:
-        found = _foreign[filename] = not any(part in filename for part in _OURS)
+        found = _foreign[filename] = not _is_library(filename)
     return found
+
+
+def _is_library(filename: str) -> bool:
+    if filename.startswith(("<frozen ", "<__array_function__")) or filename.startswith(_libraries()):
+        return True
+    return os.path.realpath(filename).startswith(_STANDARD) and not any(site in filename for site in _SITE)
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """Return the folders of symgrad, NumPy and SciPy (which is found, not imported)."""
+    scipy = importlib.util.find_spec("scipy")
+    found = [_HERE, os.path.dirname(os.path.abspath(np.__file__)), *(scipy.submodule_search_locations or () if scipy else ())]
+    return tuple([folder.rstrip(os.sep) + os.sep for folder in found])
 
 
 def user_frame() -> FrameType | None:
@@ -45,6 +64,23 @@ def error_line(error: BaseException) -> Line | None:
             found = Line(name, step.tb_lineno, linecache.getline(name, step.tb_lineno).strip())
         step = step.tb_next
     return found
+
+
+def raised_in_library(error: BaseException) -> bool:
+    """Tell an error that a library raised from one that the user's code raised."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and not is_user_code(step.tb_frame.f_code.co_filename)
+
+
+def definition(function: object) -> Line | None:
+    """Return the line where a user's function is defined."""
+    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+    if code is None:
+        return None
+    number = code.co_firstlineno
+    return Line(code.co_filename, number, linecache.getline(code.co_filename, number).strip())
 
 
 def user_line() -> Line | None:

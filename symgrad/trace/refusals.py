@@ -80,8 +80,8 @@ class Refusals:
     def __index__(self) -> NoReturn:
         """Refuse to be a loop bound or an index of a list."""
         raise self._refuse(
-            "range(), a list's index or an array's shape",
-            "np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting",
+            "range(), an index of a list or a plain array, or a shape",
+            "np.take(array, i) or np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting",
         )
 
     def __hash__(self) -> int:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.node import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from symgrad.ir.node import Node
+
 
 class Trace:
     """One run of a user's function on tracers: its table of nodes, its thread, whether it still runs."""
 
-    __slots__ = ("__weakref__", "alive", "function", "graph", "thread")
+    __slots__ = ("__weakref__", "alive", "function", "graph", "numbers", "thread")
 
     def __init__(self, graph: Graph, function: str) -> None:
         """Belong to the thread that makes it."""
         self.graph, self.function = graph, function
         self.thread = threading.get_ident()
         self.alive = True
+        self.numbers: dict[Any, Node] = {}  # the constants made of Python's numbers, by dtype and value
 
 
 class _Stack(threading.local):

@@ -12,7 +12,7 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ops import leaves, load
 from symgrad.ops.joining import holds_traced
-from symgrad.trace.lines import error_line, user_line
+from symgrad.trace.lines import definition, error_line, raised_in_library, user_line
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, current, tracing
@@ -20,6 +20,8 @@ from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from symgrad.errors import Line
 
 _ready: list[bool] = []
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
@@ -69,24 +71,32 @@ def trace(
         with installed() if creation else nullcontext():
             try:
                 result = call(tracers)
-            except SymgradError as error:
-                if error.line is not None:
+            except Exception as error:
+                explained = explain(error)
+                if explained is error:
                     raise
-                raise type(error)(error.what, line=error_line(error), instead=error.instead) from None
-            except (TypeError, ValueError) as error:
-                if str(error) not in _NUMPYS_WORDS or not isinstance(error.__cause__, (SymgradError, type(None))):
-                    raise
-                raise MutationError(
-                    "a traced value is written into a plain array, which has no place for it", line=error_line(error),
-                    instead="an array made inside of the function by np.zeros(...), np.array(...), np.copy(...), "
-                    "written as np.NAME where it is called",
-                ) from None
+                raise explained from None
         values, tree = flatten(result)
-        outputs = tuple([output(active, value) for value in values])
+        outputs = tuple([output(active, value, definition(fun)) for value in values])
         program = Program(
             inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0
         )
     return Traced(program, tree)
+
+
+def explain(error: Exception) -> Exception:
+    """Return the error a user should see: with the line, and symgrad's where a library put another in its place."""
+    line = error_line(error)
+    if isinstance(error, SymgradError):
+        return error if error.line is not None else type(error)(error.what, line=line, instead=error.instead)
+    cause = error.__cause__ or error.__context__
+    if str(error) in _NUMPYS_WORDS and isinstance(cause, (SymgradError, type(None))):
+        return MutationError(
+            "a traced value is written into a plain array, which has no place for it", line=line,
+            instead="an array made inside of the function by np.zeros(...), np.array(...), np.copy(...), "
+            "written as np.NAME where it is called",
+        )
+    return cause if isinstance(cause, SymgradError) and raised_in_library(error) else error
 
 
 def _input(active: Trace, name: str, spec: Any, path: str) -> Tracer:
@@ -95,7 +105,7 @@ def _input(active: Trace, name: str, spec: Any, path: str) -> Tracer:
     return Tracer(node, active, weak=spec.weak, origin=path)
 
 
-def output(active: Trace, value: Any) -> Any:
+def output(active: Trace, value: Any, made: Line | None = None) -> Any:
     """Return the node of one leaf of a function's result.
 
     Raises:
@@ -112,7 +122,7 @@ def output(active: Trace, value: Any) -> Any:
         return as_node(active, value)
     raise ArgumentError(
         f"{active.function}() returned {type(value).__module__}.{type(value).__qualname__}, not an array or a number",
-        instead="arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
+        line=made, instead="arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
     )
 
 

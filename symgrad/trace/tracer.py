@@ -10,10 +10,12 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, LeakedTracerError, SymgradError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.node import Constant, Node
+from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
-from symgrad.ops.declare import ANSWERS, COMPILED, OPS, loop_dtypes
+from symgrad.ops.declare import ANSWERS, OPS, loop_dtypes
+from symgrad.trace.constants import compiled, number, plain, refuse_others
+from symgrad.trace.constants import constant as constant
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.refusals import Refusals
@@ -194,6 +196,8 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             "the functions that have one are listed by `symgrad ops`; compute this outside of the traced "
             "function, or write it with those",
         )
+    refuse_others(args)
+    refuse_others(kwargs.values())
     try:
         return answer(*args, **kwargs)
     except SymgradError as error:
@@ -253,46 +257,6 @@ def as_node(trace: Trace, value: Any) -> Node:
     return as_node(trace, value) if type(value) is Tracer else constant(trace, value)
 
 
-def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
-    """Make the node of a plain array or number."""
-    array = value if type(value) is np.ndarray and dtype is None else plain(value, dtype)
-    if array.dtype not in COMPILED:
-        if array.dtype == np.dtype(object):
-            raise UnsupportedError(
-                "an object array meets a traced array; it may hold traced values that symgrad cannot see",
-                line=user_line(), instead="np.array([...]) or np.stack of the values, without dtype=object",
-            )
-        raise UnsupportedError(
-            f"an array of dtype {array.dtype} meets a traced array; symgrad compiles bool, integers, float32 and float64",
-            line=user_line(), instead="convert it first, e.g. a.astype(np.float64)",
-        )
-    params, shape, kind = leaves.constant_args(Constant(array.astype(array.dtype.newbyteorder("="), copy=False)))
-    return trace.graph.node(leaves.constant, (), params, shape, kind, trace.graph.line)
-
-
-def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Make a plain array of a constant, refusing what is none."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise UnsupportedError(
-            "a masked array meets a traced array; its mask would be lost", line=user_line(),
-            instead="np.where(mask, fill, data) with the plain data and mask",
-        )
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and _means_more(type(value)):
-        raise UnsupportedError(
-            f"{type(value).__module__}.{type(value).__qualname__} meets a traced array; its meaning (a unit, matrix "
-            "products) would be lost", line=user_line(), instead="np.asarray of it, if its plain values are meant",
-        )
-    array = np.asarray(value, dtype)
-    return array.view(np.ndarray)
-
-
-def _means_more(kind: type) -> bool:
-    """Tell a subclass of arrays that computes otherwise than arrays do."""
-    return issubclass(kind, np.matrix) or any(
-        getattr(kind, name) is not getattr(np.ndarray, name) for name in ("__array_ufunc__", "__array_function__")
-    )
-
-
 def leaked(value: Tracer, trace: Trace | None = None) -> LeakedTracerError:
     """Compose the error for a tracer that is used outside of its trace."""
     made = value._node.line  # noqa: SLF001 - works on dead tracers
@@ -322,9 +286,9 @@ def kind_of(value: Any) -> Any:
     if found is not None:
         return np.dtype(bool) if found is bool else found
     if isinstance(value, (np.ndarray, np.generic)):
-        return value.dtype
+        return compiled(value.dtype)
     value = numeric(value)
-    return kind_of(value) if type(value) is Tracer else plain(value).dtype
+    return kind_of(value) if type(value) is Tracer else compiled(plain(value).dtype)
 
 
 def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
@@ -370,7 +334,7 @@ def operand(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Node:
         node = as_node(trace, value)
         return node if node.dtype == dtype else cast(trace, node, dtype)
     if type(value) in _SCALARS:
-        return constant(trace, value, dtype)
+        return number(trace, value, dtype)
     node = as_node(trace, value)
     if node.dtype == dtype:
         return node

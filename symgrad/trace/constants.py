@@ -1,0 +1,91 @@
+"""Plain arrays and numbers as constants of a trace, and those that cannot be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError
+from symgrad.ir.node import Constant
+from symgrad.ops import leaves
+from symgrad.ops.declare import COMPILED
+from symgrad.trace.lines import user_line
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.trace.state import Trace
+
+_array = np.asarray  # NumPy's own, also while a trace has another one in its place
+
+
+def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
+    """Make the node of a plain array or number."""
+    array = value if type(value) is np.ndarray and dtype is None else plain(value, dtype)
+    native = compiled(array.dtype)
+    params, shape, kind = leaves.constant_args(Constant(array if array.dtype == native else array.astype(native)))
+    return trace.graph.node(leaves.constant, (), params, shape, kind, trace.graph.line)
+
+
+def number(trace: Trace, value: bool | float, dtype: np.dtype[Any]) -> Node:
+    """Make the node of one of Python's numbers, or find the one made before."""
+    key = (dtype, value.hex() if type(value) is float else value)  # hex tells 0.0 from -0.0
+    found = trace.numbers.get(key)
+    if found is None or not trace.graph.share:
+        found = trace.numbers[key] = constant(trace, value, dtype)
+    return found
+
+
+def compiled(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype in this machine's byte order.
+
+    Raises:
+        UnsupportedError: when symgrad does not compile it.
+    """
+    if dtype in COMPILED:
+        return dtype
+    native = np.dtype(dtype.newbyteorder("=").str) if dtype.kind in "biuf" else dtype
+    if native in COMPILED:
+        return native
+    if dtype == np.dtype(object):
+        raise UnsupportedError(
+            "an object array meets a traced array; it may hold traced values that symgrad cannot see",
+            line=user_line(), instead="np.array([...]) or np.stack of the values, without dtype=object",
+        )
+    raise UnsupportedError(
+        f"an array of dtype {dtype} meets a traced array; symgrad compiles bool, integers, float32 and float64",
+        line=user_line(), instead="convert it first, e.g. a.astype(np.float64)",
+    )
+
+
+def refuse_others(args: Any) -> None:
+    """Refuse arrays with a meaning of their own at any depth of lists and tuples: NumPy's functions would drop it."""
+    for value in args:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            refuse_others(value)
+        elif kind is not np.ndarray and isinstance(value, np.ndarray):
+            plain(value)
+
+
+def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
+    """Make a plain array of a constant, refusing what is none."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise UnsupportedError(
+            "a masked array meets a traced array; its mask would be lost", line=user_line(),
+            instead="np.where(mask, fill, data) with the plain data and mask",
+        )
+    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and _means_more(type(value)):
+        raise UnsupportedError(
+            f"{type(value).__module__}.{type(value).__qualname__} meets a traced array; its meaning (a unit, matrix "
+            "products) would be lost", line=user_line(), instead="np.asarray of it, if its plain values are meant",
+        )
+    array = _array(value, dtype)
+    return array if type(array) is np.ndarray else array.view(np.ndarray)
+
+
+def _means_more(kind: type) -> bool:
+    """Tell a subclass of arrays that computes otherwise than arrays do."""
+    return issubclass(kind, np.matrix) or any(
+        getattr(kind, name) is not getattr(np.ndarray, name) for name in ("__array_ufunc__", "__array_function__")
+    )
