@@ -71,7 +71,8 @@ class _Lowering:
                 self.sources[node] = self.lowered(node)
         outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
         return Lowered(
-            self.program.name, inputs, outputs, self.arrays, self.statements, self.checks, self.program.requirements
+            self.program.name, inputs, outputs, self.arrays, [without_ones(s) for s in self.statements], self.checks,
+            self.program.requirements,
         )
 
     def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:
@@ -193,6 +194,25 @@ class _Lowering:
         value = self.sources[node].at(axes)
         self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
         return target
+
+
+def without_ones(statement: Statement) -> Statement:
+    """Put 0 in the place of axes with one iteration."""
+    ones: dict[Axis, Any] = {axis: 0 for axis in statement.axes if type(axis.extent) is int and axis.extent == 1}
+    if not ones:
+        return statement
+
+    def value(v: Any) -> Any:
+        if isinstance(v, Access):
+            return v.at(ones)
+        if isinstance(v, Apply):
+            return replace(v, args=tuple([value(a) for a in v.args]))
+        return IndexValue(substitute(v.index, ones), v.dtype) if isinstance(v, IndexValue) else v
+
+    return replace(
+        statement, target=statement.target.at(ones), value=value(statement.value),
+        axes=tuple([axis for axis in statement.axes if axis not in ones]),
+    )
 
 
 def _whole(array: Array) -> Source:

@@ -51,7 +51,9 @@ def contract(items: list[Item]) -> None:
             common = _common([around for _, around in found])
             reads = [access for access, _ in found]
             kept = []
-            for d in range(len(array.shape)):
+            for d, dim in enumerate(array.shape):
+                if type(dim) is int and dim == 1 and not any(access.flat for access in reads):
+                    continue
                 taking = [loop for loop in common if _taken(reads, d, loop)]
                 if not all(loop.tile for loop in taking):
                     continue
@@ -84,7 +86,7 @@ def adopt_outputs(items: list[Item]) -> list[Item]:
             statement.target.array.kind == "output" and isinstance(source, Access) and not source.flat
             and source.array.kind == "temporary" and source.array not in copies
             and source.array.shape == statement.target.array.shape
-            and source.array.kept == tuple(range(len(source.array.shape))) and source.array.shape
+            and source.array.stored == tuple([d for d in source.array.shape if d != 1]) != ()
             and not source.array.windows
             and source.indices == statement.target.indices
         ):
