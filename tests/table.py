@@ -229,7 +229,7 @@ def _moved(array: Array, place: int, h: float) -> Array:
     """Add to one element, where there is one."""
     if place >= array.size:
         return array
-    moved = array.copy()
+    moved: Array = array.copy()
     moved.flat[place] += h
     return moved
 
@@ -308,4 +308,4 @@ def ulps(found: Any, expected: Any) -> Array:
     with np.errstate(all="ignore"):
         same = (found == expected) & (np.signbit(found) == np.signbit(expected)) | np.isnan(found) & np.isnan(expected)
         apart = np.abs(found - expected) / np.spacing(np.maximum(np.abs(found), np.abs(expected)))
-    return np.where(same, 0.0, np.where(np.isnan(apart) | (found == expected), np.inf, apart))
+    return np.asarray(np.where(same, 0.0, np.where(np.isnan(apart) | (found == expected), np.inf, apart)))

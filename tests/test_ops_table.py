@@ -171,8 +171,12 @@ def whole_rows(dtype: str) -> list[t.Row]:
             with np.errstate(all="ignore"), contextlib.suppress(TypeError, ValueError):
                 if not _taken(row, made) or np.asarray(row.call(*made)).dtype not in COMPILED:
                     continue
-                found.append(row._replace(draw=lambda _rng, _dtype, made=made: made))
+                found.append(row._replace(draw=_always(made)))
     return found
+
+
+def _always(made: list[Any]) -> Any:
+    return lambda _rng, _dtype: made
 
 
 def _whole(row: t.Row, dtype: Any) -> list[Any]:

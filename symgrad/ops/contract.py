@@ -122,6 +122,7 @@ def contract(subscripts: str, *operands: Any) -> Any:
     terms, result = parse(subscripts)
     for k, labels in enumerate(terms):
         terms[k], parts[k] = _distinct(labels, parts[k])
+    terms, parts = _unstretched(terms, parts)
     while len(parts) > 2:  # noqa: PLR2004 - two at a time
         i, j = _cheapest(terms, parts)
         rest = result + "".join(t for k, t in enumerate(terms) if k not in {i, j})
@@ -143,6 +144,21 @@ def _distinct(labels: str, x: Any) -> tuple[str, Any]:
         x = OPS["diagonal"](OPS["transpose"](x, axes=tuple(order)), offset=0)
         labels = "".join(labels[k] for k in order[:-1])
     return labels, x
+
+
+def _unstretched(terms: list[str], parts: list[Any]) -> tuple[list[str], list[Any]]:
+    """Drop axes of extent 1 that broadcast against the same label of another operand."""
+    extents: dict[str, Dim] = {}
+    for labels, part in zip(terms, parts, strict=True):
+        for label, dim in zip(labels, shape_of(part), strict=True):
+            if extents.setdefault(label, dim) == 1:
+                extents[label] = dim
+    found = []
+    for labels, part in zip(terms, parts, strict=True):
+        ones = tuple([k for k, d in enumerate(shape_of(part)) if d == 1 and extents[labels[k]] != 1])
+        kept = "".join(label for k, label in enumerate(labels) if k not in ones)
+        found.append((kept, OPS["squeeze"](part, axes=ones) if ones else part))
+    return [kept for kept, _ in found], [part for _, part in found]
 
 
 def _cheapest(terms: list[str], parts: list[Any]) -> tuple[int, int]:
@@ -259,7 +275,7 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
 
 
 def _fitted(subscripts: str, arrays: list[Any]) -> list[Any]:
-    """Return the operands; extents of 1 that einsum would broadcast are refused by the op's own shape rule."""
+    """Return the operands: as many as the subscripts name."""
     if len(subscripts.split("->", maxsplit=1)[0].split(",")) != len(arrays):
         raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
     return arrays

@@ -1,0 +1,385 @@
+"""The kinds of lines that random programs are grown from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import numpy as np
+
+from tests.growth import Growth, Unfit, clear
+
+
+def number(rng: Random) -> str:
+    """Write an everyday number."""
+    return str(rng.choice([0.5, -0.75, 1.25, 2, -1, 0.3, 3]))
+
+
+UNARY = (
+    "np.tanh({0})",
+    "np.sin({0})",
+    "np.cos({0})",
+    "np.exp(-{0} * {0})",
+    "np.exp(0.3 * {0})",
+    "np.sqrt(1.0 + {0} * {0})",
+    "np.log1p({0} ** 2)",
+    "np.arctan({0})",
+    "{0} ** 2",
+    "{0} ** 3",
+    "-{0}",
+    "1 / (2.5 + np.sin({0}))",
+    "np.expm1(0.5 * {0})",
+    "np.square({0}) * 0.25",
+    "np.sinh(0.4 * {0})",
+    "np.log(1.5 + np.cos({0}))",
+    "scipy.special.expit({0})",
+    "scipy.special.erf({0})",
+    "np.arcsinh({0})",
+    "(1.0 + {0} ** 2) ** -0.5",
+    "np.logaddexp(0.0, {0})",
+    "np.cosh(0.3 * {0})",
+    "2 ** (0.3 * {0})",
+    "np.exp2(0.2 * {0})",
+    "np.cbrt(2.0 + np.sin({0}))",
+    "np.reciprocal(2.0 + np.cos({0}))",
+    "scipy.special.log_expit({0})",
+    "np.log2(3.0 + np.sin({0}))",
+    "np.positive({0})",
+    "np.deg2rad({0}) * 9.0",
+)
+BINARY = (
+    "{0} + {1}",
+    "{0} - {1}",
+    "{0} * {1}",
+    "{0} * {1}",
+    "{0} / (1.5 + {1} * {1})",
+    "np.arctan2({0}, 1.0 + {1} * {1})",
+    "np.hypot({0}, 1.0 + {1} ** 2)",
+    "np.logaddexp({0}, {1})",
+    "(1.2 + np.sin({0})) ** {1}",
+    "{0} * np.exp(-np.square({1}))",
+    "scipy.special.xlogy({0}, 1.0 + {1} ** 2)",
+    "np.subtract({0}, 0.5 * {1})",
+    "np.divide({0}, 2.0 + np.cos({1}))",
+)
+
+
+def unary(g: Growth) -> None:
+    g.line(g.rng.choice(UNARY).format(g.pick()))
+
+
+def binary(g: Growth) -> None:
+    a = g.pick()
+    g.line(g.rng.choice(BINARY).format(*g.rng.sample([a, g.partner(a)], 2)))
+
+
+def with_number(g: Growth) -> None:
+    g.line(
+        g.rng.choice(["{0} * {1}", "{0} + {1}", "{1} - {0}", "{0} / {1}", "{1} * {0} + {0}"]).format(
+            g.pick(), number(g.rng)
+        )
+    )
+
+
+def axes(g: Growth, name: str) -> str:
+    """Write an ``axis=`` argument."""
+    ndim = g.values[name].ndim
+    choices = [None, *range(-ndim, ndim), *([(0, 1), (-1, 0)] if ndim > 1 else [])]
+    return repr(g.rng.choice(choices))
+
+
+def reduction(g: Growth) -> None:
+    a = g.pick()
+    axis, keep = axes(g, a), g.rng.choice(["", "", ", keepdims=True"])
+    form = g.rng.choice(
+        [
+            "np.sum({0}, axis={1}{2})",
+            "np.mean({0}, axis={1}{2})",
+            "np.sum({0} * {0}, axis={1}{2}) * 0.2",
+            "np.var({0}, axis={1}{2})",
+            "np.prod(np.cos({0}) + 0.1, axis={1}{2})",
+            "{0}.sum(axis={1}{2})",
+            "{0}.mean({1}{2})",
+            "np.log(np.sum(np.exp({0}), axis={1}{2}))",
+        ]
+    )
+    g.line(form.format(a, axis, keep))
+
+
+def extremum(g: Growth) -> None:
+    a = g.pick(ndim=1)
+    axis = g.rng.randrange(g.values[a].ndim)
+    ordered = np.sort(g.values[a], axis)
+    clear(np.diff(ordered, axis=axis))
+    g.line(
+        g.rng.choice(["np.max({0}, axis={1})", "np.min({0}, axis={1}, keepdims=True)", "{0}.max({1})"]).format(a, axis)
+    )
+
+
+def kinked(g: Growth) -> None:
+    a = g.pick()
+    b = g.partner(a)
+    va, vb = g.values[a], g.values[b]
+    choice = g.rng.randrange(7)
+    if choice < 3:
+        clear(va - vb)
+        g.line([f"np.maximum({a}, {b})", f"np.minimum({a}, {b})", f"np.where({a} > {b}, {a}, 2.0 * {b})"][choice])
+    elif choice == 3:
+        clear(va)
+        g.line(
+            g.rng.choice(
+                [
+                    "np.abs({0})",
+                    "np.maximum({0}, 0)",
+                    "np.where({0} > 0, np.sqrt(np.abs({0})), 0.0)",
+                    "np.sign({0}) * {0}",
+                ]
+            ).format(a)
+        )
+    elif choice == 4:
+        clear(va - 0.7, va + 0.6)
+        g.line(f"np.clip({a}, -0.6, 0.7)")
+    elif choice == 5:
+        clear(va - 0.2)
+        g.line(f"np.where({a} > 0.2, {b}, {a} * {number(g.rng)})")
+    else:
+        clear(va * 2 - np.rint(va * 2), va * 2 - np.floor(va * 2) - 0.5)
+        g.line(g.rng.choice(["np.floor({0} * 2) * {0}", "{0} - np.rint({0} * 2)", "np.trunc({0} * 2) + {0}"]).format(a))
+
+
+def view(g: Growth) -> None:
+    a = g.pick("fib", ndim=1)
+    ndim = g.values[a].ndim
+    order = list(range(ndim))
+    g.rng.shuffle(order)
+    axis = g.rng.randrange(-ndim, ndim)
+    g.line(
+        g.rng.choice(
+            [
+                "{0}.T",
+                "np.transpose({0}, {1})",
+                "np.flip({0}, {2})",
+                "np.expand_dims({0}, {2})",
+                "{0}[None]",
+                "{0}[..., None]",
+                "np.swapaxes({0}, 0, {2})",
+                "np.moveaxis({0}, {2}, 0)",
+                "np.roll({0}, 2, {2})",
+                "np.ravel({0})",
+                "{0}.reshape(-1)",
+                "np.squeeze({0})",
+                "np.roll({0}, -1)" if not g.symbolic else "{0}.T",
+                "{0}.copy()",
+            ]
+        ).format(a, tuple(order), axis)
+    )
+
+
+def sliced(g: Growth) -> None:
+    a = g.pick("fib", ndim=1)
+    parts = []
+    for extent in g.shape(a):
+        if g.symbolic:
+            parts.append(g.rng.choice([":", ":", "1:", ":-1", "::2", "::-1", "0", "-1", "1::2", "-2:"]))
+            continue
+        start, stop = g.rng.randrange(-extent - 1, extent + 1), g.rng.randrange(-extent - 1, extent + 2)
+        step = g.rng.choice([1, 1, 2, 3, -1, -2])
+        point = str(g.rng.randrange(-extent, extent)) if extent else ":"
+        parts.append(
+            g.rng.choice([":", f"{start}:", f":{stop}", f"{start}:{stop}:{step}", f"::{step}", "None, :", point])
+        )
+    if g.rng.random() < 0.2:
+        parts = [*parts[: g.rng.randrange(len(parts))], "..."]
+    g.line(f"{a}[{', '.join(parts)}]")
+
+
+def shaped(g: Growth) -> None:
+    a = g.pick("fib")
+    value = g.values[a]
+    choice = g.rng.randrange(6)
+    if choice == 0:
+        g.line(f"np.reshape({a}, {factored(g.rng, value.size)})")
+    elif choice == 1:
+        g.line(f"np.broadcast_to({a}, {(g.rng.randrange(1, 4), *value.shape)})")
+    elif choice == 2:
+        g.line(f"np.tile({a}, {g.rng.choice([2, (2, 1), (1, 3)])})")
+    elif choice == 3 and value.ndim:
+        g.line(f"np.repeat({a}, {g.rng.randrange(1, 4)}, axis={g.rng.randrange(value.ndim)})")
+    elif choice == 4:
+        g.line(f"np.pad({a}, {g.rng.randrange(0, 3)})")
+    else:
+        g.line(f"np.{g.rng.choice(['tril', 'triu', 'diagonal', 'trace'])}({a})")
+
+
+def factored(rng: Random, size: int) -> tuple[int, ...]:
+    """Write a size as a product."""
+    if size == 0:
+        return rng.choice([(0,), (2, 0), (0, 3), (1, 0, 2)])
+    divisors = [d for d in range(1, size + 1) if size % d == 0]
+    first = rng.choice(divisors)
+    return rng.choice([(first, size // first), (first, -1), (size,), (first, 1, size // first)])
+
+
+def contraction(g: Growth) -> None:
+    a = g.pick(ndim=1)
+    b = g.pick(ndim=1)
+    forms = [
+        "{0} @ {1}",
+        "{0} @ {1}.T",
+        "np.dot({0}, {1})",
+        "np.outer({0}, {1})",
+        "np.inner({0}, {1})",
+        "{1}.T @ {0}",
+        "np.tensordot({0}, {1}, 1)",
+        "np.einsum('ij,jk->ik', {0}, {1})",
+        "np.einsum('ij,ij->j', {0}, {1})",
+        "{0} @ {0}.T",
+        "np.einsum('ij,kj->ik', {0}, {1})",
+        "np.einsum('i,i', {0}, {1})",
+        "np.einsum('ii->i', {0})",
+        "np.einsum('ij->ji', {0})",
+        "np.einsum('i,ij,j->', {0}, {1}, {0})",
+        "np.einsum('...i,i->...', {0}, {1})",
+        "np.matmul({0}, {1})",
+        "np.einsum('bij,bjk->bik', {0}, {1})",
+        "np.vdot({0}, {1})",
+    ]
+    g.line(g.rng.choice(["{0}", "{0} * 0.2"]).format(g.rng.choice(forms).format(a, b)))
+
+
+def gathered(g: Growth) -> None:
+    a = g.pick("fib", ndim=1)
+    extent = g.shape(a)[0]
+    if extent == 0:
+        raise Unfit
+    index = [g.rng.randrange(-extent, extent) for _ in range(g.rng.randrange(1, 6))]
+    last = g.shape(a)[-1]
+    positions = [g.rng.randrange(max(last, 1)) for _ in index]
+    g.line(
+        g.rng.choice(
+            [
+                "{0}[np.array({1})]",
+                "np.take({0}, {1}, axis=0)",
+                "{0}[..., np.array({2})]",
+                "{0}[{1}]",
+                "{0}[np.array({1}), :]",
+                "{0}[np.array({1}), np.array({2})]",
+                "{0}[np.array({1})[:, None], np.array({2})]",
+            ]
+        ).format(a, index, positions)
+    )
+
+
+def indexed(g: Growth) -> None:
+    """Index by an argument."""
+    a = g.pick(ndim=1)
+    i = g.pick("i", ndim=1)
+    g.line(g.rng.choice(["{0}[{1}]", "np.take({0}, {1}, axis=0)"]).format(a, i))
+
+
+def joined(g: Growth) -> None:
+    a = g.pick("f")
+    b = g.partner(a)
+    forms = [
+        "np.concatenate([{0}, {1}])",
+        "np.stack([{0}, {1}], axis=-1)",
+        "np.concatenate([{0}, {0}, {1}], axis=-1)",
+        "np.stack([{0}, {1}, {0}])",
+        "np.array([{0}, {1}])",
+        "np.hstack([{0}, {1}])",
+        "np.vstack([{0}, {1}])",
+    ]
+    g.line(g.rng.choice(forms).format(a, b))
+
+
+def running(g: Growth) -> None:
+    a = g.pick(ndim=1)
+    axis = g.rng.randrange(-g.values[a].ndim, g.values[a].ndim)
+    g.line(
+        g.rng.choice(
+            ["np.cumsum({0}, axis={1})", "np.cumsum({0}, {1}) * 0.3", "np.cumprod(np.cos({0}) + 0.2, axis={1})"]
+        ).format(a, axis)
+    )
+
+
+def converted(g: Growth) -> None:
+    a = g.pick()
+    clear(g.values[a] - 0.1)
+    clear(g.values[a] - np.rint(g.values[a]))
+    g.line(
+        g.rng.choice(
+            [
+                "{0}.astype(F32)",
+                "{0}.astype(np.float64)",
+                "{0} > 0.1",
+                "({0} > 0.1) * {0}",
+                "({0} > 0.1).astype(np.float64)",
+                "{0}.astype(np.int64)",
+                "{0} <= 0.1",
+            ]
+        ).format(a)
+    )
+
+
+def whole(g: Growth) -> None:
+    a = g.pick("ib")
+    b = g.partner(a, "ib")
+    x = g.pick()
+    forms = [
+        "{0} + {1}",
+        "{0} * {1}",
+        "{0} * {2}",
+        "np.sum({0})",
+        "np.maximum({0}, {1})",
+        "np.where({0} > 0, {2}, 0.5)",
+        "{0} % 3",
+        "{0} // 2",
+        "np.where({0}, {2}, -{2})",
+        "{0} == {1}",
+        "np.sum({0} * {2})",
+        "~{0}",
+        "np.any({0})",
+        "{0} & {1}",
+    ]
+    g.line(g.rng.choice(forms).format(a, b, x))
+
+
+def position(g: Growth) -> None:
+    a = g.pick(ndim=1)
+    clear(np.diff(np.sort(g.values[a], axis=0), axis=0))
+    g.line(g.rng.choice(["np.argmax({0}, axis=0)", "np.argmin({0}, axis=0)", "np.all({0} > -1, axis=0)"]).format(a))
+
+
+KINDS: list[tuple[Callable[[Growth], None], int]] = [
+    (unary, 18),
+    (binary, 22),
+    (with_number, 5),
+    (reduction, 12),
+    (extremum, 4),
+    (kinked, 7),
+    (view, 9),
+    (sliced, 9),
+    (shaped, 7),
+    (contraction, 12),
+    (gathered, 5),
+    (indexed, 3),
+    (joined, 6),
+    (running, 5),
+    (converted, 4),
+    (whole, 5),
+    (position, 2),
+]
+OPEN: list[tuple[Callable[[Growth], None], int]] = [
+    (unary, 18),
+    (binary, 22),
+    (with_number, 5),
+    (reduction, 12),
+    (kinked, 5),
+    (view, 9),
+    (sliced, 6),
+    (contraction, 12),
+    (joined, 4),
+    (running, 5),
+    (extremum, 3),
+]
+"""Kinds of lines whose text holds no extent."""
