@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.ops import leaves
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.matching import constant
+from symgrad.transforms.matching import again, constant, is_selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,13 +75,11 @@ def _factors(node: Node) -> tuple[Node, ...]:
         return node.inputs
     if name == "where":
         return node.inputs[1:]
-    return node.inputs[:1] if name in _THROUGH_FIRST or getattr(node.op, "view", False) else ()
+    return node.inputs[:1] if name in _THROUGH_FIRST or is_selection(node) else ()
 
 
 _THROUGH_ALL = frozenset({"add", "multiply", "divide"})
-_THROUGH_FIRST = frozenset(
-    {"sum", "prod", "max", "min", "gather", "take_along", "square", "sqrt", "reciprocal", "power_int"}
-)
+_THROUGH_FIRST = frozenset({"sum", "prod", "max", "min", "square", "sqrt", "reciprocal", "power_int"})
 
 
 # -- kinds
@@ -126,8 +124,7 @@ def _scaled(graph: Graph, x: Node, factor: float) -> Node:
 
 def _move(graph: Graph, node: Node, forms: Forms) -> Node:
     """Take the same elements of the logarithm; the largest has the largest logarithm."""
-    params = dict(zip(node.op.params, node.params, strict=True))
-    return make(graph, node.op, forms[node.inputs[0]], *node.inputs[1:], **params)
+    return again(graph, node, forms[node.inputs[0]])
 
 
 def _of_sum(graph: Graph, node: Node, forms: Forms) -> Node:

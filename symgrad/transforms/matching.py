@@ -86,6 +86,30 @@ def constant(graph: Graph, array: Any) -> Node:
 # -- views
 
 
+def is_selection(node: Node) -> bool:
+    """Tell a node that holds elements of its first input: an elementwise function may as well come before it."""
+    return getattr(node.op, "view", False) or node.op.name in {"gather", "take_along"}
+
+
+def again(graph: Graph, node: Node, source: Node) -> Node:
+    """Make the same selection of elements from another source."""
+    params = dict(zip(node.op.params, node.params, strict=True))
+    return make(graph, node.op, source, *node.inputs[1:], **params)
+
+
+def exponent(graph: Graph, node: Node) -> Node | None:
+    """Return u where the node is exp(u), or views and gathers of it."""
+    selections: list[Node] = []
+    while is_selection(node) and len(selections) < DEEP:
+        selections.append(node)
+        node = node.inputs[0]
+    u = argument(node, "exp")
+    if u is not None:
+        for selection in reversed(selections):
+            u = again(graph, selection, u)
+    return u
+
+
 def core(node: Node) -> Node:
     """Look behind views that keep all elements in their order: new axes of extent 1, reshapes, ``[:, 0]`` of them."""
     for _ in range(DEEP):

@@ -15,11 +15,14 @@ from symgrad.transforms import sums
 from symgrad.transforms.build import literal, make, shaped
 from symgrad.transforms.logarithms import BOUNDED, GROWS, Logarithms
 from symgrad.transforms.matching import (
+    again,
     argument,
     core,
+    exponent,
     is_along,
     is_constant_along,
     is_filled,
+    is_selection,
     minus,
     number,
     one_minus,
@@ -97,10 +100,9 @@ def logarithm(graph: Graph, x: Node, logs: Logarithms, deep: int = 8) -> Node | 
     """Find a better form of log(x), None where log(x) is as good as any."""
     if deep == 0:
         return None
-    if getattr(x.op, "view", False) or x.op.name in {"gather", "take_along"}:  # the same elements of the logarithm
+    if is_selection(x):
         inner = logarithm(graph, x.inputs[0], logs, deep - 1)
-        params = dict(zip(x.op.params, x.params, strict=True))
-        return None if inner is None else make(graph, x.op, inner, *x.inputs[1:], **params)
+        return None if inner is None else again(graph, x, inner)
     found = logs.of(graph, x)
     if found is not None:
         return found
@@ -198,7 +200,7 @@ def _divide(graph: Graph, node: Node, logs: Logarithms) -> Node | None:
     u = one_plus_exp(b)
     if u is not None:
         return _logistic(graph, a, u)
-    v = argument(a, "exp")
+    v = exponent(graph, a)
     if v is not None:
         return _exp_over(graph, node, v, logs)
     w = argument(b.inputs[0], "exp") if b.op.name == "add" else None
