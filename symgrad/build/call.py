@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
 from symgrad.ir.evaluate import concrete, evaluate, extents
+from symgrad.ir.shapes import symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,12 +82,16 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
     dims = symbols(loops)
     checks = loops.checks
 
+    def scratch(sizes: dict[Any, int], count: int) -> np.ndarray[Any, Any]:
+        return np.empty(concrete(loops.workspace, {**sizes, symbol("threads"): count}), np.uint8)
+
     def static(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         results = [np.empty(shape, dtype) for shape, dtype, _ in outputs]
-        workspace = np.empty(loops.workspace, np.uint8) if loops.workspace else None
+        count = threads(options) if loops.threaded else 1
+        workspace = scratch({}, count)
         code = function(
             *map(from_buffer, inputs, arrays), *[from_buffer(c, r) for (_, _, c), r in zip(outputs, results, strict=True)],
-            *constants, threads(options), ffi.NULL if workspace is None else from_buffer("char[]", workspace),
+            *constants, count, from_buffer("char[]", workspace),
         )
         if code:
             raise out_of_bounds(checks[code - 1])
@@ -95,10 +100,11 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
     def dynamic(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         sizes = require(program, arrays)
         results = [np.empty(concrete(tuple(shape), sizes), dtype) for shape, dtype, _ in outputs]
-        workspace = np.empty(concrete(loops.workspace, sizes), np.uint8)
+        count = threads(options) if loops.threaded else 1
+        workspace = scratch(sizes, count)
         code = function(
             *map(from_buffer, inputs, arrays), *[from_buffer(c, r) for (_, _, c), r in zip(outputs, results, strict=True)],
-            *constants, *[sizes[d] for d in dims], threads(options), from_buffer("char[]", workspace),
+            *constants, *[sizes[d] for d in dims], count, from_buffer("char[]", workspace),
         )
         if code:
             raise out_of_bounds(checks[code - 1])
@@ -135,7 +141,8 @@ def direct(
     shapes, dtypes = [a.shape for a in loops.outputs], [a.dtype for a in loops.outputs]
     kinds = [ffi.typeof(f"{_ctype(a)}[]") for a in (*loops.inputs, *loops.outputs)]
     constants = [from_buffer(f"{_ctype(d)}[]", d) for d in data]
-    count, size, threaded = len(wanted), loops.workspace, loops.threaded
+    count, threaded = len(wanted), loops.threaded
+    sizes: dict[int, int] = {}
     nothing = ffi.NULL
 
     def call(args: tuple[Any, ...]) -> Any:
@@ -148,8 +155,12 @@ def direct(
             ):
                 return MISS
         results = [*map(empty, shapes, dtypes)]
+        team = threads(options) if threaded else 1
+        size = sizes.get(team)
+        if size is None:
+            size = sizes[team] = concrete(loops.workspace, {symbol("threads"): team})
         code = function(
-            *map(from_buffer, kinds, (*args, *results)), *constants, threads(options) if threaded else 1,
+            *map(from_buffer, kinds, (*args, *results)), *constants, team,
             from_buffer("char[]", empty(size, np.uint8)) if size else nothing,
         )
         if code:

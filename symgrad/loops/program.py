@@ -23,7 +23,9 @@ class Array:
         kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
         windows: dimensions of which only the present tile is stored, each with the loop that walks in tiles.
         place: where a temporary lives: ``register``, ``stack`` or ``workspace``.
+        private: each thread has one of its own.
         offset: its first byte in the workspace.
+        step: bytes from one thread's own to the next one's.
         data: a constant's elements.
     """
 
@@ -35,7 +37,9 @@ class Array:
     kept: tuple[int, ...] | None = None
     windows: dict[int, Loop] = field(default_factory=dict)
     place: str = "workspace"
+    private: bool = False
     offset: Dim = 0
+    step: Dim = 0
     data: Any = None
 
     @property
@@ -60,6 +64,8 @@ class Loop:
         simd: its iterations may run as lanes.
         sums: scalar accumulators of the body, by how they accumulate, for the simd pragma.
         threads: its iterations may be shared out among threads.
+        shared: the loop over threads around this one, each of which takes a run of the tiles.
+        least: a loop over threads stays serial when what it shares out has fewer iterations.
         tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile.
     """
 
@@ -71,6 +77,8 @@ class Loop:
     threads: bool = False
     tile: int = 0
     window: Loop | None = None
+    shared: Loop | None = None
+    least: int = 0
 
     @property
     def extent(self) -> Dim:

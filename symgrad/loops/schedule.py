@@ -8,6 +8,7 @@ from symgrad.ir.notation import Apply, Lookup, Statement, parts
 from symgrad.loops.fuse import fuse
 from symgrad.loops.program import Array, Loop, LoopProgram
 from symgrad.loops.store import adopt_outputs, contract, paths, place, touched
+from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     Returns:
         The loop program `render` prints.
     """
-    del options
-    tree = arrange(tile(fuse(lowered), lowered.arrays))
+    tree = tile(fuse(lowered), lowered.arrays)
+    if options.threads != 1:
+        tree = share(tree, lowered.arrays)
+    tree = arrange(tree)
     contract(tree)
+    private(tree)
     fit(lowered.arrays)
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
@@ -38,6 +42,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     return LoopProgram(
         lowered.name, lowered.inputs, lowered.outputs, [a for a in arrays if a.kind == "constant"],
         [a for a in arrays if a.kind == "temporary"], tree, lowered.checks, workspace,
+        threaded=any(isinstance(item, Loop) and item.threads for item in tree),
     )
 
 
@@ -48,7 +53,7 @@ def mark(items: list[Item]) -> None:
         loop = stack.pop()
         inner = [item for item in loop.body if isinstance(item, Loop)]
         stack.extend(inner)
-        if not inner and not (type(loop.extent) is int and loop.extent <= FEW):
+        if not inner and loop.axis.name != "t" and not (type(loop.extent) is int and loop.extent <= FEW):
             sums = lanes(loop, [item for item in loop.body if isinstance(item, Statement)])
             if sums is not None:
                 loop.simd, loop.sums = True, sums

@@ -153,9 +153,13 @@ def place(arrays: list[Array]) -> Any:
         if type(size) is int and size <= STACK and stack + size <= STACK_TOTAL:
             array.place = "stack"
             stack += size
-        else:
-            array.place, array.offset = "workspace", shapes.simplified(offset)
-            offset = offset + (size + 63) // 64 * 64
+            continue
+        padded = (size + 63) // 64 * 64
+        array.place, array.offset = "workspace", shapes.simplified(offset)
+        if array.private:
+            array.step = shapes.simplified(padded)
+            padded = padded * shapes.symbol("threads")
+        offset = offset + padded
     return shapes.simplified(offset)
 
 

@@ -14,6 +14,7 @@ from symgrad.loops.fuse import Sweep
 from symgrad.loops.lower import elements
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
+from symgrad.loops.threads import pays
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Item
@@ -45,7 +46,7 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     members = frozenset([axis for nest in sweep.nests for axis in nest.members])
     inside = [s for s, _ in paths(nests)]
     sums = [s for s in inside if adds_up(s, members)]
-    if any(s.prefix for s in inside) or (len(nests) == 1 and not sums):
+    if any(s.prefix for s in inside) or (len(nests) == 1 and not sums and not pays(sweep.nests[0])):
         return nests
     size = ROWS if any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body) else TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import SymgradError
 from symgrad.ir.names import comment
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, looked_up, parts
+from symgrad.ir.shapes import size
 from symgrad.loops.program import Array, Loop
+from symgrad.loops.store import paths, touched
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, pattern
 from symgrad.render.printer import index, literal, offset
-from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, TilesView
+from symgrad.render.views import ArrayView, LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView, TilesView
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,7 +118,7 @@ class Block:
 
     # -- loops
 
-    def loop(self, loop: Loop) -> LoopView | TilesView:
+    def loop(self, loop: Loop) -> LoopView | TilesView | ThreadsView:
         """Turn a loop into a view, with a variable no loop around it has."""
         extent = index(loop.extent, self.name)
         if loop.tile:
@@ -124,9 +126,12 @@ class Block:
             self.bounds[loop] = (f"{letter}0", f"{letter}1")
             start, stop = self.bounds[loop]
             self.busy.update((letter, start, stop))
-            view = TilesView(start, stop, loop.tile, extent, self.views(loop.body))
+            thread = self.env[loop.shared.axis] if loop.shared is not None else ""
+            body = self.views(loop.body)
             self.busy.difference_update((letter, start, stop))
-            return view
+            return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, body)
+        if loop.threads:
+            return self.threads(loop)
         begin = "0"
         if loop.window is None:
             name = self.letter()
@@ -143,6 +148,24 @@ class Block:
             self.busy.remove(name)
         sums = "".join(f" reduction({how}:{self.names[array]})" for how, array in loop.sums)
         return LoopView(name, begin, extent, body, loop.simd, sums)
+
+    def threads(self, loop: Loop) -> ThreadsView:
+        """Turn a loop over threads into a view, with what each thread has for itself."""
+        name = next(n for n in ("t", *LETTERS) if n not in self.taken)
+        self.busy.add(name)
+        self.env[loop.axis] = name
+        (inner,) = [item for item in loop.body if isinstance(item, Loop) and item.shared is loop]
+        known = type(inner.extent) is int
+        condition = "" if known else f" if({index(inner.extent, self.name)} >= {loop.least})"
+        mine = dict.fromkeys(a.array for s, _ in paths([loop]) for a in touched(s) if a.array.private)
+        arrays = [a for a in mine if a.place != "register"]
+        views = [array_view(a, self.names[a], self.name, name) for a in arrays]
+        stack = tuple([v for v, a in zip(views, arrays, strict=True) if a.place == "stack"])
+        workspace = tuple([v for v, a in zip(views, arrays, strict=True) if a.place == "workspace"])
+        body = self.views(loop.body)
+        del self.env[loop.axis]
+        self.busy.remove(name)
+        return ThreadsView(name, condition, stack, workspace, body)
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
@@ -269,12 +292,12 @@ class Block:
         """Fill a pattern, and note the functions it calls."""
         from symgrad.ops.spelling import suffix
 
-        text = expression(spelled, names, dtypes, result, params)
-        self.used.update(re.findall(r"\b([a-z]\w*)\(", text))
+        bare = expression(spelled, ("x",) * len(names), dtypes, result, params)  # arguments have noted their own
+        self.used.update(re.findall(r"\b([a-z]\w*)\(", bare))
         end = suffix(dtypes[-1])
-        for helper in re.findall(r"\b(sg_\w+?)(?=\()", text):
+        for helper in re.findall(r"\b(sg_\w+?)(?=\()", bare):
             self.helpers.add((helper.removesuffix(end) if end else helper, ctype(dtypes[-1]), end))
-        return text
+        return expression(spelled, names, dtypes, result, params)
 
     def dtype(self, v: Any) -> Any:
         """Return a value's dtype."""
@@ -314,6 +337,14 @@ class Block:
                         loads[key] = self.fresh(None)
                         made.append(LookupView(loads[key], text, extent, part.check))
                     self.lookups[part] = loads[key]
+
+
+def array_view(array: Array, name: str, names: Any, thread: str = "") -> ArrayView:
+    """Describe an array that stands on the stack or in the workspace, a thread's own in its part of it."""
+    offset = index(array.offset, names, 2)
+    if array.private:
+        offset = f"{offset} + {thread}*{index(array.step, names, 3)}"
+    return ArrayView(ctype(array.dtype), name, index(size(array.stored), names), offset)
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from symgrad.ir.names import comment
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype
-from symgrad.render.block import Block
+from symgrad.render.block import Block, array_view
 from symgrad.render.printer import index, literal
 from symgrad.render.source import Source
 from symgrad.render.templates_dir import TEMPLATES
@@ -183,10 +183,12 @@ def share(pieces: list[list[Item]], loops: LoopProgram) -> None:
 
 def places(arrays: list[Array], names: dict[Array, str], block: Block) -> tuple[tuple[ArrayView, ...], tuple[ArrayView, ...]]:
     """Describe the arrays of a part that stand on the stack and in the workspace."""
-    stack, workspace = [], []
+    stack: list[ArrayView] = []
+    workspace: list[ArrayView] = []
     for array in arrays:
-        extent = index(shapes.size(array.stored), block.name)
-        view = ArrayView(ctype(array.dtype), names[array], extent, index(array.offset, block.name, 2))
+        if array.private:
+            continue
+        view = array_view(array, names[array], block.name)
         (stack if array.place == "stack" else workspace).append(view)
     return tuple(stack), tuple(workspace)
 

@@ -21,14 +21,29 @@ class LoopView:
 
 @dataclass(frozen=True)
 class TilesView:
-    """A loop over tiles: `start` and `stop` bound each."""
+    """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run of them."""
 
     start: str
     stop: str
     size: int
     extent: str
+    first: str
+    last: str
+    thread: str
     body: tuple[ItemView, ...]
     kind: str = "tiles"
+
+
+@dataclass(frozen=True)
+class ThreadsView:
+    """A loop over threads, with the arrays each has for itself; serial unless `condition` holds (empty: always shared)."""
+
+    index: str
+    condition: str
+    stack: tuple[ArrayView, ...]
+    workspace: tuple[ArrayView, ...]
+    body: tuple[ItemView, ...]
+    kind: str = "threads"
 
 
 @dataclass(frozen=True)
@@ -126,4 +141,4 @@ class SourceView:
     parts: tuple[PartView, ...]
 
 
-ItemView: TypeAlias = "LoopView | TilesView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"
+ItemView: TypeAlias = "LoopView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"

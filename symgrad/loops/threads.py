@@ -1,0 +1,146 @@
+"""`share`: the tiles of an outermost loop are shared out among threads, where the work pays for it.
+
+Every thread takes a run of neighbouring tiles and sums for itself; the sums are added in the threads' order. So a
+result depends on how many threads there are, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Statement, axes_of, parts
+from symgrad.ir.shapes import symbol, upper
+from symgrad.loops.lower import elements
+from symgrad.loops.program import Array, Loop
+from symgrad.loops.store import paths, touched
+
+if TYPE_CHECKING:
+    from symgrad.loops.program import Item
+
+PAYS = 4_000_000
+"""Operations of a loop that are worth waking threads for: a few tenths of a millisecond, so that a thread which
+another program keeps from running does not cost more than it brings."""
+
+CALL = 8
+"""A function of math.h counts as so many operations."""
+
+
+def share(items: list[Item], arrays: list[Array]) -> list[Item]:
+    """Share out the tiles of every outermost loop where that is right and pays; new arrays go to `arrays`."""
+    users: dict[Array, set[int]] = {}
+    for number, item in enumerate(items):
+        for statement, _ in paths([item]):
+            for access in touched(statement):
+                users.setdefault(access.array, set()).add(number)
+    made: list[Item] = []
+    for number, item in enumerate(items):
+        own = {a for a, numbers in users.items() if numbers == {number} and a.kind == "temporary"}
+        if isinstance(item, Loop) and item.tile and pays(item) and independent(item, own):
+            made.extend(shared(item, own, arrays))
+        else:
+            made.append(item)
+    return made
+
+
+def work(loop: Loop) -> int:
+    """Count the operations of a loop."""
+    total = 0
+    for statement, around in paths([loop]):
+        per = 1
+        stack: list[Any] = [statement.value]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, Apply):
+                spelled = value.op.c.get(value.kind.kind, "")
+                per += CALL if spelled.isidentifier() or "sg_" in spelled else 1
+                stack.extend(value.args)
+        walked = [outer for outer in around if not (outer.tile and any(x.window is outer for x in around))]
+        total += per * elements([outer.extent for outer in walked])
+    return total
+
+
+def pays(loop: Loop) -> bool:
+    """Tell a loop with work enough."""
+    return work(loop) >= PAYS
+
+
+def independent(loop: Loop, own: set[Array]) -> bool:
+    """Tell whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
+    for statement, _ in paths([loop]):
+        if statement.prefix or any(
+            isinstance(p, Lookup) and p.check for a in touched(statement) for i in a.indices for p in parts(i)
+        ):
+            return False
+        target = statement.target
+        if target.array in own or any(i in loop.members for i in target.indices):
+            continue
+        if not is_total(statement, own):
+            return False
+    return True
+
+
+def _flat(item: Item) -> list[Statement]:
+    return [s for s, _ in paths([item])]
+
+
+def is_total(statement: Statement, own: set[Array]) -> bool:
+    """Tell the addition of a tile's sum to the whole sum."""
+    return statement.how == "+=" and isinstance(statement.value, Access) and statement.value.array in own
+
+
+def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
+    """Put a loop over threads around a loop over tiles."""
+    count = symbol("threads")
+    thread, again = Axis("t", count), Axis("t", count)
+    before: list[Item] = []
+    after: list[Item] = []
+    combined: list[Item] = []
+    totals = {s.target.array for s in _flat(loop) if s.target.array not in own and is_total(s, own)}
+    named: dict[Array, Array] = {}
+    for array in sorted(totals, key=arrays.index):
+        mine = Array("q", array.shape, array.dtype, "temporary", array.line)
+        kept = Array("s", (count, *array.shape), array.dtype, "temporary", array.line)
+        arrays.extend((mine, kept))
+        named[array] = mine
+        first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
+        before.append(_nest(Statement(Access(mine, first), "=", Number(0, array.dtype), first), first))
+        after.append(_nest(Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store), store))
+        add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
+        combined.append(_nest(add, last))
+    loop.body = [_into(item, named, own) for item in loop.body]
+    outer = Loop(thread, frozenset([thread]), [*before, loop, *after], threads=True)
+    outer.least = max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
+    loop.shared = outer
+    return [outer, *([Loop(again, frozenset([again]), combined)] if combined else [])]
+
+
+def _nest(statement: Statement, axes: tuple[Axis, ...]) -> Item:
+    item: Item = statement
+    for axis in reversed(axes):
+        item = Loop(axis, frozenset([axis]), [item])
+    return item
+
+
+def _into(item: Item, named: dict[Array, Array], own: set[Array]) -> Item:
+    """Let totals go into a thread's own sums."""
+    if isinstance(item, Loop):
+        item.body = [_into(inner, named, own) for inner in item.body]
+        return item
+    if item.target.array in named and is_total(item, own):
+        return replace(item, target=Access(named[item.target.array], item.target.indices))
+    return item
+
+
+def private(items: list[Item]) -> None:
+    """Note the temporaries that live inside of one loop over threads: each thread has its own."""
+    inside: dict[Array, set[Loop | None]] = {}
+    kept: set[Array] = set()
+    for statement, around in paths(items):
+        loop = around[0] if around and around[0].threads else None
+        for access in touched(statement):
+            inside.setdefault(access.array, set()).add(loop)
+            if loop is not None and loop.axis in access.indices:
+                kept.add(access.array)
+    for array, loops in inside.items():
+        array.private = array.kind == "temporary" and len(loops) == 1 and None not in loops and array not in kept
