@@ -91,7 +91,10 @@ def write(x: Tracer, index: Any, value: Any) -> None:
     refuse_argument(x)
     trace, index, value = x.owner, settled(index), settled(value)
     if isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b" and index.ndim == x.ndim:
-        scalar = operand(trace, value, x.dtype)
+        scalar = operand(trace, lift(value), x.dtype)
+        if scalar.shape != () and type(index) is np.ndarray:
+            scatter(x, index, value)
+            return
         if scalar.shape != ():
             raise MutationError(
                 "an assignment of an array through a mask", line=user_line(), instead="x = np.where(mask, array, x)"

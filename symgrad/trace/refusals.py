@@ -54,7 +54,8 @@ class Refusals:
         raise self._refuse(
             "a plain NumPy array",
             "np.* functions of traced arrays; arrays built inside the function, by np.zeros(...), np.array([...]), "
-            "np.stack or np.where, written as np.NAME where they are called, not imported by name before",
+            "np.stack or np.where, written as np.NAME where they are called, not imported by name before; "
+            "np.take(array, i) for a plain array at a traced index",
         )
 
     def __bool__(self) -> NoReturn:

@@ -302,6 +302,8 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             instead="the functions that have one are listed by `symgrad ops`",
         )
     inputs = tuple([lift(value) for value in inputs])
+    if ufunc is np.power and isinstance(inputs[1], (int, np.integer)) and kind_of(inputs[0]) in _SIGNED:
+        return integer_power(inputs[0], inputs[1])
     try:
         loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
         nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
@@ -310,6 +312,15 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         raise located(error) from None
     graph = trace.graph
     return Tracer(graph.node(op, nodes, (), shape, loop[len(nodes)], graph.line or user_line()), trace)
+
+
+_SIGNED = frozenset({int, *[np.dtype(t) for t in "bhilq"]})
+
+
+def integer_power(x: Any, exponent: Any) -> Any:
+    """Raise integers to a known power, by multiplication; NumPy refuses a negative one too."""
+    kind = x.dtype if type(exponent) is int else np.result_type(x.dtype, exponent.dtype)
+    return OPS["power_int"](x if x.dtype == kind else x.astype(kind), exponent=int(exponent))
 
 
 def located(error: Exception) -> Exception:

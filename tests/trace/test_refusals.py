@@ -212,7 +212,7 @@ def list_item(x, y):
     return [1, 2, 3][x]
 
 
-@refused(ConcretizationError, "a plain array", "np.take(array, i)", args=(2, 3))
+@refused(ConcretizationError, "a plain NumPy array", "np.take(array, i)", args=(2, 3))
 def plain_array_item(x, y):
     return OUTSIDE[x]
 
