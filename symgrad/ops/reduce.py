@@ -62,6 +62,11 @@ def _reduction(
     )
 
 
+def _started(evaluate: Any, how: str) -> Any:
+    """Let an extremum start as its body does: rows may be empty where there are none, or where an extent turns out 0."""
+    return lambda x, axis: evaluate(x, axis=axis, initial=_first(how, x.dtype))
+
+
 def spread(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """Give a reduced value its axes back, each with x's extent."""
     return OPS["broadcast_to"](OPS["expand_dims"](g, axes=axes), shape=shape_of(x)) if axes else g
@@ -144,12 +149,12 @@ prod = _reduction(
     edges=(case(lambda a: np.prod(a, 0), (0, 2)),),
 )
 max_ = _reduction(
-    "max", "max=", np.max, _extremum_vjp,
+    "max", "max=", _started(np.max, "max="), _extremum_vjp,
     sample=(case(lambda a: np.max(a, axis=1) ** 2, (3, 4), domain=distinct()), case(np.max, (5,), domain=distinct())),
     edges=(case(lambda a: np.max(a, 0), (3, 0)), case(lambda a: np.max(a * np.array([1.0, nan])), (2,))),
 )
 min_ = _reduction(
-    "min", "min=", np.min, _extremum_vjp,
+    "min", "min=", _started(np.min, "min="), _extremum_vjp,
     sample=(case(lambda a: np.min(a, axis=0) ** 2, (3, 4), domain=distinct()), case(np.min, (5,), domain=distinct())),
     edges=(case(lambda a: np.min(a, 0), (3, 0)), case(lambda a: np.min(a * np.array([1.0, nan])), (2,))),
 )
