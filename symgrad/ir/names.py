@@ -15,9 +15,16 @@ C_WORDS = frozenset(
     _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert _Thread_local bool true
     false asm typeof main errno NAN INFINITY NULL I and or not xor class new delete this template namespace operator
     private public protected virtual friend try catch throw using export mutable explicit typename wchar_t
-    threads workspace pointers dims ops np scipy y0 y1 yn j0 j1 jn gamma lgamma exp log sin cos tan pow sqrt""".split()
+    threads workspace pointers dims ops np scipy y0 y1 yn j0 j1 jn gamma""".split()
 )
 """Words a name must not be: C's, C++'s and Python's, what math.h declares shortly, and the generated code's own."""
+
+MATH_H = re.compile(
+    "(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(10|1p|2|b)?|ilogb|ldexp|frexp|scalb(l?n)|modf|fmod|remainder|remquo|pow|sqrt|"
+    "cbrt|hypot|fabs|erfc?|[lt]gamma|lgamma_r|ceil|floor|trunc|(near|r|lr|llr)int|(l|ll)?round|copysign|nan|"
+    "next(after|toward)|fdim|fmax|fmin|fma|abs|labs|llabs)[fl]?|is(finite|inf|nan|normal|greater|less)|signbit|fpclassify"
+)
+"""What math.h declares: an argument of such a name would hide the function where the generated code calls it."""
 
 LENGTH = 40
 
@@ -27,11 +34,14 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
 
     >>> identifier("w"), identifier("naïve name"), identifier("for"), identifier("v1"), identifier("x", {"x"})
     ('w', 'na_ve_name', 'for_', 'v1_', 'x_2')
+    >>> identifier("log1p"), identifier("sinf"), identifier("logits")
+    ('log1p_', 'sinf_', 'logits')
     """
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:LENGTH].strip("_") or "x"
     if name[0].isdigit():
         name = f"x{name}"
-    if name in C_WORDS or keyword.iskeyword(name) or re.fullmatch(r"[vtinkw]\d+|sg_.*|_[A-Z].*|.*__.*", name):
+    taken_by_c = name in C_WORDS or MATH_H.fullmatch(name)
+    if taken_by_c or keyword.iskeyword(name) or re.fullmatch(r"[vtinkw]\d+|sg_.*|_[A-Z].*|.*__.*", name):
         name = name.replace("__", "_") + "_"
     taken = set(taken)
     unique, count = name, 2

@@ -305,12 +305,12 @@ def test_time_is_linear():
         assert len(stable.nodes()) < 8 * 4000
 
 
-def test_a_hundred_thousand_exponentials_under_one_logarithm():
+def test_thirty_thousand_exponentials_under_one_logarithm():
     def function(x):
         total = np.exp(x)
-        for k in range(100_000):
+        for k in range(30_000):
             total = total + np.exp(x - k)
         return np.log(total)
 
     program = sg.jit(function).lower(0.5).stages.kept["stable"]
-    assert sum(node.op.name == "logaddexp" for node in program.nodes()) == 100_000
+    assert sum(node.op.name == "logaddexp" for node in program.nodes()) == 30_000
