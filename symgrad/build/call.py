@@ -53,6 +53,23 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
     return dims
 
 
+def requirements(program: Program) -> Callable[[Sequence[np.ndarray[Any, Any]]], dict[Any, int]]:
+    """Make `require` for one program, which reckons each combination of extents once."""
+    if all(type(dim) is int for node in program.inputs for dim in node.shape):
+        return lambda arrays: {}  # noqa: ARG005 - nothing is unknown
+    known: set[tuple[int, ...]] = set()
+
+    def checked(arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
+        dims = extents(program, arrays)
+        key = tuple(dims.values())
+        if key not in known:
+            require(program, arrays)
+            known.add(key)
+        return dims
+
+    return checked
+
+
 def out_of_bounds(check: Check) -> IndexOutOfBounds:
     """Say which index failed."""
     return IndexOutOfBounds(f"an index is out of bounds for an axis with size {check.extent}", line=check.line)
@@ -81,37 +98,39 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
     outputs = [(a.shape, a.dtype, f"{_ctype(a)}[]") for a in loops.outputs]
     dims = symbols(loops)
     checks = loops.checks
+    checked = requirements(program)
+    planned: dict[tuple[int, ...], tuple[list[Any], int]] = {}
 
-    def scratch(sizes: dict[Any, int], count: int) -> np.ndarray[Any, Any]:
-        return np.empty(concrete(loops.workspace, {**sizes, symbol("threads"): count}), np.uint8)
+    def plan(sizes: dict[Any, int], count: int) -> tuple[list[Any], int]:
+        """Reckon shapes and workspace once for each size: SymPy takes its time."""
+        key = (count, *sizes.values())
+        found = planned.get(key)
+        if found is None:
+            if len(planned) > PLANS:
+                planned.clear()
+            every = {**sizes, symbol("threads"): count}
+            found = [concrete(tuple(shape), every) for shape, _, _ in outputs], concrete(loops.workspace, every)
+            planned[key] = found
+        return found
 
-    def static(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
-        results = [np.empty(shape, dtype) for shape, dtype, _ in outputs]
+    def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
+        sizes = checked(arrays)
         count = threads(options) if loops.threaded else 1
-        workspace = scratch({}, count)
+        shapes, scratch = plan(sizes, count)
+        results = [np.empty(shape, dtype) for shape, (_, dtype, _) in zip(shapes, outputs, strict=True)]
         code = function(
             *map(from_buffer, inputs, arrays), *[from_buffer(c, r) for (_, _, c), r in zip(outputs, results, strict=True)],
-            *constants, count, from_buffer("char[]", workspace),
+            *constants, *[sizes[d] for d in dims], count, from_buffer("char[]", np.empty(scratch, np.uint8)),
         )
         if code:
             raise out_of_bounds(checks[code - 1])
         return results
 
-    def dynamic(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
-        sizes = require(program, arrays)
-        results = [np.empty(concrete(tuple(shape), sizes), dtype) for shape, dtype, _ in outputs]
-        count = threads(options) if loops.threaded else 1
-        workspace = scratch(sizes, count)
-        code = function(
-            *map(from_buffer, inputs, arrays), *[from_buffer(c, r) for (_, _, c), r in zip(outputs, results, strict=True)],
-            *constants, *[sizes[d] for d in dims], count, from_buffer("char[]", workspace),
-        )
-        if code:
-            raise out_of_bounds(checks[code - 1])
-        return results
+    return run
 
-    return dynamic if dims else static
 
+PLANS = 256
+"""Sizes whose shapes and workspace are remembered."""
 
 MISS: Any = object()
 """What a direct call answers when its arguments are not what it was made for."""
