@@ -42,6 +42,7 @@ class Spec:
 
 
 _KINDS = {"bool": "?", **{f"{k}{8 * n}": f"{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}, "f32": "f4", "f64": "f8"}
+_SPEC = re.compile(r"\s*([a-z]+\d*)\s*\[([^\[\]]*)\]\s*")
 _DIM = re.compile(r"\d+|[A-Za-z][A-Za-z0-9_]{0,30}")
 
 
@@ -57,11 +58,12 @@ def spec(text: str) -> Spec:
     >>> spec("f32[784,10]").shape
     (784, 10)
     """
-    match = re.fullmatch(r"\s*([a-z]+\d*)\s*\[([^\[\]]*)\]\s*", text) if isinstance(text, str) and len(text) <= 200 else None  # noqa: PLR2004
+    match = _SPEC.fullmatch(text) if len(text) <= 200 else None
     dims = [d.strip() for d in match[2].split(",")] if match and match[2].strip() else []
     if match is None or match[1] not in _KINDS or not all(_DIM.fullmatch(d) for d in dims):
         raise ArgumentValueError(
-            f"{str(text)[:60]!r} is no spec", instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"'
+            f"{text[:60]!r} is no spec",
+            instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"',
         )
     shape = tuple([_extent(d) for d in dims])
     return Spec(shape, np.dtype(_KINDS[match[1]]))
@@ -70,7 +72,7 @@ def spec(text: str) -> Spec:
 def _extent(text: str) -> Any:
     if not text[0].isdigit():
         return symbol(text)
-    if len(text) > 15:  # noqa: PLR2004 - more elements than any memory has
+    if len(text) > 15:
         raise ArgumentValueError(f"an extent of {text} is beyond any memory")
     return int(text)
 
@@ -97,7 +99,7 @@ class Signature:
 
 
 def flatten(arguments: Any) -> tuple[list[Any], Any]:
-    """Flatten a pytree to its leaves and its structure; None is a structure without leaves, a local array what it is now."""
+    """Flatten a pytree to its leaves and its structure; None has no leaves, a local array is what it is now."""
     leaves, tree = optree.tree_flatten(arguments, namespace=NAMESPACE)
     return [value if getattr(type(value), "settle", None) is None else value.settle() for value in leaves], tree
 
@@ -123,8 +125,10 @@ def leaf_spec(value: Any, path: str) -> Spec:
         return Spec((), dtype, None if kind is bool else kind)
     if isinstance(value, np.ndarray):
         return _subclass_spec(value, path)
-    instead = f"np.asarray of it, or static_argnames= if {path.split('[')[0].split('.')[0]} is a setting"
-    raise ArgumentError(f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number", instead=instead)
+    raise ArgumentError(
+        f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number",
+        instead=f"np.asarray of it, or static_argnames= if {re.split(r'[\[.]', path)[0]} is a setting",
+    )
 
 
 def _array_spec(value: Any, path: str) -> Spec:

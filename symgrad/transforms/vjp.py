@@ -18,8 +18,9 @@ from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops.declare import OPS
 from symgrad.ops.views import unbroadcast
+from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, tracing
-from symgrad.trace.tracer import Tracer, constant
+from symgrad.trace.tracer import Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,13 +52,6 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
         ArgumentError: an input or the output is no floating-point array, or the output is no scalar.
         NoGradient: a value on the way has an op without a derivative.
     """
-    loss = program.outputs[output]
-    if loss.shape != () or loss.dtype.kind != "f":
-        raise ArgumentError(
-            f"grad needs a function that returns one floating-point number; {program.name}() returns "
-            f"{loss.dtype.name}[{','.join(map(str, loss.shape))}]",
-            line=loss.line, instead="np.sum or np.mean of it",
-        )
     for position in wrt:
         node = program.inputs[position]
         if node.dtype.kind != "f":
@@ -66,6 +60,13 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
                 f"the gradient with respect to {name!r}, which is {node.dtype.name}: a derivative needs floating point",
                 instead=f"{name}.astype(np.float64), or leave it out of argnums",
             )
+    loss = program.outputs[output]
+    if loss.shape != () or loss.dtype.kind != "f":
+        raise ArgumentError(
+            f"grad needs a function that returns one floating-point number; {program.name}() returns "
+            f"{loss.dtype.name}[{','.join(map(str, loss.shape))}]",
+            line=loss.line, instead="np.sum or np.mean of it",
+        )
     program, trace = opened(program)
     with tracing(trace):
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace)
@@ -137,7 +138,7 @@ def meet(parts: list[Cotangent]) -> Cotangent:
 def placed(values: list[Any]) -> list[Any]:
     """Join what was placed into zeros to one array of zeros: n slices of a vector cost n, not n squared."""
     slots = [v for v in values if v.node.op.name == "place"]
-    if len(slots) < 2:  # noqa: PLR2004 - nothing to join
+    if len(slots) < 2:
         return values
     pieces = [Tracer(piece, v.owner) for v in slots for piece in v.node.inputs]
     indices = tuple([index for v in slots for index in v.node.param("indices")])
@@ -161,7 +162,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
             continue
         guard = guards[k]
         if guard and not getattr(op, "linear", getattr(op, "view", False)):
-            part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
+            part = selected(trace, guard, part)
         value = unbroadcast(part, read.shape)
         yield read, Cotangent(value, fitting(trace, guard, read.shape, part.node.shape))
 
