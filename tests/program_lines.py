@@ -167,7 +167,7 @@ def view(g: Growth) -> None:
                 "np.roll({0}, 2, {2})",
                 "np.ravel({0})",
                 "{0}.reshape(-1)",
-                "np.squeeze({0})",
+                "np.squeeze({0})" if not g.symbolic else "np.transpose({0})",
                 "np.roll({0}, -1)" if not g.symbolic else "{0}.T",
                 "{0}.copy()",
             ]
@@ -236,7 +236,7 @@ def contraction(g: Growth) -> None:
         "{0} @ {0}.T",
         "np.einsum('ij,kj->ik', {0}, {1})",
         "np.einsum('i,i', {0}, {1})",
-        "np.einsum('ii->i', {0})",
+        "np.einsum('ii->i', {0} @ {0}.T)",
         "np.einsum('ij->ji', {0})",
         "np.einsum('i,ij,j->', {0}, {1}, {0})",
         "np.einsum('...i,i->...', {0}, {1})",

@@ -31,7 +31,7 @@ class Written:
         args: the arguments it was grown at.
         argnums: the arguments that can be differentiated by.
         specs: a spec for each argument, with named extents, where the program was grown for them.
-        resized: arguments of other extents, twice.
+        resized: arguments of other extents.
     """
 
     seed: int
@@ -41,14 +41,13 @@ class Written:
     specs: tuple[str, ...] = ()
     resized: tuple[Any, ...] = ()
 
-    def functions(self, *, wide: bool = False) -> tuple[Callable[..., Any], Callable[..., Any]]:
-        """Compile the text: `program` and `loss`; `wide` leaves long doubles as they are."""
+    def functions(self, narrow: Any = np.float32) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """Compile the text: `program` and `loss`; `narrow` is what `F32` stands for."""
         name = f"<program {self.seed}>"
         linecache.cache[name] = (len(self.text), None, self.text.splitlines(keepends=True), name)
         names: dict[str, Any] = {}
         exec(compile(self.text, name, "exec"), names)
-        if wide:
-            names["F32"] = np.longdouble
+        names["F32"] = narrow
         return names["program"], names["loss"]
 
     def script(self, what: str) -> str:
@@ -110,7 +109,7 @@ def random_open_program(seed: int) -> Written:
     rng = Random(seed)
     g = Growth(rng, symbolic=True)
     draw = np.random.default_rng(seed)
-    sizes = ({"n": 5, "m": 3, "k": 4}, {"n": 6, "m": 7, "k": 2}, {"n": 1, "m": 2, "k": 3})
+    sizes = ({"n": 5, "m": 3, "k": 4}, {"n": 6, "m": 8, "k": 3}, {"n": 2, "m": 5, "k": 7}, {"n": 1, "m": 2, "k": 3})
     forms: list[tuple[Any, ...]] = [("n",), ("n", "m"), ("m",), ("m", "k"), (), ("n", 3), ("k", "n"), ("n", "m", "k")]
     shapes = [rng.choice(forms) for _ in range(rng.randrange(1, 4))]
     drawn = []

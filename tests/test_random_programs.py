@@ -96,8 +96,11 @@ class Reference:
     @cache  # noqa: B019 - it lives as long as its test
     def slopes(self) -> tuple[list[Array], float]:
         """Differentiate the loss by differences, element by element; also return how far off that may be."""
-        _, loss = self.written.functions(wide=True)
-        wide = np.longdouble if self.fine(loss) else np.float64
+        _, loss = self.written.functions(np.longdouble)
+        wide: Any = np.longdouble
+        if not self.fine(loss):
+            wide = np.float64
+            _, loss = self.written.functions(wide)
         args = changed(self.written.args, lambda a: a.astype(wide) if a.dtype.kind == "f" else a)
         flat = list(leaves(tuple([args[k] for k in self.written.argnums])))
         found = [np.zeros_like(a) for a in flat]
@@ -232,7 +235,7 @@ def test_passes_change_nothing(seeds: range) -> None:
 
 
 def test_named_extents(seeds: range) -> None:
-    """One binary for named extents gives, at three sizes, what a compilation for each size gives."""
+    """One binary for named extents gives, at several sizes, what a compilation for each size gives."""
     for seed in seeds:
         if seed % MODULE >= 2:
             continue

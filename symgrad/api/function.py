@@ -38,6 +38,7 @@ class Entry(NamedTuple):
     unflatten: Callable[[list[Any]], Any]
     reason: str
     short: Callable[[tuple[Any, ...]], Any] | None
+    tree: Any
 
 
 class CacheInfo(NamedTuple):
@@ -117,7 +118,7 @@ class Function:
         from symgrad.build.toolchain import find
 
         reason = self._reason(signature)
-        stages, program, unflatten = self._staged(signature)
+        stages, program, unflatten, tree = self._staged(signature)
         toolchain = find(self._options)
         built = build(stages, program, toolchain)
         if built.library is None or built.loops is None:
@@ -130,7 +131,7 @@ class Function:
             short = self._direct(signature, direct(built.loops, built.library, self._options, data, unflatten))
         self._reasons.append(reason)
         self._complain()
-        return Entry(signature, built, run, unflatten, reason, short)
+        return Entry(signature, built, run, unflatten, reason, short, tree)
 
     def _direct(self, signature: Signature, call: Any) -> Any:
         """Return the shortest call for plain arrays; it also looks whether a captured name was bound anew."""
@@ -141,13 +142,13 @@ class Function:
             return call
         return lambda args: call(args) if captured.identity() == identity else MISS
 
-    def _staged(self, signature: Signature) -> tuple[Stages, Any, Any]:
-        """Trace, derive and optimize."""
+    def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
+        """Trace, derive and optimize: the stages, the program, how results are put together, the traced ones' structure."""
         stages = Stages(self._options)
         traced = self._traced(signature, None)
         outputs = self._transform.check(traced, signature)
         program = transform(traced.program, functools.partial(self._transform.derive, outputs), stages)
-        return stages, program, self._transform.unflatten(traced, signature)
+        return stages, program, self._transform.unflatten(traced, signature), traced.tree
 
     def _traced(self, signature: Signature, outer: Trace | None) -> Traced:
         name = identifier(getattr(self._fun, "__name__", type(self._fun).__name__))
@@ -201,7 +202,7 @@ class Function:
             An object with ``as_text(stage)`` and ``compile()``.
         """
         signature = self._signature(self._arguments.split(args, kwargs))
-        stages, program, _ = self._staged(signature)
+        stages, program, *_ = self._staged(signature)
         return Lowered(self, signature, stages, program)
 
     @property
@@ -233,6 +234,12 @@ class Function:
     def __repr__(self) -> str:
         """Print the transform and the function's name."""
         return f"<symgrad {self._transform.kind} of {self.__name__}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle by name where Python can import the function, else the printable programs; never code."""
+        from symgrad.api.pickled import reduced
+
+        return reduced(self)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""

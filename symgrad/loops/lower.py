@@ -221,7 +221,10 @@ def _whole(array: Array) -> Source:
 
 
 def _is_whole(source: Source) -> bool:
-    return not source.flat and source.axes == source.indices and source.array is not None and len(source.axes) == len(source.array.shape)
+    """Tell an array read as it stands; a slice from the first element on has other extents."""
+    if source.array is None or source.flat or source.axes != source.indices:
+        return False
+    return tuple([axis.extent for axis in source.axes]) == tuple(source.array.shape)
 
 
 def aligned(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:

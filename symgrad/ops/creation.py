@@ -49,7 +49,7 @@ arange = structured(
 
 @answers(np.linspace)
 def linspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,  # noqa: FBT001, FBT002
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
     axis: Any = 0, *, device: Any = None,
 ) -> Any:
     """As `numpy.linspace`; the number of points must be known."""

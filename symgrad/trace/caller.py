@@ -52,7 +52,7 @@ def callee(code: CodeType, at: int) -> str | None:
             if not instruction.opname.startswith("CALL"):
                 return ""
             start, end = first, last
-        elif start is not None and first == start and last < end and instruction.opname.startswith("LOAD_"):
+        elif end is not None and first == start and last < end and instruction.opname.startswith("LOAD_"):
             found.append((last, str(instruction.argval)))
     return max(found)[1] if found else None
 
@@ -68,7 +68,7 @@ def may_trace(filename: str) -> bool:
     for folder in ("site-packages", "dist-packages"):
         head, found, tail = filename.partition(f"{os.sep}{folder}{os.sep}")
         if found:
-            package = f"{head}{found}{tail.split(os.sep)[0]}{os.sep}"
+            package = f"{head}{found}{tail.partition(os.sep)[0]}{os.sep}"
             files = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
             return not any(file.startswith(package) and file.endswith(_EXTENSIONS) for file in files)
     return True

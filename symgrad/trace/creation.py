@@ -1,7 +1,7 @@
 """NumPy's creation functions while a trace is active: what protocols do not reach.
 
-``np.zeros(3)[0] = x``, ``np.array([x, y])``, ``np.full(3, x)`` and ``np.sum([x, y])`` ask no traced array first. So from
-the first trace's beginning to the last one's end these names of the `numpy` module hold a `Replaced`, which calls
+``np.zeros(3)[0] = x``, ``np.array([x, y])``, ``np.full(3, x)`` and ``np.sum([x, y])`` ask no traced array first. So
+from the first trace's beginning to the last one's end these names of the `numpy` module hold a `Replaced`, which calls
 NumPy's own function unless this thread traces and the call stands in the user's code.
 """
 
@@ -114,14 +114,16 @@ def _frozen(module: str) -> Callable[..., Any]:
     return draw
 
 
-_DRAWS = frozenset(
-    """beta binomial bytes chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric laplace
-    logistic lognormal logseries multinomial multivariate_normal negative_binomial noncentral_chisquare noncentral_f
-    normal pareto permutation poisson power rand randint randn random random_integers random_sample ranf rayleigh
-    sample shuffle default_rng standard_cauchy standard_exponential standard_gamma standard_normal standard_t triangular uniform
-    vonmises wald weibull zipf randrange choices betavariate expovariate gammavariate gauss lognormvariate
-    normalvariate vonmisesvariate paretovariate weibullvariate getrandbits randbytes""".split()
-)
+_DRAWS = frozenset({
+    "beta", "betavariate", "binomial", "bytes", "chisquare", "choice", "choices", "default_rng", "dirichlet",
+    "exponential", "expovariate", "f", "gamma", "gammavariate", "gauss", "geometric", "getrandbits", "gumbel",
+    "hypergeometric", "laplace", "logistic", "lognormal", "lognormvariate", "logseries", "multinomial",
+    "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "normal", "normalvariate",
+    "pareto", "paretovariate", "permutation", "poisson", "power", "rand", "randbytes", "randint", "randn", "random",
+    "random_integers", "random_sample", "randrange", "ranf", "rayleigh", "sample", "shuffle", "standard_cauchy",
+    "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises",
+    "vonmisesvariate", "wald", "weibull", "weibullvariate", "zipf",
+})
 
 
 # -- putting them in place
@@ -130,18 +132,21 @@ _DRAWS = frozenset(
 def _table() -> list[tuple[Any, str, Replaced]]:
     """List what is replaced: module, name, stand-in."""
     found = [(np, name, Replaced(getattr(np, name), name, maker)) for name, maker in MAKERS.items()]
-    for module in (np, np.linalg):
-        for name, function in vars(module).items():
-            if name not in MAKERS and not isinstance(function, (np.ufunc, type, Replaced)) and callable(function) and function in ANSWERS:
-                found.append((module, name, Replaced(function, name, _of_lists)))
-    for function in [f for f in ANSWERS if getattr(f, "__module__", "").startswith("scipy.special.")]:
-        special = sys.modules["scipy.special"]
-        if getattr(special, function.__name__, None) is function and not isinstance(function, np.ufunc):
-            found.append((special, function.__name__, Replaced(function, function.__name__, _of_traced)))
+    special = sys.modules.get("scipy.special")
+    for module, when_traced in ((np, _of_lists), (np.linalg, _of_lists), (special, _of_traced)):
+        functions = [] if module is None else list(vars(module).items())
+        found += [(module, name, Replaced(f, name, when_traced)) for name, f in functions if _answered(name, f)]
     for module, shown in ((np.random, "np.random"), (random, "random")):
-        for name in sorted(_DRAWS & set(vars(module))):
-            found.append((module, name, Replaced(getattr(module, name), name, _frozen(shown))))
+        draws = sorted(_DRAWS & set(vars(module)))
+        found += [(module, name, Replaced(getattr(module, name), name, _frozen(shown))) for name in draws]
     return found
+
+
+def _answered(name: str, function: Any) -> bool:
+    """Tell a function that has an answer and is replaced for it; a ufunc asks its arguments itself."""
+    if name in MAKERS or not callable(function) or isinstance(function, (np.ufunc, type, Replaced)):
+        return False
+    return getattr(function, "__hash__", None) is not None and function in ANSWERS
 
 
 class _Installed:

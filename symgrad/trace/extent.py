@@ -119,7 +119,7 @@ class Extent:
         if right == self.dim:
             return True
         if isinstance(other, (Extent, int, np.integer)):
-            difference = simplified(self.dim - (right if isinstance(other, Extent) else int(other)))  # type: ignore[call-overload]
+            difference = simplified(self.dim - (right if isinstance(other, Extent) else int(other)))
             if type(difference) is int:
                 return difference == 0
             if getattr(difference, "is_nonzero", None) or getattr(difference, "is_positive", None):
@@ -156,7 +156,8 @@ class Extent:
 
     def _refuse(self, what: str) -> ConcretizationError:
         return ConcretizationError(
-            f"the extent {self.dim} is not known while {self.owner.function}() is traced for every size: {what} needs a number",
+            f"the extent {self.dim} is not known while {self.owner.function}() is traced for every size: "
+            f"{what} needs a number",
             line=user_line(),
             instead="give the extent as a number in the spec (f64[100]) where the code depends on it",
         )

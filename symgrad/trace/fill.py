@@ -1,4 +1,4 @@
-"""What NumPy's creation functions give in a traced function: local arrays, and traced ones where a traced value is in it.
+"""What NumPy's creation functions give in a traced function: local arrays, and traced ones of traced values.
 
 Each maker takes NumPy's function and the call's arguments.
 """
@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError, MutationError, UnsupportedError
+from symgrad.errors import ConcretizationError, MutationError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare import OPS, dims
 from symgrad.ops.joining import lift
+from symgrad.trace.constants import constant
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
 from symgrad.trace.local import LocalArray, fresh, wrapped
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import Trace, current
-from symgrad.trace.tracer import Tracer, as_array, as_node, constant, located, record
+from symgrad.trace.tracer import Tracer, as_array, as_node, located, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +106,7 @@ def _stacked(value: Any, dtype: Any) -> Any:
     _no_objects(dtype)
     try:
         return lift(value, dtype)
-    except Exception as error:
+    except SymgradError as error:
         raise located(error) from None
 
 
@@ -181,7 +182,8 @@ def _counted(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     if stop is None:
         start, stop = 0, start
     bounds = [0 if start is None else start, stop, 1 if step is None else step]
-    if any(not isinstance(b, (int, np.integer, Extent)) for b in bounds) or not isinstance(bounds[2], (int, np.integer)):
+    known = (int, np.integer)
+    if not isinstance(bounds[2], known) or not all(isinstance(b, (*known, Extent)) for b in bounds):
         raise ConcretizationError(
             "np.arange of a traced value: the length of the result is not known while tracing", line=user_line(),
             instead="np.arange(n) * step + start with a known length n, or with an extent x.shape[0]",
@@ -196,7 +198,8 @@ def counting(start: Any, stop: Any, step: Any) -> Tracer:
     import sympy
 
     span = stop - start
-    count = span if step == 1 and getattr(span, "is_nonnegative", False) else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step)))
+    exact = step == 1 and getattr(span, "is_nonnegative", False)
+    count = span if exact else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step)))
     trace = _trace()
     origin = constant(trace, np.int64(start)) if type(start) is int else Extent(start, trace)
     return record(trace, OPS["arange"], (origin,), {"count": simplified(count), "step": int(step)})
@@ -232,7 +235,8 @@ def _made(original: Any, args: Arguments, kwargs: Keywords) -> Any:
 MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _filled(0), "ones": _filled(1), "empty": _filled(0), "full": _full,
     "zeros_like": _like, "ones_like": _like, "empty_like": _like, "full_like": _full_like,
-    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray, "copy": _copy,
+    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "copy": _copy,
+    "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "arange": _counted, "eye": _eye, "identity": _eye,
     "linspace": _made, "logspace": _made, "geomspace": _made, "tri": _made, "vander": _made, "indices": _made,
 }

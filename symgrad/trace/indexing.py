@@ -94,22 +94,29 @@ def normal(item: Any) -> list[Any]:
     if isinstance(item, (list, tuple)):
         item = lift(item)
     if hasattr(item, "__symgrad_bind__"):
-        if item.dtype.kind == "b":
-            raise ConcretizationError(
-                "a traced boolean mask as an index: the result's shape would depend on values", line=user_line(),
-                instead="np.where(mask, x, 0) and a sum, or a mask that is not traced",
-            )
-        if item.dtype.kind not in "iu":
-            raise BadIndex(f"an index must be integers, not {item.dtype}", line=user_line())
-        return [item]
+        return [integers(item)]
     array = np.asarray(item)
     if array.dtype.kind == "b":
         return list(np.nonzero(array))
     if array.size == 0:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise BadIndex(f"an index must be integers, slices, None, ... or arrays of integers, not {item!r}", line=user_line())
+        raise BadIndex(
+            f"an index must be integers, slices, None, ... or arrays of integers, not {item!r}", line=user_line()
+        )
     return [int(array)] if array.ndim == 0 else [array]
+
+
+def integers(item: Tracer) -> Tracer:
+    """Return a traced index when it is one of integers."""
+    if item.dtype.kind == "b":
+        raise ConcretizationError(
+            "a traced boolean mask as an index: the result's shape would depend on values", line=user_line(),
+            instead="np.where(mask, x, 0) and a sum, or a mask that is not traced",
+        )
+    if item.dtype.kind not in "iu":
+        raise BadIndex(f"an index must be integers, not {item.dtype}", line=user_line())
+    return item
 
 
 def is_array(entry: Any) -> bool:
@@ -119,7 +126,7 @@ def is_array(entry: Any) -> bool:
 
 def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
     """Write one basic entry as ``(start, count, step)``, or ``(position,)`` for an integer."""
-    extent = x._node.shape[axis]  # noqa: SLF001 - the tracer's shape without Extent objects
+    extent = x._node.shape[axis]  # noqa: SLF001
     if isinstance(entry, slice):
         if type(extent) is int and not any(isinstance(s, Extent) for s in (entry.start, entry.stop, entry.step)):
             places = range(*entry.indices(extent))

@@ -9,6 +9,7 @@ import os
 import sys
 import sysconfig
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ from symgrad.errors import Line
 if TYPE_CHECKING:
     from types import FrameType
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_HERE = str(Path(__file__).absolute().parents[1])
 _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _foreign: dict[str, bool] = {}
@@ -34,7 +35,7 @@ def is_user_code(filename: str) -> bool:
 
 
 def _is_library(filename: str) -> bool:
-    if filename.startswith(("<frozen ", "<__array_function__")) or filename.startswith(_libraries()):
+    if filename.startswith(("<frozen ", "<__array_function__", *_libraries())):
         return True
     return os.path.realpath(filename).startswith(_STANDARD) and not any(site in filename for site in _SITE)
 
@@ -43,7 +44,8 @@ def _is_library(filename: str) -> bool:
 def _libraries() -> tuple[str, ...]:
     """Return the folders of symgrad, NumPy and SciPy (which is found, not imported)."""
     scipy = importlib.util.find_spec("scipy")
-    found = [_HERE, os.path.dirname(os.path.abspath(np.__file__)), *(scipy.submodule_search_locations or () if scipy else ())]
+    elsewhere = scipy.submodule_search_locations if scipy is not None else None
+    found = [_HERE, str(Path(np.__file__).absolute().parent), *(elsewhere or ())]
     return tuple([folder.rstrip(os.sep) + os.sep for folder in found])
 
 

@@ -7,7 +7,6 @@ traced value; from then on they are a traced array. Every view of the array sees
 
 from __future__ import annotations
 
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,83 +14,19 @@ import numpy as np
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.declare import COMPILED, OPS
+from symgrad.trace.constants import constant
 from symgrad.trace.lines import user_line
+from symgrad.trace.memory import Memory
 from symgrad.trace.mutation import write
 from symgrad.trace.nested import holds_extent, settled, touches
 from symgrad.trace.state import current
-from symgrad.trace.tracer import WRITERS, Tracer, answered, constant
+from symgrad.trace.tracer import WRITERS, Tracer, answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from symgrad.trace.state import Trace
 
     Plain = np.ndarray[Any, Any]
-
-
-class _Lent:
-    """The owner of memory that NumPy is given: an array on it holds this and no other array."""
-
-    def __init__(self, array: Plain) -> None:
-        self.__array_interface__ = array.__array_interface__
-        self.array = array
-
-
-class Memory:
-    """What a local array and its views share: the plain array, and the traced one it becomes.
-
-    Attributes:
-        array: the array that owns the memory.
-        owner: the trace in which it was made; only there can it become traced.
-        tracer: the traced array, once a traced value was written.
-        lent: plain arrays on this memory that others got; while one of them lives, a traced write would pass it by.
-    """
-
-    __slots__ = ("array", "lent", "owner", "tracer")
-
-    def __init__(self, array: Plain, trace: Trace) -> None:
-        """Own the array."""
-        self.array, self.owner = array, weakref.ref(trace)
-        self.tracer: Tracer | None = None
-        self.lent: list[weakref.ref[Plain]] = []
-
-    def lend(self, array: Plain) -> Plain:
-        """Give a plain array on this memory to somebody, and remember it as long as it is used."""
-        if array.dtype.hasobject:
-            return array
-        given = np.asarray(_Lent(array))
-        self.lent = [ref for ref in self.lent if ref() is not None]
-        self.lent.append(weakref.ref(given))
-        return given
-
-    def become_traced(self) -> None:
-        """Turn into a traced array.
-
-        Raises:
-            MutationError: in another trace, and where somebody holds a plain array on the same memory.
-            UnsupportedError: when the array is one of objects.
-        """
-        if self.tracer is not None:
-            return
-        trace = current()
-        if trace is None or self.owner() is not trace:
-            raise MutationError(
-                "a traced value is written into an array that was made before this trace began", line=user_line(),
-                instead="make the array inside the traced function, with np.zeros, np.array or np.copy",
-            )
-        if self.array.dtype not in COMPILED:
-            raise UnsupportedError(
-                f"a traced value in an array of dtype {self.array.dtype}, where symgrad could not see it", line=user_line(),
-                instead="an array of floats, np.array([...]) or np.stack of the values, or a list",
-            )
-        if any(ref() is not None for ref in self.lent):
-            raise MutationError(
-                "a traced value is written into an array of which a plain view is in use elsewhere: the view would not "
-                "see it", line=user_line(),
-                instead="the views a[...], a.T, a.reshape(...) of the array itself, or a copy, np.array(a), to write into",
-            )
-        self.tracer = Tracer(constant(trace, self.array), trace)
-        self.tracer.is_array = True
 
 
 class LocalArray:
@@ -155,12 +90,14 @@ class LocalArray:
     @property
     def shape(self) -> tuple[Any, ...]:
         """The extents."""
-        return self._plain.shape
+        shape: tuple[int, ...] = self._plain.shape
+        return shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype."""
-        return self._plain.dtype
+        dtype: np.dtype[Any] = self._plain.dtype
+        return dtype
 
     @property
     def ndim(self) -> int:
@@ -200,7 +137,8 @@ class LocalArray:
         """Index as NumPy does; by a traced index, look up in the array as it is now."""
         index = settled(index)
         if touches(index):
-            return (self.traced() if holds_extent(index) or self._memory.tracer is not None else self._snapshot())[index]
+            known = self._memory.tracer is None and not holds_extent(index)
+            return (self._snapshot() if known else self.traced())[index]
         return self._view(lambda a: a[index])
 
     def _snapshot(self) -> Tracer:
@@ -412,4 +350,5 @@ def lent(value: Any) -> Any:
 
 def same_memory(a: Plain, b: Plain) -> bool:
     """Tell two arrays that are one: same elements at the same places."""
-    return a.__array_interface__["data"] == b.__array_interface__["data"] and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    begins = a.__array_interface__["data"] == b.__array_interface__["data"]
+    return begins and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)

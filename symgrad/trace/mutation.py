@@ -13,7 +13,7 @@ from symgrad.ops.joining import lift
 from symgrad.trace.indexing import axis_slice, expand, is_array
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled, touches
-from symgrad.trace.tracer import Tracer, as_node, operand, record
+from symgrad.trace.tracer import Tracer, answered, as_node, operand, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,8 +128,8 @@ def scatter(x: Tracer, index: Any, value: Any) -> None:
     if not places.size:
         return
     source = Tracer(operand(x.owner, lift(value), x.dtype), x.owner)
-    source = np.ravel(np.broadcast_to(fitted(source, places.shape), places.shape))
-    new = np.where(taken >= 0, source[np.maximum(taken, 0)], np.ravel(x))
+    values: Any = np.ravel(np.broadcast_to(fitted(source, places.shape), places.shape))  # type: ignore[call-overload]
+    new: Any = np.where(taken >= 0, values[np.maximum(taken, 0)], np.ravel(x))  # type: ignore[call-overload]
     assign(x, np.reshape(new, shape).node)
 
 
@@ -187,6 +187,6 @@ def store(x: Tracer, result: Tracer, name: str) -> Tracer:
             instead="x = x.astype(np.float64) first",
         )
     if result.node.shape != x.node.shape:
-        result = np.broadcast_to(result, x.shape)
+        result = answered(np.broadcast_to, (result, x.shape), {})
     assign(x, operand(x.owner, result, x.dtype))
     return x

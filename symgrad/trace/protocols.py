@@ -10,11 +10,10 @@ import numpy as np
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ops.declare import ANSWERS
 from symgrad.trace.lines import user_line
-from symgrad.trace.local import LocalArray
+from symgrad.trace.local import LocalArray, wrapped
 from symgrad.trace.local import call_ufunc as local_ufunc
-from symgrad.trace.local import wrapped
-from symgrad.trace.nested import settled, touches
 from symgrad.trace.mutation import in_place, setitem, store
+from symgrad.trace.nested import settled, touches
 from symgrad.trace.tracer import Tracer, answered, call_ufunc, lift
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...
 
 
 def _constant(x: Tracer, value: Any) -> Any:
-    from symgrad.trace.tracer import constant
+    from symgrad.trace.constants import constant
 
     return constant(x.owner, value)
 
@@ -74,7 +73,7 @@ def _refuse(ufunc: np.ufunc, kwargs: dict[str, Any]) -> None:
     """Refuse keywords whose meaning would be lost."""
     plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
     for name, value in kwargs.items():
-        if name not in plain or value is not plain[name] and value != plain[name]:
+        if name not in plain or (value is not plain[name] and value != plain[name]):
             raise UnsupportedError(
                 f"np.{ufunc.__name__}(..., {name}=...) on traced arrays", line=user_line(),
                 instead="np.where(mask, result, otherwise) for where=; leave the keyword away",
@@ -138,9 +137,9 @@ METHODS = (
 )
 
 
-def _reshape(self: Tracer, *shape: Any, order: str = "C", copy: Any = None) -> Any:
+def _reshape(self: Tracer, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
     """As `numpy.reshape`, the shape in one argument or several."""
-    return np.reshape(self, shape[0] if len(shape) == 1 else shape, order=order)  # type: ignore[call-overload]
+    return answered(np.reshape, (self, shape[0] if len(shape) == 1 else shape), {"order": order, "copy": copy})
 
 
 def _transpose(self: Tracer, *axes: Any) -> Any:
@@ -153,8 +152,10 @@ def _flatten(self: Tracer, order: str = "C") -> Any:
     return np.copy(np.ravel(self, order))  # type: ignore[call-overload]
 
 
-def _astype(self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Any:  # noqa: FBT001, FBT002 - NumPy's signature
-    """As `ndarray.astype`."""
+def _astype(
+    self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
+) -> Any:
+    """As `ndarray.astype`; order and subok change nothing that is traced."""
     if not copy and np.dtype(dtype) == self.dtype:
         return self
     return ANSWERS["astype"](self, dtype, casting=casting)
@@ -175,7 +176,8 @@ def install() -> None:
             setattr(Tracer, function.__name__, _method(function))
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype,
-        "conjugate": lambda self: self, "conj": lambda self: self, "fill": lambda self, value: setitem(self, ..., value),
+        "conjugate": lambda self: self, "conj": lambda self: self,
+        "fill": lambda self, value: setitem(self, ..., value),
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
     }.items():

@@ -22,7 +22,8 @@ _ADVICE = {
     "sort": "np.sort(x), which returns a sorted copy", "partition": "np.sort(x)", "put": "x[index] = value",
     "resize": "np.reshape or np.concatenate", "itemset": "x[index] = value", "tobytes": "returning the array",
     "tofile": "returning the array", "data": "returning the array", "ctypes": "returning the array",
-    "view": "x.reshape(...) for another shape, x.astype(...) for another dtype", "strides": "np.reshape, np.transpose, slices",
+    "view": "x.reshape(...) for another shape, x.astype(...) for another dtype",
+    "strides": "np.reshape, np.transpose, slices",
     "compress": "np.where(mask, x, 0)", "choose": "np.where(condition, a, b)",
 }
 
@@ -68,7 +69,9 @@ class Refusals:
 
     def __float__(self) -> NoReturn:
         """Refuse to be one number."""
-        raise self._refuse("float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)")
+        raise self._refuse(
+            "float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)"
+        )
 
     def __int__(self) -> NoReturn:
         """Refuse to be one number."""
@@ -82,12 +85,15 @@ class Refusals:
         """Refuse to be a loop bound or an index of a list."""
         raise self._refuse(
             "range(), an index of a list or a plain array, or a shape",
-            "np.take(array, i) or np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting",
+            "np.take(array, i) or np.take(np.stack(list), i) for an index, "
+            "static_argnums= for an argument that is a setting",
         )
 
     def __hash__(self) -> int:
         """Refuse to be a key."""
-        raise self._refuse("hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string")
+        raise self._refuse(
+            "hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string"
+        )
 
     def __round__(self, digits: int | None = None) -> Any:
         """Round to digits; without them Python's round gives an integer, which is refused."""
@@ -111,7 +117,7 @@ class Refusals:
         """Refuse to be one number."""
         raise self._refuse("a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*")
 
-    def item(self, *args: Any) -> NoReturn:
+    def item(self, *_: Any) -> NoReturn:
         """Refuse to be one number."""
         raise self._refuse("item()", "the traced array itself; index it to get an element")
 

@@ -127,7 +127,7 @@ def leaf_spec(value: Any, path: str) -> Spec:
         return _subclass_spec(value, path)
     raise ArgumentError(
         f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number",
-        instead=f"np.asarray of it, or static_argnames= if {re.split(r'[\[.]', path)[0]} is a setting",
+        instead="np.asarray of it, or static_argnames= if it is a setting",
     )
 
 

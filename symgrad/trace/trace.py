@@ -66,7 +66,8 @@ def trace(
     with tracing(outer or Trace(Graph(share=share), name), ends=outer is None) as active:
         graph = active.graph
         start = len(graph) + 1
-        tracers = [_input(active, n, s, p) for n, s, p in zip(signature.names, signature.specs, signature.paths, strict=True)]
+        named = zip(signature.names, signature.specs, signature.paths, strict=True)
+        tracers = [_input(active, name, spec, path) for name, spec, path in named]
         inputs = tuple([t.node for t in tracers])
         with installed() if creation else nullcontext():
             try:
@@ -113,7 +114,7 @@ def output(active: Trace, value: Any, made: Line | None = None) -> Any:
     """
     if isinstance(value, Tracer):
         if value.owner is not active:
-            raise leaked(value, active)
+            raise leaked(value)
         try:
             return value.node
         except SymgradError as error:  # a view that cannot be followed: its line is where it was made

@@ -14,8 +14,7 @@ from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
 from symgrad.ops.declare import ANSWERS, OPS, loop_dtypes
-from symgrad.trace.constants import compiled, number, plain, refuse_others
-from symgrad.trace.constants import constant as constant
+from symgrad.trace.constants import compiled, constant, number, plain, refuse_others
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.refusals import Refusals
@@ -246,10 +245,8 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
 def as_node(trace: Trace, value: Any) -> Node:
     """Return the node of a tracer of this trace, or make a constant's."""
     if type(value) is Tracer:
-        if value.owner is not trace:
-            raise leaked(value, trace)
-        if not trace.alive or trace.thread != threading.get_ident():
-            raise leaked(value, trace)
+        if value.owner is not trace or not trace.alive or trace.thread != threading.get_ident():
+            raise leaked(value)
         return value.node
     if isinstance(value, Node):
         return value
@@ -257,7 +254,7 @@ def as_node(trace: Trace, value: Any) -> Node:
     return as_node(trace, value) if type(value) is Tracer else constant(trace, value)
 
 
-def leaked(value: Tracer, trace: Trace | None = None) -> LeakedTracerError:
+def leaked(value: Tracer) -> LeakedTracerError:
     """Compose the error for a tracer that is used outside of its trace."""
     made = value._node.line  # noqa: SLF001 - works on dead tracers
     return LeakedTracerError(
@@ -308,7 +305,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
         nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
         shape = shapes.broadcast(*[node.shape for node in nodes])
-    except Exception as error:
+    except SymgradError as error:
         raise located(error) from None
     graph = trace.graph
     return Tracer(graph.node(op, nodes, (), shape, loop[len(nodes)], graph.line or user_line()), trace)

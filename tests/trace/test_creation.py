@@ -42,12 +42,24 @@ def program(*args):
 
 @program(1.5, V)
 def arrays_of_traced_values(x, v):
-    return np.array([x, x * 2]), np.array([[x, 1.0], [2.0, x]]), np.array([v, v]), np.array([[x] * 3, v]), np.array((x, 2))
+    return (
+        np.array([x, x * 2]),
+        np.array([[x, 1.0], [2.0, x]]),
+        np.array([v, v]),
+        np.array([[x] * 3, v]),
+        np.array((x, 2)),
+    )
 
 
 @program(np.float32(1.5), np.arange(3))
 def dtypes_of_arrays(x, k):
-    return np.array([x, 1.0]), np.array([x, x]), np.array([k, [x] * 3]), np.array([x, 2], dtype=np.float64), np.array([k, k])
+    return (
+        np.array([x, 1.0]),
+        np.array([x, x]),
+        np.array([k, [x] * 3]),
+        np.array([x, 2], dtype=np.float64),
+        np.array([k, k]),
+    )
 
 
 @program(V)
@@ -61,7 +73,14 @@ def copies_and_conversions(v):
 
 @program(2.5, V)
 def filled(x, v):
-    return np.full(3, x), np.full((2, 3), v), np.full_like(v, x), np.full_like(np.ones(2), x), np.full(2, [x, 1.0]), np.full(2, x, np.float32)
+    return (
+        np.full(3, x),
+        np.full((2, 3), v),
+        np.full_like(v, x),
+        np.full_like(np.ones(2), x),
+        np.full(2, [x, 1.0]),
+        np.full(2, x, np.float32),
+    )
 
 
 @program(V)
@@ -73,14 +92,29 @@ def like(v):
 
 @program(V)
 def joined(v):
-    return np.concatenate([v, [v @ v]]), np.hstack([v, 1.0]), np.stack([v, [1, 2, 3]]), np.concatenate([[1.0], [v[0]]]), np.vstack([[v[0], 1], [2, 3]])
+    return (
+        np.concatenate([v, [v @ v]]),
+        np.hstack([v, 1.0]),
+        np.stack([v, [1, 2, 3]]),
+        np.concatenate([[1.0], [v[0]]]),
+        np.vstack([[v[0], 1], [2, 3]]),
+    )
 
 
 @program(1.5, 2.5)
 def functions_of_lists(x, y):
     return (
-        np.sum([x, y]), np.max([x, y]), np.mean([x, y]), np.min([x, 2 * y]), np.prod([x, y]), np.dot([x, y], [1.0, 2.0]),
-        np.linalg.norm([x, y]), np.argmax([x, y]), np.cumsum([x, y]), np.where([True, False], [x, y], 0), np.outer([x, y], [y, x]),
+        np.sum([x, y]),
+        np.max([x, y]),
+        np.mean([x, y]),
+        np.min([x, 2 * y]),
+        np.prod([x, y]),
+        np.dot([x, y], [1.0, 2.0]),
+        np.linalg.norm([x, y]),
+        np.argmax([x, y]),
+        np.cumsum([x, y]),
+        np.where([True, False], [x, y], 0),
+        np.outer([x, y], [y, x]),
     )
 
 
@@ -220,14 +254,27 @@ def counting(v):
     total = 0.0
     for k in np.arange(3):
         total = total + k * v[k]
-    return total, np.arange(3) * v, np.eye(3) @ v, np.linspace(0, 1, 3) * v, np.identity(3) @ v, np.tri(3) @ v, np.logspace(0, 1, 3) + v
+    return (
+        total,
+        np.arange(3) * v,
+        np.eye(3) @ v,
+        np.linspace(0, 1, 3) * v,
+        np.identity(3) @ v,
+        np.tri(3) @ v,
+        np.logspace(0, 1, 3) + v,
+    )
 
 
 @program(V)
 def spaced(v):
     return (
-        np.linspace(v[0], v[1], 5), np.linspace(0, v, 4), np.linspace(v[0], 3, 4, endpoint=False), np.linspace(v[1], v[1], 3),
-        np.linspace(v[0], 1, 1), np.linspace(v, 2 * v, 3, axis=-1), *np.linspace(0, v[0], 3, retstep=True),
+        np.linspace(v[0], v[1], 5),
+        np.linspace(0, v, 4),
+        np.linspace(v[0], 3, 4, endpoint=False),
+        np.linspace(v[1], v[1], 3),
+        np.linspace(v[0], 1, 1),
+        np.linspace(v, 2 * v, 3, axis=-1),
+        *np.linspace(0, v[0], 3, retstep=True),
     )
 
 
@@ -267,7 +314,21 @@ def plain_arithmetic_stays_writable(v):
     b, c = a.copy(), np.cumsum(np.ones(3))
     b[0], c[1] = v[0], v[1]
     a -= np.arange(3)
-    return a, b, c, a @ v, v @ a, a.sum() * v, a.dot(v), a.max() + v, -a * v, abs(a) + v, 2 / a + v, a**2 + v, [1, 2, 3] + a * v
+    return (
+        a,
+        b,
+        c,
+        a @ v,
+        v @ a,
+        a.sum() * v,
+        a.dot(v),
+        a.max() + v,
+        -a * v,
+        abs(a) + v,
+        2 / a + v,
+        a**2 + v,
+        [1, 2, 3] + a * v,
+    )
 
 
 @program(V)
@@ -275,9 +336,36 @@ def traced_array_everywhere(v):
     a = np.zeros(3)
     a[1] = v[0]
     return (
-        a.sum(), a.T, 2 * a, a + v, v + a, np.exp(a), np.sum(a), a[1], a[:2], a.mean(), a.reshape(3, 1), -a, a > 1, a @ a, list(a),
-        np.stack([a, v]), np.array([a, v]), np.stack([v, a]), np.where(a > 0, v, a), np.asarray(a, dtype=np.float32), np.array(a),
-        a.clip(0, 1), np.maximum(a, v), v.dot(a), [x * 2 for x in a], copy.copy(a), copy.deepcopy(a), np.add.reduce(a), a[None], a.astype(int),
+        a.sum(),
+        a.T,
+        2 * a,
+        a + v,
+        v + a,
+        np.exp(a),
+        np.sum(a),
+        a[1],
+        a[:2],
+        a.mean(),
+        a.reshape(3, 1),
+        -a,
+        a > 1,
+        a @ a,
+        list(a),
+        np.stack([a, v]),
+        np.array([a, v]),
+        np.stack([v, a]),
+        np.where(a > 0, v, a),
+        np.asarray(a, dtype=np.float32),
+        np.array(a),
+        a.clip(0, 1),
+        np.maximum(a, v),
+        v.dot(a),
+        [x * 2 for x in a],
+        copy.copy(a),
+        copy.deepcopy(a),
+        np.add.reduce(a),
+        a[None],
+        a.astype(int),
     )
 
 
@@ -293,7 +381,7 @@ def matrices(x, v):
 @program(V)
 def with_star_arguments(v):
     shape = (2, 3)
-    made = np.zeros(*(shape,), **{"dtype": float})
+    made = np.zeros(*(shape,), dtype=float)
     made[0] = v
     parts = functools.reduce(lambda a, b: np.array([*a, b]), v[1:], np.array([v[0]]))
     return made, parts, [np.array([x, 1.0]) for x in v], (lambda n: np.full(n, v[0]))(2)
@@ -311,8 +399,19 @@ def test_unknown_extents():
         a += x
         square = np.eye(n) * np.arange(n)
         return (
-            a, np.ones((n, 3)) * x[:, None], np.full((2, n), x), np.empty(n) * 0 + x, np.zeros_like(x), np.arange(n) * 2, np.arange(1, n + 1) / n,
-            np.arange(0, 2 * n, 2), square, np.identity(n) @ x, np.eye(n, 3, k=1), np.zeros((n, n), dtype=np.float32), np.arange(n, dtype=float),
+            a,
+            np.ones((n, 3)) * x[:, None],
+            np.full((2, n), x),
+            np.empty(n) * 0 + x,
+            np.zeros_like(x),
+            np.arange(n) * 2,
+            np.arange(1, n + 1) / n,
+            np.arange(0, 2 * n, 2),
+            square,
+            np.identity(n) @ x,
+            np.eye(n, 3, k=1),
+            np.zeros((n, n), dtype=np.float32),
+            np.arange(n, dtype=float),
         )
 
     for count in (0, 1, 7):

@@ -36,8 +36,16 @@ def program(*args):
 @program(V)
 def sequences(v):
     return (
-        [x * 2 for x in v], sum(list(v)), tuple(v), list(reversed(v)), [a * b for a, b in zip(v, v, strict=True)],
-        [k * x for k, x in enumerate(v)], sum(v), functools.reduce(lambda a, b: a * b, v), [*v], dict(zip("abc", v, strict=True)),
+        [x * 2 for x in v],
+        sum(list(v)),
+        tuple(v),
+        list(reversed(v)),
+        [a * b for a, b in zip(v, v, strict=True)],
+        [k * x for k, x in enumerate(v)],
+        sum(v),
+        functools.reduce(lambda a, b: a * b, v),
+        [*v],
+        dict(zip("abc", v, strict=True)),
     )
 
 
@@ -51,7 +59,15 @@ def unpacking(v, m):
 
 @program(M)
 def rows(m):
-    return [r.sum() for r in m], m[:, [0, 2]], m[np.array([2, 0])], m[np.arange(3), np.arange(3)], m.T, m.flatten(), m.ravel()
+    return (
+        [r.sum() for r in m],
+        m[:, [0, 2]],
+        m[np.array([2, 0])],
+        m[np.arange(3), np.arange(3)],
+        m.T,
+        m.flatten(),
+        m.ravel(),
+    )
 
 
 @program(M, K)
@@ -61,21 +77,50 @@ def gathers(m, k):
 
 @program(V, M)
 def slices(v, m):
-    return v[::-1], v[None], v[..., 0], v[-1], v[1:], v[5:], v[-2:], m[1:, ::2], m[:, -1], m[0, 1], m[...], m[::-2, None, 1]
+    return (
+        v[::-1],
+        v[None],
+        v[..., 0],
+        v[-1],
+        v[1:],
+        v[5:],
+        v[-2:],
+        m[1:, ::2],
+        m[:, -1],
+        m[0, 1],
+        m[...],
+        m[::-2, None, 1],
+    )
 
 
 @program(V)
 def arithmetic(v):
     return (
-        divmod(v, 2), divmod(7.0, v), abs(-v), pow(v, 2), -v, +v, v // 2, 7 // v, v % 2, 2**v, v**-1, 1 / v, 3 - v,
-        v * np.float64(2), np.float64(2) * v, [1, 2, 3] * v, v @ [1, 2, 3], [1, 2, 3] @ v,
+        divmod(v, 2),
+        divmod(7.0, v),
+        abs(-v),
+        pow(v, 2),
+        -v,
+        +v,
+        v // 2,
+        7 // v,
+        v % 2,
+        2**v,
+        v**-1,
+        1 / v,
+        3 - v,
+        v * np.float64(2),
+        np.float64(2) * v,
+        [1, 2, 3] * v,
+        v @ [1, 2, 3],
+        [1, 2, 3] @ v,
     )
 
 
 @program(V)
 def comparisons(v):
     big = v > 2
-    return v < 2, v <= 2, v >= 2, v == 2, v != 2, 2 < v, ~big, big & (v < 3), big | (v < 1), big ^ (v > 3), big & True
+    return v < 2, v <= 2, v >= 2, v == 2, v != 2, v > 2, ~big, big & (v < 3), big | (v < 1), big ^ (v > 3), big & True
 
 
 @program(np.arange(1, 5), np.arange(4, dtype=np.int32))
@@ -85,12 +130,34 @@ def integers(k, j):
 
 @program(F)
 def float32(x):
-    return 1.0 - x, np.float64(2) * x, x * 2, np.ones(3) * x, x / 2, np.float32(2) * x, x**2, x + True, x * np.float64(2), x.mean(), x.sum()
+    return (
+        1.0 - x,
+        np.float64(2) * x,
+        x * 2,
+        np.ones(3) * x,
+        x / 2,
+        np.float32(2) * x,
+        x**2,
+        x + True,
+        x * np.float64(2),
+        x.mean(),
+        x.sum(),
+    )
 
 
 @program(0.5, F)
 def weak_numbers(rate, x):
-    return x - rate * x, x - 2 * rate * x, x * (-rate), x * np.exp(rate), x * rate**2, x / (1 - rate), abs(rate) * x, rate * 2, (rate > 0) * x
+    return (
+        x - rate * x,
+        x - 2 * rate * x,
+        x * (-rate),
+        x * np.exp(rate),
+        x * rate**2,
+        x / (1 - rate),
+        abs(rate) * x,
+        rate * 2,
+        (rate > 0) * x,
+    )
 
 
 @program(3, F)
@@ -101,16 +168,60 @@ def weak_integers(k, x):
 @program(V)
 def methods(v):
     return (
-        v.sum(), v.mean(), v.std(), v.var(ddof=1), v.max(), v.min(), v.prod(), v.cumsum(), v.argmax(), v.clip(1, 2), v.dot(v), v.copy(),
-        v.astype(np.float32), v.astype(int), v.reshape(3, 1), v.reshape((1, 3)), v.reshape(-1), v.transpose(), v.swapaxes(0, 0), v.squeeze(),
-        v.ravel(), v.flatten(), v.round(1), v.any(), v.all(), v.repeat(2), v.take([0, 2]), v.conj(), v.real, v.T, v.ptp() if False else v.ndim,
-        v.size, v.itemsize, len(v), list(v.flat), v.flat[1], v.flat[::2],
+        v.sum(),
+        v.mean(),
+        v.std(),
+        v.var(ddof=1),
+        v.max(),
+        v.min(),
+        v.prod(),
+        v.cumsum(),
+        v.argmax(),
+        v.clip(1, 2),
+        v.dot(v),
+        v.copy(),
+        v.astype(np.float32),
+        v.astype(int),
+        v.reshape(3, 1),
+        v.reshape((1, 3)),
+        v.reshape(-1),
+        v.transpose(),
+        v.swapaxes(0, 0),
+        v.squeeze(),
+        v.ravel(),
+        v.flatten(),
+        v.round(1),
+        v.any(),
+        v.all(),
+        v.repeat(2),
+        v.take([0, 2]),
+        v.conj(),
+        v.real,
+        v.T,
+        v.ptp() if False else v.ndim,
+        v.size,
+        v.itemsize,
+        len(v),
+        list(v.flat),
+        v.flat[1],
+        v.flat[::2],
     )
 
 
 @program(M)
 def matrix_methods(m):
-    return m.trace(), m.diagonal(), m.T @ m, m.mT, m.transpose(1, 0), m.sum(axis=0), m.mean(-1, keepdims=True), m.max(axis=1), m.shape[0] * m, m.flat[5]
+    return (
+        m.trace(),
+        m.diagonal(),
+        m.T @ m,
+        m.mT,
+        m.transpose(1, 0),
+        m.sum(axis=0),
+        m.mean(-1, keepdims=True),
+        m.max(axis=1),
+        m.shape[0] * m,
+        m.flat[5],
+    )
 
 
 @program(V)
@@ -146,12 +257,23 @@ def numbers(x):
 
 @program(V)
 def ufunc_methods(v):
-    return np.add.reduce(v), np.multiply.reduce(v), np.maximum.reduce(v), np.add.accumulate(v), np.multiply.outer(v, v), np.add.outer(v, [1, 2])
+    return (
+        np.add.reduce(v),
+        np.multiply.reduce(v),
+        np.maximum.reduce(v),
+        np.add.accumulate(v),
+        np.multiply.outer(v, v),
+        np.add.outer(v, [1, 2]),
+    )
 
 
 @program(V)
 def ufunc_keywords(v):
-    return np.add(v, 1, dtype=np.float64), np.exp(v, casting="same_kind"), np.add(v, 1, dtype=np.float32, casting="same_kind")
+    return (
+        np.add(v, 1, dtype=np.float64),
+        np.exp(v, casting="same_kind"),
+        np.add(v, 1, dtype=np.float32, casting="same_kind"),
+    )
 
 
 @program(V)
@@ -177,7 +299,13 @@ def test_as_numpy(fun, args):
 
 
 def test_a_result_may_be_an_argument_a_constant_or_nothing():
-    assert [a.tolist() for a in run(lambda v: (v, 2.0, None, np.arange(2), [True], np.float32(1)), V)] == [V.tolist(), 2.0, [0, 1], True, 1.0]
+    assert [a.tolist() for a in run(lambda v: (v, 2.0, None, np.arange(2), [True], np.float32(1)), V)] == [
+        V.tolist(),
+        2.0,
+        [0, 1],
+        True,
+        1.0,
+    ]
 
 
 def test_extents_of_specs_are_numbers_to_user_code():
@@ -195,10 +323,7 @@ def test_extents_of_specs_are_numbers_to_user_code():
 def test_lines_of_nodes_are_the_users():
     def fun(v, m):
         a = v * 2
-        b = (
-            a
-            + np.exp(v)
-        )
+        b = a + np.exp(v)
         c = functools.reduce(lambda x, y: x + y, b)
         d = np.array([c, 1.0])
         d[0] = np.mean(m)
@@ -239,7 +364,9 @@ def test_a_long_chain_is_fast():
     made = traced(chain, 1.0)
     seconds = perf_counter() - started
     assert len(made.program.nodes()) == 100_003
-    assert seconds < 5, f"{seconds:.2f} s for 100,000 operations"  # 1.5 s, verification included, where nothing else runs
+    assert seconds < 5, (
+        f"{seconds:.2f} s for 100,000 operations"
+    )  # 1.5 s, verification included, where nothing else runs
 
 
 def test_deep_views_and_writes_need_no_recursion():
