@@ -143,7 +143,7 @@ class Function:
         return lambda args: call(args) if captured.identity() == identity else MISS
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
-        """Trace, derive and optimize: the stages, the program, how results are put together, the traced ones' structure."""
+        """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
         stages = Stages(self._options)
         traced = self._traced(signature, None)
         outputs = self._transform.check(traced, signature)
@@ -239,7 +239,9 @@ class Function:
         """Pickle by name where Python can import the function, else the printable programs; never code."""
         from symgrad.api.pickled import reduced
 
-        return reduced(self)
+        current = self._captured.identity()
+        entries = [entry for key, entry in self._entries.items() if key[3] == current]
+        return reduced(self, self._fun, self._transform, self._arguments, self._options, entries)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
