@@ -132,9 +132,11 @@ _DRAWS = frozenset({
 def _table() -> list[tuple[Any, str, Replaced]]:
     """List what is replaced: module, name, stand-in."""
     found = [(np, name, Replaced(getattr(np, name), name, maker)) for name, maker in MAKERS.items()]
-    special = sys.modules.get("scipy.special")
-    for module, when_traced in ((np, _of_lists), (np.linalg, _of_lists), (special, _of_traced)):
-        functions = [] if module is None else list(vars(module).items())
+    places: list[tuple[Any, Callable[..., Any]]] = [(np, _of_lists), (np.linalg, _of_lists)]
+    if "scipy.special" in sys.modules:
+        places.append((sys.modules["scipy.special"], _of_traced))
+    for module, when_traced in places:
+        functions = list(vars(module).items())
         found += [(module, name, Replaced(f, name, when_traced)) for name, f in functions if _answered(name, f)]
     for module, shown in ((np.random, "np.random"), (random, "random")):
         draws = sorted(_DRAWS & set(vars(module)))

@@ -152,7 +152,7 @@ def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         return _asarray(original, args, kwargs)
     made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"))
     made = made if made.ndim else made[None]
-    if made is not settled(value) or (made.ndim < 2 and made.base is None):  # noqa: PLR2004 - rows and columns have an order
+    if made is not settled(value) or (made.ndim < 2 and made.base is None):
         return made
     line = user_line()
 

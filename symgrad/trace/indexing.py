@@ -186,7 +186,7 @@ def basic(x: Tracer, entries: list[Any]) -> Any:
     """Index by integers, slices and new axes: a view."""
     old = [e for e in entries if e is not None]
     index = tuple([axis_slice(x, axis, e) for axis, e in enumerate(old)])
-    full = all(len(p) == 3 and p[0] == 0 and p[2] == 1 and p[1] == d for p, d in zip(index, x._node.shape, strict=True))  # noqa: SLF001, PLR2004
+    full = all(len(p) == 3 and p[0] == 0 and p[2] == 1 and p[1] == d for p, d in zip(index, x._node.shape, strict=True))  # noqa: SLF001
     result = x if full else OPS["slice"](x, index=index)
     if any(e is None for e in entries):
         kept = [e for e in entries if e is None or isinstance(e, slice)]

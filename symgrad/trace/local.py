@@ -62,7 +62,7 @@ class LocalArray:
         if self._base is None:
             return self._memory.tracer  # type: ignore[return-value]  # asked for only after it is there
         if self._made is None:
-            base = self._base._tracer()
+            base = self._base._tracer()  # noqa: SLF001 - its own class
             made: Tracer = self._rule(base)  # type: ignore[misc]  # a base comes with a rule
             if made.base is base and made.node.op.name == "reshape":  # NumPy made a view: no guess here
                 made = OPS["reshape"](base, shape=self.shape)
@@ -79,7 +79,7 @@ class LocalArray:
             return self
         if type(result) is np.ndarray and result.base is not None and result.base is self._memory.array:
             return LocalArray(result, self._memory, self, rule) if self._at_home() else result
-        return wrapped(result) if self._memory.tracer is None else np.copy(rule(self._tracer()))  # type: ignore[call-overload]
+        return wrapped(result) if self._memory.tracer is None else np.copy(rule(self._tracer()))
 
     def _at_home(self) -> bool:
         trace = current()
@@ -174,7 +174,7 @@ class LocalArray:
 
     def __copy__(self) -> Any:
         """Copy."""
-        return wrapped(np.array(self._plain)) if self._memory.tracer is None else np.copy(self._tracer())  # type: ignore[call-overload]
+        return wrapped(np.array(self._plain)) if self._memory.tracer is None else np.copy(self._tracer())
 
     def __deepcopy__(self, memo: Any) -> Any:
         """Copy."""

@@ -108,7 +108,7 @@ def write(x: Tracer, index: Any, value: Any) -> None:
         return
     places = tuple([axis_slice(x, axis, e) for axis, e in enumerate(e for e in entries if e is not None)])
     source = operand(trace, lift(value), x.dtype)
-    shape = tuple([p[1] for p in places if len(p) == 3])  # noqa: PLR2004 - a range, not an integer
+    shape = tuple([p[1] for p in places if len(p) == 3])
     if source.shape != shape:
         source = as_node(trace, np.broadcast_to(fitted(Tracer(source, trace), shape), shape_of(trace, shape)))
     assign(x, record(trace, OPS["set_slice"], (x, source), {"index": places}).node)
@@ -128,13 +128,14 @@ def scatter(x: Tracer, index: Any, value: Any) -> None:
     if not places.size:
         return
     source = Tracer(operand(x.owner, lift(value), x.dtype), x.owner)
-    values: Any = np.ravel(np.broadcast_to(fitted(source, places.shape), places.shape))  # type: ignore[call-overload]
-    new: Any = np.where(taken >= 0, values[np.maximum(taken, 0)], np.ravel(x))  # type: ignore[call-overload]
-    assign(x, np.reshape(new, shape).node)
+    values: Any = np.ravel(np.broadcast_to(fitted(source, places.shape), places.shape))
+    new: Any = np.where(taken >= 0, values[np.maximum(taken, 0)], np.ravel(x))
+    result: Any = np.reshape(new, shape)
+    assign(x, result.node)
 
 
 @answers(np.copyto)
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:  # noqa: FBT002 - NumPy's signature
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """As `numpy.copyto` into a traced array."""
     if type(dst) is not Tracer or where is not True or casting != "same_kind":
         raise MutationError(
@@ -145,9 +146,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 
 @answers(np.fill_diagonal)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:  # noqa: FBT001, FBT002 - NumPy's signature
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """As `numpy.fill_diagonal` of a traced matrix, with one number."""
-    if type(a) is not Tracer or a.ndim != 2 or wrap or np.ndim(val):  # noqa: PLR2004 - a matrix
+    if type(a) is not Tracer or a.ndim != 2 or wrap or np.ndim(val):
         raise MutationError(
             "np.fill_diagonal of a plain array, with an array, or of more than two axes", line=user_line(),
             instead="x[np.arange(n), np.arange(n)] = value, for an array x made inside of the function",

@@ -144,7 +144,7 @@ def _reshape(self: Tracer, *shape: Any, order: Any = "C", copy: Any = None) -> A
 
 def _transpose(self: Tracer, *axes: Any) -> Any:
     """As `numpy.transpose`, the axes in one argument or several."""
-    return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)  # type: ignore[call-overload]
+    return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
 
 
 def _flatten(self: Tracer, order: str = "C") -> Any:
@@ -153,7 +153,7 @@ def _flatten(self: Tracer, order: str = "C") -> Any:
 
 
 def _astype(
-    self: Tracer, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True,
+    self: Tracer, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True,  # noqa: ARG001
 ) -> Any:
     """As `ndarray.astype`; order and subok change nothing that is traced."""
     if not copy and np.dtype(dtype) == self.dtype:

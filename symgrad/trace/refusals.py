@@ -99,7 +99,7 @@ class Refusals:
         """Round to digits; without them Python's round gives an integer, which is refused."""
         if digits is None:
             raise self._refuse("round() to an integer", "np.round(x)")
-        return np.round(self, digits)  # type: ignore[call-overload]
+        return np.round(self, digits)
 
     def __trunc__(self) -> NoReturn:
         """Refuse to be an integer."""

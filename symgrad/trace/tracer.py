@@ -47,7 +47,7 @@ class Tracer(Refusals):
         self._node, self.owner, self.weak, self.base, self._view, self.origin = node, trace, weak, base, view, origin
         self._version = 0
         self.is_array = False
-        self._seen = base._version if base is not None else 0
+        self._seen = base._version if base is not None else 0  # noqa: SLF001 - a tracer's own class
 
     @property
     def is_number(self) -> bool:
@@ -105,12 +105,12 @@ class Tracer(Refusals):
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
         """The transpose."""
-        return np.transpose(self)  # type: ignore[call-overload]
+        return np.transpose(self)
 
     @property
     def mT(self) -> Any:  # noqa: N802 - NumPy's name
         """The transpose of the last two axes."""
-        return np.swapaxes(self, -1, -2)  # type: ignore[call-overload]
+        return np.swapaxes(self, -1, -2)
 
     @property
     def real(self) -> Any:
@@ -120,7 +120,7 @@ class Tracer(Refusals):
     @property
     def imag(self) -> Any:
         """Zeros: symgrad's values are real."""
-        return np.zeros_like(self)  # type: ignore[call-overload]
+        return np.zeros_like(self)
 
     @property
     def flat(self) -> Any:

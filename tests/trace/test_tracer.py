@@ -6,6 +6,7 @@ import copy
 import functools
 import threading
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ V = np.array([1.0, 2.0, 3.5])
 M = np.arange(12.0).reshape(3, 4) / 7
 F = np.array([1, 2, 3], np.float32)
 K = np.array([2, 0, 1])
-PROGRAMS = []
+PROGRAMS: list[Any] = []
 
 
 def program(*args):
@@ -198,7 +199,7 @@ def methods(v):
         v.conj(),
         v.real,
         v.T,
-        v.ptp() if False else v.ndim,
+        v.ndim,
         v.size,
         v.itemsize,
         len(v),
@@ -323,11 +324,14 @@ def test_extents_of_specs_are_numbers_to_user_code():
 def test_lines_of_nodes_are_the_users():
     def fun(v, m):
         a = v * 2
-        b = a + np.exp(v)
+        b = np.add(
+            a,
+            np.exp(v),
+        )
         c = functools.reduce(lambda x, y: x + y, b)
         d = np.array([c, 1.0])
         d[0] = np.mean(m)
-        return scipy.special.logsumexp(d) if False else d.sum()
+        return d.sum()
 
     start = fun.__code__.co_firstlineno
     made = traced(fun, V, M).program
@@ -403,7 +407,8 @@ def test_threads_trace_at_once_and_alike():
         return a.T @ v, np.sum([v[0], 1.0])
 
     expected = as_text(traced(fun, V, M).program)
-    texts, barrier = [], threading.Barrier(8)
+    barrier = threading.Barrier(8)
+    texts: list[str] = []
 
     def work():
         barrier.wait(30)
