@@ -80,6 +80,11 @@ def broadcast(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
+def without(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """Leave axes out of a shape."""
+    return tuple([d for k, d in enumerate(shape) if k not in axes])
+
+
 def show(shape: Shape) -> str:
     """Print a shape as NumPy does: ``(2, n)``, ``(3,)``."""
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"

@@ -9,10 +9,9 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.copies import filled, fresh, promoted, stretched
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, refuse, shape_of
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import static
-from symgrad.ops.reduce import refuse
 
 _UNSET = np._NoValue  # noqa: SLF001 - NumPy's mark of an argument left away
 _clip: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]  # noqa: SLF001 - the ufunc that np.clip calls

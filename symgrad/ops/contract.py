@@ -208,7 +208,7 @@ def _stretched(batch: Shape, other: Shape) -> tuple[int, ...]:
 @answers(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """As `numpy.dot`."""
-    from symgrad.ops.reduce import refuse
+    from symgrad.ops.declare import refuse
 
     refuse("dot", out=out)
     a, b = lift(a), lift(b)
@@ -235,7 +235,7 @@ def vdot(a: Any, b: Any, /) -> Any:
 @answers(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """As `numpy.outer`."""
-    from symgrad.ops.reduce import refuse
+    from symgrad.ops.declare import refuse
 
     refuse("outer", out=out)
     return np.multiply(np.ravel(lift(a))[:, None], np.ravel(lift(b))[None, :])
@@ -264,7 +264,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 @answers(np.einsum)
 def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:
     """As `numpy.einsum` with subscripts as a string."""
-    from symgrad.ops.reduce import refuse
+    from symgrad.ops.declare import refuse
 
     refuse("einsum", out=out, **keywords)
     subscripts, *arrays = operands

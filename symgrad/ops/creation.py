@@ -53,7 +53,7 @@ def linspace(
     axis: Any = 0, *, device: Any = None,
 ) -> Any:
     """As `numpy.linspace`; the number of points must be known."""
-    from symgrad.ops.reduce import refuse
+    from symgrad.ops.declare import refuse
 
     refuse("linspace", device=device)
     count = int(num.__index__())

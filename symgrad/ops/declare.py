@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import DtypeError
+from symgrad.errors import DtypeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
 from symgrad.ops import spelling
@@ -27,6 +27,8 @@ OPS: dict[str, Op] = {}
 
 ANSWERS: dict[Any, Any] = {}
 """What answers a NumPy or SciPy function: an elementwise op, or a Python function with NumPy's signature."""
+
+INT = np.dtype(np.int64)
 
 COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
 """The dtypes symgrad compiles."""
@@ -267,7 +269,24 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return found
 
 
+def summed_dtype(x: Any, dtype: Any) -> Any:
+    """Return the dtype NumPy sums in: small integers and booleans in int64."""
+    if dtype is not None:
+        return np.dtype(dtype)
+    kind = x.dtype
+    if kind.kind in "bi" and kind.itemsize <= INT.itemsize:
+        return INT
+    return np.dtype(np.uint64) if kind.kind == "u" else kind
+
+
 def first_line(function: Any) -> str:
     """Return the first sentence of a docstring that is one."""
     lines = [line.strip() for line in (getattr(function, "__doc__", "") or "").splitlines()]
     return next((line for line in lines if line.endswith(".")), "")
+
+
+def refuse(function: str, **keywords: Any) -> None:
+    """Refuse keywords of a NumPy function whose meaning would be lost."""
+    for name, value in keywords.items():
+        if value is not None and value is not np._NoValue:
+            raise UnsupportedError(f"np.{function}(..., {name}=...) on traced arrays", instead=f"leave {name}= away")

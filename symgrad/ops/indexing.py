@@ -280,7 +280,7 @@ def _fitted(indices: Any, extent: Any, mode: str) -> Any:
 @answers(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     """As `numpy.take`."""
-    from symgrad.ops.reduce import refuse
+    from symgrad.ops.declare import refuse
 
     refuse("take", out=out)
     a, indices = lift(a), lift(indices)

@@ -101,7 +101,7 @@ def _joined(xs: Any, dtype: Any = None) -> list[Any]:
 @answers(np.concatenate)
 def concatenate_answer(xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """As `numpy.concatenate`."""
-    from symgrad.ops.reduce import refuse
+    from symgrad.ops.declare import refuse
 
     refuse("concatenate", out=out, casting=None if casting == "same_kind" else casting)
     if is_traced(xs):
@@ -117,7 +117,7 @@ def concatenate_answer(xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any
 @answers(np.stack)
 def stack_answer(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """As `numpy.stack`."""
-    from symgrad.ops.reduce import refuse
+    from symgrad.ops.declare import refuse
 
     refuse("stack", out=out, casting=None if casting == "same_kind" else casting)
     parts = _joined(arrays, dtype)

@@ -9,10 +9,9 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir.shapes import simplified
 from symgrad.ops.copies import extents, fresh
-from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, normal_axis, refuse, shape_of
 from symgrad.ops.indexing import gather
 from symgrad.ops.joining import lift
-from symgrad.ops.reduce import refuse
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim

@@ -9,7 +9,8 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.declare import OPS, answers, normal_axis, shape_of
 from symgrad.ops.joining import lift
-from symgrad.ops.reduce import along, root
+from symgrad.ops.reduce import along
+from symgrad.ops.reductions import root
 
 F64 = np.dtype(np.float64)
 

@@ -9,11 +9,10 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir.shapes import simplified
 from symgrad.ops.copies import filled, fresh
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, refuse, shape_of
 from symgrad.ops.indexing import gather
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import sliced, static, turned
-from symgrad.ops.reduce import refuse
 
 
 @answers(np.pad)

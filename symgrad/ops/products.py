@@ -11,10 +11,9 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import simplified
 from symgrad.ops.contract import LETTERS, contract
-from symgrad.ops.declare import OPS, answers, normal_axis, shape_of
+from symgrad.ops.declare import OPS, answers, normal_axis, refuse, shape_of
 from symgrad.ops.diagonals import ones_diagonal
 from symgrad.ops.joining import lift
-from symgrad.ops.reduce import refuse
 
 PLANE, SPACE = 2, 3
 

@@ -1,4 +1,4 @@
-"""Sums, products, extrema: reductions over axes and running totals along one."""
+"""Sums, products, extrema over axes, and where extrema are."""
 
 from __future__ import annotations
 
@@ -6,27 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, UnsupportedError
+from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, IndexValue, Number, Statement, Temporary, axes_of
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of, structured
+from symgrad.ops.declare import OPS, shape_of, structured
 from symgrad.ops.domains import booleans, case, distinct, inf, nan
-from symgrad.ops.joining import lift
+from symgrad.ops.running import exclusive_product, reverse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 X, OUT = 0, -1
 I64 = np.dtype(np.int64)
 
 
-def _rest(shape: Shape, axes: tuple[int, ...]) -> Shape:
-    return tuple([d for k, d in enumerate(shape) if k not in axes])
-
-
-def _first(how: str, dtype: np.dtype[Any]) -> Any:
+def first_value(how: str, dtype: np.dtype[Any]) -> Any:
     """Return what an accumulation starts from."""
     if how in {"+=", "|="}:
         return 0
@@ -44,7 +37,7 @@ def reduction_body(node: Node, how: str) -> Body:
     axes = axes_of(node.inputs[0].shape)
     kept = tuple([a for k, a in enumerate(axes) if k not in node.param("axes")])
     start = axes_of(node.shape)
-    first = Number(_first(how, node.dtype), node.dtype)
+    first = Number(first_value(how, node.dtype), node.dtype)
     return Body((
         Statement(Access(OUT, start), "=", first, start, node.line),
         Statement(Access(OUT, kept), how, Access(X, axes), axes, node.line),
@@ -56,7 +49,7 @@ def _reduction(
 ) -> Any:
     return structured(
         name=name, params=("axes",), nondiff=nondiff, vjp=vjp,
-        infer=lambda x, axes: (_rest(x.shape, axes), dtype or x.dtype),
+        infer=lambda x, axes: (shapes.without(x.shape, axes), dtype or x.dtype),
         evaluate=lambda x, axes: evaluate(x, axis=axes), body=lambda node: reduction_body(node, how),
         text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})", sample=sample, edges=edges,
     )
@@ -64,7 +57,7 @@ def _reduction(
 
 def _started(evaluate: Any, how: str) -> Any:
     """Let an extremum start as its body does: rows may be empty where there are none, or where an extent turns out 0."""
-    return lambda x, axis: evaluate(x, axis=axis, initial=_first(how, x.dtype))
+    return lambda x, axis: evaluate(x, axis=axis, initial=first_value(how, x.dtype))
 
 
 def spread(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
@@ -99,43 +92,6 @@ def _prod_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:  # noqa: AR
     back = OPS["reshape"](others, shape=(*lead, *tail))
     inverse = tuple(sorted(range(ndim), key=order.__getitem__))
     return along(g, axes) * OPS["transpose"](back, axes=inverse)
-
-
-def last_axis(x: Any, start: Any, count: Any, step: int = 1) -> Any:
-    """Slice the last axis."""
-    shape = shape_of(x)
-    return OPS["slice"](x, index=(*[(0, d, 1) for d in shape[:-1]], (start, count, step)))
-
-
-def reverse(x: Any) -> Any:
-    """Turn the last axis around."""
-    extent = shape_of(x)[-1]
-    return last_axis(x, extent - 1, extent, -1)
-
-
-def shifted(x: Any, fill: int) -> Any:
-    """Move along the last axis by one: fill, x[0], x[1], ..."""
-    shape = shape_of(x)
-    index = (*[(0, d, 1) for d in shape[:-1]], (1, fewer(shape[-1]), 1))
-    head = last_axis(x, 0, fewer(shape[-1]))
-    if fill == 0:
-        return OPS["place"](head, indices=(index,), shape=shape)
-    ones = np.where(np.False_, x, np.ones((), x.dtype))
-    return OPS["set_slice"](ones, head, index=index)
-
-
-def fewer(extent: Any) -> Any:
-    """Return one less, but not less than none."""
-    if type(extent) is int:
-        return max(extent - 1, 0)
-    import sympy
-
-    return sympy.Max(extent - 1, 0)
-
-
-def exclusive_product(x: Any) -> Any:
-    """Multiply, along the last axis, what stands before each element."""
-    return shifted(OPS["cumprod"](x, axis=len(shape_of(x)) - 1), 1)
 
 
 _AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a) ** 2, (2, 3)),
@@ -189,7 +145,7 @@ def _arg_body(node: Node, how: str) -> Body:
     far = Number(np.iinfo(np.int64).max, I64)
     place = Apply(OPS["where"], (hit, IndexValue(again[axis], I64), far), I64, I64)  # type: ignore[arg-type]
     return Body((
-        Statement(Access(best, outer), "=", Number(_first(how, x.dtype), x.dtype), outer, node.line),
+        Statement(Access(best, outer), "=", Number(first_value(how, x.dtype), x.dtype), outer, node.line),
         Statement(Access(best, kept(axes)), how, Access(X, axes), axes, node.line),
         Statement(Access(OUT, start), "=", far, start, node.line),
         Statement(Access(OUT, kept(again)), "min=", place, again, node.line),
@@ -198,7 +154,7 @@ def _arg_body(node: Node, how: str) -> Body:
 
 def _position(name: str, how: str, evaluate: Any) -> Any:
     return structured(
-        name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (_rest(x.shape, (axis,)), I64),
+        name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (shapes.without(x.shape, (axis,)), I64),
         evaluate=lambda x, axis: evaluate(x, axis=axis), body=lambda node: _arg_body(node, how),
         text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})",
         sample=(case(lambda a: evaluate(a, axis=1), (3, 4), domain=distinct()), case(lambda a: evaluate(a), (2, 3))),
@@ -208,259 +164,3 @@ def _position(name: str, how: str, evaluate: Any) -> Any:
 
 argmax = _position("argmax", "max=", np.argmax)
 argmin = _position("argmin", "min=", np.argmin)
-
-
-# -- running totals
-
-
-def _running_body(node: Node, total: Callable[[Access, tuple[Axis, ...]], tuple[str, Any, frozenset[int]]], first: int) -> Body:
-    """Keep a total along one axis, and write it down after each step."""
-    axis = len(node.shape) - 1 if "axis" not in node.op.params else node.param("axis")
-    outer = axes_of(_rest(node.shape, (axis,)))
-    axes = axes_of(node.shape)
-    kept = tuple([a for k, a in enumerate(axes) if k != axis])
-    acc = Access(-2, kept)
-    how, value, prefix = total(acc, axes)
-    return Body((
-        Statement(Access(-2, outer), "=", Number(first, node.dtype), outer, node.line),
-        Statement(acc, how, value, axes, node.line, prefix=prefix),
-        Statement(Access(OUT, axes), "=", acc, axes, node.line, prefix=frozenset({-2})),
-    ), (Temporary(tuple([a.extent for a in outer]), node.dtype),))
-
-
-cumsum = structured(
-    name="cumsum", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
-    evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
-    body=lambda node: _running_body(node, lambda _, axes: ("+=", Access(X, axes), frozenset()), 0),
-    vjp=lambda g, y, x, axis: _flip(cumsum(_flip(g, axis), axis=axis), axis),  # noqa: ARG005
-    text=lambda node, names: f"np.cumsum({names[0]}, axis={node.params[0]})",
-    sample=(case(lambda a: np.cumsum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumsum(a) ** 2, (2, 3))),
-    edges=(case(np.cumsum, (0,)),),
-)
-
-
-def _flip(x: Any, axis: int) -> Any:
-    shape = shape_of(x)
-    return OPS["slice"](x, index=tuple([(d - 1, d, -1) if k == axis else (0, d, 1) for k, d in enumerate(shape)]))
-
-
-cumprod = structured(
-    name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
-    evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
-    body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
-    vjp=lambda g, y, x, axis: _cumprod_vjp(g, y, x, axis),
-    text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
-    sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
-    edges=(case(np.cumprod, (0,)),),
-)
-
-
-def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
-    """``P[k-1] * r[k]`` with ``r[k] = g[k] + x[k+1] r[k+1]``: exact where factors are zero."""
-    last = len(shape_of(x)) - 1
-    order = (*[k for k in range(last + 1) if k != axis], axis)
-    inverse = tuple(sorted(range(last + 1), key=order.__getitem__))
-    g, y, x = [OPS["transpose"](v, axes=order) for v in (g, y, x)]
-    r = reverse(recurrence(shifted(reverse(x), 0), reverse(g)))
-    return OPS["transpose"](shifted(y, 1) * r, axes=inverse)
-
-
-def _recurrence_value(a: Any, b: Any) -> Any:
-    a, b = np.asarray(a), np.asarray(b)
-    out = np.zeros_like(b)
-    total = np.zeros(b.shape[:-1], b.dtype)
-    for k in range(b.shape[-1]):
-        total = a[..., k] * total + b[..., k]
-        out[..., k] = total
-    return out
-
-
-def _recurrence_body(node: Node) -> Body:
-    kind = node.dtype
-
-    def total(acc: Access, axes: tuple[Axis, ...]) -> tuple[str, Any, frozenset[int]]:
-        product = Apply(OPS["multiply"], (Access(0, axes), acc), kind, kind)  # type: ignore[arg-type]
-        return "=", Apply(OPS["add"], (product, Access(1, axes)), kind, kind), frozenset({-2})  # type: ignore[arg-type]
-
-    return _running_body(node, total, 0)
-
-
-def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:  # noqa: ARG001
-    following = shifted(reverse(a), 0)
-    r = reverse(recurrence(following, reverse(g)))
-    return r * shifted(y, 0), r
-
-
-recurrence = structured(
-    name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,  # noqa: ARG005
-    vjp=_recurrence_vjp, sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
-    edges=(case(lambda a, b: OPS["recurrence"](a, b), (0,), (0,)),),
-    doc="``y[k] = a[k] * y[k-1] + b[k]`` along the last axis, from ``y[-1] = 0``.",
-)
-
-
-# -- NumPy's functions
-
-
-def _summed_dtype(x: Any, dtype: Any) -> Any:
-    """Return the dtype NumPy sums in: small integers and booleans in int64."""
-    if dtype is not None:
-        return np.dtype(dtype)
-    kind = x.dtype
-    if kind.kind in "bi" and kind.itemsize <= I64.itemsize:
-        return I64
-    return np.dtype(np.uint64) if kind.kind == "u" else kind
-
-
-def refuse(function: str, **keywords: Any) -> None:
-    """Refuse keywords of a NumPy function whose meaning would be lost."""
-    for name, value in keywords.items():
-        if value is not None and value is not np._NoValue:
-            raise UnsupportedError(f"np.{function}(..., {name}=...) on traced arrays", instead=f"leave {name}= away")
-
-
-def kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
-    """Give reduced axes back when ``keepdims`` asks for it."""
-    return along(y, axes) if keepdims is not np._NoValue and keepdims else y
-
-
-def _unset(value: Any) -> bool:
-    return value is None or value is np._NoValue
-
-
-def _reduce(name: str, neutral: Any, combine: Any) -> Any:
-    def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
-        a = lift(a)
-        axes = normal_axes(axis, a.ndim)
-        if name in {"sum", "prod"}:
-            a = a.astype(_summed_dtype(a, dtype))
-        if name in {"any", "all"} and a.dtype.kind != "b":
-            a = np.not_equal(a, 0)
-        refuse(name, out=out)
-        if where is not True and not _unset(where):
-            a = np.where(where, a, np.asarray(neutral(a.dtype), a.dtype))
-        if name in {"max", "min"} and _unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
-            raise ArgumentValueError(f"zero-size array to reduction operation np.{name}, which has no identity")
-        y = kept(OPS[name](a, axes=axes), axes, keepdims)
-        return y if _unset(initial) else combine(y, initial)
-
-    return reduce
-
-
-sum_answer = answers(np.sum)(_reduce("sum", lambda d: 0, np.add))  # noqa: ARG005
-prod_answer = answers(np.prod)(_reduce("prod", lambda d: 1, np.multiply))  # noqa: ARG005
-_max = _reduce("max", lambda d: _first("max=", d), np.maximum)
-_min = _reduce("min", lambda d: _first("min=", d), np.minimum)
-_any = _reduce("any", lambda d: False, np.logical_or)  # noqa: ARG005
-_all = _reduce("all", lambda d: True, np.logical_and)  # noqa: ARG005
-
-
-@answers(np.max, np.amax)
-def max_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
-    """As `numpy.max`."""
-    return _max(a, axis, None, out, keepdims, initial, where)
-
-
-@answers(np.min, np.amin)
-def min_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
-    """As `numpy.min`."""
-    return _min(a, axis, None, out, keepdims, initial, where)
-
-
-@answers(np.any)
-def any_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """As `numpy.any`."""
-    return _any(a, axis, None, out, keepdims, None, where)
-
-
-@answers(np.all)
-def all_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """As `numpy.all`."""
-    return _all(a, axis, None, out, keepdims, None, where)
-
-
-@answers(np.mean)
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """As `numpy.mean`."""
-    a = lift(a)
-    kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
-    total = sum_answer(a.astype(kind), axis, None, out, keepdims, None, where)
-    if where is not True and not _unset(where):
-        counted = np.broadcast_to(where, a.shape)
-        return total / sum_answer(counted.astype(kind), axis, None, None, keepdims)
-    return total / count(a, normal_axes(axis, a.ndim))
-
-
-def count(a: Any, axes: tuple[int, ...]) -> Any:
-    """Return how many elements a reduction takes: an integer or an extent."""
-    number: Any = 1
-    for k in axes:
-        number = number * a.shape[k]
-    return number
-
-
-@answers(np.var)
-def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = None) -> Any:
-    """As `numpy.var`: the mean of squared distances from the mean."""
-    refuse("var", out=out, where=None if where is True else where)
-    a = lift(a)
-    kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
-    a = a.astype(kind)
-    axes = normal_axes(axis, a.ndim)
-    center = np.mean(a, axis=axes, keepdims=True) if _unset(mean) else mean
-    deviation = a - center
-    fewer_by = ddof if _unset(correction) else correction
-    total = np.sum(deviation * deviation, axis=axes, keepdims=bool(keepdims) if keepdims is not np._NoValue else False)
-    return total / (count(a, axes) - fewer_by)
-
-
-@answers(np.std)
-def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = None) -> Any:
-    """As `numpy.std`, with gradient 0 where all elements are equal."""
-    return root(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
-
-
-def root(square: Any) -> Any:
-    """Take the square root of a sum of squares; its derivative is 0 at 0, as the norm's is."""
-    return np.where(np.equal(square, 0), np.zeros((), square.dtype), np.sqrt(square))
-
-
-def _running(name: str) -> Any:
-    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        refuse(name, out=out)
-        a = lift(a)
-        a = a.astype(_summed_dtype(a, dtype))
-        if axis is None:
-            a, axis = np.ravel(a), 0
-        return OPS[name](a, axis=normal_axis(axis, a.ndim))
-
-    return running
-
-
-answers(np.cumsum)(_running("cumsum"))
-answers(np.cumprod)(_running("cumprod"))
-
-
-def _positions(name: str) -> Any:
-    def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        refuse(name, out=out)
-        a = lift(a)
-        whole = axis is None
-        ndim = a.ndim
-        if whole:
-            a, axis = np.ravel(a), 0
-        k = normal_axis(axis, a.ndim)
-        if shape_of(a)[k] == 0:
-            raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
-        y = OPS[name](a, axis=k)
-        if keepdims is np._NoValue or not keepdims:
-            return y
-        return along(y, tuple(range(ndim)) if whole else (k,))
-
-    return position
-
-
-answers(np.argmax)(_positions("argmax"))
-answers(np.argmin)(_positions("argmin"))
-
-__all__ = ["along", "count", "is_traced", "kept", "refuse", "root", "spread"]

@@ -8,9 +8,9 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.copies import promoted
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, refuse, shape_of
 from symgrad.ops.joining import lift
-from symgrad.ops.reduce import count, kept, refuse, root
+from symgrad.ops.reductions import count, kept, root
 
 I64 = np.dtype(np.int64)
 

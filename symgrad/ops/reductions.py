@@ -1,0 +1,151 @@
+"""NumPy's reductions: what its functions' arguments mean in terms of the ops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, refuse, shape_of, summed_dtype
+from symgrad.ops.joining import lift
+from symgrad.ops.reduce import along, first_value
+
+
+def kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
+    """Give reduced axes back when ``keepdims`` asks for it."""
+    return along(y, axes) if keepdims is not np._NoValue and keepdims else y
+
+
+def _unset(value: Any) -> bool:
+    return value is None or value is np._NoValue
+
+
+def _reduce(name: str, neutral: Any, combine: Any) -> Any:
+    def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+        a = lift(a)
+        axes = normal_axes(axis, a.ndim)
+        if name in {"sum", "prod"}:
+            a = a.astype(summed_dtype(a, dtype))
+        if name in {"any", "all"} and a.dtype.kind != "b":
+            a = np.not_equal(a, 0)
+        refuse(name, out=out)
+        if where is not True and not _unset(where):
+            a = np.where(where, a, np.asarray(neutral(a.dtype), a.dtype))
+        if name in {"max", "min"} and _unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
+            raise ArgumentValueError(f"zero-size array to reduction operation np.{name}, which has no identity")
+        if name in {"max", "min"} and _unset(initial):
+            for k in axes:
+                require_some(a, k)
+        y = kept(OPS[name](a, axes=axes), axes, keepdims)
+        return y if _unset(initial) else combine(y, initial)
+
+    return reduce
+
+
+sum_answer = answers(np.sum)(_reduce("sum", lambda d: 0, np.add))  # noqa: ARG005
+prod_answer = answers(np.prod)(_reduce("prod", lambda d: 1, np.multiply))  # noqa: ARG005
+_max = _reduce("max", lambda d: first_value("max=", d), np.maximum)
+_min = _reduce("min", lambda d: first_value("min=", d), np.minimum)
+_any = _reduce("any", lambda d: False, np.logical_or)  # noqa: ARG005
+_all = _reduce("all", lambda d: True, np.logical_and)  # noqa: ARG005
+
+
+@answers(np.max, np.amax)
+def max_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+    """As `numpy.max`."""
+    return _max(a, axis, None, out, keepdims, initial, where)
+
+
+@answers(np.min, np.amin)
+def min_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+    """As `numpy.min`."""
+    return _min(a, axis, None, out, keepdims, initial, where)
+
+
+@answers(np.any)
+def any_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    """As `numpy.any`."""
+    return _any(a, axis, None, out, keepdims, None, where)
+
+
+@answers(np.all)
+def all_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    """As `numpy.all`."""
+    return _all(a, axis, None, out, keepdims, None, where)
+
+
+@answers(np.mean)
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    """As `numpy.mean`."""
+    a = lift(a)
+    kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
+    total = sum_answer(a.astype(kind), axis, None, out, keepdims, None, where)
+    if where is not True and not _unset(where):
+        counted = np.broadcast_to(where, a.shape)
+        return total / sum_answer(counted.astype(kind), axis, None, None, keepdims)
+    return total / count(a, normal_axes(axis, a.ndim))
+
+
+def require_some(a: Any, axis: int) -> None:
+    """Note that an unknown extent must not be 0 when the program is called: there would be no extremum."""
+    extent = shape_of(a)[axis]
+    if is_traced(a) and type(extent) is not int:
+        a.owner.graph.require(0, extent, axis, None)
+
+
+def count(a: Any, axes: tuple[int, ...]) -> Any:
+    """Return how many elements a reduction takes: an integer or an extent."""
+    number: Any = 1
+    for k in axes:
+        number = number * a.shape[k]
+    return number
+
+
+@answers(np.var)
+def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = None) -> Any:
+    """As `numpy.var`: the mean of squared distances from the mean."""
+    refuse("var", out=out, where=None if where is True else where)
+    a = lift(a)
+    kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
+    a = a.astype(kind)
+    axes = normal_axes(axis, a.ndim)
+    center = np.mean(a, axis=axes, keepdims=True) if _unset(mean) else mean
+    deviation = a - center
+    fewer_by = ddof if _unset(correction) else correction
+    total = np.sum(deviation * deviation, axis=axes, keepdims=bool(keepdims) if keepdims is not np._NoValue else False)
+    return total / (count(a, axes) - fewer_by)
+
+
+@answers(np.std)
+def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = None) -> Any:
+    """As `numpy.std`, with gradient 0 where all elements are equal."""
+    return root(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+
+def root(square: Any) -> Any:
+    """Take the square root of a sum of squares; its derivative is 0 at 0, as the norm's is."""
+    return np.where(np.equal(square, 0), np.zeros((), square.dtype), np.sqrt(square))
+
+
+def _positions(name: str) -> Any:
+    def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        refuse(name, out=out)
+        a = lift(a)
+        whole = axis is None
+        ndim = a.ndim
+        if whole:
+            a, axis = np.ravel(a), 0
+        k = normal_axis(axis, a.ndim)
+        if shape_of(a)[k] == 0:
+            raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
+        y = OPS[name](a, axis=k)
+        if keepdims is np._NoValue or not keepdims:
+            return y
+        return along(y, tuple(range(ndim)) if whole else (k,))
+
+    return position
+
+
+answers(np.argmax)(_positions("argmax"))
+answers(np.argmin)(_positions("argmin"))
