@@ -44,11 +44,14 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
 
     Raises:
         IndexOutOfBounds: an index the user wrote lies outside of its axis at these extents.
+        ArgumentValueError: an extremum would have no element.
     """
     dims = extents(program, arrays)
-    for index, extent, axis, line in program.requirements:
+    for index, extent, axis, line, extremum in program.requirements:
         position, size = concrete(index, dims), concrete(extent, dims)
         if not 0 <= position < size:
+            if extremum:
+                raise ArgumentValueError(f"np.{extremum} along axis {axis} of no elements, which has no result", line=line)
             raise IndexOutOfBounds(f"index {position} is out of bounds for axis {axis} with size {size}", line=line)
     return dims
 

@@ -84,6 +84,7 @@ class Requirement(NamedTuple):
     extent: Any
     axis: int
     line: Line | None
+    extremum: str = ""
 
 
 class Graph:
@@ -102,10 +103,10 @@ class Graph:
         self.line: Line | None = None
         self.requirements: list[Requirement] = []
 
-    def require(self, index: Any, extent: Any, axis: int, line: Line | None) -> None:
-        """Note that ``0 <= index < extent`` must hold when the program is called."""
+    def require(self, index: Any, extent: Any, axis: int, line: Line | None, extremum: str = "") -> None:
+        """Note that ``0 <= index < extent`` must hold when the program is called, for an index or an extremum."""
         if not (getattr(extent - index, "is_positive", False) and getattr(index, "is_nonnegative", index >= 0)):
-            self.requirements.append(Requirement(index, extent, axis, line))
+            self.requirements.append(Requirement(index, extent, axis, line, extremum))
 
     def __len__(self) -> int:
         """Count the nodes made so far."""

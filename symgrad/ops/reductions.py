@@ -36,7 +36,7 @@ def _reduce(name: str, neutral: Any, combine: Any) -> Any:
             raise ArgumentValueError(f"zero-size array to reduction operation np.{name}, which has no identity")
         if name in {"max", "min"} and _unset(initial):
             for k in axes:
-                require_some(a, k)
+                require_some(a, k, name)
         y = kept(OPS[name](a, axes=axes), axes, keepdims)
         return y if _unset(initial) else combine(y, initial)
 
@@ -87,11 +87,11 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return total / count(a, normal_axes(axis, a.ndim))
 
 
-def require_some(a: Any, axis: int) -> None:
+def require_some(a: Any, axis: int, name: str) -> None:
     """Note that an unknown extent must not be 0 when the program is called: there would be no extremum."""
     extent = shape_of(a)[axis]
     if is_traced(a) and type(extent) is not int:
-        a.owner.graph.require(0, extent, axis, None)
+        a.owner.graph.require(0, extent, axis, a.node.line, name)
 
 
 def count(a: Any, axes: tuple[int, ...]) -> Any:
