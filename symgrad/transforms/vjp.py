@@ -10,8 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from symgrad.errors import ArgumentError, NoGradient
 from symgrad.ir.node import Graph
 from symgrad.ir.op import Composite, Elementwise
@@ -21,13 +19,13 @@ from symgrad.ops.views import unbroadcast
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, tracing
 from symgrad.trace.tracer import Tracer
+from symgrad.transforms.guards import either, fitting, keeps_zeros, passed, selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from symgrad.ir.node import Node
-
-    Guard = tuple[Node, ...]
+    from symgrad.transforms.guards import Guard
 
 
 class Cotangent(NamedTuple):
@@ -99,7 +97,7 @@ def sweep(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[
         if node not in active or node not in arrived:
             continue
         graph.line = node.line or graph.line
-        total = meet(arrived.pop(node))
+        total = meet(trace, arrived.pop(node))
         if node in wanted:
             wanted[node] = total.value.node
         if node.inputs:
@@ -120,19 +118,18 @@ def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
 
 def _zeros(trace: Trace, node: Node) -> Node:
     zero = Tracer(constant(trace, 0, node.dtype), trace)
-    return zero.node if node.shape == () else OPS["broadcast_to"](zero, shape=node.shape).node  # type: ignore[no-any-return]
+    return zero.node if node.shape == () else OPS["broadcast_to"](zero, shape=node.shape).node
 
 
-def meet(parts: list[Cotangent]) -> Cotangent:
-    """Add cotangents in the order they came; the sum is zero outside of what all guards share."""
+def meet(trace: Trace, parts: list[Cotangent]) -> Cotangent:
+    """Add cotangents in the order they came; the sum is zero where all guards are false."""
     if len(parts) == 1:
         return parts[0]
     values = placed([part.value for part in parts])
     total = values[0]
     for value in values[1:]:
         total = total + value
-    shared = [g for g in parts[0].guard if all(g in part.guard for part in parts[1:])]
-    return Cotangent(total, tuple(shared))
+    return Cotangent(total, either(trace, [part.guard for part in parts]))
 
 
 def placed(values: list[Any]) -> list[Any]:
@@ -155,14 +152,14 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
     parts = rule(op, node)(total.value, y, *inputs, **params)
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) != len(inputs):
-        raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents for {len(inputs)} inputs", line=node.line)
+        raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
     guards = passed(trace, node, total.guard)
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
             continue
         guard = guards[k]
-        if guard and not getattr(op, "linear", getattr(op, "view", False)):
-            part = selected(trace, guard, part)
+        if guard and not keeps_zeros(op):
+            part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
         value = unbroadcast(part, read.shape)
         yield read, Cotangent(value, fitting(trace, guard, read.shape, part.node.shape))
 
@@ -178,7 +175,7 @@ def rule(op: Any, node: Node) -> Any:
     if isinstance(op, Elementwise):
         from symgrad.ops.calculus import partials
 
-        slopes = op.partials or partials(op)
+        slopes: Any = op.partials or partials(op)
 
         def chain(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
             found = slopes(*x, y, **params)
@@ -196,75 +193,3 @@ def rule(op: Any, node: Node) -> Any:
 
 def _is_one(d: Any) -> bool:
     return isinstance(d, (int, float)) and d == 1
-
-
-# -- guards
-
-
-def passed(trace: Trace, node: Node, guard: Guard) -> list[Guard]:
-    """Carry a guard from a node's result to each of its inputs (in the result's shape, for elementwise ops)."""
-    op, count = node.op, len(node.inputs)
-    if op.name == "where":
-        condition = node.inputs[0]
-        opposite = trace.graph.node(OPS["logical_not"], (condition,), (), condition.shape, condition.dtype)
-        return [(), _with(guard, condition), _with(guard, opposite)]
-    if not guard or isinstance(op, Elementwise):
-        return [guard] * count
-    kept: list[list[Node]] = [[] for _ in range(count)]
-    for g in guard:
-        for k, carried in enumerate(_carried(trace, node, g)):
-            if carried is not None:
-                kept[k].append(carried)
-    return [tuple(k) for k in kept]
-
-
-def _with(guard: Guard, condition: Node) -> Guard:
-    return guard if condition in guard else (*guard, condition)
-
-
-def _carried(trace: Trace, node: Node, g: Node) -> list[Node | None]:
-    """Carry one condition through a structured op: as its cotangents go, where they are only moved."""
-    op, count = node.op, len(node.inputs)
-    if all(d == 1 for d in g.shape):
-        scalar = g if g.shape == () else OPS["reshape"](Tracer(g, trace), shape=()).node
-        return [scalar] * count
-    if op.name == "broadcast_to":
-        return [_reduced(trace, g, node.inputs[0].shape, node.shape)]
-    if getattr(op, "view", False) or op.name in {"concatenate", "expand_dims"}:
-        whole = OPS["broadcast_to"](Tracer(g, trace), shape=node.shape)
-        inputs = [Tracer(i, trace) for i in node.inputs]
-        params = dict(zip(op.params, node.params, strict=True))
-        parts = op.vjp(whole, None, *inputs, **params)  # type: ignore[misc]  # views have rules
-        return [p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
-    if "axes" in op.params and count == 1 and len(node.shape) + len(node.param("axes")) == len(node.inputs[0].shape):
-        lead = len(node.shape) - len(g.shape)
-        whole = OPS["expand_dims"](Tracer(g, trace), axes=tuple(range(lead))) if lead else Tracer(g, trace)
-        return [OPS["expand_dims"](whole, axes=node.param("axes")).node]
-    return [None] * count
-
-
-def selected(trace: Trace, guard: Guard, part: Any) -> Any:
-    """Set a cotangent to zero outside of its guard; what it is there (0 * inf) does not matter."""
-    condition: Any = Tracer(guard[0], trace)
-    for g in guard[1:]:
-        condition = np.logical_and(condition, Tracer(g, trace))
-    return np.where(condition, part, np.zeros((), part.dtype))
-
-
-def fitting(trace: Trace, guard: Guard, shape: Any, full: Any) -> Guard:
-    """Keep the part of a guard that does not vary over the axes a cotangent was just summed over."""
-    if shape == full:
-        return guard
-    reduced = [_reduced(trace, g, shape, full) for g in guard]
-    return tuple([g for g in reduced if g is not None])
-
-
-def _reduced(trace: Trace, g: Node, shape: Any, full: Any) -> Node | None:
-    """Take a condition of a stretched shape back to the shape before, None where it varies along the stretch."""
-    lead, own = len(full) - len(shape), len(full) - len(g.shape)
-    for axis, dim in enumerate(g.shape, own):
-        stretched = axis < lead or (shape[axis - lead] == 1 and full[axis] != 1)
-        if stretched and dim != 1:
-            return None
-    extra = tuple([axis - own for axis in range(own, lead)])
-    return OPS["squeeze"](Tracer(g, trace), axes=extra).node if extra else g  # type: ignore[no-any-return]

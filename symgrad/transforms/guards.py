@@ -1,0 +1,223 @@
+"""Guards of cotangents: conditions outside of which a cotangent is zero, carried along with it.
+
+A guard is a conjunction, a tuple of boolean values of the program, each of which broadcasts to the cotangent's shape.
+It may always say less than it could: what must hold is that the cotangent *is* zero where the guard is false.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.op import Elementwise
+from symgrad.ops.contract import parse
+from symgrad.ops.declare import OPS
+from symgrad.trace.tracer import Tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.shapes import Shape
+    from symgrad.trace.state import Trace
+
+    Guard = tuple[Node, ...]
+
+MANY = 8
+"""So many guards that differ are joined where cotangents meet; a sum of more is guarded by what they share."""
+
+_BY_RULE = frozenset({"concatenate", "place", "gather", "take_along", "scatter_add", "add_along", "embed_diagonal"})
+
+MOVES = _BY_RULE | {"sum", "cumsum", "set_slice", "triangle"}
+"""Structured ops whose rule moves and adds cotangents: what is zero stays zero."""
+
+
+def keeps_zeros(op: Any) -> bool:
+    """Tell an op whose rule gives zero for a zero cotangent, wherever it is evaluated."""
+    return getattr(op, "linear", False) or getattr(op, "view", False) or op.name in MOVES
+
+
+# -- conjunctions and disjunctions
+
+
+def conditions(graph: Graph, condition: Node) -> Guard:
+    """Take a conjunction apart: ``a & b``, and ``~(a | b)``, which is ``~a & ~b``."""
+    found: dict[Node, None] = {}
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if node.op.name in {"logical_and", "bitwise_and"} and _is_boolean(node):
+            stack.extend(reversed(node.inputs))
+            continue
+        inner = _negated(node)
+        if inner is not None and inner.op.name in {"logical_or", "bitwise_or"} and _is_boolean(inner):
+            stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
+            continue
+        found[node] = None
+    return tuple(found)
+
+
+def opposite(graph: Graph, condition: Node) -> Node:
+    """Negate a condition; twice is not at all."""
+    inner = _negated(condition)
+    if inner is not None:
+        return inner
+    return graph.node(OPS["logical_not"], (condition,), (), condition.shape, condition.dtype)
+
+
+def _is_boolean(node: Node) -> bool:
+    return all(i.dtype.kind == "b" for i in node.inputs)
+
+
+def _negated(node: Node) -> Node | None:
+    return node.inputs[0] if node.op.name in {"logical_not", "invert"} and _is_boolean(node) else None
+
+
+def both(guard: Guard, more: Guard) -> Guard:
+    """Join two guards of one cotangent."""
+    return (*guard, *[g for g in more if g not in guard])
+
+
+def either(trace: Trace, guards: Sequence[Guard]) -> Guard:
+    """Return the guard of a sum of cotangents: what they share, and that one of them holds."""
+    shared = tuple([g for g in guards[0] if all(g in guard for guard in guards[1:])])
+    rest = _merged(trace.graph, [frozenset(guard) - frozenset(shared) for guard in guards])
+    if frozenset() in rest or len(rest) > MANY:
+        return shared
+    any_of: Any = None
+    for part in rest:
+        one = conjunction(trace, tuple(sorted(part, key=lambda node: node.number)))
+        any_of = one if any_of is None else np.logical_or(any_of, one)
+    return (*shared, any_of.node)
+
+
+def _merged(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]:
+    """Simplify a disjunction: of a and a & b the first, of a & b and a & ~b the part a."""
+    parts = list(dict.fromkeys(parts))
+    while 1 < len(parts) <= MANY:
+        pairs = ((a, b) for k, a in enumerate(parts) for b in parts[k + 1 :])
+        found = next(((a, b) for a, b in pairs if _is_simpler(graph, a - b, b - a)), None)
+        if found is None:
+            break
+        parts = list(dict.fromkeys([found[0] & found[1] if part in found else part for part in parts]))
+    return parts
+
+
+def _is_simpler(graph: Graph, left: frozenset[Node], right: frozenset[Node]) -> bool:
+    """Tell whether what two parts do not share makes no difference: one has nothing more, or the opposite."""
+    if not left or not right:
+        return True
+    return len(left) == len(right) == 1 and opposite(graph, *left) in {*right}
+
+
+def conjunction(trace: Trace, guard: Guard) -> Any:
+    """Return a guard as one condition."""
+    condition: Any = Tracer(guard[0], trace)
+    for g in guard[1:]:
+        condition = np.logical_and(condition, Tracer(g, trace))
+    return condition
+
+
+def selected(trace: Trace, guard: Guard, part: Any) -> Any:
+    """Set a cotangent to zero outside of its guard; what it is there (0 * inf) does not matter."""
+    return np.where(conjunction(trace, guard), part, np.zeros((), part.dtype))
+
+
+# -- through an op
+
+
+def passed(trace: Trace, node: Node, guard: Guard) -> list[Guard]:
+    """Carry a guard from a node's result to each of its inputs (in the result's shape, for elementwise ops)."""
+    op, count = node.op, len(node.inputs)
+    if op.name == "where":
+        condition, graph = node.inputs[0], trace.graph
+        otherwise = conditions(graph, opposite(graph, condition))
+        return [(), both(guard, conditions(graph, condition)), both(guard, otherwise)]
+    if not guard or isinstance(op, Elementwise):
+        return [guard] * count
+    kept: list[list[Node]] = [[] for _ in range(count)]
+    for g in guard:
+        for k, carried in enumerate(_carried(trace, node, g)):
+            if carried is not None:
+                kept[k].append(carried)
+    return [tuple(k) for k in kept]
+
+
+def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
+    """Carry one condition through a structured op: an element's is that one of those it goes into holds."""
+    op, count = node.op, len(node.inputs)
+    if all(d == 1 for d in g.shape):
+        return [g if g.shape == () else OPS["reshape"](Tracer(g, trace), shape=()).node] * count
+    if op.name == "broadcast_to":
+        return [reduced(trace, g, node.inputs[0].shape, node.shape)]
+    if op.name == "einsum":
+        return _through_einsum(trace, node, g)
+    whole = OPS["broadcast_to"](Tracer(g, trace), shape=node.shape)
+    if getattr(op, "view", False) or op.name in _BY_RULE:
+        return _through_rule(trace, node, whole)
+    return _through_others(node, whole)
+
+
+def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
+    """Carry a condition as cotangents go, through an op that only moves elements."""
+    inputs = [Tracer(i, trace) for i in node.inputs]
+    params = dict(zip(node.op.params, node.params, strict=True))
+    parts = node.op.vjp(whole, None, *inputs, **params)  # type: ignore[misc]  # these have rules
+    return [None if p is None else p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
+
+
+def _through_others(node: Node, whole: Any) -> list[Node | None]:
+    """Carry a condition through reductions, running totals and the rest: as far as elements stay apart."""
+    op, count = node.op, len(node.inputs)
+    if op.name == "set_slice":
+        return [whole.node, OPS["slice"](whole, index=node.param("index")).node]
+    if op.name == "triangle":
+        return [whole.node]
+    if count == 1 and "axes" in op.params:
+        axes = node.param("axes")
+        if node.shape == node.inputs[0].shape:  # softmax: every element along the axes goes into every one
+            whole = OPS["any"](whole, axes=axes)
+        return [OPS["expand_dims"](whole, axes=axes).node if axes else whole.node]
+    axes = tuple(range(len(node.shape)))
+    if "axis" in op.params and all(i.shape == node.shape for i in node.inputs):  # running totals
+        axes = (node.param("axis"),)
+        return [OPS["expand_dims"](OPS["any"](whole, axes=axes), axes=axes).node] * count
+    return [OPS["any"](whole, axes=axes).node] * count
+
+
+def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:
+    """Carry a condition through a sum of products: along the labels an operand shares with the result."""
+    terms, result = parse(node.params[0])
+    own = result[len(result) - len(g.shape) :]
+    carried: list[Node | None] = []
+    for labels in terms:
+        constant = tuple([k for k, d in enumerate(g.shape) if d == 1])
+        left = "".join(label for k, label in enumerate(own) if k not in constant)
+        value = OPS["squeeze"](Tracer(g, trace), axes=constant) if constant else Tracer(g, trace)
+        gone = tuple([k for k, label in enumerate(left) if label not in labels])
+        value = OPS["any"](value, axes=gone) if gone else value
+        left = "".join(label for label in left if label in labels)
+        order = tuple([left.index(label) for label in labels if label in left])
+        value = value if order == tuple(range(len(order))) else OPS["transpose"](value, axes=order)
+        new = tuple([k for k, label in enumerate(labels) if label not in left])
+        carried.append((OPS["expand_dims"](value, axes=new) if new and left else value).node)
+    return carried
+
+
+def fitting(trace: Trace, guard: Guard, shape: Shape, full: Shape) -> Guard:
+    """Take a guard along with a cotangent that was just summed to the shape its primal had before it was stretched."""
+    return guard if shape == full else tuple([reduced(trace, g, shape, full) for g in guard])
+
+
+def reduced(trace: Trace, g: Node, shape: Shape, full: Shape) -> Node:
+    """Take a condition of a stretched shape back to the shape before: that it holds of one that was summed."""
+    lead, own = len(full) - len(shape), len(full) - len(g.shape)
+    value = Tracer(g, trace)
+    stretched = [a - own for a in range(own, len(full)) if a < lead or (shape[a - lead] == 1 and full[a] != 1)]
+    summed = tuple([a for a in stretched if g.shape[a] != 1])
+    value = OPS["any"](value, axes=summed) if summed else value
+    kept = tuple([a for a in summed if a + own >= lead])
+    gone = tuple([a - sum(s < a for s in summed) for a in stretched if a not in summed and a + own < lead])
+    value = OPS["squeeze"](value, axes=gone) if gone else value
+    return (OPS["expand_dims"](value, axes=tuple([a + own - max(lead, own) for a in kept])) if kept else value).node
