@@ -1,0 +1,259 @@
+"""One test for each promise, by its row number: rows R13 to R49, arrays, signatures, fusion and the cache."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.looking import code, loops, sweeps
+from tests.table import numerical
+
+# -- R13: broadcasting
+
+
+def test_r13_tinynns_values() -> None:
+    cotangent = np.array([[1.0, 1.0, 1.0], [2.0, 2.0, 2.0]])
+    weighed = sg.grad(lambda b, a: np.sum((a + b) * cotangent))
+    assert np.array_equal(weighed(np.ones(3), np.ones((2, 3))), [3.0, 3.0, 3.0])
+    assert np.array_equal(weighed(np.ones((1, 3)), np.ones((2, 3))), [[3.0, 3.0, 3.0]])
+    assert sg.grad(lambda s, a: np.sum(s * a))(2.0, np.ones((2, 3))) == 6.0
+    assert sg.grad(lambda a, b: np.sum(a + b))(np.ones(1), np.ones((5, 1, 3))).shape == (1,)
+
+
+def pairs_of_shapes() -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    rng = np.random.default_rng(13)
+    found: list[Any] = []
+    while len(found) < 200:
+        full = tuple(rng.choice([0, 1, 2, 3, 4], rng.integers(0, 4)).tolist())
+        one, two = [
+            tuple([1 if rng.random() < 0.3 else d for d in full])[rng.integers(0, len(full) + 1) :] for _ in range(2)
+        ]
+        found.append((one, two))
+    return found
+
+
+BROADCAST = [
+    np.add,
+    np.subtract,
+    np.multiply,
+    np.divide,
+    np.power,
+    np.maximum,
+    np.minimum,
+    np.arctan2,
+    np.hypot,
+    lambda a, b: np.where(a > b, a * b, b),
+]
+
+
+def test_r13_gradients_have_the_operands_shapes() -> None:
+    """200 pairs of shapes, forty to a module, against sums of the unreduced gradient by `np.broadcast_shapes`."""
+    rng = np.random.default_rng(14)
+    pairs = pairs_of_shapes()
+    for start in range(0, 200, 40):
+        chosen = [(BROADCAST[k % len(BROADCAST)], *pairs[k]) for k in range(start, start + 40)]
+        arrays = [(rng.uniform(1.0, 2.0, a), rng.uniform(1.0, 2.0, b)) for _, a, b in chosen]
+        fulls = [
+            tuple([np.broadcast_to(x, np.broadcast_shapes(a.shape, b.shape)).copy() for x in (a, b)]) for a, b in arrays
+        ]
+
+        def loss(arrays: Any, chosen: Any = chosen) -> Any:
+            return sum(np.sum(f(a, b)) for (f, _, _), (a, b) in zip(chosen, arrays, strict=True))
+
+        gradient = sg.grad(loss)
+        for (_, one, two), (a, b), whole in zip(chosen, gradient(arrays), gradient(fulls), strict=True):
+            for found, shape, full in ((a, one, whole[0]), (b, two, whole[1])):
+                assert found.shape == shape
+                assert np.allclose(found, summed(full, shape), rtol=1e-12, atol=1e-12)
+
+
+def summed(full: Any, shape: tuple[int, ...]) -> Any:
+    full = full.sum(axis=tuple(range(full.ndim - len(shape))))
+    return full.sum(axis=tuple(k for k, d in enumerate(shape) if d == 1 != full.shape[k]), keepdims=True).reshape(shape)
+
+
+# -- R14: contractions
+
+
+def test_r14_tinynns_dot() -> None:
+    A = np.array([[1.0, 3, 5], [5, -2, 9]])
+    B = np.array([[9.0, 8, 9, 7], [4, 0, 3, 0], [0, 8, 2, 7]])
+    G = np.array([[1.0, 2, 3, 4], [4, 3, 2, 1]])
+    dA, dB = sg.grad(lambda A, B: np.sum((A @ B) * G), argnums=(0, 1))(A, B)
+    assert np.array_equal(dA, [[80, 13, 50], [85, 22, 35]])
+    assert np.array_equal(dB, [[21, 17, 13, 9], [-5, 0, 5, 10], [41, 37, 33, 29]])
+
+
+def random_einsum(rng: np.random.Generator) -> tuple[str, list[tuple[int, ...]]]:
+    """Draw subscripts of one to three operands, some with a repeated label or a label that is summed alone."""
+    extents = dict(zip("abcd", (2, 3, 4, 2), strict=True))
+    terms = ["".join(rng.choice(list("abcd"), rng.integers(1, 4))) for _ in range(rng.integers(1, 4))]
+    labels = sorted(set("".join(terms)))
+    result = "".join(rng.permutation([x for x in labels if rng.random() < 0.5]))
+    return f"{','.join(terms)}->{result}", [tuple(extents[x] for x in t) for t in terms]
+
+
+def test_r14_fifty_random_einsums() -> None:
+    rng = np.random.default_rng(50)
+    drawn: list[Any] = [
+        ("ii->i", [(3, 3)]),
+        ("ij->", [(2, 3)]),
+        ("ii->", [(3, 3)]),
+        *[random_einsum(rng) for _ in range(47)],
+    ]
+    arrays = [[rng.normal(size=s) for s in shapes] for _, shapes in drawn]
+    weights = [rng.normal(size=np.einsum(t, *a).shape) for (t, _), a in zip(drawn, arrays, strict=True)]
+    for start in range(0, 50, 25):
+        part = slice(start, start + 25)
+
+        def loss(arrays: Any, part: slice = part) -> Any:
+            return sum(
+                np.sum(np.einsum(t, *a) * w) for (t, _), a, w in zip(drawn[part], arrays, weights[part], strict=True)
+            )
+
+        value, gradients = sg.value_and_grad(loss)(arrays[part])
+        assert value == pytest.approx(loss(arrays[part]), rel=1e-12)
+        for (text, _), found, a, w in zip(drawn[part], gradients, arrays[part], weights[part], strict=True):
+            expected = numerical(lambda *a, text=text, w=w: np.sum(np.einsum(text, *a) * w), a)
+            for one, two in zip(found, expected, strict=True):
+                np.testing.assert_allclose(one, np.asarray(two, float), rtol=1e-10, atol=1e-10, err_msg=text)
+
+
+# -- R33, R34: arguments, one binary, the same C from the same source
+
+
+def logistic(w, X, y):
+    return np.mean(np.logaddexp(0.0, -y * (X @ w)))
+
+
+def test_r33_one_binary_for_every_batch() -> None:
+    specs = ("f64[d]", "f64[n,d]", "f64[n]")
+    function = sg.value_and_grad(lambda w, X, y: np.sum(np.logaddexp(0.0, -y * (X @ w))), specs=specs)
+    rng = np.random.default_rng(1)
+    for n in (1, 7, 100, 0):
+        w, X, y = rng.normal(size=5), rng.normal(size=(n, 5)), np.sign(rng.normal(size=n))
+        value, gradient = function(w, X, y)
+        assert value == pytest.approx(np.sum(np.logaddexp(0.0, -y * (X @ w))), rel=1e-12)
+        assert np.allclose(gradient, -X.T @ (y / (1 + np.exp(y * (X @ w)))), rtol=1e-12, atol=1e-14)
+    assert function.cache_info().compilations == 1
+
+
+def test_r33_errors_name_the_argument_and_the_spec() -> None:
+    function = sg.value_and_grad(logistic, specs=("f64[d]", "f64[n,d]", "f64[n]"))
+    w, X, y = np.ones(5), np.ones((7, 5)), np.ones(7)
+    function(w, X, y)
+    with pytest.raises(TypeError, match=r"(?s)X.*f64\[n,d\]"):
+        function(w, np.ones(7), y)
+    with pytest.raises(TypeError, match=r"(?s)y.*f64\[n\]"):
+        function(w, X, np.ones(7, np.float32))
+    with pytest.raises(TypeError, match="y"):
+        function(w, X)
+    with pytest.raises(ValueError, match="extent 6"):
+        function(w, X, np.ones(6))
+    assert function.cache_info().compilations == 1
+
+
+def test_r33_a_value_alone_has_no_backward_code() -> None:
+    args = (np.ones(5), np.ones((7, 5)), np.ones(7))
+    assert "expit" not in sg.jit(logistic).lower(*args).as_text("c")
+    assert "expit" in sg.grad(logistic).lower(*args).as_text("c")
+
+
+def test_r33_eight_threads_on_one_function() -> None:
+    function = sg.value_and_grad(logistic)
+    rng = np.random.default_rng(2)
+    w, X, y = rng.normal(size=20), rng.normal(size=(3000, 20)), np.sign(rng.normal(size=3000))
+    expected = function(w, X, y)
+    with ThreadPoolExecutor(8) as pool:
+        for value, gradient in pool.map(lambda _: function(w, X, y), range(64)):
+            assert value == expected[0]
+            assert np.array_equal(gradient, expected[1])
+
+
+def test_r34_the_same_source_gives_the_same_c_in_any_thread() -> None:
+    args = (np.ones(5), np.ones((7, 5)), np.ones(7))
+    with ThreadPoolExecutor(8) as pool:
+        texts = set(pool.map(lambda _: sg.value_and_grad(logistic).lower(*args).as_text("c"), range(8)))
+    assert len(texts) == 1
+    assert not re.search(r"0x[0-9a-f]{6,}|\d{4}-\d\d-\d\d", texts.pop()), "no ids, no times"
+
+
+def test_r34_every_node_knows_its_line() -> None:
+    lowered = sg.value_and_grad(logistic).lower(np.ones(5), np.ones((7, 5)), np.ones(7))
+    for line in lowered.as_text("traced").splitlines():
+        if re.match(r"    v\d+ = (?!np\.float64\()", line):  # constants are one node wherever they are written
+            assert "test_rows_r13_r49.py:" in line
+
+
+# -- R44: fusion
+
+
+def tanh_loss(x, w, b, y):
+    return np.sum((np.tanh(x * w + b) - y) ** 2)
+
+
+def test_r44_one_sweep_no_memory_one_tanh() -> None:
+    function = sg.value_and_grad(tanh_loss, argnums=(1, 2))
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=1000), rng.normal(size=1000)
+    value, (dw, db) = function(x, 0.3, 0.2, y)
+    r = np.tanh(x * 0.3 + 0.2) - y
+    slope = 2 * r * (1 - np.tanh(x * 0.3 + 0.2) ** 2)
+    assert value == pytest.approx(np.sum(r * r), rel=1e-12)
+    assert (dw, db) == (pytest.approx(np.sum(slope * x), rel=1e-11), pytest.approx(np.sum(slope), rel=1e-11))
+    assert sweeps(function, 1000) == 1
+    assert loops(function).workspace == 0
+    body = code(function).split("int32_t sg_tanh_loss", 1)[1]
+    assert len(re.findall(r"\btanh\(", body)) == 1
+
+
+# -- R49: a second process compiles nothing
+
+
+PROGRAM = """
+    import sys
+    started = []
+    processes = {"subprocess.Popen", "os.posix_spawn", "os.exec", "os.fork"}
+    sys.addaudithook(lambda event, args: started.append(event) if event in processes else None)
+    import numpy as np, symgrad as sg
+
+    def chain(x):
+        for k in range(60):
+            x = np.sin(x) * (1.0 + 0.01 * k)
+        return np.sum(x)
+
+    print(float(sg.value_and_grad(chain)(np.linspace(0.0, 1.0, 11))[0]), len(started))
+"""
+
+
+def test_r49_a_second_process_compiles_nothing(tmp_path: Any) -> None:
+    environment = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "SYMGRAD_CACHE_DIR": str(tmp_path / "cache"),
+    }
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    root = str(sg.__path__[0]).rsplit("/", 1)[0]
+    outputs = []
+    for _ in range(2):
+        ran = subprocess.run(
+            [sys.executable, str(path)],
+            env={**environment, "PYTHONPATH": root},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        outputs.append(ran.stdout.split())
+    (value, first), (again, second) = outputs
+    assert value == again
+    assert int(first) > 0
+    assert int(second) == 0
