@@ -217,7 +217,8 @@ def _eye(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     offset = 0 if square else _argument(args, kwargs, 2, "k", 0)
     dtype = _argument(args, kwargs, 1 if square else 3, "dtype") or np.float64
     i, j = [_numbers(extent) for extent in (rows, columns)]
-    return _copied(np.equal(i[:, None] + offset, j[None, :]).astype(dtype))
+    i = i + offset if offset else i
+    return _copied(np.equal(i[:, None], j[None, :]).astype(dtype))
 
 
 def _numbers(extent: Any) -> Any:

@@ -14,6 +14,7 @@ import types
 from typing import Any
 
 import numpy as np
+import optree
 import pytest
 import scipy.interpolate
 import scipy.linalg
@@ -503,6 +504,8 @@ def test_code_without_the_name_is_not_the_caller():
     assert may_trace(__file__)
     assert not may_trace(np.__file__)
     assert not may_trace(scipy.linalg.__file__)
+    assert may_trace(pytest.__file__), "a library in Python alone"
+    assert not may_trace(optree.__file__), "a library with compiled modules"
 
     def fun(v):
         made = np.zeros
