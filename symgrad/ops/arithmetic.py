@@ -156,6 +156,12 @@ maximum = elementwise(
     c={"f": "{0} > {1} || {0} != {0} ? {0} : {1}", "iu": "({t})({0} > {1} ? {0} : {1})", "b": "{0} || {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 
+# An op of its own, for maximum(x, 0), because there a tie gives nothing to x: the derivative at 0 is 0.
+relu = elementwise(
+    name="relu", numpy=lambda x: np.maximum(x, 0), result=lambda x: x, value=lambda x: sp.Max(x, 0),
+    vjp=lambda g, _y, x: np.where(x > 0, g, 0), c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
+    sample=distinct(), edges=SPECIAL, doc="Return the larger one of x and 0.")
+
 minimum = elementwise(
     numpy=np.minimum, value=sp.Min,
     vjp=lambda g, _y, a, b: (_larger(g, b, a), _larger(g, a, b)),

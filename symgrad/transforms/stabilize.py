@@ -54,6 +54,11 @@ def stabilize(program: Program) -> Program:
     >>> "np.logaddexp(v0, x)" in f.lower(2.0).as_text("stable"), float(f(1000.0))
     (True, 1000.0)
     """
+    return rebuild(program, rewriter())
+
+
+def rewriter() -> Callable[[Graph, Node, tuple[Node, ...]], Node]:
+    """Return what makes each node of one program anew; it remembers which logarithms it found."""
     logs = Logarithms()
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
@@ -65,7 +70,7 @@ def stabilize(program: Program) -> Program:
             node = new
         return node
 
-    return rebuild(program, rewrite)
+    return rewrite
 
 
 def rewritten(graph: Graph, node: Node, logs: Logarithms) -> Node | None:
@@ -322,6 +327,13 @@ def _sqrt(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
     return None if x is None else make(graph, "absolute", x)
 
 
+def _maximum(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
+    """Name maximum(x, 0) for what it is: its derivative at 0 is 0, where a tie of two variables shares evenly."""
+    a, b = node.inputs
+    x = a if is_filled(b, 0) else b if is_filled(a, 0) else None
+    return None if x is None else make(graph, "relu", x)
+
+
 def _times(graph: Graph, factor: float, x: Node) -> Node:
     return make(graph, "multiply", literal(graph, factor, x.dtype), x)
 
@@ -331,6 +343,6 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "add": sums.ADD, "subtract": sums.SUBTRACT,
     "divide": (_divide,), "reciprocal": (_reciprocal,), "softmax": (_softmax,), "log_softmax": (_softmax,),
     "power": (_power,), "float_power": (_power,), "square": (_square,), "multiply": (_square,), "power_int": (_square,),
-    "sqrt": (_sqrt,),
+    "sqrt": (_sqrt,), "maximum": (_maximum,),
 }
 """The rules of each op, by its name, tried in this order."""

@@ -122,12 +122,8 @@ def _unshifted(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
 def _softplus(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
     """Take max(x, 0) + log1p(exp(-|x|)), which has kinks where softplus has none."""
     for part, rest in (node.inputs, node.inputs[::-1]):
-        size = _size_in_softplus(rest)
-        if size is None or part.op.name != "maximum":
-            continue
-        a, b = part.inputs
-        x = a if is_filled(b, 0) else b if is_filled(a, 0) else None
-        if x is size:
+        x = argument(part, "relu")
+        if x is not None and _size_in_softplus(rest) is x:
             return make(graph, "logaddexp", literal(graph, 0, node.dtype), x)
     return None
 
