@@ -79,7 +79,9 @@ class Transform:
         if self.kind == "jit":
             return program
         derived = value_and_grad(program, wrt)
-        return derived if self.kind == "value_and_grad" or self.has_aux else replace(derived, outputs=derived.outputs[1:])
+        return derived if self.kind == "value_and_grad" or self.has_aux else replace(
+            derived, outputs=derived.outputs[1:], labels=derived.labels[1:]
+        )
 
     def unflatten(self, traced: Traced, signature: Signature, *, traced_results: bool = False) -> Callable[[list[Any]], Any]:
         """Return how a list of results becomes what the user gets."""

@@ -22,6 +22,7 @@ class Program:
         requirements: what unknown extents must satisfy when the program is called.
         scope: the table of the trace this program is nested in, None for a program of its own.
         start: nodes numbered below belong to the caller; they are constants here.
+        labels: a name for each output, or nothing.
     """
 
     inputs: tuple[Node, ...]
@@ -30,6 +31,7 @@ class Program:
     requirements: tuple[Requirement, ...] = ()
     scope: Graph | None = None
     start: int = 0
+    labels: tuple[str, ...] = ()
 
     def nodes(self) -> list[Node]:
         """Return every node an output needs, each after its inputs (by an explicit stack, then by number)."""

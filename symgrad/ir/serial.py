@@ -59,11 +59,13 @@ def dumps(program: Program) -> str:
 
     rows = [_row(node, number) | line(node.line) for node in nodes]
     required = [
-        {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis} | line(r.line)
+        {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis, "extremum": r.extremum}
+        | line(r.line)
         for r in program.requirements
     ]
     head = {"format": "symgrad program", "version": VERSION, "name": program.name,
-            "inputs": [number[i] for i in program.inputs], "outputs": [number[o] for o in program.outputs]}
+            "inputs": [number[i] for i in program.inputs], "outputs": [number[o] for o in program.outputs],
+            "labels": list(program.labels)}
     lists = {"requirements": required, "lines": lines, "nodes": rows}
     parts = [json.dumps(head)[1:-1], *[f'"{name}": [{_one_a_line(items)}]' for name, items in lists.items()]]
     return "{" + ",\n".join(parts) + "}\n"
@@ -122,7 +124,7 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     data = fields.record(_parsed(text), "the file")
     if data.get("format") != "symgrad program" or data.get("version") != VERSION:
         raise fields.wrong("version", f"a symgrad program of version {VERSION} is expected")
-    fields.only(data, "the file", "format", "version", "name", "inputs", "outputs", "requirements", "lines", "nodes")
+    fields.only(data, "the file", "format", "version", "name", "inputs", "outputs", "labels", "requirements", "lines", "nodes")
     lines = [fields.line(row, f"lines[{k}]") for k, row in enumerate(fields.items(data, "lines", NODES))]
     reader = _Reader(ops, lines)
     for k, row in enumerate(fields.items(data, "nodes", NODES)):
@@ -138,7 +140,10 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     required = [reader.requirement(row, f"requirements[{k}]") for k, row in rows]
     reader.finish(inputs)
     name = fields.name(data.get("name"), "name")
-    return Program(inputs, outputs, name, tuple(dict.fromkeys([*required, *reader.found])))
+    labels = tuple([fields.name(text, f"labels[{k}]") for k, text in enumerate(fields.items(data, "labels", NODES))])
+    if labels and len(labels) != len(outputs):
+        raise fields.wrong("labels", "there must be one for each output, or none")
+    return Program(inputs, outputs, name, tuple(dict.fromkeys([*required, *reader.found])), labels=labels)
 
 
 class _Reader:
@@ -226,10 +231,13 @@ class _Reader:
 
     def requirement(self, row: Any, path: str) -> Requirement:
         row = fields.record(row, path)
-        fields.only(row, path, "index", "extent", "axis", "line")
+        fields.only(row, path, "index", "extent", "axis", "extremum", "line")
         index, extent = [fields.dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
         self.note((index, extent), path)
-        return Requirement(index, extent, fields.axis(row.get("axis"), f"{path}.axis"), self.line(row, path))
+        extremum = row.get("extremum", "")
+        if extremum not in {"", "max", "min"}:
+            raise fields.wrong(f"{path}.extremum", "max, min or nothing is expected")
+        return Requirement(index, extent, fields.axis(row.get("axis"), f"{path}.axis"), self.line(row, path), extremum)
 
     def line(self, row: dict[str, Any], path: str) -> Line | None:
         return self.lines[fields.position(row["line"], f"{path}.line", len(self.lines))] if "line" in row else None

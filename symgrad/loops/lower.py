@@ -189,7 +189,8 @@ class _Lowering:
 
     def stored(self, node: Node, position: int) -> Array:
         """Copy an output into an array of its own; storage planning makes them one where it can."""
-        target = self.array(f"out{position}", node, "output")
+        labels = self.program.labels
+        target = self.array(labels[position] if labels else f"out{position}", node, "output")
         axes = axes_of(node.shape)
         value = self.sources[node].at(axes)
         self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))

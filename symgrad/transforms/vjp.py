@@ -70,7 +70,9 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace)
         grads = sweep(trace, program, {program.outputs[output]: one}, [program.inputs[k] for k in wrt])
     trace.graph.line = None
-    return replace(program, outputs=(*program.outputs, *grads))
+    values = ["value", *[f"aux{k}" for k in range(1, len(program.outputs))]]
+    bars = [f"{program.inputs[k].param('name')}_bar" for k in wrt]
+    return replace(program, outputs=(*program.outputs, *grads), labels=(*values, *bars))
 
 
 def opened(program: Program) -> tuple[Program, Trace]:
