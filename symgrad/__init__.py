@@ -7,6 +7,7 @@ array([1., 1.])
 
 from __future__ import annotations
 
+from symgrad.api.checking import check_grads
 from symgrad.api.derivatives import grad, jit, value_and_grad
 from symgrad.api.function import Function
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
@@ -17,6 +18,6 @@ from symgrad.trace.tracer import Tracer
 __version__ = "0.1.0"
 
 __all__ = [
-    "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "grad", "jit", "spec",
-    "value_and_grad",
+    "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads", "grad",
+    "jit", "spec", "value_and_grad",
 ]

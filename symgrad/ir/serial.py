@@ -124,7 +124,9 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     data = fields.record(_parsed(text), "the file")
     if data.get("format") != "symgrad program" or data.get("version") != VERSION:
         raise fields.wrong("version", f"a symgrad program of version {VERSION} is expected")
-    fields.only(data, "the file", "format", "version", "name", "inputs", "outputs", "labels", "requirements", "lines", "nodes")
+    fields.only(
+        data, "the file", "format", "version", "name", "inputs", "outputs", "labels", "requirements", "lines", "nodes"
+    )
     lines = [fields.line(row, f"lines[{k}]") for k, row in enumerate(fields.items(data, "lines", NODES))]
     reader = _Reader(ops, lines)
     for k, row in enumerate(fields.items(data, "nodes", NODES)):
@@ -235,7 +237,7 @@ class _Reader:
         index, extent = [fields.dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
         self.note((index, extent), path)
         extremum = row.get("extremum", "")
-        if extremum not in {"", "max", "min"}:
+        if extremum not in ("", "max", "min"):  # noqa: PLR6201 - it may be a list, which no set takes
             raise fields.wrong(f"{path}.extremum", "max, min or nothing is expected")
         return Requirement(index, extent, fields.axis(row.get("axis"), f"{path}.axis"), self.line(row, path), extremum)
 
