@@ -307,6 +307,7 @@ class Block:
         """Print an element that is read."""
         array = access.array
         if array in self.inline:
+            self.check_indices(access, made, loads)
             text, tight = self.inline.pop(array)
             return text, tight
         text = self.place(access, made, loads)
@@ -316,6 +317,7 @@ class Block:
         """Print where an element stands."""
         array = access.array
         if array.place == "register" and array.kind == "temporary":
+            self.check_indices(access, made, loads)
             return self.names[array]
         self.look_up(access.indices, made, loads)
         if access.flat:
@@ -324,6 +326,10 @@ class Block:
         starts = [self.bounds[array.windows[d]][0] if d in array.windows else None for d in kept]
         where = offset([access.indices[d] for d in kept], array.stored, self.name, starts)
         return f"{self.names[array]}[{where}]"
+
+    def check_indices(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> None:
+        """Check the indices into a register: where an axis has one element, 0 is still the only index that is right."""
+        self.look_up(tuple([i for i in access.indices if isinstance(i, Lookup) and i.check]), made, loads)
 
     def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: dict[str, str]) -> None:
         """Read the integers that indices are looked up from, each checked."""
@@ -344,7 +350,8 @@ def array_view(array: Array, name: str, names: Any, thread: str = "") -> ArrayVi
     offset = index(array.offset, names, 2)
     if array.private:
         offset = f"{offset} + {thread}*{index(array.step, names, 3)}"
-    return ArrayView(ctype(array.dtype), name, index(size(array.stored), names), offset)
+    count = size(array.stored)
+    return ArrayView(ctype(array.dtype), name, index(1 if count == 0 else count, names), offset)  # C has no empty arrays
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

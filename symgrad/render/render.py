@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,11 @@ from symgrad.render.block import Block, array_view
 from symgrad.render.printer import index, literal
 from symgrad.render.source import Source
 from symgrad.render.templates_dir import TEMPLATES
-from symgrad.render.views import ArrayView, CallView, PartView, SourceView
+from symgrad.render.views import ArrayView, CallView, NoteView, PartView, SourceView, ThreadsView
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from symgrad.loops.program import Item, LoopProgram
     from symgrad.options import Options, Target
 
@@ -62,7 +65,7 @@ def source_view(loops: LoopProgram, options: Options, target: Target) -> tuple[S
     entry = f"sg_{loops.name}"
     taken = {n for _, n in arguments} | {entry}
     parts, helpers, used = bodies(loops, names, taken, entry, arguments, target)
-    text = "".join(repr(p) for p in parts)
+    said = {word for part in parts for word in words(part)}
     printed = tuple([helper(*h) for h in sorted(helpers)])
     used |= {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", h)}
     simd = sorted(n for n in used & target.simd_math if has_simd(loops.body)) if not options.precise else []
@@ -72,10 +75,27 @@ def source_view(loops: LoopProgram, options: Options, target: Target) -> tuple[S
         constants=tuple([constant_view(a, names) for a in loops.constants if is_text(a)]),
         parameters=tuple([f"{kind}{name}" for kind, name in arguments]),
         arguments=tuple([n for _, n in arguments]),
-        unused=tuple([n for _, n in arguments if n not in text]), entry=entry, parts=tuple(parts),
+        unused=tuple([n for _, n in arguments if n not in said]), entry=entry, parts=tuple(parts),
     )
     declared = ", ".join(kind.replace("restrict ", "").replace("_Bool", "uint8_t") + name for kind, name in arguments)
     return view, f"int32_t {entry}({declared})"
+
+
+def words(view: Any) -> Iterator[str]:
+    """List the words a view prints, comments left out, and the parameters its template names."""
+    if isinstance(view, str):
+        yield from re.findall(r"[A-Za-z_]\w*", view)
+    elif isinstance(view, tuple):
+        for item in view:
+            yield from words(item)
+    elif is_dataclass(view) and not isinstance(view, NoteView):
+        if isinstance(view, ThreadsView) or getattr(view, "thread", ""):
+            yield "threads"
+        if getattr(view, "workspace", ()):
+            yield "workspace"
+        for each in fields(view):
+            if each.name != "kind":
+                yield from words(getattr(view, each.name))
 
 
 @cache
