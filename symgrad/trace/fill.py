@@ -76,7 +76,7 @@ def _like(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     """As np.zeros_like, np.ones_like, np.empty_like."""
     args, kwargs = settled(args), settled(kwargs)
     if touches(args) or touches(kwargs):
-        return original(*args, **kwargs)
+        return as_array(original(*args, **kwargs))
     make_plain = np.zeros_like if original.__name__ == "empty_like" else original
     return fresh(make_plain(*args, **kwargs))
 
@@ -167,7 +167,8 @@ def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
 
 def _copy(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     args, kwargs = settled(args), settled(kwargs)
-    return original(*args, **kwargs) if touches(args) else fresh(original(*args, **kwargs))
+    made = original(*args, **kwargs)
+    return as_array(made) if touches(args) else fresh(made)
 
 
 # -- counting

@@ -204,7 +204,9 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def as_array(x: Any) -> Any:
-    """Make an array of a traced number."""
+    """Make an array of a traced number; of each in a tuple."""
+    if type(x) is tuple:
+        return tuple([as_array(item) for item in x])
     if type(x) is not Tracer or not x.is_number:
         return x
     made = Tracer(x.node, x.owner)
@@ -214,7 +216,7 @@ def as_array(x: Any) -> Any:
 
 GIVES_ARRAYS = frozenset({
     np.copy, np.block, np.where, np.full_like, np.zeros_like, np.ones_like, np.empty_like, np.broadcast_to,
-    np.real_if_close, np.expand_dims, np.roll, np.tile, np.select,
+    np.real_if_close, np.expand_dims, np.roll, np.tile, np.select, np.pad, np.cov, np.broadcast_arrays,
 })
 """Functions that make an array without axes of a number, where others make a number of an array without axes."""
 

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 
 from symgrad.errors import SymgradError
+from symgrad.ops import load
+from symgrad.ops.declare import ANSWERS
+from symgrad.trace.tracer import GIVES_ARRAYS
 from tests.trace.programs import run
 
 V = np.array([0.5, 1.5, 2.5])
@@ -137,3 +140,26 @@ def test_the_check_can_fail(monkeypatch):
     monkeypatch.setattr("symgrad.trace.tracer.Tracer.__getitem__", lambda self, index: np.copy(real(self, index)))
     with pytest.raises(AssertionError):
         collections.Counter(check(seed, 5) for seed in range(300))
+
+
+def gives_an_array(function):
+    """Tell whether NumPy makes an array without axes of a number."""
+    x = np.float64(2.0)
+    calls: list[tuple[Any, ...]] = [(x,), (x, 0), (x, ()), (x, x), (x, x, x), (True, x, x), (x, 1.0), (x, (), 0)]
+    calls += [([x > 0], [x]), ((x, x),), (0, [x])]
+    for args in calls:
+        try:
+            found = function(*args)
+        except Exception:  # noqa: BLE001, S112 - not its arguments
+            continue
+        if any(type(r) is np.ndarray and r.ndim == 0 for r in (found if isinstance(found, (tuple, list)) else [found])):
+            return True
+    return False
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_functions_that_make_arrays_of_numbers_are_known():
+    load()
+    functions = [f for f in ANSWERS if callable(f) and not isinstance(f, np.ufunc)]
+    missing = [f.__name__ for f in functions if f not in GIVES_ARRAYS and gives_an_array(f)]
+    assert missing == []
