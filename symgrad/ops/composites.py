@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -100,13 +101,23 @@ def isneginf(x: Any, out: Any = None) -> Any:
     return np.equal(x, -np.inf)
 
 
+SINC = [(-1) ** k / math.factorial(2 * k + 1) for k in range(10)]
+"""The series of sin(a) / a in a * a: to the last digit where a < 1, with all its derivatives."""
+
+
 @answers(np.sinc)
 def sinc(x: Any) -> Any:
-    """As `numpy.sinc`; the derivative at 0 is 0."""
+    """As `numpy.sinc`; near 0, where the derivatives of sin(a) / a cancel, by its series."""
     x = lift(x)
     x = x if x.dtype.kind == "f" else x.astype(np.float64)
-    angle = np.where(np.equal(x, 0), np.ones((), x.dtype), np.asarray(np.pi, x.dtype) * x)
-    return np.where(np.equal(x, 0), np.ones((), x.dtype), np.sin(angle) / angle)
+    angle = np.asarray(np.pi, x.dtype) * x
+    near = np.abs(angle) < 1
+    far = np.where(near, np.ones((), x.dtype), angle)
+    small = np.square(np.where(near, angle, np.zeros((), x.dtype)))
+    series = np.zeros_like(x)
+    for factor in reversed(SINC):
+        series = series * small + factor
+    return np.where(near, series, np.sin(far) / far)
 
 
 # -- differences
