@@ -237,7 +237,7 @@ class _Reader:
         index, extent = [fields.dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
         self.note((index, extent), path)
         extremum = row.get("extremum", "")
-        if extremum not in ("", "max", "min"):  # noqa: PLR6201 - it may be a list, which no set takes
+        if extremum not in ("", "max", "min"):  # a tuple: a list is in no set
             raise fields.wrong(f"{path}.extremum", "max, min or nothing is expected")
         return Requirement(index, extent, fields.axis(row.get("axis"), f"{path}.axis"), self.line(row, path), extremum)
 

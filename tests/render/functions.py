@@ -1,0 +1,103 @@
+"""Functions whose C the tests of render/ look at: small ones, real losses, every op, random programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from tests import table as t
+from tests.programs import random_program
+
+rng = np.random.default_rng(7)
+
+
+def logistic(w, X, y):
+    return np.mean(np.logaddexp(0.0, -y * (X @ w))) + 1e-3 * np.sum(w**2)
+
+
+def tanh_loss(w, b, x, y):
+    return np.sum((np.tanh(x * w + b) - y) ** 2)
+
+
+def rows(table, index, w):
+    return np.sum(np.exp(table[index] @ w))
+
+
+def softmax_regression(W, b, X, labels):
+    z = X @ W + b
+    z = z - np.max(z, axis=1, keepdims=True)
+    return np.mean(np.log(np.sum(np.exp(z), axis=1)) - z[np.arange(X.shape[0]), labels])
+
+
+def perceptron(params, x):
+    for W, b in params:
+        x = np.tanh(x @ W + b)
+    return np.sum(x * x)
+
+
+def running(x):
+    return np.sum(np.cumsum(x, axis=1)[:, ::2] ** 2) + np.prod(x[0]) + np.max(x)
+
+
+def doubled(y):
+    for _ in range(60):
+        y = y + y
+    return y
+
+
+def masked(x):
+    return np.sum(np.where(x > 0, np.sqrt(x), 0.0))
+
+
+LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "logistic": (logistic, (rng.normal(size=5), rng.normal(size=(40, 5)), np.sign(rng.normal(size=40)))),
+    "tanh_loss": (tanh_loss, (0.3, 0.2, rng.normal(size=100), rng.normal(size=100))),
+    "rows": (rows, (rng.normal(size=(9, 4)), rng.integers(-9, 9, 30), rng.normal(size=4))),
+    "softmax_regression": (
+        softmax_regression,
+        (rng.normal(size=(6, 3)), np.zeros(3), rng.normal(size=(20, 6)), rng.integers(0, 3, 20)),
+    ),
+    "perceptron": (perceptron, ([(rng.normal(size=(4, 4)), np.zeros(4)) for _ in range(2)], rng.normal(size=(5, 4)))),
+    "running": (running, (rng.uniform(0.5, 1.5, (4, 6)),)),
+    "doubled": (doubled, (1.0,)),
+    "masked": (masked, (rng.normal(size=12),)),
+}
+
+
+def narrowed(value: Any) -> Any:
+    """Turn float64 arrays and Python floats into float32."""
+    if isinstance(value, (tuple, list)):
+        return type(value)([narrowed(v) for v in value])
+    if isinstance(value, float) or (isinstance(value, np.ndarray) and value.dtype == np.float64):
+        return np.asarray(value, np.float32)
+    return value
+
+
+def losses(dtype: Any = np.float64) -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:
+    """Return value and gradient of every loss, with arguments."""
+    return {
+        name: (sg.value_and_grad(loss), args if dtype == np.float64 else narrowed(args))
+        for name, (loss, args) in LOSSES.items()
+    }
+
+
+def tables(dtype: Any = np.float64) -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:
+    """Return the gradients of every op, a table of rows to a function."""
+    group = t.groups("smooth")
+    found = {}
+    for start in range(0, len(group), t.MODULE):
+        many = t.Many(group[start : start + t.MODULE], np.dtype(dtype))
+        found[f"ops {start}"] = (sg.value_and_grad(many.loss), (many.floats, many.others, many.weights))
+    return found
+
+
+def programs(count: int = 40) -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:
+    """Return the gradients of random programs."""
+    found = {}
+    for seed in range(count):
+        written = random_program(seed)
+        found[f"program {seed}"] = (sg.value_and_grad(written.functions()[1], written.argnums), written.args)
+    return found
