@@ -14,11 +14,22 @@ from symgrad.loops.store import paths, touched
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, pattern
 from symgrad.render.printer import index, literal, offset
-from symgrad.render.views import ArrayView, LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView, TilesView
+from symgrad.render.views import (
+    ArrayView,
+    LetView,
+    LocalView,
+    LookupView,
+    LoopView,
+    NoteView,
+    StoreView,
+    ThreadsView,
+    TilesView,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from symgrad.errors import Line
     from symgrad.loops.program import Item
     from symgrad.options import Target
     from symgrad.render.views import ItemView
@@ -48,6 +59,7 @@ class Block:
         self.position: dict[int, int] = {}
         self.inline: dict[Array, tuple[str, bool]] = {}
         self.line: Any = None
+        self.quoted: set[Line] = set()
         self._survey(body)
 
     def _survey(self, body: list[Item]) -> None:
@@ -83,9 +95,16 @@ class Block:
                 continue
             if item.line is not None and item.line != self.line and not self.vanishes(item, items):
                 self.line = item.line
-                made.append(NoteView(comment(f"{self.line}  {self.line.text}")))
+                made.append(NoteView(comment(self.mention(self.line))))
             self.statement(item, items, made, loads)
         return tuple(made)
+
+    def mention(self, line: Line) -> str:
+        """Quote a line of the user's where it comes up first, and only name it later."""
+        if line in self.quoted:
+            return str(line)
+        self.quoted.add(line)
+        return f"{line}  {line.text}"
 
     def vanishes(self, statement: Statement, items: list[Item]) -> bool:
         """Tell a statement that is printed inside of the next ones."""
