@@ -152,6 +152,11 @@ def ctype(dtype: Any) -> str:
     return names.get(dtype.name, f"{dtype.name}_t")
 
 
+NEAR = """static int near(double a, double b) {
+    return a == b || (a != a && b != b) || fabs(a - b) <= 1e-9 * (1.0 + fabs(b));
+}"""
+
+
 def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]) -> str:
     """Write a program that calls the function once, on heap arrays of exact size, and compares what it wrote."""
     call = lowered._function._arguments.split(args, {})
@@ -175,12 +180,11 @@ def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]
             f"for (int i = 0; i < {array.size}; ++i) if (!near((double)out{k}[i], (double)wanted{k}[i])) return 2;"
         )
     frees = [f"free({name});" for name in [*names, "workspace"]]
-    near = "static int near(double a, double b) { return a == b || (a != a && b != b) || fabs(a - b) <= 1e-9 * (1.0 + fabs(b)); }"
     return "\n".join(
         [
             "#include <stdlib.h>\n#include <string.h>",
             source.text,
-            near,
+            NEAR,
             *lines,
             "int main(void) {",
             *body,
