@@ -74,8 +74,9 @@ class Difference(NamedTuple):
 def check_grads(
     f: Callable[..., Any], args: tuple[Any, ...], order: int = 2, modes: str | Iterable[str] = ("rev",),
     atol: float | None = None, rtol: float | None = None, eps: float | None = None, *, mode: str | None = None,
-    elements: int = 50, seed: int = 0, static_argnums: int | Iterable[int] = (),
-    static_argnames: str | Iterable[str] = (), options: Options | None = None,
+    kwargs: dict[str, Any] | None = None, elements: int = 50, seed: int = 0,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
+    options: Options | None = None,
 ) -> Report:
     """Check the compiled gradients of a function against numerical derivatives of the plain NumPy function.
 
@@ -95,6 +96,7 @@ def check_grads(
             (more where these are less exact).
         eps: the largest step of the differences, relative to the number that is moved.
         mode: ``"complex-step"`` or ``"central"`` to have no other; None takes the better one.
+        kwargs: arguments by name, which are checked like the others.
         elements: of an argument with more elements, so many are drawn, and all of them are checked at once along
             a random direction.
         seed: of every random draw: the same check each time.
@@ -117,7 +119,7 @@ def check_grads(
     _check_choice(order, modes, mode)
     if not isinstance(args, (tuple, list)):
         raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
-    problem = Projection(f, tuple(args), static_argnums, static_argnames, options or Options(), seed)
+    problem = Projection(f, tuple(args), kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
     reference = Reference(problem.number, problem.wide, eps)
     if mode != "central":
         reference.try_complex(problem.direction())

@@ -25,8 +25,8 @@ class Projection:
     """The function as one of floating-point arrays and the rest, that returns one number: plain and compiled."""
 
     def __init__(
-        self, f: Callable[..., Any], args: tuple[Any, ...], static_argnums: Any, static_argnames: Any, options: Options,
-        seed: int,
+        self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Any,
+        static_argnames: Any, options: Options, seed: int,
     ) -> None:
         """Take the arguments apart, evaluate the function once and draw its cotangent."""
         static: list[Any] = []
@@ -40,7 +40,7 @@ class Projection:
         by_name = [s for s in static if isinstance(s, str)]
         self.arguments = Arguments(f, [s for s in static if isinstance(s, int)], by_name)
         self.name, self.options, self.rng = self.arguments.name, options, np.random.default_rng(seed)
-        call = self.arguments.split(args, {})
+        call = self.arguments.split(args, kwargs)
         self.signature = self.arguments.describe(call)
         self.leaves = call.leaves
         self.places = [k for k, s in enumerate(self.signature.specs) if s.dtype.kind == "f"]

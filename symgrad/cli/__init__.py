@@ -1,3 +1,3 @@
-"""."""
+"""The terminal program: ``symgrad show``, ``check``, ``doctor``, ``cache``, ``ops``."""
 
 from __future__ import annotations

@@ -115,6 +115,14 @@ def test_static_arguments():
     sg.check_grads(sg.jit(power, static_argnames=("how", "n")), (W, "prod", 1))
 
 
+def test_arguments_by_name():
+    def scaled(x, *, scale=1.0, how="sum"):
+        return np.sum(np.sin(x) * scale) if how == "sum" else x[0]
+
+    assert sg.check_grads(scaled, (W,), kwargs={"scale": 2.0}).derivatives == 2 * 4
+    assert sg.check_grads(scaled, (W,), kwargs={"how": "first"}, static_argnames="how").derivatives == 2 * 3
+
+
 # -- wrong ones are found
 
 

@@ -1,0 +1,137 @@
+"""``--arg NAME=SPEC``: from the words of the command line to the arguments of a call."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import optree
+
+from symgrad.cli.terminal import Refused
+from symgrad.errors import SymgradError
+from symgrad.trace.signature import Spec, bind, flatten, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+SIZES = (5, 3, 4, 2, 6, 7)
+"""What unknown extents are where numbers are needed, in the order in which they appear."""
+
+
+class Call(NamedTuple):
+    """Arguments of a call, and which of them are settings."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    static: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+def specs(words: Sequence[str]) -> dict[str, Any]:
+    """Read ``w=f64[d]``, and ``params.w=f64[d]`` for an entry of a dict.
+
+    Raises:
+        Refused: what is written is no such thing.
+    """
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        parts = name.strip().split(".")
+        if not equals or not parts[0].isidentifier() or not all(parts):
+            raise Refused(f"--arg {word!r}: write NAME=SPEC, such as X=f64[n,d]")
+        at = found
+        for part in parts[:-1]:
+            at = at.setdefault(part, {})
+            if not isinstance(at, dict):
+                raise Refused(f"--arg {word!r}: {part} has a spec of its own")
+        if parts[-1] in at:
+            raise Refused(f"--arg {word!r}: {name} has a spec already")
+        try:
+            at[parts[-1]] = spec(text)
+        except SymgradError as error:
+            raise Refused(f"--arg {word!r}: {error.what}; write {error.instead or 'a smaller one'}") from error
+    return found
+
+
+def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
+    """Put specs in the places of a function's arguments; those not given keep their defaults, as settings.
+
+    Raises:
+        Refused: a name that the function does not have, or an argument that needs a spec.
+    """
+    signature = bind(fun)
+    if signature is None:
+        raise Refused(f"{getattr(fun, '__name__', fun)} tells no signature")
+    parameters = signature.parameters
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    plain = [p for p in parameters.values() if p.kind not in {p.VAR_KEYWORD, p.VAR_POSITIONAL}]
+    known = {p.name for p in plain}
+    for name in given:
+        if name not in known and not open_ended:
+            raise Refused(f"--arg {name}: the function's arguments are {', '.join(p.name for p in plain) or 'none'}")
+    missing = [p.name for p in plain if p.name not in given and p.default is p.empty]
+    if missing:
+        raise Refused(f"argument {missing[0]} has no spec and no default: --arg {missing[0]}=f64[n], for example")
+    return _placed(plain, given)
+
+
+def _placed(plain: list[inspect.Parameter], given: dict[str, Any]) -> Call:
+    positional = [p for p in plain if p.kind is not p.KEYWORD_ONLY]
+    last = max([k for k, p in enumerate(positional) if p.name in given], default=-1)
+    args = tuple([given.get(p.name, p.default) for p in positional[: last + 1]])
+    placed = [p.name for p in positional[: last + 1]]
+    kwargs = {name: value for name, value in given.items() if name not in placed}
+    return Call(args, kwargs, tuple([name for name in placed if name not in given]), tuple(placed))
+
+
+def argnums(names: Sequence[str], found: Call) -> int | tuple[int, ...]:
+    """Find the positions of the arguments to differentiate by: the first one given, where none is named.
+
+    Raises:
+        Refused: a name that is no positional argument with a spec.
+    """
+    usable = [name for name in found.names if name not in found.static]
+    if not names:
+        return found.names.index(usable[0]) if usable else 0
+    for name in names:
+        if name not in usable:
+            raise Refused(f"--wrt {name}: the arguments with a spec are {', '.join(usable) or 'none'}")
+    places = tuple([found.names.index(name) for name in names])
+    return places[0] if len(places) == 1 else places
+
+
+def sizes(words: Sequence[str]) -> dict[str, int]:
+    """Read ``n=100``.
+
+    Raises:
+        Refused: what is written is no such thing.
+    """
+    found = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        if not name.isidentifier() or not text.isdecimal() or len(text) > 9:
+            raise Refused(f"--size {word!r}: write NAME=NUMBER, such as n=100")
+        found[name] = int(text)
+    return found
+
+
+def data(found: Call, extents: dict[str, int], rng: np.random.Generator, *, positive: bool = False) -> Call:
+    """Draw arrays for specs: normal numbers (or positive ones), integers 0 and 1, which any extent takes as indices."""
+    known = dict(extents)
+
+    def extent(dim: Any) -> int:
+        return dim if type(dim) is int else known.setdefault(str(dim), SIZES[len(known) % len(SIZES)])
+
+    def draw(leaf: Any) -> Any:
+        if not isinstance(leaf, Spec):
+            return leaf
+        shape = tuple([extent(d) for d in leaf.shape])
+        if leaf.dtype.kind == "f":
+            values = rng.uniform(0.3, 1.7, shape) if positive else rng.normal(size=shape)
+            return np.asarray(values, leaf.dtype)
+        return np.asarray(rng.integers(0, 2, shape), leaf.dtype)
+
+    leaves, tree = flatten((found.args, found.kwargs))
+    args, kwargs = optree.tree_unflatten(tree, [draw(leaf) for leaf in leaves])
+    return found._replace(args=tuple(args), kwargs=dict(kwargs))

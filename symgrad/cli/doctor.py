@@ -1,0 +1,110 @@
+"""``symgrad doctor``: what this machine has, for people and for reports of problems."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import warnings
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+import symgrad as sg
+from symgrad.build import cache, machine, threads, toolchain
+
+Rows = list[list[str]]
+
+
+def findings() -> Rows:
+    """List everything; a machine without a compiler is a finding too."""
+    return [*_system(), *_compiler(), *_libraries(), *cached(), *_versions()]
+
+
+def _system() -> Rows:
+    return [
+        ["symgrad", sg.__version__],
+        ["Python", f"{platform.python_version()} ({platform.python_implementation()})"],
+        ["system", f"{platform.system()} {platform.release()} {platform.machine()}"],
+        ["processor", machine.features()],
+        ["threads", str(threads.threads(sg.Options()))],
+    ]
+
+
+def _compiler() -> Rows:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = toolchain.find(sg.Options())
+    slower = "none: programs run by NumPy, correct but slower"
+    rows = [["compiler", slower if found is None else shlex.join(found.argv)]]
+    if found is not None:
+        target = found.target
+        plain = sorted(name for name in target.simd_math if not (name.endswith("f") and name[:-1] in target.simd_math))
+        rows += [
+            ["compiler version", found.version],
+            ["flags", " ".join([*found.flags, *found.libraries])],
+            ["OpenMP", "yes" if target.openmp else "no: calls are serial"],
+            ["SIMD functions", f"{len(target.simd_math)}: {', '.join(plain)}" if plain else "none"],
+            ["fused multiply-add", "yes" if target.fma else "no"],
+            ["vector width", f"{target.vector_bits} bits" if target.vector_bits else "the compiler's choice"],
+        ]
+    return rows + [["warning", str(w.message)] for w in said]
+
+
+def _libraries() -> Rows:
+    import scipy
+
+    return [["BLAS of NumPy", _blas(np)], ["BLAS of SciPy", _blas(scipy)]]
+
+
+def _blas(package: Any) -> str:
+    try:
+        found = package.show_config(mode="dicts")["Build Dependencies"]["blas"]
+        return f"{found['name']} {found['version']}"
+    except (KeyError, TypeError):
+        return "unknown"
+
+
+def cached() -> Rows:
+    """List the state of the cache."""
+    state = cache.info()
+    if state.problem is not None:
+        use = f"not used: {state.problem}"
+    elif not state.folder.exists():
+        use = "not made yet"
+    else:
+        use = "writable" if os.access(state.folder, os.W_OK) else "read-only: what is there is used, nothing is added"
+    return [
+        ["cache", str(state.folder)],
+        ["cache state", use],
+        ["cache size", f"{size(state.bytes)} of {size(state.limit)}, {state.entries} libraries"],
+    ]
+
+
+def size(count: int) -> str:
+    """Print a number of bytes.
+
+    >>> size(512), size(3 * 2**20)
+    ('512 bytes', '3.0 MB')
+    """
+    value, unit = float(count), "bytes"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{count} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+
+
+def _versions() -> Rows:
+    lines = [text for text in metadata.requires("symgrad") or [] if "extra" not in text]
+    required = [re.split(r"[^A-Za-z0-9_.-]", text)[0] for text in lines]
+    return [[f"package {name}", _version(name)] for name in sorted(required)]
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "missing"

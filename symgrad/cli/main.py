@@ -1,0 +1,145 @@
+"""``symgrad``: the commands and their options."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from typing import Any
+
+import click
+
+import symgrad
+from symgrad.cli import terminal
+from symgrad.pipeline import NAMES
+
+INTERRUPTED, PIPE_CLOSED, REFUSED = 130, 141, 2
+
+_TARGET = click.argument("target", metavar="FILE.py:FUNCTION")
+_ARG = click.option(
+    "--arg", "words", multiple=True, metavar="NAME=SPEC",
+    help="Shape and dtype of an argument: X=f64[n,d], i=i64[5], b=f64[], params.w=f64[d] for an entry of a dict. "
+    "Arguments not given keep their defaults.",
+)
+
+
+@click.group(invoke_without_command=True)
+@click.version_option(symgrad.__version__, message="%(prog)s %(version)s")
+@click.option("--debug", is_flag=True, help="Show Python's traceback with an error (anywhere on the line).")
+@click.pass_context
+def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001 - main() looks for it anywhere on the line
+    """From a loss in NumPy to the C of its gradient."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+@cli.command()
+@_TARGET
+@_ARG
+@click.option("--stage", type=click.Choice(NAMES), default="c", show_default=True, help="What to print.")
+@click.option("--value", "kind", flag_value="jit", help="The function itself.")
+@click.option("--grad", "kind", flag_value="grad", help="Its gradient.")
+@click.option("--value-and-grad", "kind", flag_value="value_and_grad", help="Both (the default).")
+@click.option("--wrt", metavar="NAMES", help="The arguments to differentiate by, with commas; else the first one.")
+def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt: str | None) -> None:
+    """Print what a function becomes: programs as Python, loops as a picture, C.
+
+    Example: symgrad show loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --stage optimized
+    """
+    from symgrad.cli.show import lowered
+
+    with terminal.working(f"compiling {target}"):
+        text = lowered(target, words, kind, wrt).as_text(stage)
+    terminal.code(text, {"c": "c", "loops": "text"}.get(stage, "python"))
+
+
+@cli.command()
+@_TARGET
+@_ARG
+@click.option("--order", type=click.IntRange(1, 2), default=2, show_default=True, help="Second derivatives too.")
+@click.option("--mode", type=click.Choice(["complex-step", "central"]), help="What to compare with; else the better.")
+@click.option("--size", "extents", multiple=True, metavar="NAME=NUMBER", help="A named extent; else a small one.")
+@click.option("--rtol", type=float, help="Allow this much, relative to the derivative.")
+@click.option("--atol", type=float, help="Allow this much more, absolutely.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random arguments.")
+def check(target: str, words: tuple[str, ...], extents: tuple[str, ...], seed: int, **options: Any) -> int:
+    """Compare compiled gradients with numerical ones at random arguments; exit code 1 where they differ.
+
+    Example: symgrad check loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --size n=100
+    """
+    from symgrad.cli.check import checked
+
+    with terminal.working(f"checking {target}"):
+        text, right = checked(target, words, extents, seed, options)
+    click.echo(text)
+    return 0 if right else 1
+
+
+@cli.command()
+def doctor() -> None:
+    """Print the compiler, what it can do, the cache and the versions: what a report of a problem should hold."""
+    from symgrad.cli.doctor import findings
+
+    with terminal.working("asking the compiler"):
+        rows = findings()
+    terminal.table(["", ""], rows)
+
+
+@cli.group()
+def cache() -> None:
+    """The compiled libraries on disk."""
+
+
+@cache.command()
+def info() -> None:
+    """Print where they are and how large."""
+    from symgrad.cli.doctor import cached
+
+    terminal.table(["", ""], cached())
+
+
+@cache.command()
+def clear() -> None:
+    """Delete them."""
+    from symgrad.build.cache import clear as delete
+    from symgrad.build.cache import location
+    from symgrad.cli.doctor import size
+
+    click.echo(f"{size(delete())} freed in {location()}")
+
+
+@cli.command()
+@click.option("--stats", is_flag=True, help="Count them.")
+@click.option("--markdown", is_flag=True, help="Print a Markdown table, for the documentation.")
+def ops(stats: bool, markdown: bool) -> None:
+    """Print the declared operations: what they answer, their derivatives, their C."""
+    from symgrad.cli.ops import HEAD, counted, declared
+
+    if stats:
+        terminal.table(["", ""], counted(), markdown=markdown)
+    else:
+        terminal.table(HEAD, declared(), markdown=markdown)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the program and return its exit code: 0; 1 where a check fails; 2 for what cannot be done; 130 by Ctrl-C."""
+    words = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in words
+    with warnings.catch_warnings():
+        warnings.showwarning = terminal.show_warning
+        try:
+            result = cli.main([w for w in words if w != "--debug"], prog_name="symgrad", standalone_mode=False)
+            sys.stdout.flush()
+        except (KeyboardInterrupt, click.Abort):
+            terminal.complain("interrupted")
+            return INTERRUPTED
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at exit
+            return PIPE_CLOSED
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong is told in words
+            if debug:
+                traceback.print_exc()
+            terminal.complain(terminal.explained(error))
+            return REFUSED
+    return int(result or 0)

@@ -1,0 +1,79 @@
+"""``symgrad ops``: the declarations as a table, so that documentation and code cannot disagree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from symgrad.ir.op import Elementwise, Op
+from symgrad.ops import OPS, load
+from symgrad.ops.declare import ANSWERS
+
+HEAD = ["name", "answers", "kind", "derivative", "C"]
+
+_LETTERS = "xyz"
+
+
+def declared() -> list[list[str]]:
+    """List every op: name, the NumPy or SciPy function it answers, kind, derivative, C."""
+    load()
+    return [[op.name, answered(op), op.kind, derivative(op), spelled(op)] for op in OPS.values() if op.kind != "leaf"]
+
+
+def counted() -> list[list[str]]:
+    """Count the ops by kind, those with a rule of their own, and the functions that are answered."""
+    load()
+    ops = [op for op in OPS.values() if op.kind != "leaf"]
+    kinds = Counter(op.kind for op in ops)
+    rules = Counter(_source(op) for op in ops)
+    answers = ["NumPy and SciPy functions answered", len(ANSWERS)]
+    rows = [["operations", len(ops)], *kinds.items(), *rules.items(), answers]
+    return [[str(name), str(count)] for name, count in rows]
+
+
+def _source(op: Op) -> str:
+    if op.nondiff:
+        return "derivative 0"
+    if op.vjp is not None or getattr(op, "partials", None) is not None:
+        return "derivative by a rule"
+    return "derivative by SymPy" if getattr(op, "value", None) is not None else "no derivative"
+
+
+def answered(op: Op) -> str:
+    """Return the function an op answers, empty for one of symgrad's own."""
+    if isinstance(op.numpy, np.ufunc) or op.numpy in ANSWERS:
+        module = "np" if hasattr(np, op.numpy.__name__) else "scipy.special"
+        return f"{module}.{op.numpy.__name__}"
+    same = getattr(np, op.name, None)
+    if same is not None and same in ANSWERS and op.kind != "elementwise":
+        return f"np.{op.name}"
+    import scipy.special
+
+    return f"scipy.special.{op.name}" if getattr(scipy.special, op.name, None) in ANSWERS else ""
+
+
+def derivative(op: Op) -> str:
+    """Return the partial derivatives: SymPy's of the declared value, or "rule"."""
+    if op.nondiff:
+        return "0"
+    if not isinstance(op, Elementwise) or op.value is None:
+        return "rule" if _source(op) != "no derivative" else "none"
+    import sympy
+
+    symbols = [sympy.Symbol(name, real=True) for name in _LETTERS[: op.arity]]
+    value = op.value(*symbols)
+    return ", ".join(_text(sympy.diff(value, symbol)) for symbol in symbols)
+
+
+def _text(expression: Any) -> str:
+    text = str(expression)
+    return text if len(text) <= 60 else "rule"
+
+
+def spelled(op: Op) -> str:
+    """Return an op's C: the spelling for floating point where it has one."""
+    if isinstance(op, Elementwise):
+        return op.c.get("f") or next(iter(op.c.values()))
+    return "other operations" if op.kind == "composite" else "loops"
