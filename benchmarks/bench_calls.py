@@ -18,7 +18,7 @@ from side_by_side import alternate, short, show
 
 import symgrad as sg
 
-jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's signature
+jax.config.update("jax_enable_x64", True)
 
 
 def compile_times():

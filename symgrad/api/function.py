@@ -6,7 +6,6 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-
 from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, is_bare, show_signature
 from symgrad.api.captured import Captured
 from symgrad.build.call import MISS, compiled, direct, interpreted

@@ -43,7 +43,7 @@ class Transform:
             return ()
         children = traced.tree.children()
         if self.has_aux:
-            if traced.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:  # noqa: PLR2004
+            if traced.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:
                 raise ArgumentError("has_aux=True needs a function that returns a pair (loss, extras)")
         elif traced.tree.num_leaves != 1 or children:
             raise ArgumentError(

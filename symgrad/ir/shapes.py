@@ -64,7 +64,7 @@ def broadcast(*shapes: Shape) -> Shape:
     >>> broadcast((2, 1), (3,))
     (2, 3)
     """
-    if len(shapes) == 1 or (len(shapes) == 2 and shapes[0] == shapes[1]):  # noqa: PLR2004 - by far the commonest
+    if len(shapes) == 1 or (len(shapes) == 2 and shapes[0] == shapes[1]):
         return shapes[0]
     rank = max(map(len, shapes), default=0)
     result: list[Dim] = [1] * rank
@@ -94,4 +94,4 @@ def upper(dim: Dim, unknown: int = 1 << 20) -> int:
     """Guess an extent for cost estimates: itself when known, `unknown` for each symbol in it."""
     if type(dim) is int:
         return dim
-    return max(0, int(dim.subs({s: unknown for s in dim.free_symbols})))
+    return max(0, int(dim.subs(dict.fromkeys(dim.free_symbols, unknown))))

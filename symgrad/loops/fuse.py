@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.shapes import upper
 from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up
+from symgrad.ir.shapes import upper
 from symgrad.loops.lower import elements
 from symgrad.loops.program import Array, Loop
 

@@ -9,9 +9,7 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
-from symgrad.ir.notation import (
-    Access, Apply, IndexValue, Lookup, Number, Statement, axes_of, substitute,
-)
+from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Number, Statement, axes_of, substitute
 from symgrad.ir.op import Elementwise
 from symgrad.loops.program import Array, Check, Lowered
 
@@ -170,7 +168,7 @@ class _Lowering:
         prefix = frozenset([arrays[k] for k in statement.prefix])
         return replace(statement, target=target, value=value(statement.value), prefix=prefix)
 
-    def read(self, node: Node, indices: tuple[Any, ...], flat: bool) -> Value:  # noqa: FBT001 - an access's field
+    def read(self, node: Node, indices: tuple[Any, ...], flat: bool) -> Value:
         """Read a node's element, by one flat index where that is asked for."""
         source = self.sources[node]
         if flat and source.array is not None:

@@ -132,7 +132,7 @@ class LoopProgram:
     threaded: bool = False
 
 
-def picture(items: list[Item], statements: bool = False) -> str:  # noqa: FBT001, FBT002 - read aloud: picture(tree, True)
+def picture(items: list[Item], statements: bool = False) -> str:
     """Draw a tree of loops on one line: ``n { d simd; d simd }``."""
     drawn = []
     for item in items:

@@ -7,7 +7,7 @@ tile: the error of a long sum grows with the number of tiles, not with the numbe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, accesses, axes_of, parts
 from symgrad.loops.fuse import Sweep
@@ -127,7 +127,7 @@ def _arranged(loop: Loop) -> Loop:
         return loop
     statements = [item for item in body if isinstance(item, Statement)]
     free = [one for one in chain if not one.tile]
-    if len(free) < 2 or any(s.prefix for s in statements):  # noqa: PLR2004 - nothing to choose from
+    if len(free) < 2 or any(s.prefix for s in statements):
         return loop
     inner = max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))
     order = [one for one in chain if one is not inner] + [inner]
@@ -163,7 +163,7 @@ def fit(arrays: list[Array]) -> None:
             whole = elements(array.stored) * array.dtype.itemsize
             rows[loop] = rows.get(loop, 0) + whole // loop.tile
     for loop, size in rows.items():
-        while loop.tile > 8 and loop.tile * size > CACHE:  # noqa: PLR2004 - the lanes of a vector
+        while loop.tile > 8 and loop.tile * size > CACHE:
             loop.tile //= 2
 
 

@@ -92,7 +92,7 @@ def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:  # noqa: ARG00
 def _text(node: Node, names: list[str]) -> str:
     subscripts = node.params[0]
     terms, result = parse(subscripts)
-    if len(terms) == 2 and terms[0] and terms[1] and terms[0][-1] == terms[1][-2 if len(terms[1]) > 1 else 0]:  # noqa: PLR2004
+    if len(terms) == 2 and terms[0] and terms[1] and terms[0][-1] == terms[1][-2 if len(terms[1]) > 1 else 0]:
         rows, columns = terms[0][:-1], terms[1][-1] if len(terms[1]) > 1 else ""
         batch = terms[1][:-2]
         if rows[: len(batch)] == batch and len(rows) - len(batch) <= 1 and result == rows + columns:
@@ -123,7 +123,7 @@ def contract(subscripts: str, *operands: Any) -> Any:
     for k, labels in enumerate(terms):
         terms[k], parts[k] = _distinct(labels, parts[k])
     terms, parts = _unstretched(terms, parts)
-    while len(parts) > 2:  # noqa: PLR2004 - two at a time
+    while len(parts) > 2:
         i, j = _cheapest(terms, parts)
         rest = result + "".join(t for k, t in enumerate(terms) if k not in {i, j})
         kept = "".join(dict.fromkeys(label for label in terms[i] + terms[j] if label in rest))

@@ -148,7 +148,7 @@ def _zeros_at(axes: tuple[int, ...], indices: tuple[Any, ...]) -> list[Any]:
 def _slice_infer(x: Node, index: Any) -> tuple[Shape, Any]:
     if len(index) != len(x.shape):
         raise ShapeError(f"a slice of {len(index)} axes for {shapes.show(x.shape)}")
-    return tuple([p[1] for p in index if len(p) == 3]), x.dtype  # noqa: PLR2004 - a range
+    return tuple([p[1] for p in index if len(p) == 3]), x.dtype
 
 
 def as_slices(index: Any) -> tuple[Any, ...]:
@@ -203,7 +203,7 @@ def _plain(node: Node) -> bool:
 
 def _place_infer(*gs: Node, indices: Any, shape: Shape) -> tuple[Shape, Any]:
     for g, index in zip(gs, indices, strict=True):
-        if g.shape != tuple([p[1] for p in index if len(p) == 3]):  # noqa: PLR2004 - a range
+        if g.shape != tuple([p[1] for p in index if len(p) == 3]):
             raise ShapeError(f"cannot place {shapes.show(g.shape)} at {index}")
     return shape, gs[0].dtype
 

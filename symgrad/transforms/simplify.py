@@ -144,7 +144,7 @@ def _power_int(graph: Graph, node: Node) -> Node | None:
     exponent, x = node.params[0], node.inputs[0]
     if exponent == 1:
         return x
-    return make(graph, "multiply", x, x) if exponent == 2 else None  # noqa: PLR2004 - a square
+    return make(graph, "multiply", x, x) if exponent == 2 else None
 
 
 def _astype(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule's signature
@@ -174,7 +174,7 @@ def _fitting(graph: Graph, node: Node, *inputs: Node) -> Node:
     return shaped(graph, make(graph, node.op, *inputs), node.shape)
 
 
-def _logical(absorbing: bool) -> Rule:  # noqa: FBT001 - True for or, False for and
+def _logical(absorbing: bool) -> Rule:
     def rule(graph: Graph, node: Node) -> Node | None:
         a, b = node.inputs
         if a.dtype.kind != "b" or b.dtype.kind != "b":

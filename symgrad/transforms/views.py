@@ -64,7 +64,7 @@ def _squeeze(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule'
 
 
 def _is_range(entry: Any) -> bool:
-    return len(entry) == 3  # noqa: PLR2004 - start, count, step
+    return len(entry) == 3
 
 
 def _slice(graph: Graph, node: Node) -> Node | None:
