@@ -1,0 +1,83 @@
+"""Tiles and threads change no result: random programs in tiles of a few elements, shared out among threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.loops import threads, tile
+from tests.programs import Written, changed, leaves, random_open_program, random_program
+from tests.table import INTERPRETED
+from tests.test_random_programs import check, scale
+
+COUNT = 24
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every loop long enough to be cut into tiles, and every tile worth a thread."""
+    monkeypatch.setattr(threads, "PAYS", 1)
+    monkeypatch.setattr(tile, "TERMS", 4)
+    monkeypatch.setattr(tile, "ROWS", 2)
+    monkeypatch.setattr(tile, "CACHE", 1 << 8)
+
+
+def wide(written: Written) -> tuple[Any, ...]:
+    """Repeat the first named extent, so that it spans several tiles and threads have something to share."""
+    rng = np.random.default_rng(written.seed)
+    sizes = {"n": 37, "m": 11, "k": 9}
+    return tuple([rng.uniform(-1, 1, [sizes.get(d, 3) for d in spec[4:-1].split(",") if d]) for spec in written.specs])
+
+
+@pytest.mark.usefixtures("small_tiles")
+def test_small_tiles_of_static_programs() -> None:
+    check([random_program(seed) for seed in range(12)], sg.Options(threads=3))
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_small_tiles_of_named_extents(seed: int) -> None:
+    """Three threads, tiles of a few elements, at extents that no tile divides: as the interpreter, and again the same bits."""
+    written = random_open_program(seed)
+    _, loss = written.functions()
+    derived = sg.value_and_grad(loss, argnums=written.argnums, specs=written.specs, options=sg.Options(threads=3))
+    for args in (written.args, *written.resized, wide(written), changed(wide(written), lambda a: a * 0.5)):
+        expected = list(leaves(sg.value_and_grad(loss, argnums=written.argnums, options=INTERPRETED)(*args)))
+        found, again = list(leaves(derived(*args))), list(leaves(derived(*args)))
+        for one, two, three in zip(found, again, expected, strict=True):
+            assert np.array_equal(one, two, equal_nan=True), "the same number of threads gives the same bits"
+            words = written.script(f"with specs {written.specs} in small tiles")
+            np.testing.assert_allclose(one, three, rtol=1e-9, atol=1e-9 * scale([three]), err_msg=words)
+
+
+def squares(x):
+    return np.sum(np.exp(x * 0.1) * x)
+
+
+def rows(X, w):
+    return np.sum(np.tanh(X @ w) ** 2) + np.sum(np.max(X, axis=1))
+
+
+def columns(X, w):
+    return np.sum((X * w).sum(axis=0) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("loss", "shapes"), [(squares, [(300_000,)]), (rows, [(200_001, 7), (7,)]), (columns, [(100_003, 5), (5,)])]
+)
+def test_long_loops_in_threads(loss: Callable[..., Any], shapes: list[tuple[int, ...]]) -> None:
+    """Any number of threads is right, and each gives its own bits again and again."""
+    rng = np.random.default_rng(8)
+    args = [rng.normal(size=s) for s in shapes]
+    argnums = tuple(range(len(args)))
+    expected = list(leaves(sg.value_and_grad(loss, argnums, options=INTERPRETED)(*args)))
+    for count in (1, 2, 3, 8):
+        function = sg.value_and_grad(loss, argnums, options=sg.Options(threads=count))
+        found, again = list(leaves(function(*args))), list(leaves(function(*args)))
+        for one, two, three in zip(found, again, expected, strict=True):
+            assert np.array_equal(one, two)
+            np.testing.assert_allclose(one, three, rtol=1e-11, atol=1e-11 * scale([three]))
