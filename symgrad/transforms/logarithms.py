@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.ops import leaves
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.matching import again, constant, is_selection
+from symgrad.transforms.matching import again, constant, is_selection, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +103,11 @@ def _summed(_node: Node, kinds: list[int]) -> int:
     return GROWS if kinds[0] == GROWS else NONE
 
 
+def _counted(node: Node, _kinds: list[int]) -> int:
+    """Classify a conversion: a mask is 0 or 1."""
+    return NUMBER if node.inputs[0].dtype.kind == "b" and node.dtype.kind == "f" else NONE
+
+
 def _known(node: Node, _kinds: list[int]) -> int:
     return NUMBER if node.dtype.kind == "f" and bool(np.all(node.params[0].array >= 0)) else NONE
 
@@ -111,15 +116,11 @@ _KINDS: dict[str, Callable[[Node, list[int]], int]] = {
     **dict.fromkeys(("exp", "exp2", "cosh"), lambda _node, _kinds: GROWS),
     **dict.fromkeys(("expit", "softmax"), lambda _node, _kinds: BOUNDED),
     **dict.fromkeys(("multiply", "divide", "where"), _product),
-    "add": _added, "sum": _summed, "constant": _known,
+    "add": _added, "sum": _summed, "constant": _known, "astype": _counted,
 }
 
 
 # -- forms: each has its value's shape and dtype
-
-
-def _scaled(graph: Graph, x: Node, factor: float) -> Node:
-    return make(graph, "multiply", literal(graph, factor, x.dtype), x)
 
 
 def _move(graph: Graph, node: Node, forms: Forms) -> Node:
@@ -140,12 +141,17 @@ def _of_constant(graph: Graph, node: Node, _forms: Forms) -> Node:
         return constant(graph, np.log(node.params[0].array))
 
 
+def _of_mask(graph: Graph, node: Node, _forms: Forms) -> Node:
+    zero, nothing = literal(graph, 0, node.dtype), literal(graph, -math.inf, node.dtype)
+    return make(graph, "where", node.inputs[0], zero, nothing)
+
+
 def _joined(op: str) -> Form:
     return lambda graph, node, forms: make(graph, op, *[forms[i] for i in node.inputs])
 
 
 def _times(factor: float) -> Form:
-    return lambda graph, node, forms: _scaled(graph, forms[node.inputs[0]], factor)
+    return lambda graph, node, forms: scaled(graph, factor, forms[node.inputs[0]])
 
 
 def _reduced(op: str) -> Form:
@@ -163,13 +169,13 @@ def _named(op: str) -> Form:
 
 _FORMS: dict[str, Any] = {
     "exp": lambda _graph, node, _forms: node.inputs[0],
-    "exp2": lambda graph, node, _forms: _scaled(graph, node.inputs[0], math.log(2)),
+    "exp2": lambda graph, node, _forms: scaled(graph, math.log(2), node.inputs[0]),
     "cosh": _named("log_cosh"), "expit": _named("log_expit"), "softmax": _named("log_softmax"),
-    "constant": _of_constant,
+    "constant": _of_constant, "astype": _of_mask,
     "add": _of_sum, "multiply": _joined("add"), "divide": _joined("subtract"),
     "sum": _reduced("logsumexp"), "prod": _reduced("sum"),
     "where": lambda graph, node, forms: make(graph, "where", node.inputs[0], *[forms[i] for i in node.inputs[1:]]),
     "square": _times(2), "sqrt": _times(0.5),
     "reciprocal": lambda graph, node, forms: make(graph, "negative", forms[node.inputs[0]]),
-    "power_int": lambda graph, node, forms: _scaled(graph, forms[node.inputs[0]], node.params[0]),
+    "power_int": lambda graph, node, forms: scaled(graph, node.params[0], forms[node.inputs[0]]),
 }

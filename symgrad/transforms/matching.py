@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.ir.node import Constant
 from symgrad.ops import leaves
-from symgrad.transforms.build import make, scalar
+from symgrad.transforms.build import literal, make, scalar
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
@@ -75,6 +75,11 @@ def minus(graph: Graph, node: Node) -> Node:
         factor, x = node.inputs
         return make(graph, "multiply", constant(graph, -factor.params[0].array), x)
     return make(graph, "negative", node)
+
+
+def scaled(graph: Graph, factor: float, x: Node) -> Node:
+    """Multiply by a number, in x's dtype."""
+    return make(graph, "multiply", literal(graph, factor, x.dtype), x)
 
 
 def constant(graph: Graph, array: Any) -> Node:

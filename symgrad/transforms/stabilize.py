@@ -28,6 +28,7 @@ from symgrad.transforms.matching import (
     one_minus,
     one_plus,
     one_plus_exp,
+    scaled,
     squared,
 )
 
@@ -95,8 +96,11 @@ def _log_of_base(base: float) -> Rule:
     """Rewrite log2 and log10 where the natural logarithm has a better form."""
 
     def rule(graph: Graph, node: Node, logs: Logarithms) -> Node | None:
+        u = squared(node.inputs[0])
+        if u is not None and logs.kind(u) < BOUNDED:
+            return scaled(graph, 2, make(graph, node.op, make(graph, "absolute", u)))
         found = logarithm(graph, node.inputs[0], logs)
-        return None if found is None else _times(graph, 1 / math.log(base), found)
+        return None if found is None else scaled(graph, 1 / math.log(base), found)
 
     return rule
 
@@ -138,7 +142,7 @@ def _log_of_quotient(graph: Graph, x: Node, logs: Logarithms, deep: int) -> Node
     a, b = x.inputs
     u = one_minus(b)
     if u is not None and one_plus(a) is u:
-        return _times(graph, 2, make(graph, "arctanh", u))
+        return scaled(graph, 2, make(graph, "arctanh", u))
     if u is not None and a is u:
         return make(graph, "logit", u)
     return _log_of_parts(graph, "subtract", x, logs, deep)
@@ -160,12 +164,12 @@ def _log_of_parts(graph: Graph, op: str, x: Node, logs: Logarithms, deep: int) -
 
 def _log_of_square(graph: Graph, x: Node, _logs: Logarithms, _deep: int) -> Node:
     """Take log(u * u): the square may underflow where u does not."""
-    return _times(graph, 2, make(graph, "log", make(graph, "absolute", x.inputs[0])))
+    return scaled(graph, 2, make(graph, "log", make(graph, "absolute", x.inputs[0])))
 
 
 def _log_of_power(graph: Graph, x: Node, _logs: Logarithms, _deep: int) -> Node:
     exponent, u = x.params[0], x.inputs[0]
-    return _times(graph, exponent, make(graph, "log", make(graph, "absolute", u) if exponent % 2 == 0 else u))
+    return scaled(graph, exponent, make(graph, "log", make(graph, "absolute", u) if exponent % 2 == 0 else u))
 
 
 _LOGARITHMS = {
@@ -205,6 +209,9 @@ def _divide(graph: Graph, node: Node, logs: Logarithms) -> Node | None:
     u = one_plus_exp(b)
     if u is not None:
         return _logistic(graph, a, u)
+    shares = _shares(graph, a, b, logs)
+    if shares is not None:
+        return shares
     v = exponent(graph, a)
     if v is not None:
         return _exp_over(graph, node, v, logs)
@@ -219,11 +226,21 @@ def _logistic(graph: Graph, a: Node, u: Node) -> Node:
     if argument(a, "exp") is u:
         return make(graph, "expit", u)
     if argument(a, "expm1") is u:
-        return make(graph, "tanh", _times(graph, 0.5, u))
+        return make(graph, "tanh", scaled(graph, 0.5, u))
     if a.op.name == "negative" and argument(a.inputs[0], "expm1") is u:
-        return make(graph, "tanh", _times(graph, -0.5, u))
+        return make(graph, "tanh", scaled(graph, -0.5, u))
     share = make(graph, "expit", minus(graph, u))
     return share if is_filled(a, 1) else make(graph, "multiply", a, share)
+
+
+def _shares(graph: Graph, a: Node, b: Node, logs: Logarithms) -> Node | None:
+    """Divide exponentials, masked or weighted ones too, by their sums along axes: a softmax."""
+    b = b.inputs[0] if b.op.name == "broadcast_to" else b
+    total = core(b)
+    if total.op.name != "sum" or total.inputs[0] is not a or not is_along(b.shape, a.shape, total.param("axes")):
+        return None
+    x = logs.of(graph, a) if logs.kind(a) == GROWS else None
+    return None if x is None else make(graph, "softmax", x, axes=total.param("axes"))
 
 
 def _exp_over(graph: Graph, node: Node, u: Node, logs: Logarithms) -> Node | None:
@@ -236,12 +253,6 @@ def _exp_over(graph: Graph, node: Node, u: Node, logs: Logarithms) -> Node | Non
         others = [v for v in (argument(t, "exp") for t in b.inputs) if v is not None and v is not u]
         if len(others) == 1 and any(argument(t, "exp") is u for t in b.inputs):
             return make(graph, "expit", make(graph, "subtract", u, others[0]))
-    inner = core(b.inputs[0] if b.op.name == "broadcast_to" else b)
-    if inner.op.name == "sum" and argument(inner.inputs[0], "exp") is u:
-        axes = inner.param("axes")
-        shape = b.inputs[0].shape if b.op.name == "broadcast_to" else b.shape
-        if is_along(shape, u.shape, axes):
-            return make(graph, "softmax", u, axes=axes)
     if logs.kind(b) != GROWS:
         return None
     below = logs.of(graph, b)
@@ -332,10 +343,6 @@ def _maximum(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
     a, b = node.inputs
     x = a if is_filled(b, 0) else b if is_filled(a, 0) else None
     return None if x is None else make(graph, "relu", x)
-
-
-def _times(graph: Graph, factor: float, x: Node) -> Node:
-    return make(graph, "multiply", literal(graph, factor, x.dtype), x)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

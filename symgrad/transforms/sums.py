@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.matching import argument, core, is_along, is_filled, minus, one_minus, one_plus, squared
+from symgrad.transforms.matching import argument, core, is_along, is_filled, minus, one_minus, one_plus, scaled, squared
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from symgrad.ir.node import Graph, Node
     from symgrad.transforms.logarithms import Logarithms
-
-
-def _times(graph: Graph, factor: float, x: Node) -> Node:
-    return make(graph, "multiply", literal(graph, factor, x.dtype), x)
 
 
 # -- 1 + y and 1 - y for functions with limits -1, 0 or 1
@@ -33,7 +29,7 @@ def one_less(graph: Graph, y: Node) -> Node | None:
 def _one_less_square(graph: Graph, x: Node) -> Node:
     u = argument(x, "tanh")
     if u is not None:
-        return _times(graph, 4, make(graph, "expit_slope", _times(graph, 2, u)))
+        return scaled(graph, 4, make(graph, "expit_slope", scaled(graph, 2, u)))
     for one, other in (("sin", "cos"), ("cos", "sin")):
         u = argument(x, one)
         if u is not None:
@@ -44,14 +40,14 @@ def _one_less_square(graph: Graph, x: Node) -> Node:
 _ONE_LESS: dict[str, Callable[[Graph, Node], Node]] = {
     "exp": lambda graph, x: make(graph, "negative", make(graph, "expm1", x)),
     "expit": lambda graph, x: make(graph, "expit", minus(graph, x)),
-    "tanh": lambda graph, x: _times(graph, 2, make(graph, "expit", _times(graph, -2, x))),
+    "tanh": lambda graph, x: scaled(graph, 2, make(graph, "expit", scaled(graph, -2, x))),
     "erf": lambda graph, x: make(graph, "erfc", x),
     "erfc": lambda graph, x: make(graph, "erf", x),
     "ndtr": lambda graph, x: make(graph, "ndtr", minus(graph, x)),
 }
 
 _ONE_MORE: dict[str, Callable[[Graph, Node], Node]] = {
-    "tanh": lambda graph, x: _times(graph, 2, make(graph, "expit", _times(graph, 2, x))),
+    "tanh": lambda graph, x: scaled(graph, 2, make(graph, "expit", scaled(graph, 2, x))),
     "erf": lambda graph, x: make(graph, "erfc", minus(graph, x)),
 }
 
@@ -86,8 +82,8 @@ def _sinh(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
     if x is None or y is None:
         return None
     if argument(y, "negative") is x:
-        return _times(graph, 2, make(graph, "sinh", x))
-    return _times(graph, -2, make(graph, "sinh", y)) if argument(x, "negative") is y else None
+        return scaled(graph, 2, make(graph, "sinh", x))
+    return scaled(graph, -2, make(graph, "sinh", y)) if argument(x, "negative") is y else None
 
 
 # -- logsumexp and softplus written by hand with their shifts

@@ -55,6 +55,16 @@ def by_hand(M):
     return m[:, 0] + np.log(np.sum(np.exp(M - m), axis=1))
 
 
+def masked_softmax(x):
+    e = np.where(x > 0.2, np.exp(x), 0)
+    return e / e.sum()
+
+
+def weighted_softmax(x):
+    e = np.array([0.5, 0.25, 0.0]) * np.exp(x)
+    return e / e.sum()
+
+
 def mixture(M):
     return np.log(0.25 * np.exp(M[0]) + 0.75 * np.exp(M[1]))
 
@@ -80,6 +90,7 @@ REWRITTEN = {
     "log1p(-exp(-x))": (lambda x: np.log1p(-np.exp(-x)), X, "ops.log1mexp(-x)"),
     "log1p(expm1(x))": (lambda x: np.log1p(np.exp(x) - 1), X, "x"),
     "log(x**2)": (lambda x: np.log(x**2), X, "2 * np.log(np.absolute(x))"),
+    "log2(x**2)": (lambda x: np.log2(x**2), X, "2 * np.log2(np.absolute(x))"),
     "log(x**3)": (lambda x: np.log(x**3), X, "3 * np.log(x)"),
     "log(x * x)": (lambda x: np.log(x * x), X, "2 * np.log(np.absolute(x))"),
     # softplus, the logistic function and its kin
@@ -137,6 +148,8 @@ REWRITTEN = {
     "a mixture": (mixture, M, "np.logaddexp(-1.38629436112 + M[0, 0:3], -0.287682072452 + M[1, 0:3])"),
     "masked": (lambda x: np.log(np.sum(np.where(x > 0.2, np.exp(x), 0))), X,
                "ops.logsumexp(np.where(x > 0.2, x, -inf), axes=(0,))"),
+    "times a mask": (lambda x: np.log(np.sum((x > 0.2) * np.exp(x))), X,
+                     "ops.logsumexp(np.where(x > 0.2, 0, -inf) + x, axes=(0,))"),
     "log(prod(expit(x)))": (lambda x: np.log(np.prod(scipy.special.expit(x))), X, "np.sum(log_expit(x), axis=(0,))"),
     "log(max(exp(x)))": (lambda x: np.log(np.max(np.exp(x))), X, "np.max(x, axis=(0,))"),
     "log(cosh(x))": (lambda x: np.log(np.cosh(x)), X, "ops.log_cosh(x)"),
@@ -147,6 +160,8 @@ REWRITTEN = {
     "softmax": (lambda x: np.exp(x) / np.sum(np.exp(x)), X, "ops.softmax(x, axes=(0,))"),
     "softmax of rows": (lambda M: np.exp(M) / np.exp(M).sum(axis=1, keepdims=True), M, "ops.softmax(M, axes=(1,))"),
     "softmax of columns": (lambda M: np.exp(M) / np.exp(M).sum(axis=0), M, "ops.softmax(M, axes=(0,))"),
+    "softmax, masked": (masked_softmax, X, "ops.softmax(np.where(x > 0.2, x, -inf), axes=(0,))"),
+    "softmax, weighted": (weighted_softmax, X, "ops.softmax(w + x, axes=(0,))"),
     "softmax by reshape": (lambda M: np.exp(M) / np.exp(M).sum(1).reshape(-1, 1), M, "ops.softmax(M, axes=(1,))"),
     "softmax, transposed": (lambda M: (np.exp(M).T / np.exp(M).sum(axis=1)).T, M,
                             "np.transpose(np.exp(np.transpose(M, (1, 0)) - ops.logsumexp(M, axes=(1,))), (1, 0))"),
@@ -321,12 +336,12 @@ def test_time_is_linear(monkeypatch):
         assert all(twice < 2.1 * once for once, twice in zip(*work, strict=True))
 
 
-def test_thirty_thousand_exponentials_under_one_logarithm():
+def test_ten_thousand_exponentials_under_one_logarithm():
     def function(x):
         total = np.exp(x)
-        for k in range(30_000):
+        for k in range(10_000):
             total = total + np.exp(x - k)
         return np.log(total)
 
     program = sg.jit(function).lower(0.5).stages.kept["stable"]
-    assert sum(node.op.name == "logaddexp" for node in program.nodes()) == 30_000
+    assert sum(node.op.name == "logaddexp" for node in program.nodes()) == 10_000
