@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shlex
 import warnings
 from importlib import metadata
@@ -16,6 +15,9 @@ import symgrad as sg
 from symgrad.build import cache, machine, threads, toolchain
 
 Rows = list[list[str]]
+
+PACKAGES = ("cffi", "click", "jinja2", "numpy", "optree", "platformdirs", "rich", "scipy", "sympy")
+"""What symgrad needs at run time, as pyproject.toml has it."""
 
 
 def findings() -> Rows:
@@ -98,9 +100,7 @@ def size(count: int) -> str:
 
 
 def _versions() -> Rows:
-    lines = [text for text in metadata.requires("symgrad") or [] if "extra" not in text]
-    required = [re.split(r"[^A-Za-z0-9_.-]", text)[0] for text in lines]
-    return [[f"package {name}", _version(name)] for name in sorted(required)]
+    return [[f"package {name}", _version(name)] for name in PACKAGES]
 
 
 def _version(name: str) -> str:

@@ -129,15 +129,18 @@ def main(argv: list[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = terminal.show_warning
         try:
-            result = cli.main([w for w in words if w != "--debug"], prog_name="symgrad", standalone_mode=False)
+            with cli.make_context("symgrad", [w for w in words if w != "--debug"]) as context:
+                result = cli.invoke(context)
             sys.stdout.flush()
-        except (KeyboardInterrupt, click.Abort):
+        except click.exceptions.Exit as done:  # --help and --version
+            return done.exit_code
+        except KeyboardInterrupt:
             terminal.complain("interrupted")
             return INTERRUPTED
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more at exit
             return PIPE_CLOSED
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong is told in words
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code, and ours: said in one line
             if debug:
                 traceback.print_exc()
             terminal.complain(terminal.explained(error))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
+import traceback
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from symgrad.errors import SymgradError
-from symgrad.trace.lines import error_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -79,9 +81,16 @@ def explained(error: BaseException) -> str:
         where = f" (at {error.line.file}:{error.line.number}: {error.line.text})" if error.line else ""
         instead = f"; instead: {error.instead}" if error.instead else ""
         return f"{error.what}{where}{instead}"
-    line = error_line(error)
-    where = f"{line.file}:{line.number}: " if line else ""
-    return f"{where}{type(error).__name__}: {error}"
+    return f"{_where(error)}{type(error).__name__}: {error}"
+
+
+def _where(error: BaseException) -> str:
+    """Return the innermost line an error went through that is in nobody's library: the user's."""
+    folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    libraries = (*folders, str(Path(__file__).parents[1]), "<")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not f.filename.startswith(libraries) and not f.filename.endswith("/bin/symgrad")]
+    return f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
