@@ -81,9 +81,15 @@ def main():
     rng = np.random.default_rng(1)
     compile_times()
     small_calls()
-    against_jax("rosenbrock n=100,000", sg.value_and_grad(rosenbrock(np)), jax.jit(jax.value_and_grad(rosenbrock(jnp))), rng.normal(size=100_000))
+    against_jax(
+        "rosenbrock n=100,000", sg.value_and_grad(rosenbrock(np)), jax.jit(jax.value_and_grad(rosenbrock(jnp))),
+        rng.normal(size=100_000),
+    )
     w, X, y = rng.normal(size=50) / 10, rng.normal(size=(200_000, 50)), np.sign(rng.normal(size=200_000))
-    against_jax("logistic regression 200,000 x 50", sg.value_and_grad(logistic(np)), jax.jit(jax.value_and_grad(logistic(jnp))), w, X, y)
+    against_jax(
+        "logistic regression 200,000 x 50", sg.value_and_grad(logistic(np)),
+        jax.jit(jax.value_and_grad(logistic(jnp))), w, X, y,
+    )
     spot, sigma = rng.uniform(80, 120, 1_000_000), rng.uniform(0.1, 0.5, 1_000_000)
     against_jax(
         "Black-Scholes delta, vega, 1e6", sg.value_and_grad(black_scholes(np, erf), argnums=(0, 1)),

@@ -43,5 +43,8 @@ def short(functions, calls=2000, rounds=15):
 def show(title, seconds, against="symgrad"):
     """Print one line: every time, and its ratio to symgrad's."""
     unit, factor = ("us", 1e6) if seconds[against] < 1e-3 else ("ms", 1e3)
-    parts = [f"{name} {t * factor:8.2f} {unit}" + ("" if name == against else f" ({t / seconds[against]:.2f}x)") for name, t in seconds.items()]
+    parts = [
+        f"{name} {t * factor:8.2f} {unit}" + ("" if name == against else f" ({t / seconds[against]:.2f}x)")
+        for name, t in seconds.items()
+    ]
     print(f"{title:34}" + "   ".join(parts), flush=True)

@@ -29,7 +29,7 @@ class SymgradError(Exception):
         """Compose the message: what, where (the user's file, line and source), what to write instead."""
         parts = [what]
         if line is not None:
-            parts.append(f'  at {line.file}:{line.number}\n      {line.text}')
+            parts.append(f"  at {line.file}:{line.number}\n      {line.text}")
         if instead is not None:
             parts.append(f"  instead: {instead}")
         super().__init__("\n".join(parts))
@@ -56,7 +56,7 @@ class GradientCheckError(SymgradError, AssertionError):
     """`check_grads` found a derivative that differs from the numerical one."""
 
 
-class IndexOutOfBounds(SymgradError, IndexError):
+class IndexOutOfBounds(SymgradError, IndexError):  # noqa: N818 - a name of the design, and beside IndexError
     """An index array of a compiled function points outside of the axis it indexes."""
 
 

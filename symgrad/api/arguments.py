@@ -27,8 +27,8 @@ class Arguments:
     """How a function's arguments become arrays and come back."""
 
     def __init__(
-        self, fun: Callable[..., Any], static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
-        specs: Any = None,
+        self, fun: Callable[..., Any], static_argnums: int | Iterable[int] = (),
+        static_argnames: str | Iterable[str] = (), specs: Any = None,
     ) -> None:
         """Find the parameters' names and the static ones among them."""
         self.fun = fun
@@ -82,7 +82,8 @@ class Arguments:
             self.signature.bind(*args)
         statics: list[tuple[str | int, Any]] = []
         if self.static:
-            statics = [(k, v) for k, v in [*enumerate(args), *kwargs.items()] if self.is_static(k)]
+            given: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
+            statics = [(k, v) for k, v in given if self.is_static(k)]
             fixed = {k for k, _ in statics}
             args = tuple([v for k, v in enumerate(args) if k not in fixed])
             kwargs = {k: v for k, v in kwargs.items() if k not in fixed}
@@ -138,7 +139,8 @@ class Arguments:
         want = self.fixed_to
         assert want is not None  # noqa: S101 - only asked of fixed arguments
         if call.tree != want.tree or call.statics != want.statics:
-            raise ArgumentError(f"{self.name}() was compiled for arguments {', '.join(want.paths)}; these have another structure")
+            known = ", ".join(want.paths)
+            raise ArgumentError(f"{self.name}() was compiled for arguments {known}; these have another structure")
         for leaf, expected, path in zip(call.leaves, want.specs, want.paths, strict=True):
             got = leaf_spec(leaf, path)
             if len(got.shape) != len(expected.shape) or not _fits(got, expected):
@@ -158,7 +160,7 @@ def _fits(got: Spec, expected: Spec) -> bool:
 
 def _as_call(specs: Any, arguments: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Read ``specs=``: a tuple for the positional arguments, or a dict by their names; strings are specs."""
-    read = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
+    read: Any = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
     if isinstance(read, dict) and all(k in arguments.parameters for k in read):
         return (), read
     return (read if isinstance(read, tuple) else (read,)), {}
@@ -169,7 +171,8 @@ def _check_hashable(label: str, value: Any) -> None:
         hash(value)
     except TypeError:
         raise ArgumentError(
-            f"the static argument {label} is {type(value).__name__}, which cannot be hashed", instead="a tuple, or not static"
+            f"the static argument {label} is {type(value).__name__}, which cannot be hashed",
+            instead="a tuple, or not static",
         ) from None
 
 
@@ -180,7 +183,9 @@ def _kind(leaf: Any) -> Any:
         return leaf.dtype, leaf.shape
     if kind in {bool, int, float, Spec}:
         return leaf if kind is Spec else kind
-    return (leaf.dtype, leaf.shape, kind) if isinstance(leaf, (np.ndarray, np.generic)) else (kind, getattr(leaf, "shape", None))
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype, leaf.shape, kind
+    return kind, getattr(leaf, "shape", None)
 
 
 def as_inputs(leaves: Sequence[Any], signature: Signature) -> list[np.ndarray[Any, Any]]:

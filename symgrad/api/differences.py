@@ -126,6 +126,3 @@ class Reference:
     def agree(slope: float, central: float, error: float) -> bool:
         """Tell whether a complex step's result is what differences find."""
         return abs(slope - central) <= 10 * error + 1e-6 * max(abs(slope), abs(central))
-
-
-__all__ = ["Reference", "extrapolated", "scale"]

@@ -56,6 +56,8 @@ class Function:
     it is traced through, so transforms compose.
     """
 
+    __name__: str
+
     def __init__(self, fun: Callable[..., Any], transform: Transform, arguments: Arguments, options: Options) -> None:
         """Wrap a function; nothing is compiled yet."""
         self._fun, self._transform, self._arguments, self._options = fun, transform, arguments, options
@@ -221,7 +223,9 @@ class Function:
 
     def _ran(self) -> Entry:
         if self._last is None:
-            raise ArgumentError(f"{self.__name__}() has not been compiled yet", instead="call it first, or use .lower(*args)")
+            raise ArgumentError(
+                f"{self.__name__}() has not been compiled yet", instead="call it first, or use .lower(*args)"
+            )
         return self._last
 
     def cache_info(self) -> CacheInfo:
@@ -267,6 +271,3 @@ class Lowered:
         specs = list(self._signature.specs)
         made._find(Call(specs, self._signature.tree, tuple(specs), self._signature.statics))  # noqa: SLF001
         return made
-
-
-__all__ = ["CacheInfo", "Function", "Lowered"]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
 
-def inlined(outer: Trace, program: Program, derive: Callable[[Program], Program], leaves: Sequence[Any]) -> list[Tracer]:
+def inlined(
+    outer: Trace, program: Program, derive: Callable[[Program], Program], leaves: Sequence[Any],
+) -> list[Tracer]:
     """Derive a nested program, then replace its inputs by the caller's values.
 
     The inputs were fresh ones, so that what the function closes over is constant to its derivative even where it

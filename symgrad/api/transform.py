@@ -53,7 +53,8 @@ class Transform:
             )
         wrt = [k for n in self.positions() for k, p in enumerate(signature.positions) if p == self.place(n, signature)]
         if self.kind != "jit" and not wrt:
-            raise ArgumentValueError(f"argnums={self.argnums} names no array among the arguments {', '.join(signature.paths)}")
+            known = ", ".join(signature.paths)
+            raise ArgumentValueError(f"argnums={self.argnums} names no array among the arguments {known}")
         return tuple(wrt)
 
     def positions(self) -> tuple[int, ...]:
@@ -68,7 +69,9 @@ class Transform:
         """
         count = len(signature.tree.children()[0].children()) + sum(isinstance(k, int) for k, _ in signature.statics)
         if not -count <= number < count:
-            raise ArgumentValueError(f"argnums={number}, where the function was called with {count} positional arguments")
+            raise ArgumentValueError(
+                f"argnums={number}, where the function was called with {count} positional arguments"
+            )
         place = number % count
         if any(k == place for k, _ in signature.statics):
             raise ArgumentValueError(f"argnums={number} is a static argument, which has no gradient")
@@ -83,40 +86,45 @@ class Transform:
             derived, outputs=derived.outputs[1:], labels=derived.labels[1:]
         )
 
-    def unflatten(self, traced: Traced, signature: Signature, *, traced_results: bool = False) -> Callable[[list[Any]], Any]:
+    def unflatten(
+        self, traced: Traced, signature: Signature, *, traced_results: bool = False,
+    ) -> Callable[[list[Any]], Any]:
         """Return how a list of results becomes what the user gets."""
-        finish = (lambda r: r) if traced_results else _finish
+        finish = _unchanged if traced_results else _finish
         if self.kind == "jit":
             tree = traced.tree
             if tree.is_leaf():
                 return lambda results: finish(results[0])
             return lambda results: optree.tree_unflatten(tree, [finish(r) for r in results])
-        arguments = signature.tree.children()[0].children()
-        static = sorted(k for k, _ in signature.statics if isinstance(k, int))
-        trees = []
-        for n in self.positions():
-            place = self.place(n, signature)
-            trees.append(arguments[place - sum(s < place for s in static)])
-        values = len(traced.program.outputs)
-        has_value = self.kind == "value_and_grad" or self.has_aux
-        single = isinstance(self.argnums, int)
-
-        if self.kind == "value_and_grad" and single and trees[0].is_leaf() and traced.tree.is_leaf():
-            place = self.place(self.positions()[0], signature)
+        trees = self._trees(signature)
+        if isinstance(self.argnums, int) and trees[0].is_leaf() and not self.has_aux and traced.tree.is_leaf():
+            if self.kind == "grad":
+                return lambda results: finish(results[0])
+            place = self.place(self.argnums, signature)
             if not traced_results and signature.specs[signature.positions.index(place)].shape:
                 return lambda results: (results[0][()], results[1])  # a small loss's call is as short as it can be
             return lambda results: (finish(results[0]), finish(results[1]))
-        if self.kind == "grad" and single and trees[0].is_leaf() and not self.has_aux:
-            return lambda results: finish(results[0])
+        return self._structured(traced, trees, finish)
+
+    def _trees(self, signature: Signature) -> list[Any]:
+        """Return the structure of each argument that is differentiated by."""
+        arguments = signature.tree.children()[0].children()
+        static = sorted(k for k, _ in signature.statics if isinstance(k, int))
+        places = [self.place(n, signature) for n in self.positions()]
+        return [arguments[place - sum(s < place for s in static)] for place in places]
+
+    def _structured(self, traced: Traced, trees: list[Any], finish: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
+        """Return how results become gradients of the arguments' structures, with the value or the extras."""
+        has_value = self.kind == "value_and_grad" or self.has_aux
+        first = len(traced.program.outputs) if has_value else 0
 
         def unflatten(results: list[Any]) -> Any:
             done = [finish(r) for r in results]
-            first = values if has_value else 0
             grads, position = [], first
             for tree in trees:
                 grads.append(optree.tree_unflatten(tree, done[position : position + tree.num_leaves]))
                 position += tree.num_leaves
-            gradient = grads[0] if single else tuple(grads)
+            gradient = grads[0] if isinstance(self.argnums, int) else tuple(grads)
             if not has_value:
                 return gradient
             value = optree.tree_unflatten(traced.tree, done[:first])
@@ -125,6 +133,11 @@ class Transform:
             return value, gradient
 
         return unflatten
+
+
+def _unchanged(result: Any) -> Any:
+    """Give what was traced as it is."""
+    return result
 
 
 def _finish(result: Any) -> Any:

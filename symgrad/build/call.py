@@ -51,7 +51,9 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
         position, size = concrete(index, dims), concrete(extent, dims)
         if not 0 <= position < size:
             if extremum:
-                raise ArgumentValueError(f"np.{extremum} along axis {axis} of no elements, which has no result", line=line)
+                raise ArgumentValueError(
+                    f"np.{extremum} along axis {axis} of no elements, which has no result", line=line
+                )
             raise IndexOutOfBounds(f"index {position} is out of bounds for axis {axis} with size {size}", line=line)
     return dims
 
@@ -98,31 +100,20 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
     from_buffer = ffi.from_buffer
     constants = [from_buffer(f"{_ctype(d)}[]", d) for d in data]
     inputs = [f"{_ctype(a)}[]" for a in loops.inputs]
-    outputs = [(a.shape, a.dtype, f"{_ctype(a)}[]") for a in loops.outputs]
+    outputs = [(a.dtype, f"{_ctype(a)}[]") for a in loops.outputs]
     dims = symbols(loops)
     checks = loops.checks
     checked = requirements(program)
-    planned: dict[tuple[int, ...], tuple[list[Any], int]] = {}
-
-    def plan(sizes: dict[Any, int], count: int) -> tuple[list[Any], int]:
-        """Reckon shapes and workspace once for each size: SymPy takes its time."""
-        key = (count, *sizes.values())
-        found = planned.get(key)
-        if found is None:
-            if len(planned) > PLANS:
-                planned.clear()
-            every = {**sizes, symbol("threads"): count}
-            found = [concrete(tuple(shape), every) for shape, _, _ in outputs], concrete(loops.workspace, every)
-            planned[key] = found
-        return found
+    plan = planner(loops)
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         sizes = checked(arrays)
         count = threads(options) if loops.threaded else 1
         shapes, scratch = plan(sizes, count)
-        results = [np.empty(shape, dtype) for shape, (_, dtype, _) in zip(shapes, outputs, strict=True)]
+        results = [np.empty(shape, dtype) for shape, (dtype, _) in zip(shapes, outputs, strict=True)]
         code = function(
-            *map(from_buffer, inputs, arrays), *[from_buffer(c, r) for (_, _, c), r in zip(outputs, results, strict=True)],
+            *map(from_buffer, inputs, arrays),
+            *[from_buffer(kind, result) for (_, kind), result in zip(outputs, results, strict=True)],
             *constants, *[sizes[d] for d in dims], count, from_buffer("char[]", np.empty(scratch, np.uint8)),
         )
         if code:
@@ -130,6 +121,24 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
         return results
 
     return run
+
+
+def planner(loops: LoopProgram) -> Callable[[dict[Any, int], int], tuple[list[Any], int]]:
+    """Make what reckons shapes and workspace once for each size and number of threads: SymPy takes its time."""
+    planned: dict[tuple[int, ...], tuple[list[Any], int]] = {}
+
+    def plan(sizes: dict[Any, int], count: int) -> tuple[list[Any], int]:
+        key = (count, *sizes.values())
+        found = planned.get(key)
+        if found is None:
+            if len(planned) > PLANS:
+                planned.clear()
+            every = {**sizes, symbol("threads"): count}
+            found = [concrete(tuple(a.shape), every) for a in loops.outputs], concrete(loops.workspace, every)
+            planned[key] = found
+        return found
+
+    return plan
 
 
 PLANS = 256
@@ -192,7 +201,9 @@ def direct(
     return call
 
 
-def _one_to_two(loops: LoopProgram, library: Library, finish: Callable[[Sequence[Any]], Any]) -> Callable[[tuple[Any, ...]], Any]:
+def _one_to_two(
+    loops: LoopProgram, library: Library, finish: Callable[[Sequence[Any]], Any],
+) -> Callable[[tuple[Any, ...]], Any]:
     """Make the direct call of one array to two (a small loss and its gradient), where each loop above would show."""
     function, from_buffer, nothing = library.function, library.ffi.from_buffer, library.ffi.NULL
     empty, plain = np.empty, np.ndarray
@@ -226,6 +237,3 @@ def _ctype(array: Any) -> str:
     if dtype.kind == "b":
         return "uint8_t"
     return f"{'u' if dtype.kind == 'u' else ''}int{8 * dtype.itemsize}_t"
-
-
-__all__ = ["ArgumentValueError", "compiled", "interpreted"]

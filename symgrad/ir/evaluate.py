@@ -24,7 +24,7 @@ def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
     dims: dict[Any, int] = {}
     for node, array in zip(program.inputs, arrays, strict=True):
         for axis, (dim, actual) in enumerate(zip(node.shape, array.shape, strict=True)):
-            if type(dim) is not int and dim.is_Symbol and dims.setdefault(dim, actual) != actual:
+            if not isinstance(dim, int) and dim.is_Symbol and dims.setdefault(dim, actual) != actual:
                 raise ArgumentValueError(
                     f"argument {node.param('name')!r} has extent {actual} on axis {axis}, "
                     f"where {dim} is {dims[dim]} by an argument before it"

@@ -29,7 +29,7 @@ class Op:
         vjp: the rule ``vjp(g, y, *x, **params)``, one cotangent for each input (a tuple when there are several;
             None where there is none), written in NumPy; None: the adjoint of its body is taken.
         nondiff: its derivative is zero wherever there is one (comparisons, floor, argmax): no cotangent goes through.
-        text: how a node prints in Python, given the names of its inputs.
+        text: how a node prints in Python, given the names of its inputs; None: as a call of the op.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Op:
     infer: Callable[..., tuple[Shape, np.dtype[Any]]] = None  # type: ignore[assignment]
     vjp: Rule | None = None
     nondiff: bool = False
-    text: Callable[[Node, list[str]], str] = None  # type: ignore[assignment]
+    text: Callable[[Node, list[str]], str] | None = None
     numpy: Any = None
     sample: Any = None
     edges: tuple[Any, ...] = ()

@@ -70,7 +70,8 @@ def rebuild(
             new[node] = rewrite(graph, node, tuple([new.get(i, i) for i in node.inputs]))
     graph.line = before
     return replace(
-        program, inputs=tuple([new[i] for i in program.inputs]), outputs=tuple([new.get(o, o) for o in program.outputs]),
+        program, inputs=tuple([new[i] for i in program.inputs]),
+        outputs=tuple([new.get(o, o) for o in program.outputs]),
         start=start if program.scope is not None else 0,
     )
 

@@ -75,7 +75,9 @@ def broadcast(*shapes: Shape) -> Shape:
                 continue
             if result[axis] != 1:
                 joined = ", ".join(map(show, shapes))
-                raise ShapeError(f"shapes {joined} do not broadcast together: {result[axis]} against {dim} on axis {axis}")
+                raise ShapeError(
+                    f"shapes {joined} do not broadcast together: {result[axis]} against {dim} on axis {axis}"
+                )
             result[axis] = dim
     return tuple(result)
 
@@ -92,6 +94,6 @@ def show(shape: Shape) -> str:
 
 def upper(dim: Dim, unknown: int = 1 << 20) -> int:
     """Guess an extent for cost estimates: itself when known, `unknown` for each symbol in it."""
-    if type(dim) is int:
+    if isinstance(dim, int):
         return dim
     return max(0, int(dim.subs(dict.fromkeys(dim.free_symbols, unknown))))

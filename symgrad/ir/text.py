@@ -59,7 +59,9 @@ def constant(array: np.ndarray[Any, Any]) -> str:
         item = array.item()
         text = repr(item) if array.dtype.kind in "biu" or np.isfinite(array) else f'float("{item}")'
         return f"np.{array.dtype.name}({text})" if array.dtype.kind != "b" else f"np.bool({text})"
-    values = np.array2string(array, separator=", ", threshold=array.size + 1, floatmode="unique", max_line_width=1 << 30)
+    values = np.array2string(
+        array, separator=", ", threshold=array.size + 1, floatmode="unique", max_line_width=1 << 30
+    )
     values = values.replace("nan", "np.nan").replace("inf", "np.inf").replace("\n", "")
     return f'np.array({values}, dtype="{array.dtype.name}").reshape({array.shape})'
 
@@ -78,6 +80,6 @@ def _extents(program: Program) -> list[str]:
     bound: dict[str, str] = {}
     for node in program.inputs:
         for axis, dim in enumerate(node.shape):
-            if type(dim) is not int and dim.is_Symbol:
+            if not isinstance(dim, int) and dim.is_Symbol:
                 bound.setdefault(dim.name, f"{dim.name} = {node.param('name')}.shape[{axis}]")
     return list(bound.values())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from symgrad.errors import SymgradError, VerifyError
 
 if TYPE_CHECKING:
+    from symgrad.ir.node import Node
     from symgrad.ir.program import Program
 
 
@@ -29,12 +30,17 @@ def verify(program: Program, stage: str = "program") -> Program:
             if read not in seen:
                 raise VerifyError(f"{stage}: {node!r} reads {read!r}, which is not defined before it")
         seen.add(node)
-        if len(node.params) != len(node.op.params):
-            raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
-        try:
-            shape, dtype = node.op.infer(*node.inputs, **dict(zip(node.op.params, node.params, strict=True)))
-        except SymgradError as error:
-            raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
-        if tuple(shape) != node.shape or dtype != node.dtype:
-            raise VerifyError(f"{stage}: {node!r} should be {dtype}{list(shape)}")
+        _verify_node(node, stage)
     return program
+
+
+def _verify_node(node: Node, stage: str) -> None:
+    """Check a node's parameters, shape and dtype."""
+    if len(node.params) != len(node.op.params):
+        raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
+    try:
+        shape, dtype = node.op.infer(*node.inputs, **dict(zip(node.op.params, node.params, strict=True)))
+    except SymgradError as error:
+        raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
+    if tuple(shape) != node.shape or dtype != node.dtype:
+        raise VerifyError(f"{stage}: {node!r} should be {dtype}{list(shape)}")

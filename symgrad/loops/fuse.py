@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 TINY = 8
 """A loop of at most so many iterations is no reason for a nest of its own."""
 
+MANY = 16
+"""With more classes of much the same work, none of them is the one to choose."""
+
 CANDIDATES = 4
 """So many classes are compared for the outermost loop."""
 
@@ -157,7 +160,8 @@ class Fusion:
                 else:
                     parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
             elif outermost and upper(chosen.extent) > TINY:
-                items.append(Sweep(chosen, [self.nest(group, remaining, chosen) for group in self.groups(part, remaining)]))
+                groups = self.groups(part, remaining)
+                items.append(Sweep(chosen, [self.nest(group, remaining, chosen) for group in groups]))
             else:
                 inner = {k: remaining[k] - {chosen} for k in part}
                 items.append(self.loop(chosen, part, self.block(part, inner)))
@@ -202,10 +206,10 @@ class Fusion:
         }
         order = [chosen, *sorted(axes, key=lambda axis: (axis in reduced, self.position(axis, members[0])))]
         inner = {k: remaining[k] - set(order) for k in members}
-        body = self.block(members, inner)
-        for axis in reversed(order):
-            body = [self.loop(axis, members, body)]
-        return body[0]  # type: ignore[return-value]  # the loop over the chosen class
+        nest = self.loop(order[-1], members, self.block(members, inner))
+        for axis in reversed(order[:-1]):
+            nest = self.loop(axis, members, [nest])
+        return nest
 
     def position(self, axis: Axis, member: int) -> int:
         """Return where a statement has an axis, so that equal programs give equal loops."""
@@ -221,7 +225,10 @@ class Fusion:
         if len(work) <= 1:
             return next(iter(work), None)
         most = max(work.values())
-        able = sorted([axis for axis, w in work.items() if 2 * w >= most], key=lambda axis: -work[axis])[:CANDIDATES]
+        able = [axis for axis, w in work.items() if 2 * w >= most]
+        if len(able) > MANY:  # a long chain of small loops: cut it in the middle, so that this takes n log n
+            return able[len(able) // 2]
+        able = sorted(able, key=lambda axis: -work[axis])[:CANDIDATES]
         return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
 
     def crossing(self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> int:
@@ -272,7 +279,8 @@ class Fusion:
         if access.flat:
             return False
         pairs = zip(self.statements[writer].target.indices, access.indices, strict=True)
-        return any(theirs is made and ours is own for theirs, ours in pairs) or self.accumulates(writer, reader, made, own)
+        same = any(theirs is made and ours is own for theirs, ours in pairs)
+        return same or self.accumulates(writer, reader, made, own)
 
     def accumulates(self, writer: int, reader: int, made: Axis, own: Axis) -> bool:
         """Tell two statements that add to one array along an axis both reduce: their order does not matter."""
@@ -283,7 +291,9 @@ class Fusion:
             and first.target.array not in {a.array for a in accesses(second.value)}
         )
 
-    def sink(self, members: list[int], time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> None:
+    def sink(
+        self, members: list[int], time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
+    ) -> None:
         """Move a statement that reads only inputs to the sweep that uses it, so that nothing crosses sweeps."""
         users: dict[int, list[tuple[int, Access]]] = {k: [] for k in members}
         for k in members:

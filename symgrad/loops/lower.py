@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Number, Statement, axes_of, substitute
@@ -238,6 +236,3 @@ def elements(shape: Any) -> int:
     for dim in shape:
         total *= shapes.upper(dim)
     return total
-
-
-__all__ = ["Source", "aligned", "elements", "lower", "np"]

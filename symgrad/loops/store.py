@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Statement, accesses, looked_up, parts
+from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Statement, accesses, looked_up, parts
 from symgrad.loops.program import Array, Loop
 
 if TYPE_CHECKING:
@@ -161,6 +161,3 @@ def place(arrays: list[Array]) -> Any:
             padded = padded * shapes.symbol("threads")
         offset = offset + padded
     return shapes.simplified(offset)
-
-
-__all__ = ["Axis", "adopt_outputs", "contract", "paths", "place", "rename", "touched"]

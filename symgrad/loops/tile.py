@@ -7,9 +7,10 @@ tile: the error of a long sum grows with the number of tiles, not with the numbe
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, accesses, axes_of, parts
+from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, axes_of, parts
 from symgrad.loops.fuse import Sweep
 from symgrad.loops.lower import elements
 from symgrad.loops.program import Array, Loop
@@ -131,7 +132,7 @@ def _arranged(loop: Loop) -> Loop:
         return loop
     inner = max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))
     order = [one for one in chain if one is not inner] + [inner]
-    for outer, inside in zip(order, order[1:], strict=False):
+    for outer, inside in pairwise(order):
         outer.body = [inside]
     inner.body = body
     return order[0]
@@ -202,6 +203,3 @@ def _promoted(loop: Loop, arrays: list[Array]) -> list[Item]:
         after.append(Statement(s.target, "=", here, (), s.line))
     loop.body = body
     return [*before, loop, *after]
-
-
-__all__ = ["accesses", "promote", "tile"]

@@ -12,9 +12,9 @@ from symgrad.ops.declare import OPS as OPS
 
 _FAMILIES = (
     "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
-    "selection", "views", "joining", "running", "reduce", "reductions", "contract", "indexing", "copies", "shaping", "creation",
-    "manipulation", "diagonals", "padding", "convolution", "norms", "products", "composites", "statistics",
-    "exponential_sums",
+    "selection", "views", "joining", "running", "reduce", "reductions", "contract", "indexing", "copies", "shaping",
+    "creation", "manipulation", "diagonals", "padding", "convolution", "norms", "products", "composites",
+    "statistics", "exponential_sums",
 )
 
 

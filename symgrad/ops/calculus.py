@@ -135,7 +135,7 @@ def _piecewise(expression: Any, known: dict[Any, Any]) -> Any:
     value: Any = None
     for branch, condition in reversed(expression.args):
         here = in_numpy(branch, known)
-        always = value is None or bool(condition == sp.S(True))
+        always = value is None or bool(condition == sp.true)
         value = here if always else np.where(in_numpy(condition, known), here, value)
     return value
 

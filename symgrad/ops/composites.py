@@ -10,11 +10,10 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.copies import filled, fresh, promoted, stretched
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, refuse, shape_of
+from symgrad.ops.declare import OPS, UNSET, answers, is_traced, normal_axes, normal_axis, refuse, shape_of
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import static
 
-_UNSET = np._NoValue  # noqa: SLF001 - NumPy's mark of an argument left away
 _clip: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]  # noqa: SLF001 - the ufunc that np.clip calls
 
 # -- rounding, clipping
@@ -22,17 +21,17 @@ _clip: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]  # noqa: SLF
 
 @answers(np.clip)
 def clip(
-    a: Any, a_min: Any = _UNSET, a_max: Any = _UNSET, out: Any = None, *, min: Any = _UNSET, max: Any = _UNSET,
+    a: Any, a_min: Any = UNSET, a_max: Any = UNSET, out: Any = None, *, min: Any = UNSET, max: Any = UNSET,
     **keywords: Any,
 ) -> Any:
     """As `numpy.clip`."""
     refuse("clip", out=out, **keywords)
-    if a_min is _UNSET and a_max is _UNSET:
-        low, high = [None if bound is _UNSET else bound for bound in (min, max)]
-    elif a_min is _UNSET or a_max is _UNSET:
-        missing = "a_min" if a_min is _UNSET else "a_max"
+    if a_min is UNSET and a_max is UNSET:
+        low, high = [None if bound is UNSET else bound for bound in (min, max)]
+    elif a_min is UNSET or a_max is UNSET:
+        missing = "a_min" if a_min is UNSET else "a_max"
         raise UnsupportedError(f"clip() missing 1 required positional argument: {missing!r}")
-    elif min is not _UNSET or max is not _UNSET:
+    elif min is not UNSET or max is not UNSET:
         raise ArgumentValueError("np.clip takes a_min and a_max, or min and max, not both")
     else:
         low, high = a_min, a_max
@@ -124,7 +123,7 @@ def sinc(x: Any) -> Any:
 
 
 @answers(np.diff)
-def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = _UNSET, append: Any = _UNSET) -> Any:
+def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = UNSET, append: Any = UNSET) -> Any:
     """As `numpy.diff`."""
     a, times = lift(a), int(static("diff", "n", n))
     if times == 0:
@@ -151,7 +150,7 @@ def _neighbours(a: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _edge(a: Any, axis: int, value: Any) -> Any:
-    if value is _UNSET:
+    if value is UNSET:
         return None
     value = lift(value)
     have = shape_of(a)

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, axes_of
-from symgrad.ops.declare import OPS, answers, dims, normal_axis, shape_of, structured
+from symgrad.ops.declare import OPS, answers, normal_axis, refuse, shape_of, structured
 from symgrad.ops.domains import case
 from symgrad.ops.joining import lift
 
@@ -30,7 +30,9 @@ def _extents(terms: list[str], operands: Any) -> dict[str, Dim]:
     found: dict[str, Dim] = {}
     for labels, x in zip(terms, operands, strict=True):
         if len(labels) != len(x.shape):
-            raise ShapeError(f"the labels {labels!r} name {len(labels)} axes of an array with shape {shapes.show(x.shape)}")
+            raise ShapeError(
+                f"the labels {labels!r} name {len(labels)} axes of an array with shape {shapes.show(x.shape)}"
+            )
         for label, dim in zip(labels, x.shape, strict=True):
             if found.setdefault(label, dim) != dim:
                 raise ShapeError(
@@ -103,7 +105,8 @@ def _text(node: Node, names: list[str]) -> str:
 einsum = structured(
     name="einsum", params=("subscripts",), infer=_infer, evaluate=_evaluate, body=_body, vjp=_vjp, text=_text,
     sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),
-            case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)), case(lambda a, b: np.einsum("ij,kj->ik", a, b) ** 2, (2, 3), (4, 3)),
+            case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)),
+            case(lambda a, b: np.einsum("ij,kj->ik", a, b) ** 2, (2, 3), (4, 3)),
             case(lambda a: np.einsum("ij->j", a) ** 2, (2, 3)), case(lambda a: np.einsum("ii->i", a) ** 2, (3, 3)),
             case(lambda a, b: (a @ b) ** 2, (2, 1, 3, 4), (5, 4, 2))),
     edges=(case(lambda a, b: a @ b, (3, 0), (0, 2)), case(lambda a, b: a @ b, (0, 3), (3, 2))),
@@ -138,8 +141,9 @@ def _distinct(labels: str, x: Any) -> tuple[str, Any]:
     while len(set(labels)) != len(labels):
         first = next(k for k, label in enumerate(labels) if label in labels[k + 1 :])
         second = labels.index(labels[first], first + 1)
-        if shape_of(x)[first] != shape_of(x)[second]:
-            raise ShapeError(f"label {labels[first]!r} names axes of extents {shape_of(x)[first]} and {shape_of(x)[second]}")
+        extents = shape_of(x)[first], shape_of(x)[second]
+        if extents[0] != extents[1]:
+            raise ShapeError(f"label {labels[first]!r} names axes of extents {extents[0]} and {extents[1]}")
         order = [k for k in range(len(labels)) if k not in {first, second}] + [first, second]
         x = OPS["diagonal"](OPS["transpose"](x, axes=tuple(order)), offset=0)
         labels = "".join(labels[k] for k in order[:-1])
@@ -163,7 +167,11 @@ def _unstretched(terms: list[str], parts: list[Any]) -> tuple[list[str], list[An
 
 def _cheapest(terms: list[str], parts: list[Any]) -> tuple[int, int]:
     """Choose the pair whose product has the fewest multiplications."""
-    extents = {label: shapes.upper(d, 1000) for t, p in zip(terms, parts, strict=True) for label, d in zip(t, shape_of(p), strict=True)}
+    extents = {
+        label: shapes.upper(dim, 1000)
+        for labels, part in zip(terms, parts, strict=True)
+        for label, dim in zip(labels, shape_of(part), strict=True)
+    }
 
     def work(pair: tuple[int, int]) -> int:
         total = 1
@@ -183,7 +191,8 @@ def matmul(a: Any, b: Any, /) -> Any:
     inner_b = shape_of(b)[-2 if b.ndim > 1 else 0]
     if shape_of(a)[-1] != inner_b:
         raise ShapeError(
-            f"matmul: {shapes.show(shape_of(a))} @ {shapes.show(shape_of(b))}: the inner extents {shape_of(a)[-1]} and {inner_b} differ"
+            f"matmul: {shapes.show(shape_of(a))} @ {shapes.show(shape_of(b))}: "
+            f"the inner extents {shape_of(a)[-1]} and {inner_b} differ"
         )
     rows, columns = "m" * (a.ndim > 1), "n" * (b.ndim > 1)
     batch_a, batch_b = shape_of(a)[:-2], shape_of(b)[:-2]
@@ -192,8 +201,8 @@ def matmul(a: Any, b: Any, /) -> Any:
     labels = LETTERS[:10][-rank:] if rank else ""
     ones_a = _stretched(batch_a, batch_b)
     ones_b = _stretched(batch_b, batch_a)
-    left = "".join(label for label, k in zip(labels[rank - len(batch_a) :], range(len(batch_a)), strict=True) if k not in ones_a)
-    right = "".join(label for label, k in zip(labels[rank - len(batch_b) :], range(len(batch_b)), strict=True) if k not in ones_b)
+    left = "".join(label for k, label in enumerate(labels[rank - len(batch_a) :]) if k not in ones_a)
+    right = "".join(label for k, label in enumerate(labels[rank - len(batch_b) :]) if k not in ones_b)
     a = OPS["squeeze"](a, axes=ones_a) if ones_a else a
     b = OPS["squeeze"](b, axes=ones_b) if ones_b else b
     return contract(f"{left}{rows}k,{right}k{columns}->{labels}{rows}{columns}", a, b)
@@ -208,8 +217,6 @@ def _stretched(batch: Shape, other: Shape) -> tuple[int, ...]:
 @answers(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """As `numpy.dot`."""
-    from symgrad.ops.declare import refuse
-
     refuse("dot", out=out)
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -235,8 +242,6 @@ def vdot(a: Any, b: Any, /) -> Any:
 @answers(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """As `numpy.outer`."""
-    from symgrad.ops.declare import refuse
-
     refuse("outer", out=out)
     return np.multiply(np.ravel(lift(a))[:, None], np.ravel(lift(b))[None, :])
 
@@ -252,24 +257,26 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     pair_a = [normal_axis(k, a.ndim) for k in pair_a]
     pair_b = [normal_axis(k, b.ndim) for k in pair_b]
     if len(pair_a) != len(pair_b) or any(shape_of(a)[i] != shape_of(b)[j] for i, j in zip(pair_a, pair_b, strict=True)):
-        raise ShapeError(f"tensordot: {shapes.show(shape_of(a))} and {shapes.show(shape_of(b))} do not fit along {pair_a} and {pair_b}")
+        shown = f"{shapes.show(shape_of(a))} and {shapes.show(shape_of(b))}"
+        raise ShapeError(f"tensordot: {shown} do not fit along {pair_a} and {pair_b}")
     labels_a = list(LETTERS[: a.ndim])
     labels_b = list(LETTERS[a.ndim : a.ndim + b.ndim])
     for i, j in zip(pair_a, pair_b, strict=True):
         labels_b[j] = labels_a[i]
-    result = [x for k, x in enumerate(labels_a) if k not in pair_a] + [x for k, x in enumerate(labels_b) if k not in pair_b]
+    result = [label for k, label in enumerate(labels_a) if k not in pair_a]
+    result += [label for k, label in enumerate(labels_b) if k not in pair_b]
     return contract(f"{''.join(labels_a)},{''.join(labels_b)}->{''.join(result)}", a, b)
 
 
 @answers(np.einsum)
-def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:
-    """As `numpy.einsum` with subscripts as a string."""
-    from symgrad.ops.declare import refuse
-
+def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:  # noqa: ARG001
+    """As `numpy.einsum` with subscripts as a string; whatever `optimize` says, the cheapest pair goes first."""
     refuse("einsum", out=out, **keywords)
     subscripts, *arrays = operands
     if not isinstance(subscripts, str):
-        raise UnsupportedError("np.einsum with lists of labels", instead='the string form, np.einsum("ij,jk->ik", a, b)')
+        raise UnsupportedError(
+            "np.einsum with lists of labels", instead='the string form, np.einsum("ij,jk->ik", a, b)'
+        )
     arrays = [lift(x) for x in arrays]
     return contract(_explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays]), *_fitted(subscripts, arrays))
 
@@ -299,6 +306,3 @@ def _explicit(subscripts: str, ranks: list[int]) -> str:
         every = "".join(terms).replace(".", "")
         result = dots + "".join(sorted(label for label in set(every) if every.count(label) == 1))
     return f"{','.join(spelled)}->{result}"
-
-
-__all__ = ["contract", "dims", "einsum", "matmul"]

@@ -59,7 +59,8 @@ def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any],
     for dtype in found:
         if dtype not in COMPILED:
             raise DtypeError(
-                f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} computes in {dtype}, which symgrad does not compile",
+                f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} computes in {dtype}, "
+                "which symgrad does not compile",
                 instead="convert the argument first, e.g. x.astype(np.float64)",
             )
     op = ANSWERS.get(ufunc)
@@ -112,8 +113,8 @@ def elementwise(
     ufunc = numpy if isinstance(numpy, np.ufunc) else None
     op = Elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, sample=sample, edges=edges,
-        arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear, c=spelling.by_kind(c), infix=infix,
-        vjp=vjp, doc=doc or first_line(numpy),
+        arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
+        c=spelling.by_kind(c), infix=infix, vjp=vjp, doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
     op.text = _elementwise_text(op, ufunc)
@@ -285,8 +286,16 @@ def first_line(function: Any) -> str:
     return next((line for line in lines if line.endswith(".")), "")
 
 
+UNSET: Any = np._NoValue  # noqa: SLF001 - NumPy's mark of an argument left away
+
+
+def is_unset(value: Any) -> bool:
+    """Tell an argument that was left away, or given as None."""
+    return value is None or value is UNSET
+
+
 def refuse(function: str, **keywords: Any) -> None:
     """Refuse keywords of a NumPy function whose meaning would be lost."""
     for name, value in keywords.items():
-        if value is not None and value is not np._NoValue:
+        if not is_unset(value):
             raise UnsupportedError(f"np.{function}(..., {name}=...) on traced arrays", instead=f"leave {name}= away")

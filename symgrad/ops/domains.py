@@ -45,6 +45,10 @@ class Domain(NamedTuple):
         return np.asarray(values.reshape(shape), dtype)
 
 
+ANY = Domain(-2.5, 2.5)
+"""Numbers of everyday size and either sign."""
+
+
 def between(low: float, high: float) -> Domain:
     """Uniform numbers between two bounds."""
     return Domain(low, high)
@@ -52,7 +56,7 @@ def between(low: float, high: float) -> Domain:
 
 def normal() -> Domain:
     """Numbers of everyday size and either sign."""
-    return Domain(-2.5, 2.5)
+    return ANY
 
 
 def positive() -> Domain:
@@ -88,7 +92,7 @@ class Case:
 
     call: Any
     shapes: tuple[tuple[int, ...], ...]
-    domains: tuple[Domain, ...] = field(default=(Domain(-2.5, 2.5),))
+    domains: tuple[Domain, ...] = field(default=(ANY,))
 
     def draw(self, rng: np.random.Generator, dtype: Any = np.float64) -> list[np.ndarray[Any, Any]]:
         """Draw the arrays."""
@@ -96,6 +100,6 @@ class Case:
         return [domain.draw(rng, shape, dtype) for domain, shape in zip(domains, self.shapes, strict=True)]
 
 
-def case(call: Any, *shapes: tuple[int, ...], domain: Domain | tuple[Domain, ...] = Domain(-2.5, 2.5)) -> Case:
+def case(call: Any, *shapes: tuple[int, ...], domain: Domain | tuple[Domain, ...] = ANY) -> Case:
     """Write a case shortly: ``case(lambda a: np.sum(a, axis=0), (3, 4))``."""
-    return Case(call, shapes, domain if isinstance(domain, tuple) and not isinstance(domain, Domain) else (domain,))
+    return Case(call, shapes, (domain,) if isinstance(domain, Domain) else domain)

@@ -10,7 +10,7 @@ from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Body, Statement, axes_of
 from symgrad.ir.shapes import simplified
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of, structured
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
 from symgrad.ops.domains import case
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def _concatenate_infer(*xs: Node, axis: int) -> tuple[Shape, Any]:
         if len(x.shape) != len(first.shape) or any(
             a != b for k, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if k != axis
         ):
-            raise ShapeError(f"cannot concatenate {shapes.show(first.shape)} and {shapes.show(x.shape)} along axis {axis}")
+            raise ShapeError(
+                f"cannot concatenate {shapes.show(first.shape)} and {shapes.show(x.shape)} along axis {axis}"
+            )
         total = total + x.shape[axis]
     return (*first.shape[:axis], simplified(total), *first.shape[axis + 1 :]), first.dtype
 
@@ -99,10 +101,10 @@ def _joined(xs: Any, dtype: Any = None) -> list[Any]:
 
 
 @answers(np.concatenate)
-def concatenate_answer(xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+def concatenate_answer(
+    xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind",
+) -> Any:
     """As `numpy.concatenate`."""
-    from symgrad.ops.declare import refuse
-
     refuse("concatenate", out=out, casting=None if casting == "same_kind" else casting)
     if is_traced(xs):
         xs = list(xs)
@@ -117,11 +119,10 @@ def concatenate_answer(xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any
 @answers(np.stack)
 def stack_answer(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """As `numpy.stack`."""
-    from symgrad.ops.declare import refuse
-
     refuse("stack", out=out, casting=None if casting == "same_kind" else casting)
     parts = _joined(arrays, dtype)
     if any(shape_of(p) != shape_of(parts[0]) for p in parts):
-        raise ShapeError("all input arrays must have the same shape, not " + ", ".join(sorted({shapes.show(shape_of(p)) for p in parts})))
+        different = sorted({shapes.show(shape_of(p)) for p in parts})
+        raise ShapeError(f"all input arrays must have the same shape, not {', '.join(different)}")
     k = normal_axis(axis, parts[0].ndim + 1)
     return concatenate(*[OPS["expand_dims"](p, axes=(k,)) for p in parts], axis=k)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 INT = np.dtype(np.int64)
 
 
-def _input_value(**params: Any) -> Any:
+def _input_value(**_: Any) -> Any:
     raise AssertionError("an input has no value of its own")
 
 
@@ -30,10 +30,15 @@ constant = leaf(
     text=lambda node, names: constant_text(node.params[0].array),  # noqa: ARG005
 )
 
+
+def _extent_value(dim: int) -> Any:
+    return np.int64(dim)
+
+
 extent = leaf(
     "extent", ("dim",),
     infer=lambda dim: ((), INT),  # noqa: ARG005
-    evaluate=lambda dim: np.int64(dim),
+    evaluate=_extent_value,
     text=lambda node, names: f"np.int64({node.params[0]})",  # noqa: ARG005
 )
 

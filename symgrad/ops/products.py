@@ -11,7 +11,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import simplified
 from symgrad.ops.contract import LETTERS, contract
-from symgrad.ops.declare import OPS, answers, normal_axis, refuse, shape_of
+from symgrad.ops.declare import OPS, answers, refuse, shape_of
 from symgrad.ops.diagonals import ones_diagonal
 from symgrad.ops.joining import lift
 
@@ -208,6 +208,3 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
         return np.zeros_like(x, shape=(*x.shape, 0))
     columns = np.cumprod(np.stack(powers, axis=1), axis=1)
     return columns if increasing else columns[:, ::-1]
-
-
-__all__ = ["cross", "kron", "linalg_vecdot", "matrix_power", "matvec", "multi_dot", "normal_axis", "vecdot", "vecmat"]

@@ -56,7 +56,7 @@ def _reduction(
 
 
 def _started(evaluate: Any, how: str) -> Any:
-    """Let an extremum start as its body does: rows may be empty where there are none, or where an extent turns out 0."""
+    """Let an extremum start as its body does: rows may be empty where there are none, or where an extent is found 0."""
     return lambda x, axis: evaluate(x, axis=axis, initial=first_value(how, x.dtype))
 
 
@@ -116,11 +116,13 @@ min_ = _reduction(
 )
 any_ = _reduction(
     "any", "|=", np.any, None, nondiff=True, dtype=np.dtype(bool),
-    sample=(case(lambda a: np.any(a, axis=0), (3, 4), domain=booleans()),), edges=(case(lambda a: np.any(a > 0), (0,)),),
+    sample=(case(lambda a: np.any(a, axis=0), (3, 4), domain=booleans()),),
+    edges=(case(lambda a: np.any(a > 0), (0,)),),
 )
 all_ = _reduction(
     "all", "&=", np.all, None, nondiff=True, dtype=np.dtype(bool),
-    sample=(case(lambda a: np.all(a, axis=1), (3, 4), domain=booleans()),), edges=(case(lambda a: np.all(a > 0), (0,)),),
+    sample=(case(lambda a: np.all(a, axis=1), (3, 4), domain=booleans()),),
+    edges=(case(lambda a: np.all(a > 0), (0,)),),
 )
 
 
@@ -157,7 +159,7 @@ def _position(name: str, how: str, evaluate: Any) -> Any:
         name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (shapes.without(x.shape, (axis,)), I64),
         evaluate=lambda x, axis: evaluate(x, axis=axis), body=lambda node: _arg_body(node, how),
         text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})",
-        sample=(case(lambda a: evaluate(a, axis=1), (3, 4), domain=distinct()), case(lambda a: evaluate(a), (2, 3))),
+        sample=(case(lambda a: evaluate(a, axis=1), (3, 4), domain=distinct()), case(evaluate, (2, 3))),
         edges=(case(lambda a: evaluate(a * np.array([1.0, nan, nan])), (3,)), case(lambda a: evaluate(a * 0), (3,))),
     )
 

@@ -7,22 +7,32 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentValueError
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, refuse, shape_of, summed_dtype
+from symgrad.ops.declare import (
+    OPS,
+    UNSET,
+    answers,
+    is_traced,
+    is_unset,
+    normal_axes,
+    normal_axis,
+    refuse,
+    shape_of,
+    summed_dtype,
+)
 from symgrad.ops.joining import lift
 from symgrad.ops.reduce import along, first_value
 
 
 def kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
     """Give reduced axes back when ``keepdims`` asks for it."""
-    return along(y, axes) if keepdims is not np._NoValue and keepdims else y
-
-
-def _unset(value: Any) -> bool:
-    return value is None or value is np._NoValue
+    return along(y, axes) if keepdims is not UNSET and keepdims else y
 
 
 def _reduce(name: str, neutral: Any, combine: Any) -> Any:
-    def reduce(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+    def reduce(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        where: Any = True,
+    ) -> Any:
         a = lift(a)
         axes = normal_axes(axis, a.ndim)
         if name in {"sum", "prod"}:
@@ -30,15 +40,15 @@ def _reduce(name: str, neutral: Any, combine: Any) -> Any:
         if name in {"any", "all"} and a.dtype.kind != "b":
             a = np.not_equal(a, 0)
         refuse(name, out=out)
-        if where is not True and not _unset(where):
+        if where is not True and not is_unset(where):
             a = np.where(where, a, np.asarray(neutral(a.dtype), a.dtype))
-        if name in {"max", "min"} and _unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
+        if name in {"max", "min"} and is_unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
             raise ArgumentValueError(f"zero-size array to reduction operation np.{name}, which has no identity")
-        if name in {"max", "min"} and _unset(initial):
+        if name in {"max", "min"} and is_unset(initial):
             for k in axes:
                 require_some(a, k, name)
         y = kept(OPS[name](a, axes=axes), axes, keepdims)
-        return y if _unset(initial) else combine(y, initial)
+        return y if is_unset(initial) else combine(y, initial)
 
     return reduce
 
@@ -52,13 +62,17 @@ _all = _reduce("all", lambda d: True, np.logical_and)  # noqa: ARG005
 
 
 @answers(np.max, np.amax)
-def max_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+def max_answer(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:
     """As `numpy.max`."""
     return _max(a, axis, None, out, keepdims, initial, where)
 
 
 @answers(np.min, np.amin)
-def min_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+def min_answer(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:
     """As `numpy.min`."""
     return _min(a, axis, None, out, keepdims, initial, where)
 
@@ -76,12 +90,14 @@ def all_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
 
 
 @answers(np.mean)
-def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+def mean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
+) -> Any:
     """As `numpy.mean`."""
     a = lift(a)
     kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
     total = sum_answer(a.astype(kind), axis, None, out, keepdims, None, where)
-    if where is not True and not _unset(where):
+    if where is not True and not is_unset(where):
         counted = np.broadcast_to(where, a.shape)
         return total / sum_answer(counted.astype(kind), axis, None, None, keepdims)
     return total / count(a, normal_axes(axis, a.ndim))
@@ -103,22 +119,28 @@ def count(a: Any, axes: tuple[int, ...]) -> Any:
 
 
 @answers(np.var)
-def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = None) -> Any:
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:
     """As `numpy.var`: the mean of squared distances from the mean."""
     refuse("var", out=out, where=None if where is True else where)
     a = lift(a)
     kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
     a = a.astype(kind)
     axes = normal_axes(axis, a.ndim)
-    center = np.mean(a, axis=axes, keepdims=True) if _unset(mean) else mean
+    center = np.mean(a, axis=axes, keepdims=True) if is_unset(mean) else mean
     deviation = a - center
-    fewer_by = ddof if _unset(correction) else correction
-    total = np.sum(deviation * deviation, axis=axes, keepdims=bool(keepdims) if keepdims is not np._NoValue else False)
+    fewer_by = ddof if is_unset(correction) else correction
+    total = np.sum(deviation * deviation, axis=axes, keepdims=keepdims is not UNSET and bool(keepdims))
     return total / (count(a, axes) - fewer_by)
 
 
 @answers(np.std)
-def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = None) -> Any:
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:
     """As `numpy.std`, with gradient 0 where all elements are equal."""
     return root(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
 
@@ -140,7 +162,7 @@ def _positions(name: str) -> Any:
         if shape_of(a)[k] == 0:
             raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
         y = OPS[name](a, axis=k)
-        if keepdims is np._NoValue or not keepdims:
+        if keepdims is UNSET or not keepdims:
             return y
         return along(y, tuple(range(ndim)) if whole else (k,))
 

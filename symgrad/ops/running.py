@@ -57,7 +57,9 @@ def exclusive_product(x: Any) -> Any:
     return shifted(OPS["cumprod"](x, axis=len(shape_of(x)) - 1), 1)
 
 
-def _running_body(node: Node, total: Callable[[Access, tuple[Axis, ...]], tuple[str, Any, frozenset[int]]], first: int) -> Body:
+def _running_body(
+    node: Node, total: Callable[[Access, tuple[Axis, ...]], tuple[str, Any, frozenset[int]]], first: int,
+) -> Body:
     """Keep a total along one axis, and write it down after each step."""
     axis = len(node.shape) - 1 if "axis" not in node.op.params else node.param("axis")
     outer = axes_of(shapes.without(node.shape, (axis,)))
@@ -76,7 +78,7 @@ cumsum = structured(
     name="cumsum", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
     evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
     body=lambda node: _running_body(node, lambda _, axes: ("+=", Access(X, axes), frozenset()), 0),
-    vjp=lambda g, y, x, axis: _flip(cumsum(_flip(g, axis), axis=axis), axis),  # noqa: ARG005
+    vjp=lambda g, y, x, axis: _flip(OPS["cumsum"](_flip(g, axis), axis=axis), axis),  # noqa: ARG005
     text=lambda node, names: f"np.cumsum({names[0]}, axis={node.params[0]})",
     sample=(case(lambda a: np.cumsum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumsum(a) ** 2, (2, 3))),
     edges=(case(np.cumsum, (0,)),),
@@ -88,17 +90,6 @@ def _flip(x: Any, axis: int) -> Any:
     return OPS["slice"](x, index=tuple([(d - 1, d, -1) if k == axis else (0, d, 1) for k, d in enumerate(shape)]))
 
 
-cumprod = structured(
-    name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
-    evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
-    body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
-    vjp=lambda g, y, x, axis: _cumprod_vjp(g, y, x, axis),
-    text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
-    sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
-    edges=(case(np.cumprod, (0,)),),
-)
-
-
 def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
     """``P[k-1] * r[k]`` with ``r[k] = g[k] + x[k+1] r[k+1]``: exact where factors are zero."""
     last = len(shape_of(x)) - 1
@@ -107,6 +98,17 @@ def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
     g, y, x = [OPS["transpose"](v, axes=order) for v in (g, y, x)]
     r = reverse(recurrence(shifted(reverse(x), 0), reverse(g)))
     return OPS["transpose"](shifted(y, 1) * r, axes=inverse)
+
+
+cumprod = structured(
+    name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
+    evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
+    body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
+    vjp=_cumprod_vjp,
+    text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
+    sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
+    edges=(case(np.cumprod, (0,)),),
+)
 
 
 def _recurrence_value(a: Any, b: Any) -> Any:
@@ -138,7 +140,7 @@ def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:  # noqa:
 recurrence = structured(
     name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,  # noqa: ARG005
     vjp=_recurrence_vjp, sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
-    edges=(case(lambda a, b: OPS["recurrence"](a, b), (0,), (0,)),),
+    edges=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (0,), (0,)),),
     doc="``y[k] = a[k] * y[k-1] + b[k]`` along the last axis, from ``y[-1] = 0``.",
 )
 

@@ -14,6 +14,7 @@ A bare name is a function of math.h; a name that starts with ``sg_`` is one of `
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,6 +53,22 @@ def suffix(dtype: np.dtype[Any]) -> str:
     if dtype.kind == "f":
         return "" if dtype.itemsize == 8 else "f"
     return "_b" if dtype.kind == "b" else f"_{dtype.kind}{8 * dtype.itemsize}"
+
+
+def uses(pattern: str, k: int) -> int:
+    """Count the places of an argument in a pattern."""
+    return pattern.count(f"{{{k}}}")
+
+
+def inside_call(pattern: str, k: int) -> bool:
+    """Tell an argument that stands between a call's parentheses or commas, and so needs none of its own.
+
+    >>> inside_call("exp{f}({0})", 0), inside_call("{0} * {1}", 0)
+    (True, False)
+    """
+    if pattern.isidentifier():
+        return True
+    return bool(re.search(rf"[\w}}]\((?:[^()]*, )?\{{{k}\}}(?:, [^()]*)?\)", pattern))
 
 
 def expression(

@@ -8,15 +8,21 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.copies import promoted
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axes, normal_axis, refuse, shape_of
+from symgrad.ops.declare import (
+    OPS,
+    UNSET,
+    answers,
+    is_traced,
+    is_unset,
+    normal_axes,
+    normal_axis,
+    refuse,
+    shape_of,
+)
 from symgrad.ops.joining import lift
 from symgrad.ops.reductions import count, kept, root
 
 I64 = np.dtype(np.int64)
-
-
-def _unset(value: Any) -> bool:
-    return value is None or value is np._NoValue  # noqa: SLF001 - NumPy's mark of an argument left away
 
 
 @answers(np.ptp)
@@ -39,7 +45,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """As `numpy.average`."""
     a = lift(a)
-    keep = keepdims is not np._NoValue and bool(keepdims)  # noqa: SLF001
+    keep = keepdims is not UNSET and bool(keepdims)
     axes = normal_axes(axis, a.ndim)
     if weights is None:
         mean = np.mean(a, axes, keepdims=keep)
@@ -224,10 +230,10 @@ def nanvar(
     kind = filled.dtype if dtype is None else np.dtype(dtype)
     filled = filled.astype(kind)
     number = _present(missing, axis, kind, keepdims=True)
-    center = np.sum(filled, axis, keepdims=True) / number if _unset(mean) else mean
+    center = np.sum(filled, axis, keepdims=True) / number if is_unset(mean) else mean
     deviation = np.where(missing, np.zeros((), kind), filled - center)
     total = np.sum(deviation * deviation, axis, keepdims=keepdims)
-    left = _present(missing, axis, kind, keepdims=keepdims) - (ddof if _unset(correction) else correction)
+    left = _present(missing, axis, kind, keepdims=keepdims) - (ddof if is_unset(correction) else correction)
     return np.where(np.greater(left, 0), total / left, np.asarray(np.nan, kind))
 
 

@@ -44,7 +44,7 @@ def _reshape_body(node: Node) -> Body:
 
 
 reshape = structured(
-    name="reshape", params=("shape",), infer=_reshape_infer, evaluate=lambda x, shape: np.reshape(x, shape),
+    name="reshape", params=("shape",), infer=_reshape_infer, evaluate=lambda x, shape: np.reshape(x, shape),  # noqa: PLW0108 - NumPy 2.0 calls it newshape
     body=_reshape_body, view=True, vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"np.reshape({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.reshape(a, (4, 3)), (3, 4)), case(lambda a: np.ravel(a) * 2, (2, 3)),
@@ -62,7 +62,7 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 transpose = structured(
-    name="transpose", params=("axes",), infer=_transpose_infer, evaluate=lambda x, axes: np.transpose(x, axes),
+    name="transpose", params=("axes",), infer=_transpose_infer, evaluate=np.transpose,
     body=lambda node: copy_body(node, lambda *i: [i[k] for k in _inverse(node.params[0])]),
     view=True, vjp=lambda g, y, x, axes: OPS["transpose"](g, axes=_inverse(axes)),  # noqa: ARG005
     text=lambda node, names: f"np.transpose({names[0]}, {node.params[0]})",
@@ -86,10 +86,11 @@ def _broadcast_source(node: Node) -> Any:
 
 broadcast_to = structured(
     name="broadcast_to", params=("shape",), infer=_broadcast_infer,
-    evaluate=lambda x, shape: np.broadcast_to(x, shape), body=lambda node: copy_body(node, _broadcast_source(node)),
+    evaluate=np.broadcast_to, body=lambda node: copy_body(node, _broadcast_source(node)),
     view=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"np.broadcast_to({names[0]}, {show(node.params[0])})",
-    sample=(case(lambda a: np.broadcast_to(a, (2, 3)) ** 2, (3,)), case(lambda a: np.broadcast_to(a, (2, 4, 3)) ** 2, (2, 1, 3))),
+    sample=(case(lambda a: np.broadcast_to(a, (2, 3)) ** 2, (3,)),
+            case(lambda a: np.broadcast_to(a, (2, 4, 3)) ** 2, (2, 1, 3))),
     edges=(case(lambda a: np.broadcast_to(a, (0, 3)), (1, 3)),),
 )
 
@@ -107,7 +108,7 @@ def unbroadcast(g: Any, shape: tuple[Any, ...]) -> Any:
 
 expand_dims = structured(
     name="expand_dims", params=("axes",),
-    infer=lambda x, axes: (_inserted(x.shape, axes), x.dtype), evaluate=lambda x, axes: np.expand_dims(x, axes),
+    infer=lambda x, axes: (_inserted(x.shape, axes), x.dtype), evaluate=lambda x, axes: np.expand_dims(x, axis=axes),
     body=lambda node: copy_body(node, lambda *i: [a for k, a in enumerate(i) if k not in node.params[0]]),
     view=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),  # noqa: ARG005
     text=lambda node, names: f"np.expand_dims({names[0]}, {node.params[0]})",
@@ -128,7 +129,7 @@ def _squeeze_infer(x: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
 
 
 squeeze = structured(
-    name="squeeze", params=("axes",), infer=_squeeze_infer, evaluate=lambda x, axes: np.squeeze(x, axes),
+    name="squeeze", params=("axes",), infer=_squeeze_infer, evaluate=lambda x, axes: np.squeeze(x, axis=axes),
     body=lambda node: copy_body(node, lambda *i: _zeros_at(node.params[0], i)),
     view=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),  # noqa: ARG005
     text=lambda node, names: f"np.squeeze({names[0]}, {node.params[0]})",
@@ -185,7 +186,7 @@ def _slice_text(index: Any) -> str:
 slice_ = structured(
     name="slice", params=("index",), infer=_slice_infer, evaluate=lambda x, index: x[as_slices(index)],
     body=lambda node: copy_body(node, lambda *i: source_index(node.params[0], i)),
-    view=True, vjp=lambda g, y, x, index: place(g, indices=(index,), shape=shape_of(x)),  # noqa: ARG005
+    view=True, vjp=lambda g, y, x, index: OPS["place"](g, indices=(index,), shape=shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"{names[0]}[{_slice_text(node.params[0])}]" if _plain(node)
     else f"ops.slice({names[0]}, index={show(node.params[0])})",
     sample=(case(lambda a: a[1:, ::2] ** 2, (4, 5)), case(lambda a: a[-1, ::-1] ** 3, (3, 4)),
@@ -233,7 +234,8 @@ def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:  # no
 
 
 place = structured(
-    name="place", params=("indices", "shape"), infer=_place_infer, evaluate=_place_value, body=_place_body, vjp=_place_vjp,
+    name="place", params=("indices", "shape"), infer=_place_infer, evaluate=_place_value, body=_place_body,
+    vjp=_place_vjp,
     sample=(case(lambda a: OPS["place"](a, indices=(((1, 2, 1), (0, 2, 2)),), shape=(4, 4)) ** 2, (2, 2)),
             case(lambda a, b: OPS["place"](a, b, indices=(((0, 2, 1),), ((3, 3, -1),)), shape=(4,)) ** 2, (2,), (3,))),
     edges=(case(lambda a: OPS["place"](a, indices=(((1, 0, 1),),), shape=(4,)), (0,)),),
@@ -302,7 +304,7 @@ diagonal = structured(
     name="diagonal", params=("offset",), infer=_diagonal_infer,
     evaluate=lambda x, offset: np.diagonal(x, offset, -2, -1),
     body=lambda node: copy_body(node, lambda *i: _on_diagonal(i[:-1], i[-1], node.params[0])), view=True,
-    vjp=lambda g, y, x, offset: embed_diagonal(g, offset=offset, shape=shape_of(x)[-2:]),  # noqa: ARG005
+    vjp=lambda g, y, x, offset: OPS["embed_diagonal"](g, offset=offset, shape=shape_of(x)[-2:]),  # noqa: ARG005
     sample=(case(lambda a: np.diagonal(a, 1) ** 2, (3, 4)), case(lambda a: np.trace(a) ** 2, (3, 3)),
             case(lambda a: np.diag(a, -1) ** 2, (3, 4))),
     edges=(case(lambda a: np.diagonal(a, 9), (3, 4)),),
@@ -350,9 +352,10 @@ _I64 = np.dtype(np.int64)
 triangle = structured(
     name="triangle", params=("upper", "k"), infer=lambda x, upper, k: (x.shape, x.dtype),  # noqa: ARG005
     evaluate=lambda x, upper, k: np.triu(x, k) if upper else np.tril(x, k), body=_triangle_body,
-    vjp=lambda g, y, x, upper, k: triangle(g, upper=upper, k=k),  # noqa: ARG005
+    vjp=lambda g, y, x, upper, k: OPS["triangle"](g, upper=upper, k=k),  # noqa: ARG005
     text=lambda node, names: f"np.{'triu' if node.params[0] else 'tril'}({names[0]}, {node.params[1]})",
-    sample=(case(lambda a: np.tril(a) ** 2, (3, 4)), case(lambda a: np.triu(a, 1) @ np.swapaxes(np.triu(a, -1), 1, 2), (2, 3, 3))),
+    sample=(case(lambda a: np.tril(a) ** 2, (3, 4)),
+            case(lambda a: np.triu(a, 1) @ np.swapaxes(np.triu(a, -1), 1, 2), (2, 3, 3))),
     edges=(case(lambda a: np.tril(a, -5), (3, 3)), case(np.triu, (0, 2))),
     doc="The lower or upper triangle of the last two axes, zeros elsewhere.",
 )

@@ -12,7 +12,7 @@ from symgrad.ir.shapes import size
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
 from symgrad.ops.declare import OPS
-from symgrad.ops.spelling import ctype, expression, pattern
+from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
 from symgrad.render.printer import index, literal, offset
 from symgrad.render.views import (
     ArrayView,
@@ -38,7 +38,9 @@ LETTERS = "ijklmpqrsuvw"
 WIDE = 72
 """An expression so long gets a name of its own."""
 
-ACCUMULATIONS = {"max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add"}
+ACCUMULATIONS = {
+    "max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add",
+}
 
 
 class Block:
@@ -111,7 +113,8 @@ class Block:
         array = statement.target.array
         return (
             array.place == "register" and array.kind == "temporary" and statement.how == "="
-            and self.writes[array] == 1 and self.reads.get(array, []) == [id(items)] and self.home.get(array) == id(items)
+            and self.writes[array] == 1 and self.reads.get(array, []) == [id(items)]
+            and self.home.get(array) == id(items)
         )
 
     def declare_inside(self, loop: Loop, mine: set[Array], made: list[ItemView]) -> None:
@@ -189,8 +192,8 @@ class Block:
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
         around = self.busy | self.taken
-        free = (n for n in (*LETTERS, *[f"i{k}_" for k in range(1000)]) if not around & {n, f"{n}0", f"{n}1"})
-        return next(free)
+        letters = [*LETTERS, *[f"i{k}_" for k in range(1000)]]
+        return next(n for n in letters if not around & {n, f"{n}0", f"{n}1"})
 
     def name(self, part: Any) -> str:
         """Name what an index is made of: an axis, a looked-up integer, an extent."""
@@ -299,9 +302,9 @@ class Block:
         names = []
         for k, arg in enumerate(v.args):
             text, tight = self.value(arg, made, loads)
-            if not spelled.isidentifier() and spelled.count(f"{{{k}}}") > 1:
+            if not spelled.isidentifier() and uses(spelled, k) > 1:
                 text = self.bound(text, dtypes[k], made)
-            elif not tight and not _inside_call(spelled, k):
+            elif not tight and not inside_call(spelled, k):
                 text = f"({text})"
             names.append(text)
         params = dict(zip(v.op.params, v.params, strict=True))
@@ -309,8 +312,6 @@ class Block:
 
     def call(self, spelled: Any, names: tuple[str, ...], dtypes: Any, result: Any, params: Any) -> str:
         """Fill a pattern, and note the functions it calls."""
-        from symgrad.ops.spelling import suffix
-
         bare = expression(spelled, ("x",) * len(names), dtypes, result, params)  # arguments have noted their own
         self.used.update(re.findall(r"\b([a-z]\w*)\(", bare))
         end = suffix(dtypes[-1])
@@ -370,7 +371,8 @@ def array_view(array: Array, name: str, names: Any, thread: str = "") -> ArrayVi
     if array.private:
         offset = f"{offset} + {thread}*{index(array.step, names, 3)}"
     count = size(array.stored)
-    return ArrayView(ctype(array.dtype), name, index(1 if count == 0 else count, names), offset)  # C has no empty arrays
+    extent = index(1 if count == 0 else count, names)  # C has no empty arrays
+    return ArrayView(ctype(array.dtype), name, extent, offset)
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
@@ -378,10 +380,3 @@ def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     while depth < min(len(first), len(second)) and first[depth] == second[depth]:
         depth += 1
     return first[:depth]
-
-
-def _inside_call(spelled: str, k: int) -> bool:
-    """Tell an argument that stands between a call's parentheses or commas."""
-    if spelled.isidentifier():
-        return True
-    return bool(re.search(rf"[\w}}]\((?:[^()]*, )?\{{{k}\}}(?:, [^()]*)?\)", spelled))

@@ -115,7 +115,7 @@ def _choice(sign: str) -> Any:
     return choice
 
 
-_PRINTERS = {
+_PRINTERS: dict[str, Callable[[Any, Names], tuple[str, int]]] = {
     "Add": _add, "Mul": _mul, "Pow": _pow, "floor": _floor, "Mod": _mod, "Max": _choice(">"), "Min": _choice("<"),
 }
 
@@ -130,7 +130,8 @@ def offset(indices: list[Any], shape: tuple[Any, ...], name: Names, starts: list
     terms: list[str] = []
     constant = 0
     step: Any = 1
-    for position, dim, start in zip(reversed(indices), reversed(shape), reversed(starts or [None] * len(shape)), strict=True):
+    begins = starts or [None] * len(shape)
+    for position, dim, start in zip(reversed(indices), reversed(shape), reversed(begins), strict=True):
         if start is not None:
             text = f"{index(position, name)} - {start}"
             terms.append(text if step == 1 else f"({text})*{index(step, name, ATOM)}")

@@ -31,7 +31,7 @@ PART = 2000
 """A C function has at most so many statements: compilers take more than linear time."""
 
 TEXT = 4096
-"""Constants of up to so many bytes are text; larger ones are data passed to the function."""
+"""Constants of up to so many bytes are text, larger ones are data passed to the function."""
 
 
 @cache
@@ -90,7 +90,7 @@ def words(view: Any) -> Iterator[str]:
         for item in view:
             yield from words(item)
     elif is_dataclass(view) and not isinstance(view, NoteView):
-        if isinstance(view, ThreadsView) or getattr(view, "thread", ""):
+        if isinstance(view, ThreadsView) or getattr(view, "thread", None):
             yield "threads"
         if getattr(view, "workspace", ()):
             yield "workspace"
@@ -130,7 +130,7 @@ def extents(loops: LoopProgram) -> list[Any]:
     found: dict[Any, None] = {}
     for array in loops.inputs:
         for dim in array.shape:
-            if type(dim) is not int and dim.is_Symbol:
+            if not isinstance(dim, int) and dim.is_Symbol:
                 found.setdefault(dim)
     return list(found)
 
@@ -196,13 +196,17 @@ def share(pieces: list[list[Item]], loops: LoopProgram) -> None:
         for statement, _ in paths(piece):
             for access in touched(statement):
                 array = access.array
-                if array.kind == "temporary" and array.place != "workspace" and seen.setdefault(array, number) != number:
+                if array.kind != "temporary" or array.place == "workspace":
+                    continue
+                if seen.setdefault(array, number) != number:
                     array.place, array.offset = "workspace", loops.workspace
                     size = shapes.size(array.stored) * array.dtype.itemsize
                     loops.workspace = shapes.simplified(loops.workspace + (size + 7) // 8 * 8)
 
 
-def places(arrays: list[Array], names: dict[Array, str], block: Block) -> tuple[tuple[ArrayView, ...], tuple[ArrayView, ...]]:
+def places(
+    arrays: list[Array], names: dict[Array, str], block: Block,
+) -> tuple[tuple[ArrayView, ...], tuple[ArrayView, ...]]:
     """Describe the arrays of a part that stand on the stack and in the workspace."""
     stack: list[ArrayView] = []
     workspace: list[ArrayView] = []
@@ -227,7 +231,7 @@ def has_simd(body: list[Item]) -> bool:
 
 def prototype_of(function: str) -> str:
     """Declare a function of math.h."""
-    kind = "float" if function.endswith("f") and function not in {"erf"} else "double"
+    kind = "float" if function.endswith("f") and function != "erf" else "double"
     two = function.rstrip("f") in {"pow", "atan2", "hypot"}
     return f"{kind} {function}({kind}{f', {kind}' if two else ''})"
 

@@ -36,7 +36,10 @@ class TilesView:
 
 @dataclass(frozen=True)
 class ThreadsView:
-    """A loop over threads, with the arrays each has for itself; serial unless `condition` holds (empty: always shared)."""
+    """A loop over threads, with the arrays each has for itself.
+
+    It is serial unless `condition` holds; without one it is always shared.
+    """
 
     index: str
     condition: str
@@ -141,4 +144,6 @@ class SourceView:
     parts: tuple[PartView, ...]
 
 
-ItemView: TypeAlias = "LoopView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"
+ItemView: TypeAlias = (
+    "LoopView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"
+)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError, ShapeError, SymgradError, UnsupportedError
+from symgrad.errors import ConcretizationError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare import OPS
 from symgrad.ops.joining import holds_traced, lift
@@ -231,6 +231,3 @@ def checked_index(x: Tracer, axis: int, entry: Any) -> Any:
         bad = array[(array < -extent) | (array >= extent)].flat[0]
         raise BadIndex(f"index {bad} is out of bounds for axis {axis} with size {extent}", line=user_line())
     return np.where(array < 0, array + extent, array)
-
-
-__all__ = ["BadIndex", "ShapeError", "axis_slice", "basic", "expand", "gather", "getitem"]

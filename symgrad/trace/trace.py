@@ -11,11 +11,10 @@ from symgrad.errors import ArgumentError, MutationError, SymgradError
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ops import leaves, load
-from symgrad.ops.joining import holds_traced
-from symgrad.trace.lines import definition, error_line, raised_in_library, user_line
+from symgrad.trace.lines import definition, error_line, raised_in_library
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
-from symgrad.trace.state import Trace, current, tracing
+from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
@@ -125,6 +124,3 @@ def output(active: Trace, value: Any, made: Line | None = None) -> Any:
         f"{active.function}() returned {type(value).__module__}.{type(value).__qualname__}, not an array or a number",
         line=made, instead="arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
     )
-
-
-__all__ = ["Trace", "Traced", "current", "holds_traced", "prepare", "trace", "user_line"]
