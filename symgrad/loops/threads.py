@@ -35,11 +35,12 @@ def share(items: list[Item], arrays: list[Array]) -> list[Item]:
                 users.setdefault(access.array, set()).add(number)
     made: list[Item] = []
     for number, item in enumerate(items):
-        own = {a for a, numbers in users.items() if numbers == {number} and a.kind == "temporary"}
-        if isinstance(item, Loop) and item.tile and pays(item) and independent(item, own):
-            made.extend(shared(item, own, arrays))
-        else:
-            made.append(item)
+        if isinstance(item, Loop) and item.tile and pays(item):
+            own = {a for a, numbers in users.items() if numbers == {number} and a.kind == "temporary"}
+            if independent(item, own):
+                made.extend(shared(item, own, arrays))
+                continue
+        made.append(item)
     return made
 
 
@@ -75,7 +76,7 @@ def independent(loop: Loop, own: set[Array]) -> bool:
         target = statement.target
         if target.array in own or any(i in loop.members for i in target.indices):
             continue
-        if not is_total(statement, own):
+        if not is_total(statement, own, loop):
             return False
     return True
 
@@ -84,9 +85,11 @@ def _flat(item: Item) -> list[Statement]:
     return [s for s, _ in paths([item])]
 
 
-def is_total(statement: Statement, own: set[Array]) -> bool:
-    """Tell the addition of a tile's sum to the whole sum."""
-    return statement.how == "+=" and isinstance(statement.value, Access) and statement.value.array in own
+def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
+    """Tell the addition of a tile's sum to the whole sum; what has an element for each iteration is none."""
+    if statement.how != "+=" or not isinstance(statement.value, Access) or statement.value.array not in own:
+        return False
+    return not any(p in loop.members for i in statement.target.indices for p in parts(i))
 
 
 def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
@@ -96,7 +99,7 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     before: list[Item] = []
     after: list[Item] = []
     combined: list[Item] = []
-    totals = {s.target.array for s in _flat(loop) if s.target.array not in own and is_total(s, own)}
+    totals = {s.target.array for s in _flat(loop) if s.target.array not in own and is_total(s, own, loop)}
     named: dict[Array, Array] = {}
     for array in sorted(totals, key=arrays.index):
         mine = Array("q", array.shape, array.dtype, "temporary", array.line)
@@ -108,7 +111,7 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
         after.append(_nest(Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store), store))
         add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
         combined.append(_nest(add, last))
-    loop.body = [_into(item, named, own) for item in loop.body]
+    loop.body = [_into(item, named, own, loop) for item in loop.body]
     outer = Loop(thread, frozenset([thread]), [*before, loop, *after], threads=True)
     outer.least = max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
     loop.shared = outer
@@ -122,12 +125,12 @@ def _nest(statement: Statement, axes: tuple[Axis, ...]) -> Item:
     return item
 
 
-def _into(item: Item, named: dict[Array, Array], own: set[Array]) -> Item:
+def _into(item: Item, named: dict[Array, Array], own: set[Array], loop: Loop) -> Item:
     """Let totals go into a thread's own sums."""
     if isinstance(item, Loop):
-        item.body = [_into(inner, named, own) for inner in item.body]
+        item.body = [_into(inner, named, own, loop) for inner in item.body]
         return item
-    if item.target.array in named and is_total(item, own):
+    if item.target.array in named and is_total(item, own, loop):
         return replace(item, target=Access(named[item.target.array], item.target.indices))
     return item
 
