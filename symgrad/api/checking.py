@@ -21,7 +21,10 @@ RTOL = {"complex step": 1e-10, "central differences": 1e-8, "float64": 1e-3}
 """How far a right derivative may be off, relative to itself, by what it is compared with."""
 
 LOOSE = 1e-4
-"""Differences whose own error is beyond this part of the derivative do not say much."""
+"""Differences whose own error is beyond this part of the derivatives do not say much."""
+
+ROUNDING = 64 * EPSILON
+"""What rounding may leave, as a part of the largest numbers about."""
 
 
 @dataclass
@@ -215,7 +218,7 @@ class _Check:
             return False
         if np.isfinite(compiled - numerical) and allowed > 0:
             self.report.worst = max(self.report.worst, abs(compiled - numerical) / allowed)
-        self.report.loose += 10 * error > max(floor, 10 * LOOSE * max(abs(compiled), abs(numerical)))
+        self.report.loose += error > LOOSE * max(abs(compiled), abs(numerical), floor / ROUNDING)
         return True
 
     def second(self) -> None:
@@ -262,8 +265,8 @@ class _Check:
         self.report.derivatives += same.size
         good = same & np.isfinite(apart) & (allowed > 0)
         self.report.worst = max(self.report.worst, float(np.max(apart[good] / allowed[good], initial=0.0)))
-        size = np.maximum(np.abs(compiled), np.abs(numerical))
-        self.report.loose += int(np.sum((error > LOOSE * size) & (10 * error > floor)))
+        size = np.maximum(np.maximum(np.abs(compiled), np.abs(numerical)), floor / ROUNDING)
+        self.report.loose += int(np.sum(error > LOOSE * size))
         for at in np.flatnonzero(~same):
             one, other, most = [float(array.flat[at]) for array in (compiled, numerical, allowed)]
             self.wrong.append(Difference(order, self.place(k, (int(at), int(at) + 1)), one, other, most, method))
@@ -309,7 +312,7 @@ def _largest(x: Any) -> float:
 def _floor(g: Any, value: float, x: Any) -> float:
     """Return what rounding alone may leave: that of the largest derivative, and of the value where all cancel."""
     size = value / max(1.0, _largest(x)) if np.isfinite(value) else 0.0
-    return 64 * EPSILON * max(_largest(g), size)
+    return ROUNDING * max(_largest(g), size)
 
 
 def _same(one: float, other: float, allowed: float) -> bool:

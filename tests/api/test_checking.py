@@ -64,6 +64,7 @@ def test_right_ones_pass(fun, arguments, method):
     assert report.worst < 0.5
     floats = sum(np.size(a) for a in np_leaves(arguments) if np.asarray(a).dtype.kind == "f")
     assert report.derivatives == 2 * floats
+    assert report.loose == 0
     again = sg.check_grads(fun, arguments)
     assert again == report, "the same check each time"
 
@@ -209,6 +210,16 @@ def test_an_element_without_a_complex_path_is_judged_by_differences():
 def test_infinite_and_missing_derivatives():
     with pytest.raises(GradientCheckError, match=r"central differences +nan"):
         sg.check_grads(lambda x: np.where(x > 0, np.sqrt(np.abs(x)), np.nan), (0.0,), order=1)
+
+
+def test_it_says_where_differences_say_little():
+    """Noise of 1e-6 in the values: a difference of them has two digits."""
+    def noisy(x):
+        return np.sum(np.sin(x)) + 1e-6 * np.floor(np.sum(x) * 1e7 % 7)
+
+    report = sg.check_grads(noisy, (W,), order=1, mode="central", eps=1e-4)
+    assert report.loose > 0
+    assert f"for {report.loose} of them differences are too inexact to say much" in str(report)
 
 
 # -- what cannot be checked
