@@ -43,7 +43,7 @@ class Written:
 
     def functions(self, narrow: Any = np.float32) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """Compile the text: `program` and `loss`; `narrow` is what `F32` stands for."""
-        name = f"<program {self.seed}>"
+        name = f"<program {self.seed}{' of named extents' if self.specs else ''}>"
         linecache.cache[name] = (len(self.text), None, self.text.splitlines(keepends=True), name)
         names: dict[str, Any] = {}
         exec(compile(self.text, name, "exec"), names)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.errors import ShapeError
 from symgrad.options import PASSES
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED, richardson
@@ -250,6 +251,9 @@ def test_named_extents(seeds: range) -> None:
                 static = sg.value_and_grad(loss, argnums=written.argnums, options=INTERPRETED)(*args)
                 _near(written, list(leaves(whole(*args))), values)
                 _near(written, list(leaves(derived(*args))), list(leaves(static)))
+        except ShapeError as error:  # extents that are equal and that SymPy does not prove equal: refused, never wrong
+            assert seed >= USUAL, written.script(f"with specs {written.specs}: {error}")
+            continue
         except Exception as error:
             words = f"with specs {written.specs}: {type(error).__name__}: {error}"
             raise AssertionError(written.script(words)) from error

@@ -41,7 +41,7 @@ def test_small_tiles_of_static_programs() -> None:
 @pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_small_tiles_of_named_extents(seed: int) -> None:
-    """Three threads, tiles of a few elements, extents that no tile divides: as the interpreter, and the same bits again."""
+    """Three threads, tiles that divide no extent: as the interpreter, and the same bits again."""
     written = random_open_program(seed)
     _, loss = written.functions()
     derived = sg.value_and_grad(loss, argnums=written.argnums, specs=written.specs, options=sg.Options(threads=3))
