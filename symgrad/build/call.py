@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.build.threads import threads
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
 from symgrad.ir.evaluate import concrete, evaluate, extents
 from symgrad.ir.shapes import symbol
@@ -93,7 +94,6 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
     Returns:
         A function of C-contiguous, aligned arrays of the inputs' dtypes and shapes, giving new arrays.
     """
-    from symgrad.build.threads import threads
     from symgrad.render.render import extents as symbols
 
     ffi, function = library.ffi, library.function
@@ -160,11 +160,8 @@ def direct(
         A function of a tuple of arguments. It checks each exactly, and returns what `finish` makes of the new
         arrays, or `MISS` without having called anything.
     """
-    from symgrad.build.threads import threads
-
-    pair = 2
     simple = not (data or loops.workspace or loops.threaded)
-    if simple and len(loops.inputs) == 1 and len(loops.outputs) == pair:
+    if simple and len(loops.inputs) == 1 and len(loops.outputs) == 2:
         return _one_to_two(loops, library, finish)
     ffi, function = library.ffi, library.function
     from_buffer, empty, plain = ffi.from_buffer, np.empty, np.ndarray

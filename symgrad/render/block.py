@@ -192,7 +192,7 @@ class Block:
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
         around = self.busy | self.taken
-        letters = [*LETTERS, *[f"i{k}_" for k in range(1000)]]
+        letters: list[str] = [*LETTERS, *[f"i{k}_" for k in range(1000)]]
         return next(n for n in letters if not around & {n, f"{n}0", f"{n}1"})
 
     def name(self, part: Any) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import optree
+import pytest
 
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.verify import verify
-from symgrad.trace.signature import Signature, flatten, leaf_spec, spec
+from symgrad.trace.signature import Signature, leaf_spec, spec
 from symgrad.trace.trace import trace
 
 
@@ -41,4 +42,14 @@ def agree(fun, *args, rtol=1e-13, specs=None):
         np.testing.assert_allclose(g, w, rtol=1e-6 if g.dtype == np.float32 else rtol, atol=0)
 
 
-__all__ = ["agree", "copies", "flatten", "run", "traced"]
+def entering(table):
+    """Make the decorator that enters a program, with its arguments, in a table of what must give what NumPy gives."""
+
+    def program(*args):
+        def enter(fun):
+            table.append(pytest.param(fun, args, id=fun.__name__))
+            return fun
+
+        return enter
+
+    return program

@@ -1,0 +1,213 @@
+"""Where NumPy has no hook, or symgrad no answer: each line raises."""
+
+from __future__ import annotations
+
+import random
+import warnings
+
+import numpy as np
+import scipy.optimize
+import scipy.stats
+from numpy import array as bound_array
+
+from symgrad.errors import ArgumentError, ConcretizationError, SymgradError, UnsupportedError
+from tests.trace.refused import OUTSIDE, plain, refused, vector
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    MATRIX = np.matrix(np.eye(3))  # NumPy warns of it
+
+
+@plain
+def vectorize(x, y):
+    return np.vectorize(lambda v: v + 1)(x)
+
+
+@plain
+def r_(x, y):
+    return np.r_[x, y]
+
+
+@plain
+def c_(x, y):
+    return np.c_[[x, y]]
+
+
+@plain
+def ufunc_of_a_list(x, y):
+    return np.exp([x, y])
+
+
+@plain
+def ufunc_method_of_a_list(x, y):
+    return np.add.reduce([x, y])
+
+
+@plain
+def float64_type(x, y):
+    return np.float64(x)
+
+
+@plain
+def int64_type(x, y):
+    return np.int64(x)
+
+
+@plain
+def array_bound_before(x, y):
+    return bound_array([x, y])
+
+
+@plain
+def norm_pdf(x, y):
+    return scipy.stats.norm.pdf(x)
+
+
+@plain
+def masked_array(x, y):
+    return np.ma.array([1.0, 2.0], mask=[True, False]) * x
+
+
+@plain
+def ndenumerate(x, y):
+    return list(np.ndenumerate(x))
+
+
+@plain
+def unwrap_of_a_list(x, y):
+    return np.unwrap([x, y])
+
+
+@plain
+def masked_invalid(x, y):
+    return np.ma.masked_invalid(x)
+
+
+@refused(UnsupportedError, "a masked array", "mask")
+def masked_array_on_the_right(x, y):
+    return x * np.ma.array([1.0, 2.0], mask=[True, False])
+
+
+@vector(UnsupportedError, "matrix", "np.asarray")
+def matrix(x, y):
+    return x @ MATRIX
+
+
+@vector(UnsupportedError, "matrix")
+def matrix_on_the_left(x, y):
+    return MATRIX * x
+
+
+@vector(UnsupportedError, "a masked array", "mask")
+def masked_array_in_a_function(x, y):
+    return np.concatenate([x, np.ma.array([1.0, 2.0], mask=[True, False])])
+
+
+@vector(UnsupportedError, "a masked array")
+def masked_array_in_where(x, y):
+    return np.where(x > 0, x, np.ma.array(y.shape[0] * [1.0], mask=True))
+
+
+@refused(UnsupportedError, "<U1")
+def string_operand(x, y):
+    return "a" + x
+
+
+@refused(UnsupportedError, "object array", "dtype=object")
+def object_array(x, y):
+    return np.array([x, y], dtype=object)
+
+
+@refused(UnsupportedError, "dtype object", "np.stack")
+def object_item(x, y):
+    o = np.empty(2, object)
+    o[0] = x
+    return o
+
+
+@refused(UnsupportedError, "an object array meets a traced array")
+def object_array_operand(x, y):
+    return x * np.array([1, None], dtype=object)
+
+
+@refused(UnsupportedError, "complex128", "astype")
+def complex_operand(x, y):
+    return x * np.array([1j])
+
+
+@vector(ConcretizationError, "a traced boolean mask", "np.where(mask, x, 0)")
+def boolean_mask(x, y):
+    return x[x > 1]
+
+
+@vector(UnsupportedError, "numpy.unique")
+def unique(x, y):
+    return np.unique(x)
+
+
+@vector(SymgradError, "nonzero")
+def nonzero(x, y):
+    return np.nonzero(x)
+
+
+@vector(SymgradError, "size depends on values")
+def where_of_one(x, y):
+    return np.where(x > 0)
+
+
+@refused(UnsupportedError, "numpy.linalg.eig ", "symgrad ops", args=(np.eye(2), 1.0))
+def unsupported_function(x, y):
+    return np.linalg.eig(x)
+
+
+@vector(UnsupportedError, "np.add.at")
+def add_at(x, y):
+    np.add.at(OUTSIDE, [0, 1, 2], x)
+
+
+@vector(UnsupportedError, "np.subtract.reduceat")
+def reduceat(x, y):
+    return np.subtract.reduceat(x, [0, 1])
+
+
+@vector(UnsupportedError, "where=")
+def ufunc_where(x, y):
+    return np.sqrt(x, where=[True, False, True])
+
+
+@vector(UnsupportedError, "'sort'", "np.sort(x)")
+def sort_method(x, y):
+    x = x + 1
+    x.sort()
+    return x
+
+
+@vector(UnsupportedError, "'tobytes'")
+def tobytes(x, y):
+    return x.tobytes()
+
+
+@vector(UnsupportedError, "'view'", "astype")
+def view(x, y):
+    return x.view(np.int64)
+
+
+@refused(UnsupportedError, "np.random.normal of a traced array", "mean + scale * noise")
+def random_parameters(x, y):
+    return np.random.normal(x, 1.0)  # noqa: NPY002
+
+
+@vector(UnsupportedError, "random.choice of a traced array")
+def random_choice(x, y):
+    return random.choice(x)
+
+
+@refused(ArgumentError, "len() of unsized object")
+def len_of_a_number(x, y):
+    return len(x)
+
+
+@refused(ArgumentError, "iteration over a 0-d array")
+def unpack_a_number(x, y):
+    a, b = x
+    return a + b
