@@ -79,13 +79,3 @@ def rebuild(
 def copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     """Rewrite nothing: the same op on the new inputs."""
     return graph.node(node.op, inputs, node.params, node.shape, node.dtype, node.line)
-
-
-def consumers(nodes: list[Node]) -> dict[Node, list[Node]]:
-    """List, for every node, the nodes that read it (once per reading)."""
-    users: dict[Node, list[Node]] = {node: [] for node in nodes}
-    for node in nodes:
-        for read in node.inputs:
-            if read in users:
-                users[read].append(node)
-    return users

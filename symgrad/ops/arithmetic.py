@@ -11,8 +11,6 @@ from symgrad.ops.calculus import sp
 from symgrad.ops.declare import elementwise
 from symgrad.ops.domains import PAIRS, SPECIAL, between, distinct, inf, nan, normal, pairs, positive
 
-INTEGERS = (0, 1, -1, 2, 7, -128, 127)
-
 # Signed integers wrap as NumPy's do; C leaves their overflow undefined, so they compute as unsigned ones.
 add = elementwise(
     numpy=np.add, value=lambda a, b: a + b, vjp=lambda g, _y, _a, _b: (g, g), linear=True, infix="+",

@@ -54,7 +54,7 @@ def _reduce(name: str, neutral: Any, combine: Any) -> Any:
 
 
 sum_answer = answers(np.sum)(_reduce("sum", lambda d: 0, np.add))  # noqa: ARG005
-prod_answer = answers(np.prod)(_reduce("prod", lambda d: 1, np.multiply))  # noqa: ARG005
+answers(np.prod)(_reduce("prod", lambda d: 1, np.multiply))  # noqa: ARG005
 _max = _reduce("max", lambda d: first_value("max=", d), np.maximum)
 _min = _reduce("min", lambda d: first_value("min=", d), np.minimum)
 _any = _reduce("any", lambda d: False, np.logical_or)  # noqa: ARG005

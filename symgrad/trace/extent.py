@@ -181,8 +181,3 @@ class Extent:
     def __repr__(self) -> str:
         """Print the expression."""
         return str(self.dim)
-
-
-def dim_of(value: Any) -> Any:
-    """Return what a shape holds for an integer or an extent."""
-    return value.dim if isinstance(value, Extent) else int(value.__index__())
