@@ -24,8 +24,23 @@ def sums_for_each_row(x: Array) -> Any:
     return e / s[:, None], s[:-1] * s[1:]
 
 
+def words_of_the_headers(HUGE_VAL: Array, int64_t: Array, FP_NAN: Array) -> Any:  # noqa: N803 - the point of it
+    """Macros and types of math.h and stdint.h were names of arguments: HUGE_VAL killed the process."""
+    return HUGE_VAL + int64_t * FP_NAN
+
+
+def chain(x: Array) -> Any:
+    """Looking for accumulators compared all statements of a loop: a thousand took minutes."""
+    y = x
+    for _ in range(300):
+        y = np.sin(y) * 1.01 + x * 0.1
+    return y
+
+
 PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
     (sums_for_each_row, (normal(50_000, 50),)),
+    (words_of_the_headers, (normal(3), normal(3), normal(3))),
+    (chain, (normal(1000),)),
 ]
 
 OPTIONS = [sg.Options(threads=1), sg.Options(threads=3), sg.Options(compiler="none")]

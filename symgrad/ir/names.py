@@ -26,6 +26,12 @@ MATH_H = re.compile(
 )
 """What math.h declares: an argument of such a name would hide the function where the generated code calls it."""
 
+MACROS = re.compile(
+    "HUGE(_VAL)?[A-Z0-9]*|(M|FP|MATH)_[A-Z0-9_]+|[A-Z0-9_]+_(MAX|MIN|WIDTH|C)|SNAN[FL]?|DOMAIN|SING|(OVER|UNDER)FLOW|[XTP_]*LOSS|"
+    "u?int[a-z0-9_]*_t|(float|double)_t|math_errhandling"
+)
+"""Macros and types of math.h and stdint.h: an argument called HUGE_VAL would be a function to the compiler."""
+
 LENGTH = 40
 
 
@@ -34,13 +40,13 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
 
     >>> identifier("w"), identifier("naïve name"), identifier("for"), identifier("v1"), identifier("x", {"x"})
     ('w', 'na_ve_name', 'for_', 'v1_', 'x_2')
-    >>> identifier("log1p"), identifier("sinf"), identifier("logits")
-    ('log1p_', 'sinf_', 'logits')
+    >>> identifier("log1p"), identifier("sinf"), identifier("logits"), identifier("HUGE_VAL"), identifier("int64_t")
+    ('log1p_', 'sinf_', 'logits', 'HUGE_VAL_', 'int64_t_')
     """
     name = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:LENGTH].strip("_") or "x"
     if name[0].isdigit():
         name = f"x{name}"
-    taken_by_c = name in C_WORDS or MATH_H.fullmatch(name)
+    taken_by_c = name in C_WORDS or MATH_H.fullmatch(name) or MACROS.fullmatch(name)
     if taken_by_c or keyword.iskeyword(name) or re.fullmatch(r"[vtinkw]\d+|sg_.*|_[A-Z].*|.*__.*", name):
         name = name.replace("__", "_") + "_"
     taken = set(taken)

@@ -6,6 +6,7 @@ tile: the error of a long sum grows with the number of tiles, not with the numbe
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -188,11 +189,11 @@ def _promoted(loop: Loop, arrays: list[Array]) -> list[Item]:
     after: list[Item] = []
     body: list[Item] = []
     statements = [s for s in loop.body if isinstance(s, Statement)]
+    uses = Counter([access.array for s in statements for access in touched(s)])
     for s in statements:
         array = s.target.array
         fixed = not any(isinstance(p, Lookup) or p in loop.members for i in s.target.indices for p in parts(i))
-        users = [a for other in statements for a in touched(other) if a.array is array]
-        if s.how == "=" or array.place == "register" or not fixed or len(users) != 1 or not s.target.indices:
+        if s.how == "=" or array.place == "register" or not fixed or uses[array] != 1 or not s.target.indices:
             body.append(s)
             continue
         register = Array("r", (), array.dtype, "temporary", s.line, place="register")
