@@ -26,6 +26,9 @@ TINY = 8
 MANY = 16
 """With more classes of much the same work, none of them is the one to choose."""
 
+SMALL = 4096
+"""Classes that all carry less work are much the same."""
+
 CANDIDATES = 4
 """So many classes are compared for the outermost loop."""
 
@@ -83,19 +86,23 @@ def read_accesses(statement: Statement) -> list[Access]:
 
 
 class Graph:
-    """Who writes what before whom: for each statement, what it depends on and by which access."""
+    """Who writes what before whom: for each statement, what it depends on and by which access.
+
+    An array's writers follow each other, so a reader depends on the last of them alone.
+    """
 
     def __init__(self, statements: list[Statement]) -> None:
         """Find the dependences in program order."""
         self.statements = statements
         self.needs: list[list[tuple[int, Access]]] = []
-        writers: dict[Array, list[int]] = {}
+        last: dict[Array, int] = {}
         for k, statement in enumerate(statements):
-            found = [(w, a) for a in read_accesses(statement) for w in writers.get(a.array, ())]
-            before = writers.setdefault(statement.target.array, [])
-            found += [(w, statement.target) for w in before]
+            found = [(last[a.array], a) for a in read_accesses(statement) if a.array in last]
+            before = last.get(statement.target.array)
+            if before is not None:
+                found.append((before, statement.target))
             self.needs.append(found)
-            before.append(k)
+            last[statement.target.array] = k
 
 
 def classify(statements: list[Statement], graph: Graph) -> Classes:
@@ -225,11 +232,23 @@ class Fusion:
         if len(work) <= 1:
             return next(iter(work), None)
         most = max(work.values())
-        able = [axis for axis, w in work.items() if 2 * w >= most]
+        able = [axis for axis, w in work.items() if 2 * w >= most or most < SMALL]
         if len(able) > MANY:  # a long chain of small loops: cut it in the middle, so that this takes n log n
-            return able[len(able) // 2]
+            return self.middle(members, set(able), remaining)
         able = sorted(able, key=lambda axis: -work[axis])[:CANDIDATES]
         return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
+
+    def middle(self, members: list[int], able: set[Axis], remaining: dict[int, frozenset[Axis]]) -> Axis:
+        """Return the class of the most statements, of equals the one that comes up nearest to the middle."""
+        count: dict[Axis, int] = dict.fromkeys(able, 0)
+        distance: dict[Axis, int] = {}
+        for place, k in enumerate(members):
+            for axis in self.axis_of[k]:
+                if axis in able and axis in remaining[k]:
+                    count[axis] += 1
+                    far = abs(2 * place - len(members))
+                    distance[axis] = min(far, distance.get(axis, far))
+        return min(distance, key=lambda axis: (-count[axis], distance[axis]))
 
     def crossing(self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> int:
         """Count the elements that live from one time to a later one, and those of inputs read at several times."""

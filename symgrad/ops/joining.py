@@ -45,7 +45,8 @@ def _concatenate_body(node: Node) -> Body:
     statements, offset = [], 0
     for k, x in enumerate(node.inputs):
         axes = axes_of(x.shape)
-        target = tuple([a + offset if d == axis else a for d, a in enumerate(axes)])
+        one = x.shape[axis] == 1  # its only place is a number, and costs no algebra
+        target = tuple([(offset if one else a + offset) if d == axis else a for d, a in enumerate(axes)])
         statements.append(Statement(Access(-1, target), "=", Access(k, axes), axes, node.line))
         offset = simplified(offset + x.shape[axis])
     return Body(tuple(statements))
