@@ -24,7 +24,7 @@ def sums_for_each_row(x: Array) -> Any:
     return e / s[:, None], s[:-1] * s[1:]
 
 
-def words_of_the_headers(HUGE_VAL: Array, int64_t: Array, FP_NAN: Array) -> Any:  # noqa: N803 - the point of it
+def words_of_the_headers(HUGE_VAL: Array, int64_t: Array, FP_NAN: Array) -> Any:
     """Macros and types of math.h and stdint.h were names of arguments: HUGE_VAL killed the process."""
     return HUGE_VAL + int64_t * FP_NAN
 
@@ -56,3 +56,38 @@ def test_values(program: Callable[..., Any], args: tuple[Any, ...], options: sg.
     assert [(f.shape, f.dtype) for f in found] == [(e.shape, e.dtype) for e in expected]
     for f, e in zip(found, expected, strict=True):
         np.testing.assert_allclose(f, e, rtol=1e-10, atol=1e-12)
+
+
+@sg.jit
+def decorated_before_its_constants(x: float) -> Any:
+    return defined_below(x) * FACTOR
+
+
+def defined_below(x: Any) -> Any:
+    return x * INNER
+
+
+FACTOR, INNER = 2.0, 1.0
+
+
+def test_names_bound_after_the_decorator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rebinding what stands below a decorated function, and what a helper bound anew reads, was not noticed."""
+    assert decorated_before_its_constants(1.0) == 2.0
+    monkeypatch.setitem(globals(), "FACTOR", 3.0)
+    assert decorated_before_its_constants(1.0) == 3.0
+    monkeypatch.setitem(globals(), "INNER", 7.0)
+    assert decorated_before_its_constants(1.0) == 21.0
+    monkeypatch.setitem(globals(), "defined_below", lambda x: x * OTHER)
+    assert decorated_before_its_constants(1.0) == 15.0
+    monkeypatch.setitem(globals(), "OTHER", 4.0)
+    assert decorated_before_its_constants(1.0) == 12.0
+
+
+OTHER = 5.0
+
+
+def test_equal_static_values_that_are_not_the_same() -> None:
+    """1, 1.0 and True shared one compilation, as did 0.0 and -0.0."""
+    scaled = sg.jit(lambda x, n: x * n, static_argnums=1)
+    assert [scaled(np.arange(3), n).dtype for n in (1, 1.0, True)] == [np.int64, np.float64, np.int64]
+    assert [np.signbit(scaled(np.ones(1), n))[0] for n in (0.0, -0.0)] == [False, True]

@@ -138,7 +138,7 @@ class Arguments:
         """
         want = self.fixed_to
         assert want is not None  # noqa: S101 - only asked of fixed arguments
-        if call.tree != want.tree or call.statics != want.statics:
+        if call.tree != want.tree or told_apart(call.statics) != told_apart(want.statics):
             known = ", ".join(want.paths)
             raise ArgumentError(f"{self.name}() was compiled for arguments {known}; these have another structure")
         for leaf, expected, path in zip(call.leaves, want.specs, want.paths, strict=True):
@@ -213,6 +213,17 @@ def show_signature(signature: Signature) -> str:
     """Print a signature: ``w: f64[3], X: f64[5,3]``."""
     shown = [f"{path}: {s}" for path, s in zip(signature.paths, signature.specs, strict=True)]
     return ", ".join(shown + [f"{k}={v!r}" for k, v in signature.statics])
+
+
+def told_apart(setting: Any) -> Any:
+    """Return what makes a static value another one: 1, 1.0 and True are equal, as are 0.0 and -0.0, and not the same.
+
+    >>> told_apart(1) == told_apart(1.0), told_apart(("n", 2)) == told_apart(("n", 2))
+    (False, True)
+    """
+    if isinstance(setting, tuple):
+        return type(setting), *map(told_apart, setting)
+    return type(setting), repr(setting) if isinstance(setting, (float, complex)) else setting
 
 
 def describe_change(previous: list[Signature], signature: Signature, *, captured: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import dis
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +22,16 @@ class Captured:
     """
 
     def __init__(self, fun: Callable[..., Any]) -> None:
-        """Find the names, in the function and in the functions they lead to."""
-        self.places: list[tuple[Any, str | None]] = []
+        """Note the function; its names are looked for when it is called: a decorator comes before what stands below."""
+        self.fun = fun
+        self.places: list[tuple[Any, str | None]] | None = None
         self.held: list[tuple[Any, ...]] = []
+
+    def survey(self) -> list[tuple[Any, str | None]]:
+        """Find the names, in the function and in the functions they lead to now."""
+        places: list[tuple[Any, str | None]] = []
         seen: set[int] = set()
-        stack: list[Any] = [fun]
+        stack: list[Any] = [self.fun]
         while stack:
             inner = _plain(stack.pop())
             if inner is None or id(inner) in seen or not is_user_code(inner.__code__.co_filename):
@@ -32,31 +39,30 @@ class Captured:
             seen.add(id(inner))
             for name in sorted(_names(inner.__code__)):
                 value = inner.__globals__.get(name)
-                if name in inner.__globals__ and not isinstance(value, _PASSIVE):
-                    self.places.append((inner.__globals__, name))
+                if not isinstance(value, _PASSIVE) and (name in inner.__globals__ or not hasattr(builtins, name)):
+                    places.append((inner.__globals__, name))
                     stack.append(value)
             for cell in inner.__closure__ or ():
                 if not isinstance(_content(cell), _PASSIVE):
-                    self.places.append((cell, None))
+                    places.append((cell, None))
                     stack.append(_content(cell))
-
-    def values(self) -> tuple[Any, ...]:
-        """Return what stands in the places now."""
-        return tuple([_content(place) if name is None else place.get(name) for place, name in self.places])
+        return places
 
     def identity(self) -> tuple[int, ...]:
         """Identify what stands in the places now; what was identified once is kept alive."""
-        if not self.places:
-            return ()
-        values = self.values()
-        ids = tuple(map(id, values))
-        if not self.held or tuple(map(id, self.held[-1])) != ids:
+        places = self.places
+        values = None if places is None else _values(places)
+        ids = None if values is None else tuple(map(id, values))
+        if ids is None or (ids and tuple(map(id, self.held[-1])) != ids):  # a function bound anew leads to other names
+            self.places = self.survey()
+            values = _values(self.places)
+            ids = tuple(map(id, values))
             self.held.append(values)
         return ids
 
     def changed(self) -> bool:
         """Tell whether the last identification found something new."""
-        return len(self.held) > 1 and any(a is not b for a, b in zip(self.held[-1], self.held[-2], strict=True))
+        return len(self.held) > 1 and [*map(id, self.held[-1])] != [*map(id, self.held[-2])]
 
 
 def _plain(value: Any) -> Any:
@@ -71,12 +77,17 @@ def _plain(value: Any) -> Any:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    """Return the names a function's code looks up, nested functions included."""
-    found = set(code.co_names)
+    """Return the global names a function's code looks up, nested functions included."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             found |= _names(constant)
     return found
+
+
+def _values(places: list[tuple[Any, str | None]]) -> tuple[Any, ...]:
+    """Return what stands in the places now."""
+    return tuple([_content(place) if name is None else place.get(name) for place, name in places])
 
 
 def _content(cell: Any) -> Any:

@@ -6,7 +6,7 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, is_bare, show_signature
+from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, is_bare, show_signature, told_apart
 from symgrad.api.captured import Captured
 from symgrad.build.call import MISS, compiled, direct, interpreted
 from symgrad.errors import ArgumentError, SymgradWarning
@@ -95,7 +95,7 @@ class Function:
         """Return the compilation for a call, making it once."""
         fixed = self._arguments.fixed_to is not None
         kinds = self._arguments.check(call).specs if fixed else call.kinds
-        key = (call.tree, kinds, call.statics, self._captured.identity())
+        key = (call.tree, kinds, told_apart(call.statics), self._captured.identity())
         entry = self._entries.get(key)
         if entry is not None:
             self._hits += 1
