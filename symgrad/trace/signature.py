@@ -71,6 +71,10 @@ def spec(text: str) -> Spec:
 
 def _extent(text: str) -> Any:
     if not text[0].isdigit():
+        if identifier(text) != text:
+            raise ArgumentValueError(
+                f"{text!r} cannot name an extent: it is a word of C or of the generated code", instead=identifier(text)
+            )
         return symbol(text)
     if len(text) > 15:
         raise ArgumentValueError(f"an extent of {text} is beyond any memory")
@@ -164,12 +168,14 @@ def bind(fun: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def leaf_names(roots: Sequence[str], paths: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Name the leaves: by the last key where that is unique, by the whole path elsewhere."""
+def leaf_names(
+    roots: Sequence[str], paths: Sequence[Any], extents: frozenset[str] = frozenset(),
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name the leaves: by the last key where that is unique, by the whole path elsewhere, and never as an extent."""
     shown = tuple([root + accessor for root, accessor in zip(roots, paths, strict=True)])
     last = [re.findall(r"\w+", text)[-1] if re.findall(r"\w+", text) else "x" for text in shown]
     names: list[str] = []
     for text, short in zip(shown, last, strict=True):
         plain = short if last.count(short) == 1 and not short.isdigit() else text
-        names.append(identifier(plain, names))
+        names.append(identifier(plain, {*names, *extents}))
     return tuple(names), shown
