@@ -107,7 +107,8 @@ class Arguments:
             keys.append(key)
             roots.append(self.label(key))
             paths.append(optree.PyTreeAccessor(tuple(rest)).codify("") if rest else "")
-        extents = {str(d) for leaf in call.leaves if isinstance(leaf, Spec) for d in leaf.shape if not isinstance(d, int)}
+        dims = [d for leaf in call.leaves if isinstance(leaf, Spec) for d in leaf.shape]
+        extents = {str(d) for d in dims if not isinstance(d, int)}
         names, shown = leaf_names(roots, paths, frozenset(extents))
         specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
