@@ -134,15 +134,20 @@ def meet(trace: Trace, parts: list[Cotangent]) -> Cotangent:
     return Cotangent(total, either(trace, [part.guard for part in parts]))
 
 
+def _is_slot(value: Any) -> bool:
+    """Tell one slice in zeros; what was joined already stays as it is, or a long chain would carry all of it along."""
+    return value.node.op.name == "place" and len(value.node.inputs) == 1
+
+
 def placed(values: list[Any]) -> list[Any]:
     """Join what was placed into zeros to one array of zeros: n slices of a vector cost n, not n squared."""
-    slots = [v for v in values if v.node.op.name == "place"]
+    slots = [v for v in values if _is_slot(v)]
     if len(slots) < 2:
         return values
     pieces = [Tracer(piece, v.owner) for v in slots for piece in v.node.inputs]
     indices = tuple([index for v in slots for index in v.node.param("indices")])
     joined = OPS["place"](*pieces, indices=indices, shape=slots[0].node.param("shape"))
-    return [*[v for v in values if v.node.op.name != "place"], joined]
+    return [*[v for v in values if not _is_slot(v)], joined]
 
 
 def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Iterator[tuple[Node, Cotangent]]:
