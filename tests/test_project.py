@@ -165,6 +165,7 @@ def wheel(tmp_path_factory):
 def test_wheel_content(wheel):
     content = set(zipfile.ZipFile(wheel).namelist())
     package = {path.relative_to(ROOT).as_posix() for path in PACKAGE} | {"symgrad/py.typed"}
+    package |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "symgrad").rglob("*.c")}  # the toolchain's probes
     templates = {
         f"symgrad/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "templates").rglob("*") if path.is_file()
     }

@@ -71,7 +71,7 @@ def spec(text: str) -> Spec:
 
 def _extent(text: str) -> Any:
     if not text[0].isdigit():
-        if identifier(text) != text:
+        if identifier(text) != text and not re.fullmatch(r"[tink]\d+", text):
             raise ArgumentValueError(
                 f"{text!r} cannot name an extent: it is a word of C or of the generated code", instead=identifier(text)
             )

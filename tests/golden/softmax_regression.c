@@ -4,7 +4,7 @@
  * reads labels: int64[n]
  * writes value: float64[]
  * writes W_bar: float64[64, 10]
- * workspace: 64*floor(n/64 + 63/64) + 320*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) + 64*floor(threads/8 + 63/64) bytes
+ * workspace: 64*floor(n/64 + 63/64) + 384*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) + 64*floor(threads/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -25,11 +25,12 @@ int32_t sg_softmax_regression(
     double *const restrict w3 = (double *)(void *)(workspace + (64*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
     double *const restrict w4 = (double *)(void *)(workspace + (128*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
     double *const restrict w5 = (double *)(void *)(workspace + (192*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    double *const restrict w6 = (double *)(void *)(workspace + (256*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    int64_t *const restrict w6 = (int64_t *)(void *)(workspace + (256*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
     double *const restrict w7 = (double *)(void *)(workspace + (320*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    _Bool *const restrict w8 = (_Bool *)(void *)(workspace + (128*((80*n + 63) / 64) + 320*((8*n + 63) / 64)));
-    double *const restrict w9 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 320*((8*n + 63) / 64) + 64*((n + 63) / 64)));
-    double *const restrict w10 = (double *)(void *)(workspace + (192*((80*n + 63) / 64) + 320*((8*n + 63) / 64) + 64*((n + 63) / 64)));
+    double *const restrict w8 = (double *)(void *)(workspace + (384*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    _Bool *const restrict w9 = (_Bool *)(void *)(workspace + (128*((80*n + 63) / 64) + 384*((8*n + 63) / 64)));
+    double *const restrict w10 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 384*((8*n + 63) / 64) + 64*((n + 63) / 64)));
+    double *const restrict w11 = (double *)(void *)(workspace + (192*((80*n + 63) / 64) + 384*((8*n + 63) / 64) + 64*((n + 63) / 64)));
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
     const double v1 = (double)((int64_t)n);
     const double v2 = 1.0 / v1;
@@ -37,6 +38,33 @@ int32_t sg_softmax_regression(
     #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
         w2[i] = -INFINITY;
+    }
+    #pragma omp parallel for num_threads(threads) if(n >= 400000)
+    for (int64_t t = 0; t < threads; ++t) {
+        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
+        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
+            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+            for (int64_t i = i0; i < i1; ++i) {
+                #pragma omp simd
+                for (int64_t j = 0; j < 10; ++j) {
+                    w8[i*10 + j] = 0.0;
+                }
+            }
+        }
+    }
+    for (int64_t i0 = 0; i0 < n; i0 += 1024) {
+        const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+        for (int64_t i = i0; i < i1; ++i) {
+            w6[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
+            int64_t v4 = (int64_t)w6[i];
+            if (v4 < 0) v4 += n;
+            if (v4 < 0 || v4 >= n) return 3;
+            int64_t v5 = (int64_t)labels[i];
+            if (v5 < 0) v5 += 10;
+            if (v5 < 0 || v5 >= 10) return 4;
+            w8[v4*10 + v5] += v3;
+        }
     }
     for (int64_t i = 0; i < n; ++i) {
         #pragma omp simd
@@ -55,67 +83,64 @@ int32_t sg_softmax_regression(
     }
     for (int64_t i = 0; i < n; ++i) {
         /* test_golden.py:29 */
-        double v4 = w2[i];
+        double v6 = w2[i];
         for (int64_t j = 0; j < 10; ++j) {
-            const double v5 = w1[i*10 + j];
-            v4 = v5 > v4 || v5 != v5 ? v5 : v4;
-            w7[i*10 + j] = 0.0;
+            const double v7 = w1[i*10 + j];
+            v6 = v7 > v6 || v7 != v7 ? v7 : v6;
         }
-        w2[i] = v4;
+        w2[i] = v6;
     }
     for (int64_t i0 = 0; i0 < n; i0 += 1024) {
         const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
         for (int64_t i = i0; i < i1; ++i) {
             w3[i] = (isfinite(w2[i]) != 0) ? w2[i] : 0.0;
             w4[i] = 0.0;
-            const int64_t v6 = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
-            int64_t v7 = (int64_t)v6;
-            if (v7 < 0) v7 += n;
-            if (v7 < 0 || v7 >= n) return 1;
-            int64_t v8 = (int64_t)labels[i];
-            if (v8 < 0) v8 += 10;
-            if (v8 < 0 || v8 >= 10) return 2;
-            w6[i] = w1[v7*10 + v8];
-            w7[v7*10 + v8] += v3;
+            int64_t v8 = (int64_t)w6[i];
+            if (v8 < 0) v8 += n;
+            if (v8 < 0 || v8 >= n) return 1;
+            int64_t v9 = (int64_t)labels[i];
+            if (v9 < 0) v9 += 10;
+            if (v9 < 0 || v9 >= 10) return 2;
+            w7[i] = w1[v8*10 + v9];
         }
     }
     for (int64_t i = 0; i < n; ++i) {
-        double v9 = w4[i];
-        #pragma omp simd reduction(+:v9)
+        double v10 = w4[i];
+        #pragma omp simd reduction(+:v10)
         for (int64_t j = 0; j < 10; ++j) {
-            v9 += exp(w1[i*10 + j] - w3[i]);
+            v10 += exp(w1[i*10 + j] - w3[i]);
         }
-        w4[i] = v9;
+        w4[i] = v10;
     }
-    double v10 = 0.0;
+    double v11 = 0.0;
     #pragma omp parallel for num_threads(threads) if(n >= 222222)
     for (int64_t t = 0; t < threads; ++t) {
-        double v11 = 0.0;
+        double v12 = 0.0;
         const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;
         const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
             const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
-            double v12 = 0.0;
-            #pragma omp simd reduction(+:v12)
+            double v13 = 0.0;
+            #pragma omp simd reduction(+:v13)
             for (int64_t i = i0; i < i1; ++i) {
                 w5[i] = (log(w4[i])) + w3[i];
-                v12 += w5[i] - w6[i];
-                w8[i] = isinf(w5[i]) != 0;
+                v13 += w5[i] - w7[i];
+                w9[i] = isinf(w5[i]) != 0;
             }
-            v11 += v12;
+            v12 += v13;
         }
-        w10[t] = v11;
+        w11[t] = v12;
     }
     for (int64_t i = 0; i < threads; ++i) {
-        v10 += w10[i];
+        v11 += w11[i];
     }
-    value[0] = v10 / v1;
+    value[0] = v11 / v1;
     for (int64_t i = 0; i < n; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 10; ++j) {
-            const _Bool v13 = w8[i] && (w1[i*10 + j] == w5[i]);
+            const _Bool v14 = w9[i] && (w1[i*10 + j] == w5[i]);
             /* test_golden.py:28 */
-            w9[i*10 + j] = w7[i*10 + j] + (v2 * (exp(v13 ? 0.0 : (w1[i*10 + j] - w5[i]))));
+            w10[i*10 + j] = w8[i*10 + j] + (v2 * (exp(v14 ? 0.0 : (w1[i*10 + j] - w5[i]))));
         }
     }
     for (int64_t i = 0; i < 64; ++i) {
@@ -128,7 +153,7 @@ int32_t sg_softmax_regression(
         for (int64_t j = 0; j < n; ++j) {
             #pragma omp simd
             for (int64_t k = 0; k < 10; ++k) {
-                W_bar[i*10 + k] += w9[j*10 + k] * X[j*64 + i];
+                W_bar[i*10 + k] += w10[j*10 + k] * X[j*64 + i];
             }
         }
     }
