@@ -91,3 +91,19 @@ def test_equal_static_values_that_are_not_the_same() -> None:
     scaled = sg.jit(lambda x, n: x * n, static_argnums=1)
     assert [scaled(np.arange(3), n).dtype for n in (1, 1.0, True)] == [np.int64, np.float64, np.int64]
     assert [np.signbit(scaled(np.ones(1), n))[0] for n in (0.0, -0.0)] == [False, True]
+
+
+def test_slices_of_slices_of_unknown_extents_stay_small():
+    """Max(0, Max(0, n - 1) - 1) and its printed choices doubled with every slice: 20 of them were beyond the compiler."""
+
+    def shrunk(x):
+        for _ in range(20):
+            x = x[1:] * 1.01
+        return np.sum(x)
+
+    f = sg.value_and_grad(shrunk, specs=("f64[n]",))
+    for n in (0, 1, 20, 21, 300):
+        value, gradient = f(np.ones(n))
+        np.testing.assert_allclose(value, shrunk(np.ones(n)), rtol=1e-13)
+        np.testing.assert_allclose(gradient, np.where(np.arange(n) < 20, 0, 1.01**20), rtol=1e-13)
+    assert len(f.c_source) < 20_000

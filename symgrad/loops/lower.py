@@ -73,7 +73,9 @@ class _Lowering:
 
     def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:
         """Make an array with a name of its own."""
-        if kind != "temporary":
+        if kind == "temporary":
+            name = f"{name}{len(self.arrays)}"
+        else:
             name = identifier(name, self.names) if name in self.names else name
             self.names.add(name)
         made = Array(name, node.shape if shape is None else shape, node.dtype, kind, getattr(node, "line", None))

@@ -153,11 +153,17 @@ def listing(loops: LoopProgram) -> str:
     while stack:
         item, depth = stack.pop()
         if isinstance(item, Loop):
-            lines.append("  " * depth + f"for {item.axis.name} < {item.extent}{' simd' if item.simd else ''}:")
+            lines.append("  " * depth + _head(item))
             stack.extend((inner, depth + 1) for inner in reversed(item.body))
         else:
             lines.append("  " * depth + f"{_access(item.target)} {item.how} {_value(item.value)}")
     return "\n".join(lines) + "\n"
+
+
+def _head(loop: Loop) -> str:
+    bound = "tile" if loop.window is not None else str(loop.extent)
+    marks = [f" tile {loop.tile}" if loop.tile else "", " threads" if loop.threads else "", " simd" if loop.simd else ""]
+    return f"for {loop.axis.name} < {bound}{''.join(marks)}:"
 
 
 def _arrays(loops: LoopProgram) -> list[Array]:

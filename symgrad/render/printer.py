@@ -103,20 +103,20 @@ def _mod(e: Any, name: Names) -> tuple[str, int]:
     return f"{index(e.args[0], name, ATOM)} % {index(e.args[1], name, ATOM)}", PRODUCT
 
 
-def _choice(sign: str) -> Any:
+def _choice(helper: str) -> Any:
     def choice(e: Any, name: Names) -> tuple[str, int]:
         first, *rest = sorted(e.args, key=lambda t: (t.is_Integer, str(t)))
-        text = index(first, name, SUM)
+        text = index(first, name)
         for other in rest:
-            right = index(other, name, SUM)
-            text = f"({text} {sign} {right} ? {text} : {right})"
+            text = f"{helper}({text}, {index(other, name)})"
         return text, ATOM
 
     return choice
 
 
 _PRINTERS: dict[str, Callable[[Any, Names], tuple[str, int]]] = {
-    "Add": _add, "Mul": _mul, "Pow": _pow, "floor": _floor, "Mod": _mod, "Max": _choice(">"), "Min": _choice("<"),
+    "Add": _add, "Mul": _mul, "Pow": _pow, "floor": _floor, "Mod": _mod, "Max": _choice("sg_larger"),
+    "Min": _choice("sg_smaller"),
 }
 
 

@@ -66,6 +66,7 @@ def source_view(loops: LoopProgram, options: Options, target: Target) -> tuple[S
     taken = {n for _, n in arguments} | {entry}
     parts, helpers, used = bodies(loops, names, taken, entry, arguments, target)
     said = {word for part in parts for word in words(part)}
+    helpers |= {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     printed = tuple([helper(*h) for h in sorted(helpers)])
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used |= {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}

@@ -160,10 +160,22 @@ def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
         return (simplified(extent - 1), simplified(sympy.floor((extent - step - 1) / sympy.Integer(-step))), step)
     low = bound(extent, start, 0)
     high = extent if stop is None else bound(extent, stop, None)
-    count = sympy.Max(high - low, 0) if low != 0 or high != extent else extent
+    count = at_least_none(high - low, extent) if low != 0 or high != extent else extent
     if step != 1:
         count = sympy.floor((count + step - 1) / sympy.Integer(step))
     return (simplified(low), simplified(count), step)
+
+
+def at_least_none(count: Any, extent: Any) -> Any:
+    """Clip a count at zero; a slice of a slice is clipped once: Max(0, Max(0, n - 1) - 1) is Max(0, n - 2)."""
+    import sympy
+
+    if isinstance(extent, sympy.Max) and len(extent.args) == 2 and sympy.S.Zero in extent.args:
+        (inner,) = [part for part in extent.args if part != 0]
+        less = count - extent
+        if less.is_nonpositive:
+            return sympy.Max(inner + less, 0)
+    return sympy.Max(count, 0)
 
 
 def bound(extent: Any, value: Any, default: Any) -> Any:
