@@ -94,7 +94,7 @@ def test_equal_static_values_that_are_not_the_same() -> None:
 
 
 def test_slices_of_slices_of_unknown_extents_stay_small():
-    """Max(0, Max(0, n - 1) - 1) and its printed choices doubled with every slice: 20 of them were beyond the compiler."""
+    """Max(0, Max(0, n - 1) - 1) and its printed choices doubled with every slice: 20 were too many."""
 
     def shrunk(x):
         for _ in range(20):
@@ -106,4 +106,4 @@ def test_slices_of_slices_of_unknown_extents_stay_small():
         value, gradient = f(np.ones(n))
         np.testing.assert_allclose(value, shrunk(np.ones(n)), rtol=1e-13)
         np.testing.assert_allclose(gradient, np.where(np.arange(n) < 20, 0, 1.01**20), rtol=1e-13)
-    assert len(f.c_source) < 20_000
+    assert len(f.c_source) < 60_000

@@ -162,8 +162,8 @@ def listing(loops: LoopProgram) -> str:
 
 def _head(loop: Loop) -> str:
     bound = "tile" if loop.window is not None else str(loop.extent)
-    marks = [f" tile {loop.tile}" if loop.tile else "", " threads" if loop.threads else "", " simd" if loop.simd else ""]
-    return f"for {loop.axis.name} < {bound}{''.join(marks)}:"
+    marks = {f" tile {loop.tile}": loop.tile, " threads": loop.threads, " simd": loop.simd}
+    return f"for {loop.axis.name} < {bound}{''.join(mark for mark, set_ in marks.items() if set_)}:"
 
 
 def _arrays(loops: LoopProgram) -> list[Array]:
