@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply, Lookup, Statement, parts
+from symgrad.loops.compensate import compensate
 from symgrad.loops.fuse import fuse
 from symgrad.loops.program import Array, Loop, LoopProgram
 from symgrad.loops.store import adopt_outputs, contract, paths, place, touched
@@ -29,7 +30,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     tree = tile(fuse(lowered), lowered.arrays)
     if options.threads != 1:
         tree = share(tree, lowered.arrays)
-    tree = arrange(tree)
+    tree = arrange(compensate(tree, lowered.arrays))
     contract(tree)
     private(tree)
     fit(lowered.arrays)

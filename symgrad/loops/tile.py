@@ -27,6 +27,9 @@ ROWS = 64
 TERMS = 1024
 """The tile of a plain sum."""
 
+TOTAL = "total"
+"""What notes the addition of a tile's sum to the whole one."""
+
 COPIES = 4096
 """Sums of arrays up to so many elements are taken tile by tile too."""
 
@@ -91,17 +94,18 @@ def partial_sums(sums: list[Statement], arrays: list[Array]) -> tuple[list[Item]
         named[array] = copy
         first, last = axes_of(array.shape), axes_of(array.shape)
         zero = Statement(Access(copy, first), "=", Number(0, array.dtype), first, s.line)
-        add = Statement(Access(array, last), "+=", Access(copy, last), last, s.line)
-        before.append(_nest(zero, first))
-        after.append(_nest(add, last))
+        add = Statement(Access(array, last), "+=", Access(copy, last), last, s.line, note=TOTAL)
+        before += nested([zero], first)
+        after += nested([add], last)
     return before, after, named
 
 
-def _nest(statement: Statement, axes: tuple[Axis, ...]) -> Item:
-    item: Item = statement
+def nested(statements: list[Statement], axes: tuple[Axis, ...]) -> list[Item]:
+    """Put loops over axes around statements."""
+    body: list[Item] = list(statements)
     for axis in reversed(axes):
-        item = Loop(axis, frozenset([axis]), [item])
-    return item
+        body = [Loop(axis, frozenset([axis]), body)]
+    return body
 
 
 def renamed(item: Item, named: dict[Array, Array]) -> Item:
