@@ -12,7 +12,7 @@ from symgrad.build.call import MISS, compiled, direct, interpreted
 from symgrad.errors import ArgumentError, SymgradWarning
 from symgrad.ir.names import identifier
 from symgrad.options import Options
-from symgrad.pipeline import Stages, build, transform
+from symgrad.pipeline import Stages, build, transform, uncollected
 from symgrad.trace.signature import Signature
 from symgrad.trace.state import Trace, active, current
 from symgrad.trace.trace import Traced, trace
@@ -146,9 +146,10 @@ class Function:
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
         stages = Stages(self._options)
-        traced = self._traced(signature, None)
-        outputs = self._transform.check(traced, signature)
-        program = transform(traced.program, functools.partial(self._transform.derive, outputs), stages)
+        with uncollected():
+            traced = self._traced(signature, None)
+            outputs = self._transform.check(traced, signature)
+            program = transform(traced.program, functools.partial(self._transform.derive, outputs), stages)
         return stages, program, self._transform.unflatten(traced, signature), traced.tree
 
     def _traced(self, signature: Signature, outer: Trace | None) -> Traced:
