@@ -182,7 +182,10 @@ def rule(op: Any, node: Node) -> Any:
     if isinstance(op, Elementwise):
         from symgrad.ops.calculus import partials
 
-        slopes: Any = op.partials or partials(op)
+        try:
+            slopes: Any = op.partials or partials(op)
+        except NotImplementedError as error:
+            raise NoGradient(f"{op.name} has no derivative: {error}", line=node.line) from None
 
         def chain(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
             found = slopes(*x, y, **params)
