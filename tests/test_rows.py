@@ -11,6 +11,7 @@ import pytest
 import scipy.optimize
 
 import symgrad as sg
+from symgrad.ir.op import Elementwise
 from symgrad.ops import OPS
 from tests.looking import code, loops, sweeps
 from tests.table import INTERPRETED, numerical
@@ -38,6 +39,19 @@ def test_r01_no_gradient_names_op_argument_and_line_only_on_the_path(monkeypatch
     assert np.array_equal(sg.grad(loss, options=INTERPRETED)(np.ones(2), np.ones(3)), [2.0, 2.0])
     with pytest.raises(sg.NoGradient, match="cumsum"):
         sg.grad(loss, argnums=1, options=INTERPRETED)(np.ones(2), np.ones(3))
+
+
+def test_r01_every_ufunc_passes_check_grads_at_20_points_to_order_2() -> None:
+    checked = 0
+    for op in OPS.values():
+        if not isinstance(op, Elementwise) or not isinstance(op.numpy, np.ufunc) or op.nondiff:
+            continue
+        domains = op.sample if hasattr(op.sample[0], "draw") else (op.sample,) * op.arity
+        args = [domain.draw(np.random.default_rng(1), (20,)) for domain in domains]
+        if all(a.dtype == np.float64 for a in args):
+            sg.check_grads(lambda *x, op=op: op.numpy(*x), tuple(args), order=2)
+            checked += 1
+    assert checked >= 60
 
 
 def test_r01_a_rule_of_wrong_count_or_shape_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,28 +244,29 @@ def test_r10_minimize_rosenbrock_100_with_a_supplied_gradient() -> None:
         counted, x0, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
     )
     assert found.fun < 1e-10
-    scipy.optimize.minimize(plain, x0, method="L-BFGS-B", options={"maxiter": 60, "maxfun": 10**6})
-    assert calls["without"] > 20 * 60  # 60 of its iterations already cost more than 20 calls each
+    scipy.optimize.minimize(plain, x0, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 10**6})
+    assert calls["without"] >= 20 * calls["with"]
 
 
 def test_r10_newton_methods_converge_with_hessian_vector_products() -> None:
     gradient = sg.grad(rosenbrock)
     product_ = sg.grad(lambda x, p: np.sum(sg.grad(rosenbrock)(x) * p))
     value = sg.jit(rosenbrock)
-    x0 = np.tile([-1.2, 1.0], 5)
+    x0 = np.linspace(0.5, 1.5, 10)
 
     def hessian(x):
         return np.stack([product_(x, e) for e in np.eye(len(x))])
 
     for method, options in (
         ("trust-ncg", {"hessp": product_}),
-        ("Newton-CG", {"hessp": product_}),
+        ("Newton-CG", {"hessp": product_, "options": {"xtol": 1e-10}}),
         ("trust-exact", {"hess": hessian}),
     ):
         found = scipy.optimize.minimize(value, x0, jac=gradient, method=method, **options)
         assert found.success, method
-        assert found.fun < 1e-8 or abs(found.fun - 3.9866) < 1e-3, method  # its other minimum
-    assert scipy.optimize.check_grad(value, gradient, x0) < 1e-4
+        assert found.fun < 1e-8, method
+    # A forward difference is off by epsilon * f'' / 2; at the minimum f is 0, so that a small epsilon costs no digits.
+    assert scipy.optimize.check_grad(value, gradient, np.ones(10), epsilon=1e-9) < 1e-5
     assert np.allclose(hessian(x0), hessian(x0).T, rtol=1e-12)
 
 
