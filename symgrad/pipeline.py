@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
+from symgrad.options import Target
 from symgrad.transforms.inline import inline
 from symgrad.transforms.simplify import simplify
 from symgrad.transforms.stabilize import stabilize
@@ -20,11 +21,12 @@ from symgrad.transforms.stabilize import stabilize
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from symgrad.build.interface import Interface
     from symgrad.build.load import Library
     from symgrad.build.toolchain import Toolchain
     from symgrad.ir.program import Program
     from symgrad.loops.program import LoopProgram
-    from symgrad.options import Options, Target
+    from symgrad.options import Options
     from symgrad.render.source import Source
 
 NAMES = ("traced", "stable", "derived", "optimized", "loops", "c")
@@ -35,10 +37,12 @@ class Stages:
     """What every stage made of one program, kept for `as_text`, each verified and timed.
 
     Attributes:
+        target: what the C is made for.
         seconds: how long it took to get to each stage from the one before.
     """
 
     options: Options
+    target: Target = field(default_factory=Target)
     kept: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     _since: float = field(default_factory=perf_counter)
@@ -59,6 +63,12 @@ class Stages:
         self._since = perf_counter()
         return value
 
+    def of(self, stage: str) -> Any:
+        """Return a stage's result; loops and C are made when first asked for, if they were not needed to compile."""
+        if stage not in self.kept:
+            loops_and_c(self, self.kept["optimized"])
+        return self.kept[stage]
+
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: Python for programs, a picture for loops, C.
 
@@ -67,9 +77,7 @@ class Stages:
         """
         if stage not in NAMES:
             raise ArgumentValueError(f"no stage {stage!r}", instead=f"one of {', '.join(NAMES)}")
-        if stage not in self.kept:
-            loops_and_c(self, self.kept["optimized"])
-        value = self.kept[stage]
+        value = self.of(stage)
         if stage == "c":
             return value.text  # type: ignore[no-any-return]
         if stage == "loops":
@@ -104,15 +112,14 @@ def transform(traced: Program, derive: Callable[[Program], Program], stages: Sta
     return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
 
 
-def loops_and_c(stages: Stages, optimized: Program, target: Target | None = None) -> tuple[LoopProgram, Source]:
+def loops_and_c(stages: Stages, optimized: Program) -> tuple[LoopProgram, Source]:
     """Take an optimized program through lower, schedule and render."""
     from symgrad.loops.lower import lower
     from symgrad.loops.schedule import schedule
-    from symgrad.options import Target as Plain
     from symgrad.render.render import render
 
     loops = stages.keep("loops", schedule(lower(optimized), stages.options))
-    return loops, stages.keep("c", render(loops, stages.options, target or Plain()))
+    return loops, stages.keep("c", render(loops, stages.options, stages.target))
 
 
 @dataclass(frozen=True)
@@ -121,15 +128,23 @@ class Built:
 
     program: Program
     stages: Stages
-    loops: LoopProgram | None
+    interface: Interface | None
     library: Library | None
+
+    @property
+    def loops(self) -> LoopProgram | None:
+        """Its loops, None when it is interpreted."""
+        return None if self.library is None else self.stages.of("loops")
 
 
 def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Built:
     """Compile an optimized program, or keep it for the interpreter when there is no compiler."""
     if toolchain is None:
         return Built(optimized, stages, None, None)
+    from symgrad.build.interface import interface
     from symgrad.build.load import build as compile_and_load
 
-    loops, source = loops_and_c(stages, optimized, toolchain.target)
-    return Built(optimized, stages, loops, compile_and_load(source, toolchain, stages.options))
+    stages.target = toolchain.target
+    loops, source = loops_and_c(stages, optimized)
+    library = compile_and_load(source, toolchain, stages.options)
+    return Built(optimized, stages, interface(optimized, loops, source), library)

@@ -122,14 +122,11 @@ class Function:
         stages, program, unflatten, tree = self._staged(signature)
         toolchain = find(self._options)
         built = build(stages, program, toolchain)
-        if built.library is None or built.loops is None:
+        if built.library is None or built.interface is None:
             run, short = interpreted(program), None
         else:
-            from symgrad.render.render import passed
-
-            data = passed(built.loops)
-            run = compiled(program, built.loops, built.library, self._options, data)
-            short = self._direct(signature, direct(built.loops, built.library, self._options, data, unflatten))
+            run = compiled(program, built.interface, built.library, self._options)
+            short = self._direct(signature, direct(built.interface, built.library, self._options, unflatten))
         self._reasons.append(reason)
         self._complain()
         return Entry(signature, built, run, unflatten, reason, short, tree)

@@ -8,15 +8,15 @@ import numpy as np
 
 from symgrad.build.threads import threads
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
+from symgrad.ir.dims import evaluated
 from symgrad.ir.evaluate import concrete, evaluate, extents
-from symgrad.ir.shapes import symbol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from symgrad.build.interface import Check, Interface
     from symgrad.build.load import Library
     from symgrad.ir.program import Program
-    from symgrad.loops.program import Check, LoopProgram
     from symgrad.options import Options
 
     Arrays = list[np.ndarray[Any, Any]]
@@ -81,40 +81,36 @@ def out_of_bounds(check: Check) -> IndexOutOfBounds:
     return IndexOutOfBounds(f"an index is out of bounds for an axis with size {check.extent}", line=check.line)
 
 
-def compiled(program: Program, loops: LoopProgram, library: Library, options: Options, data: Sequence[Any]) -> Run:
+def compiled(program: Program, interface: Interface, library: Library, options: Options) -> Run:
     """Make a call of a compiled function.
 
     Args:
         program: what was compiled, for its extents.
-        loops: its loops, for outputs, workspace and checks.
+        interface: what is passed, and what comes back.
         library: the loaded function.
         options: how many threads.
-        data: the constants that are passed.
 
     Returns:
         A function of C-contiguous, aligned arrays of the inputs' dtypes and shapes, giving new arrays.
     """
-    from symgrad.render.render import extents as symbols
-
     ffi, function = library.ffi, library.function
     from_buffer = ffi.from_buffer
-    constants = [from_buffer(f"{_ctype(d)}[]", d) for d in data]
-    inputs = [f"{_ctype(a)}[]" for a in loops.inputs]
-    outputs = [(a.dtype, f"{_ctype(a)}[]") for a in loops.outputs]
-    dims = symbols(loops)
-    checks = loops.checks
+    constants = [from_buffer(f"{_ctype(d)}[]", d) for d in interface.data]
+    inputs = [f"{_ctype(a)}[]" for a in interface.inputs]
+    outputs = [(a.dtype, f"{_ctype(a)}[]") for a in interface.outputs]
+    dims, checks, threaded = interface.dims, interface.checks, interface.threaded
     checked = requirements(program)
-    plan = planner(loops)
+    plan = planner(interface)
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         sizes = checked(arrays)
-        count = threads(options) if loops.threaded else 1
-        shapes, scratch = plan(sizes, count)
+        count = threads(options) if threaded else 1
+        shapes, passed, scratch = plan(sizes, count)
         results = [np.empty(shape, dtype) for shape, (dtype, _) in zip(shapes, outputs, strict=True)]
         code = function(
             *map(from_buffer, inputs, arrays),
             *[from_buffer(kind, result) for (_, kind), result in zip(outputs, results, strict=True)],
-            *constants, *[sizes[d] for d in dims], count, from_buffer("char[]", np.empty(scratch, np.uint8)),
+            *constants, *passed, count, from_buffer("char[]", np.empty(scratch, np.uint8)),
         )
         if code:
             raise out_of_bounds(checks[code - 1])
@@ -123,18 +119,19 @@ def compiled(program: Program, loops: LoopProgram, library: Library, options: Op
     return run
 
 
-def planner(loops: LoopProgram) -> Callable[[dict[Any, int], int], tuple[list[Any], int]]:
-    """Make what reckons shapes and workspace once for each size and number of threads: SymPy takes its time."""
-    planned: dict[tuple[int, ...], tuple[list[Any], int]] = {}
+def planner(interface: Interface) -> Callable[[dict[Any, int], int], tuple[list[Any], list[int], int]]:
+    """Make what reckons shapes, extents and workspace once for each size and number of threads."""
+    planned: dict[tuple[int, ...], tuple[list[Any], list[int], int]] = {}
 
-    def plan(sizes: dict[Any, int], count: int) -> tuple[list[Any], int]:
+    def plan(sizes: dict[Any, int], count: int) -> tuple[list[Any], list[int], int]:
         key = (count, *sizes.values())
         found = planned.get(key)
         if found is None:
             if len(planned) > PLANS:
                 planned.clear()
-            every = {**sizes, symbol("threads"): count}
-            found = [concrete(tuple(a.shape), every) for a in loops.outputs], concrete(loops.workspace, every)
+            named = {str(dim): size for dim, size in sizes.items()} | {"threads": count}
+            shapes = [concrete(tuple(a.shape), sizes) for a in interface.outputs]
+            found = shapes, [named[d] for d in interface.dims], evaluated(interface.workspace, named)
             planned[key] = found
         return found
 
@@ -152,7 +149,7 @@ CONTIGUOUS_AND_ALIGNED = 0x101
 
 
 def direct(
-    loops: LoopProgram, library: Library, options: Options, data: Sequence[Any], finish: Callable[[Sequence[Any]], Any],
+    interface: Interface, library: Library, options: Options, finish: Callable[[Sequence[Any]], Any],
 ) -> Callable[[tuple[Any, ...]], Any]:
     """Make the shortest call of a compiled function: of plain arrays that need no conversion, of known shapes.
 
@@ -160,16 +157,16 @@ def direct(
         A function of a tuple of arguments. It checks each exactly, and returns what `finish` makes of the new
         arrays, or `MISS` without having called anything.
     """
-    simple = not (data or loops.workspace or loops.threaded)
-    if simple and len(loops.inputs) == 1 and len(loops.outputs) == 2:
-        return _one_to_two(loops, library, finish)
+    simple = not (interface.data or interface.workspace or interface.threaded)
+    if simple and len(interface.inputs) == 1 and len(interface.outputs) == 2:
+        return _one_to_two(interface, library, finish)
     ffi, function = library.ffi, library.function
     from_buffer, empty, plain = ffi.from_buffer, np.empty, np.ndarray
-    wanted = [(a.dtype, a.shape) for a in loops.inputs]
-    shapes, dtypes = [a.shape for a in loops.outputs], [a.dtype for a in loops.outputs]
-    kinds = [ffi.typeof(f"{_ctype(a)}[]") for a in (*loops.inputs, *loops.outputs)]
-    constants = [from_buffer(f"{_ctype(d)}[]", d) for d in data]
-    count, threaded = len(wanted), loops.threaded
+    wanted = [(a.dtype, a.shape) for a in interface.inputs]
+    shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
+    kinds = [ffi.typeof(f"{_ctype(a)}[]") for a in (*interface.inputs, *interface.outputs)]
+    constants = [from_buffer(f"{_ctype(d)}[]", d) for d in interface.data]
+    count, threaded, checks = len(wanted), interface.threaded, interface.checks
     sizes: dict[int, int] = {}
     nothing = ffi.NULL
 
@@ -186,25 +183,25 @@ def direct(
         team = threads(options) if threaded else 1
         size = sizes.get(team)
         if size is None:
-            size = sizes[team] = concrete(loops.workspace, {symbol("threads"): team})
+            size = sizes[team] = evaluated(interface.workspace, {"threads": team})
         code = function(
             *map(from_buffer, kinds, (*args, *results)), *constants, team,
             from_buffer("char[]", empty(size, np.uint8)) if size else nothing,
         )
         if code:
-            raise out_of_bounds(loops.checks[code - 1])
+            raise out_of_bounds(checks[code - 1])
         return finish(results)
 
     return call
 
 
 def _one_to_two(
-    loops: LoopProgram, library: Library, finish: Callable[[Sequence[Any]], Any],
+    interface: Interface, library: Library, finish: Callable[[Sequence[Any]], Any],
 ) -> Callable[[tuple[Any, ...]], Any]:
     """Make the direct call of one array to two (a small loss and its gradient), where each loop above would show."""
     function, from_buffer, nothing = library.function, library.ffi.from_buffer, library.ffi.NULL
     empty, plain = np.empty, np.ndarray
-    (x,), (first, second) = loops.inputs, loops.outputs
+    (x,), (first, second), checks = interface.inputs, interface.outputs, interface.checks
     dtype, shape = x.dtype, x.shape
     dtype_1, dtype_2, shape_1, shape_2 = first.dtype, second.dtype, first.shape, second.shape
     kind, kind_1, kind_2 = [library.ffi.typeof(f"{_ctype(a)}[]") for a in (x, first, second)]
@@ -221,7 +218,7 @@ def _one_to_two(
         one, two = empty(shape_1, dtype_1), empty(shape_2, dtype_2)
         code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), 1, nothing)
         if code:
-            raise out_of_bounds(loops.checks[code - 1])
+            raise out_of_bounds(checks[code - 1])
         return finish((one, two))
 
     return call

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SerializationError
 from symgrad.ir.shapes import simplified, symbol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 SIZE, DEPTH, LARGEST, HIGHEST = 500, 24, 1 << 62, 16
 """Bounds of a tree that is read: its nodes, its depth, its integers, the exponents in it."""
@@ -45,6 +50,29 @@ def dim_to_json(dim: Any) -> Any:
 
     ordered = dim.args if word in _ARGUMENTS else sorted(dim.args, key=default_sort_key)
     return {word: [dim_to_json(a) for a in ordered]}
+
+
+def evaluated(tree: Any, sizes: Mapping[str, int]) -> int:
+    """Reckon what `dim_to_json` wrote for known extents, without SymPy.
+
+    >>> evaluated({"sum": [-1, {"product": [2, {"symbol": "n"}]}]}, {"n": 4})
+    7
+    """
+    return int(_evaluated(tree, sizes))
+
+
+def _evaluated(tree: Any, sizes: Mapping[str, int]) -> int | Fraction:
+    if type(tree) is int:
+        return tree
+    ((word, content),) = tree.items()
+    return sizes[content] if word == "symbol" else _REDUCED[word]([_evaluated(item, sizes) for item in content])
+
+
+_REDUCED: dict[str, Callable[[list[Any]], Any]] = {
+    "sum": sum, "product": math.prod, "power": lambda a: Fraction(a[0]) ** a[1], "floor": lambda a: math.floor(a[0]),
+    "ceiling": lambda a: math.ceil(a[0]), "max": max, "min": min, "mod": lambda a: a[0] % a[1],
+    "quotient": lambda a: Fraction(*a),
+}
 
 
 def dim_from_json(tree: Any) -> Any:

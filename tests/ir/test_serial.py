@@ -27,7 +27,7 @@ from symgrad.ir.op import Structured
 from symgrad.ir.program import Program
 from symgrad.ir.serial import dumps, loads
 from symgrad.ops import OPS, load
-from symgrad.options import Options, Target
+from symgrad.options import Options
 from symgrad.pipeline import Stages, loops_and_c
 
 WEIGHTS = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
@@ -77,7 +77,7 @@ def arrays(name):
 
 
 def c_of(program):
-    return loops_and_c(Stages(Options()), program, Target())[1].text
+    return loops_and_c(Stages(Options()), program)[1].text
 
 
 @pytest.mark.parametrize("stage", ["traced", "stable", "derived", "optimized"])

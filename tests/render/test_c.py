@@ -51,7 +51,8 @@ def sources(group: str) -> dict[str, Any]:
     found = {}
     for name, (function, args) in GROUPS[group]().items():
         lowered = function.lower(*args)
-        found[name] = (lowered, args, *loops_and_c(lowered.stages, lowered.program, toolchain.target))
+        lowered.stages.target = toolchain.target
+        found[name] = (lowered, args, *loops_and_c(lowered.stages, lowered.program))
     return found
 
 
