@@ -98,7 +98,7 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
     constants = [from_buffer(f"{_ctype(d)}[]", d) for d in interface.data]
     inputs = [f"{_ctype(a)}[]" for a in interface.inputs]
     outputs = [(a.dtype, f"{_ctype(a)}[]") for a in interface.outputs]
-    dims, checks, threaded = interface.dims, interface.checks, interface.threaded
+    checks, threaded = interface.checks, interface.threaded
     checked = requirements(program)
     plan = planner(interface)
 

@@ -82,5 +82,5 @@ def ports(program: Program) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
 
 def dims(program: Program) -> tuple[str, ...]:
     """Name the unknown extents, in the order of the inputs that have them."""
-    found = [dim.name for node in program.inputs for dim in node.shape if getattr(dim, "is_Symbol", False)]
-    return tuple(dict.fromkeys(found))
+    every: list[Any] = [dim for node in program.inputs for dim in node.shape]
+    return tuple(dict.fromkeys([dim.name for dim in every if getattr(dim, "is_Symbol", False)]))
