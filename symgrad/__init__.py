@@ -10,6 +10,7 @@ from __future__ import annotations
 from symgrad.api.checking import check_grads
 from symgrad.api.derivatives import grad, jit, value_and_grad
 from symgrad.api.function import Function
+from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
 from symgrad.trace.signature import Spec, spec
@@ -18,6 +19,6 @@ from symgrad.trace.tracer import Tracer
 __version__ = "0.1.0"
 
 __all__ = [
-    "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads", "grad",
-    "jit", "spec", "value_and_grad",
+    "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
+    "get_num_threads", "grad", "jit", "set_num_threads", "spec", "value_and_grad",
 ]

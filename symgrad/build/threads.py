@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from symgrad.build.cores import cores
 from symgrad.build.notice import warn_once
 from symgrad.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from symgrad.options import Options
 
-_default: int | None = None  # what a call without options.threads uses; None: not yet looked up
+_chosen: int | None = None  # what set_num_threads said
+_cores: int | None = None  # how many there are; None: not yet looked up
 _used = False  # a call of this process, or of one it was forked from, was given more than one thread
 _serial = False  # this process was forked: libgomp would wait for its parent's threads, which are gone
 
@@ -19,9 +21,8 @@ _serial = False  # this process was forked: libgomp would wait for its parent's 
 def threads(options: Options) -> int:
     """Say how many threads a call may use: ``options.threads``, what `set_num_threads` said, or the cores.
 
-    "The cores" are those this process may run on when first asked, or ``OMP_NUM_THREADS``. A forked child is
-    serial: libgomp hangs where the parent has run threads, by our calls or another package's, and a pool of
-    processes has a process for each core already.
+    A forked child is serial: libgomp hangs where the parent has run threads, by our calls or another package's,
+    and a pool of processes has a process for each core already.
 
     Example:
         >>> from symgrad.options import Options
@@ -33,38 +34,92 @@ def threads(options: Options) -> int:
         return 1
     count = options.threads
     if count is None:
-        count = _default if _default is not None else set_num_threads(None)
+        count = get_num_threads()
     if count != 1:
         _require_positive("threads", count)
         _used = True
     return count
 
 
-def set_num_threads(count: int | None) -> int:
-    """Set how many threads calls use in this process from now on; None goes back to the cores. Returns the number.
+def get_num_threads() -> int:
+    """Say how many threads a call uses at most, in this process, now.
+
+    Returns:
+        What `set_num_threads` said; else ``OMP_NUM_THREADS``; else the cores this process may run on, of which a
+        worker of a process pool has one. A forked child has one until it calls `set_num_threads` itself.
+        ``Options(threads=...)`` of a function goes before all of it, and small work is serial anyway.
+
+    Example:
+        >>> get_num_threads() >= 1
+        True
+    """
+    global _cores  # noqa: PLW0603 - looked up once a process
+    if _serial:
+        return 1
+    if _chosen is not None:
+        return _chosen
+    if _cores is None:
+        _cores = cores()
+    return _cores
+
+
+class ThreadSetting:
+    """What `set_num_threads` returns: ``with`` it, the setting holds for a block.
+
+    Attributes:
+        previous: what had been set before, None for the cores.
+    """
+
+    def __init__(self, previous: int | None) -> None:
+        self.previous = previous
+
+    def __enter__(self) -> int:
+        return get_num_threads()
+
+    def __exit__(self, *_: object) -> None:
+        global _chosen  # noqa: PLW0603 - the setting is the process's
+        _chosen = self.previous
+
+    def __repr__(self) -> str:
+        """Print what holds now and what did before."""
+        return f"<threads: {get_num_threads()}, before: {self.previous or 'the cores'}>"
+
+
+def set_num_threads(count: int | None) -> ThreadSetting:
+    """Set how many threads calls use at most, in all threads of this process, from now on.
+
+    A result depends on the number of threads in its last digits, and for one number it is the same bits each time.
 
     In a forked child this starts threads again, but where a call of the parent had used them they cannot
     start, and it stays serial with a warning.
 
+    Args:
+        count: how many; None goes back to the cores.
+
+    Returns:
+        An object with the setting before as ``previous``; ``with set_num_threads(1): ...`` goes back to it at the end.
+
+    Raises:
+        ArgumentValueError: `count` is no integer from 1 on.
+
     Example:
-        >>> set_num_threads(1)
+        >>> with set_num_threads(1):
+        ...     get_num_threads()
         1
-        >>> set_num_threads(None) >= 1
-        True
     """
-    global _default, _serial  # noqa: PLW0603 - the setting is the process's
+    global _chosen, _serial  # noqa: PLW0603 - the setting is the process's
     if count is not None:
         _require_positive("set_num_threads", count)
-    _default = _cores() if count is None else count
+    previous, _chosen = _chosen, count
     if _serial and not _used:
         _serial = False
-    if _serial and _default > 1:
+    if _serial and count != 1:
         warn_once(
             "forked",
             f"set_num_threads({count}) has no effect: this process was forked from one that had run threads, and "
             "OpenMP cannot start them again. Call set_num_threads(1) before the fork, or start processes by spawn.",
         )
-    return 1 if _serial else _default
+    return ThreadSetting(previous)
 
 
 def _require_positive(name: str, count: object) -> None:
@@ -75,19 +130,9 @@ def _require_positive(name: str, count: object) -> None:
         )
 
 
-def _cores() -> int:
-    """``OMP_NUM_THREADS`` (of a list, the outermost level's), or the cores that this process may run on."""
-    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-    if first.isdecimal() and int(first) > 0:
-        return int(first)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _forked() -> None:
-    global _serial  # noqa: PLW0603 - see above
-    _serial = True
+    global _cores, _serial
+    _cores, _serial = None, True
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
+from symgrad.build import cores as counting
 from symgrad.build import threads as module
-from symgrad.build.threads import set_num_threads, threads
+from symgrad.build.threads import get_num_threads, set_num_threads, threads
 from symgrad.errors import ArgumentValueError
 from symgrad.options import Options
-from tests.build.sources import finish
+from tests.build.sources import ROOT, finish
 
 SUM = (
     "import os, sys\n"
     "from symgrad.build.load import build\n"
-    "from symgrad.build.threads import set_num_threads, threads\n"
+    "from symgrad.build.threads import get_num_threads, set_num_threads, threads\n"
     "from symgrad.build.toolchain import find\n"
     "from symgrad.options import Options\n"
     "from tests.build.sources import source_of\n"
@@ -35,7 +38,7 @@ SUM = (
 
 @pytest.fixture(autouse=True)
 def _as_new(monkeypatch):
-    for name, value in (("_default", None), ("_used", False), ("_serial", False)):
+    for name, value in (("_chosen", None), ("_cores", None), ("_used", False), ("_serial", False)):
         monkeypatch.setattr(module, name, value)
 
 
@@ -53,10 +56,23 @@ def test_without_affinity_all_cores(monkeypatch):
 def test_the_option_goes_before_the_setting_before_the_environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
     assert threads(Options()) == 6
-    assert set_num_threads(5) == 5
-    assert threads(Options()) == 5
+    assert get_num_threads() == 6
+    set_num_threads(5)
+    assert threads(Options()) == get_num_threads() == 5
     assert threads(Options(threads=4)) == 4
-    assert set_num_threads(None) == 6
+    assert set_num_threads(None).previous == 5
+    assert threads(Options()) == 6
+
+
+def test_a_setting_for_a_block():
+    set_num_threads(7)
+    with set_num_threads(3) as count:
+        assert count == threads(Options()) == 3
+        with pytest.raises(ZeroDivisionError), set_num_threads(2):
+            _ = 1 / 0
+        assert get_num_threads() == 3
+    assert get_num_threads() == 7
+    assert repr(set_num_threads(1)) == "<threads: 1, before: 7>"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +102,8 @@ def test_a_forked_child_of_a_process_that_used_threads_works_and_is_serial(pytho
         "if child == 0:\n"
         "    assert threads(options) == threads(Options(threads=8)) == 1\n"
         "    assert call() == 0 and set(x[0:1000]) == {2.0}\n"
-        "    assert set_num_threads(4) == 1\n"
+        "    set_num_threads(4)\n"
+        "    assert get_num_threads() == threads(options) == 1\n"
         "    assert call() == 0\n"
         "    grandchild = os.fork()\n"
         "    if grandchild == 0:\n"
@@ -108,8 +125,69 @@ def test_a_forked_child_may_ask_for_threads_where_none_ran_before(python):
         "child = os.fork()\n"
         "if child == 0:\n"
         "    assert threads(options) == threads(Options(threads=8)) == 1\n"
-        "    assert set_num_threads(3) == threads(options) == 3\n"
+        "    set_num_threads(3)\n"
+        "    assert get_num_threads() == threads(options) == 3\n"
         "    os._exit(call())\n"
         "print(os.waitpid(child, 0)[1])\n"
     )
     assert finish(python(code), seconds=20) == ("0\n", "")
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "expected"),
+    [
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 2),
+        ("0::/a/b\n", {"a/cpu.max": "100000 100000\n", "a/b/cpu.max": "max 100000\n"}, 1),
+        ("0::/elsewhere\n", {"cpu.max": "300000 100000\n"}, 3),
+        ("1:cpu,cpuacct:/\n2:memory:/x\n", {"cpu,cpuacct/cpu.cfs_quota_us": "200000\n",
+                                           "cpu,cpuacct/cpu.cfs_period_us": "100000\n"}, 2),
+        ("1:cpu:/\n", {"cpu/cpu.cfs_quota_us": "-1\n", "cpu/cpu.cfs_period_us": "100000\n"}, 9),
+        ("0::/\n", {"cpu.max": "50000 100000\n"}, 1),
+        ("0::/\n", {"cpu.max": "damaged\n"}, 9),
+        ("", {}, 9),
+    ],
+)
+def test_the_quota_of_the_control_group(monkeypatch, tmp_path, groups, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "mine").write_text(groups)
+    monkeypatch.setattr(counting, "GROUPS", tmp_path)
+    monkeypatch.setattr(counting, "MINE", tmp_path / "mine")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(9)), raising=False)
+    assert get_num_threads() == expected
+
+
+POOL = """
+import multiprocessing, sys
+from concurrent.futures import ProcessPoolExecutor
+from symgrad.build.threads import get_num_threads, set_num_threads, threads
+from symgrad.options import Options
+
+AT_IMPORT = get_num_threads()
+
+def ask(_):
+    before = AT_IMPORT, threads(Options()), threads(Options(threads=3))
+    set_num_threads(2)
+    return (*before, threads(Options()))
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(1, multiprocessing.get_context(sys.argv[1])) as pool:
+        print(*pool.submit(ask, 0).result())
+"""
+
+
+@pytest.mark.parametrize(("method", "environment", "expected"), [
+    ("spawn", {}, ["1 1 3 2"]),
+    ("forkserver", {}, ["1 1 1 2", "1 1 3 2"]),  # its server may have imported the main module, and so symgrad
+    ("spawn", {"OMP_NUM_THREADS": "5"}, ["5 5 3 2"]),
+    ("fork", {"OMP_NUM_THREADS": "5"}, ["5 1 1 2"]),
+])
+def test_workers_of_a_pool_of_processes(tmp_path, method, environment, expected):
+    """One core each, unless the environment or the worker says otherwise; of a fork, only the worker."""
+    script = tmp_path / "pool.py"
+    script.write_text(POOL)
+    env = {**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, script, method]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() in expected

@@ -81,3 +81,14 @@ def test_long_loops_in_threads(loss: Callable[..., Any], shapes: list[tuple[int,
         for one, two, three in zip(found, again, expected, strict=True):
             assert np.array_equal(one, two)
             np.testing.assert_allclose(one, three, rtol=1e-11, atol=1e-11 * scale([three]))
+
+
+def test_twenty_calls_in_two_threads_are_the_same_bits() -> None:
+    rng = np.random.default_rng(9)
+    X, w = rng.normal(size=(150_000, 6)), rng.normal(size=6)
+    function = sg.value_and_grad(rows, (0, 1))
+    with sg.set_num_threads(2):
+        first = list(leaves(function(X, w)))
+        for _ in range(20):
+            assert all(np.array_equal(one, two) for one, two in zip(first, leaves(function(X, w)), strict=True))
+    assert "num_threads" in function.c_source
