@@ -9,6 +9,7 @@ from typing import Any
 
 from symgrad.ops import leaves as leaves
 from symgrad.ops.declare import OPS as OPS
+from symgrad.ops.declare import answer_scipy
 
 _FAMILIES = (
     "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
@@ -24,6 +25,7 @@ def load() -> None:
 
     for family in _FAMILIES:
         import_module(f"symgrad.ops.{family}")
+    answer_scipy()
 
 
 def __getattr__(name: str) -> Any:

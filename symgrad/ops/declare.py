@@ -6,7 +6,9 @@ into `ANSWERS` (by the NumPy or SciPy function it answers), which is all the res
 
 from __future__ import annotations
 
+import sys
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from symgrad.errors import DtypeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
 from symgrad.ops import spelling
+from symgrad.ops.late import Late
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +30,9 @@ OPS: dict[str, Op] = {}
 
 ANSWERS: dict[Any, Any] = {}
 """What answers a NumPy or SciPy function: an elementwise op, or a Python function with NumPy's signature."""
+
+WAITING: dict[str, Any] = {}
+"""What answers a function of scipy.special that nobody has imported yet, by the function's name."""
 
 INT = np.dtype(np.int64)
 
@@ -43,8 +49,29 @@ def _enter(op: Op) -> Op:
     return op
 
 
+def _answer(function: Any, answer: Any) -> None:
+    if isinstance(function, Late):
+        WAITING[function.__name__] = answer
+    else:
+        ANSWERS[function] = answer
+
+
+def answer_scipy() -> bool:
+    """Enter what answers scipy.special's functions if somebody has imported it; tell whether it is entered."""
+    if "scipy.special" not in sys.modules:
+        return False
+    special = import_module("scipy.special") if WAITING else None  # it waits where another thread is half-way
+    for name, answer in list(WAITING.items()):
+        function = getattr(special, name)
+        ANSWERS[function] = answer
+        if isinstance(answer, Elementwise):
+            answer.numpy = answer.evaluate = function
+        WAITING.pop(name, None)
+    return True
+
+
 @cache
-def loop_dtypes(ufunc: np.ufunc, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
     """Ask NumPy which loop a ufunc would run: dtypes of its inputs and its output.
 
     `kinds` are dtypes, or ``int``, ``float`` for Python scalars, which are weak (NEP 50).
@@ -110,7 +137,7 @@ def elementwise(
         infix: Python's operator.
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
     """
-    ufunc = numpy if isinstance(numpy, np.ufunc) else None
+    ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
     op = Elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, sample=sample, edges=edges,
         arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
@@ -120,11 +147,11 @@ def elementwise(
     op.text = _elementwise_text(op, ufunc)
     _enter(op)
     if ufunc is not None:
-        ANSWERS[ufunc] = op
+        _answer(ufunc, op)
     return op
 
 
-def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | None, result: Any) -> Callable[..., tuple[Shape, Any]]:
+def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | Late | None, result: Any) -> Callable[..., tuple[Shape, Any]]:
     def infer(*inputs: Node, **params: Any) -> tuple[Shape, np.dtype[Any]]:
         if len(inputs) != op.arity:
             raise TypeError(f"{op.name} takes {op.arity} arguments, not {len(inputs)}")
@@ -140,7 +167,7 @@ def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | None, result: Any) -> 
     return infer
 
 
-def _elementwise_text(op: Elementwise, ufunc: np.ufunc | None) -> Any:
+def _elementwise_text(op: Elementwise, ufunc: np.ufunc | Late | None) -> Any:
     if ufunc is not None:
         prefix = f"{'np' if hasattr(np, ufunc.__name__) else 'scipy.special'}.{ufunc.__name__}"
     else:
@@ -224,7 +251,7 @@ def answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         for answered in functions:
-            ANSWERS[answered] = function
+            _answer(answered, function)
         return function
 
     return enter

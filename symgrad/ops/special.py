@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
 
 from symgrad.ops.calculus import sp
 from symgrad.ops.declare import elementwise
 from symgrad.ops.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
+from symgrad.ops.late import Late
 
 if TYPE_CHECKING:
     from symgrad.ir.op import Elementwise
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 # -- error functions
 
 erf = elementwise(
-    numpy=scipy.special.erf, value=sp.erf, ddx=lambda x, _y: 2 / math.sqrt(math.pi) * np.exp(-x * x),
+    numpy=Late("erf"), value=sp.erf, ddx=lambda x, _y: 2 / math.sqrt(math.pi) * np.exp(-x * x),
     c="erf", sample=normal(), edges=SPECIAL)
 
 erfc = elementwise(
-    numpy=scipy.special.erfc, value=sp.erfc, ddx=lambda x, _y: -2 / math.sqrt(math.pi) * np.exp(-x * x),
+    numpy=Late("erfc"), value=sp.erfc, ddx=lambda x, _y: -2 / math.sqrt(math.pi) * np.exp(-x * x),
     c="erfc", sample=normal(), edges=(*SPECIAL, 26.0))
 
 ndtr = elementwise(
-    numpy=scipy.special.ndtr, value=lambda x: sp.erfc(-x / sp.sqrt(2)) / 2,
+    numpy=Late("ndtr"), value=lambda x: sp.erfc(-x / sp.sqrt(2)) / 2,
     ddx=lambda x, _y: 1 / math.sqrt(2 * math.pi) * np.exp(x * x * -0.5),
     c="0.5{f} * erfc{f}({0} * -0.7071067811865476{f})", sample=normal(), edges=(*SPECIAL, -37.0))
 
@@ -50,7 +50,7 @@ expit_slope = elementwise(
     c="sg_expit_slope{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
 
 expit = elementwise(
-    numpy=scipy.special.expit, value=lambda x: 1 / (1 + sp.exp(-x)), ddx=lambda x, _y: expit_slope(x),
+    numpy=Late("expit"), value=lambda x: 1 / (1 + sp.exp(-x)), ddx=lambda x, _y: expit_slope(x),
     c="sg_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
 
 logit_slope = elementwise(
@@ -59,11 +59,11 @@ logit_slope = elementwise(
     c="1.0{f} / ({0} * (1.0{f} - {0}))", sample=between(0.05, 0.95), edges=SPECIAL)
 
 logit = elementwise(
-    numpy=scipy.special.logit, value=lambda x: sp.log(x / (1 - x)), ddx=lambda x, _y: logit_slope(x),
+    numpy=Late("logit"), value=lambda x: sp.log(x / (1 - x)), ddx=lambda x, _y: logit_slope(x),
     c="sg_logit{f}({0})", sample=between(0.05, 0.95), edges=(*SPECIAL, 0.31, 0.64))
 
 log_expit = elementwise(
-    numpy=scipy.special.log_expit, value=lambda x: -sp.log(1 + sp.exp(-x)), ddx=lambda x, _y: expit(-x),
+    numpy=Late("log_expit"), value=lambda x: -sp.log(1 + sp.exp(-x)), ddx=lambda x, _y: expit(-x),
     c="sg_log_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -1000.0))
 
 
@@ -107,11 +107,11 @@ def _xlog1py_vjp(g: Any, _y: Any, a: Any, b: Any) -> Any:
 
 
 xlogy = elementwise(
-    numpy=scipy.special.xlogy, value=lambda a, b: a * sp.log(b), vjp=_xlogy_vjp,
+    numpy=Late("xlogy", 2), value=lambda a, b: a * sp.log(b), vjp=_xlogy_vjp,
     c="{0} == 0.0{f} && {1} == {1} ? 0.0{f} : {0} * log{f}({1})", sample=(normal(), positive()), edges=PAIRS)
 
 xlog1py = elementwise(
-    numpy=scipy.special.xlog1py, value=lambda a, b: a * sp.log(1 + b), vjp=_xlog1py_vjp,
+    numpy=Late("xlog1py", 2), value=lambda a, b: a * sp.log(1 + b), vjp=_xlog1py_vjp,
     c="{0} == 0.0{f} && {1} == {1} ? 0.0{f} : {0} * log1p{f}({1})", sample=(normal(), positive()),
     edges=(*PAIRS, (0.0, -1.0), (2.0, 1e-300)))
 
@@ -122,7 +122,7 @@ def _polygamma(x: Any, order: int) -> Any:
     """Return the derivative of digamma of this order, at least 1."""
     x = np.asarray(x)
     with np.errstate(all="ignore"):
-        return np.asarray(scipy.special.polygamma(order, np.asarray(x, np.float64)), x.dtype)
+        return np.asarray(Late("polygamma")(order, np.asarray(x, np.float64)), x.dtype)
 
 
 POLES = (0.5, 1.0, 1e-8, 1e-100, 1e3, 1e160, 745.0, inf, nan, -0.5, -2.5, -37.25)
@@ -138,9 +138,9 @@ trigamma = elementwise(
     doc="Return the second derivative of the logarithm of gamma.")
 
 digamma = elementwise(
-    name="digamma", numpy=scipy.special.digamma, value=sp.digamma, ddx=lambda x, _y: trigamma(x),
+    name="digamma", numpy=Late("digamma"), value=sp.digamma, ddx=lambda x, _y: trigamma(x),
     c="sg_digamma{f}({0})", sample=positive(), edges=(*POLES, 0.0, -0.0, -1.0, 1.4616321449683622))
 
 gammaln = elementwise(
-    numpy=scipy.special.gammaln, value=sp.loggamma, ddx=lambda x, _y: digamma(x),
+    numpy=Late("gammaln"), value=sp.loggamma, ddx=lambda x, _y: digamma(x),
     c="sg_gammaln{f}({0})", sample=positive(), edges=(*POLES, 0.0, -1.0, -inf))

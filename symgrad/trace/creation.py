@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradWarning, UnsupportedError
-from symgrad.ops.declare import ANSWERS
+from symgrad.ops.declare import ANSWERS, answer_scipy
 from symgrad.trace.caller import calls
 from symgrad.trace.fill import MAKERS
 from symgrad.trace.lines import user_line
@@ -132,16 +132,17 @@ _DRAWS = frozenset({
 def _table() -> list[tuple[Any, str, Replaced]]:
     """List what is replaced: module, name, stand-in."""
     found = [(np, name, Replaced(getattr(np, name), name, maker)) for name, maker in MAKERS.items()]
-    places: list[tuple[Any, Callable[..., Any]]] = [(np, _of_lists), (np.linalg, _of_lists)]
-    if "scipy.special" in sys.modules:
-        places.append((sys.modules["scipy.special"], _of_traced))
-    for module, when_traced in places:
-        functions = list(vars(module).items())
-        found += [(module, name, Replaced(f, name, when_traced)) for name, f in functions if _answered(name, f)]
+    found += _functions(np, _of_lists) + _functions(np.linalg, _of_lists)
     for module, shown in ((np.random, "np.random"), (random, "random")):
         draws = sorted(_DRAWS & set(vars(module)))
         found += [(module, name, Replaced(getattr(module, name), name, _frozen(shown))) for name in draws]
     return found
+
+
+def _functions(module: Any, when_traced: Callable[..., Any]) -> list[tuple[Any, str, Replaced]]:
+    """List the functions of a module that have an answer and ask no protocol."""
+    functions = list(vars(module).items())
+    return [(module, name, Replaced(f, name, when_traced)) for name, f in functions if _answered(name, f)]
 
 
 def _answered(name: str, function: Any) -> bool:
@@ -158,14 +159,17 @@ class _Installed:
         self.lock = threading.Lock()
         self.count = 0
         self.table: list[tuple[Any, str, Replaced]] = []
+        self.scipy = False
 
     def enter(self) -> None:
         with self.lock:
             self.count += 1
-            if self.count > 1:
-                return
-            self.table = self.table or _table()
-            for module, name, stand_in in self.table:
+            added = [] if self.table else _table()
+            if not self.scipy and answer_scipy():
+                self.scipy = True
+                added += _functions(sys.modules["scipy.special"], _of_traced)
+            self.table += added
+            for module, name, stand_in in self.table if self.count == 1 else added:
                 if getattr(module, name) is stand_in.original:
                     setattr(module, name, stand_in)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from symgrad.errors import ArgumentError, MutationError, SymgradError
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ops import leaves, load
+from symgrad.ops.declare import answer_scipy
 from symgrad.trace.lines import definition, error_line, raised_in_library
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
@@ -59,9 +61,24 @@ def trace(
     Returns:
         The program, one input for each leaf, one output for each leaf of the result, and the result's structure.
     """
+    prepare()
+    answered = answer_scipy()
+    run = partial(_run, fun, signature, call, name, share=share, creation=creation, outer=outer)
+    try:
+        return run()
+    except SymgradError:
+        if answered or not answer_scipy():
+            raise
+    return run()  # the function has imported scipy.special meanwhile, whose functions are answered now
+
+
+def _run(
+    fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], name: str, *,
+    share: bool, creation: bool, outer: Trace | None,
+) -> Traced:
+    """Run it once."""
     from symgrad.trace.creation import installed
 
-    prepare()
     with tracing(outer or Trace(Graph(share=share), name), ends=outer is None) as active:
         graph = active.graph
         start = len(graph) + 1

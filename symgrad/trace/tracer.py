@@ -13,7 +13,7 @@ from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
-from symgrad.ops.declare import ANSWERS, OPS, loop_dtypes
+from symgrad.ops.declare import ANSWERS, OPS, answer_scipy, loop_dtypes
 from symgrad.trace.constants import compiled, constant, number, plain, refuse_others
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled
@@ -293,6 +293,8 @@ def kind_of(value: Any) -> Any:
 def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     """Record a ufunc: find its loop as NumPy would, cast the inputs to it, make the node."""
     op = ANSWERS.get(ufunc)
+    if op is None and answer_scipy():
+        op = ANSWERS.get(ufunc)
     if not isinstance(op, Elementwise):
         if op is not None:
             return answered(ufunc, tuple([settled(value) for value in inputs]), {})
