@@ -1,0 +1,1 @@
+"""symgrad beside JAX, PyTorch, Dr.Jit and hand-written C, in one process: ``python -m benchmarks``."""

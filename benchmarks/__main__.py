@@ -1,0 +1,157 @@
+"""``python -m benchmarks``: every workload beside JAX, PyTorch, Dr.Jit and hand-written C, in one table."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import click
+
+SETS = {"promised": "What was promised", "others": "The same classes of program in other formulations"}
+
+
+@click.command()
+@click.option("--only", multiple=True, metavar="NAME", help="Only workloads whose name contains this; may be repeated.")
+@click.option("--set", "chosen", type=click.Choice(list(SETS)), help="Only one of the two sets.")
+@click.option("--quick", is_flag=True, help="Small workloads only, and short: does it all still work?")
+@click.option("--seconds", type=float, default=2.0, show_default=True, help="How long a workload is timed, about.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here too.")
+@click.option("--no-jax", is_flag=True, help="Without JAX.")
+@click.option("--no-torch", is_flag=True, help="Without PyTorch.")
+@click.option("--no-drjit", is_flag=True, help="Without Dr.Jit.")
+@click.option("--no-c", is_flag=True, help="Without the hand-written C.")
+@click.option("--list", "listing", is_flag=True, help="List the workloads.")
+def main(
+    only: tuple[str, ...], chosen: str | None, quick: bool, seconds: float, json_path: Path | None, listing: bool,
+    **without: bool,
+) -> None:
+    """Time value and gradient of every workload, interleaved with the peers that are installed.
+
+    Ends with 1 when a result is wrong, with 130 on Ctrl-C (after printing what was measured by then). No time is ever
+    an error: a star, or red, marks what misses its promise.
+    """
+    groups = selected(only, chosen, quick)
+    if listing:
+        click.echo("\n".join(work.name for works in groups.values() for work in works))
+        return
+    if not any(groups.values()):
+        raise click.UsageError(f"no workload is called {' or '.join(only) or 'so'}; --list shows them all")
+    wanted = frozenset(name for name in ("jax", "torch", "drjit", "c") if not without[f"no_{name}"])
+    folder = tempfile.mkdtemp(prefix="symgrad-bench-")  # compile times are those of a cold cache
+    os.environ["SYMGRAD_CACHE_DIR"] = folder
+    rows: dict[str, list[Any]] = {name: [] for name in groups}
+    status = 0
+    try:
+        measure(groups, rows, wanted, 0.1 if quick else seconds)
+    except KeyboardInterrupt:
+        status = 130
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    report(rows, json_path)
+    sys.exit(status or int(not all(row.agrees for found in rows.values() for row in found)))
+
+
+def selected(only: tuple[str, ...], chosen: str | None, quick: bool) -> dict[str, list[Any]]:
+    """List the workloads that are asked for, by set."""
+    from benchmarks.workloads import OTHERS, PROMISED
+
+    return {
+        name: [
+            work for work in works
+            if (work.small or not quick) and (not only or any(part.lower() in work.name.lower() for part in only))
+        ]
+        for name, works in {"promised": PROMISED, "others": OTHERS}.items() if chosen in {None, name}
+    }
+
+
+def measure(
+    groups: dict[str, list[Any]], rows: dict[str, list[Any]], wanted: frozenset[str], seconds: float,
+) -> None:
+    """Measure every workload into `rows`."""
+    from benchmarks.run import measured
+
+    warm_up(wanted)
+    with progress(sum(map(len, groups.values()))) as step:
+        for name, works in groups.items():
+            for work in works:
+                step(work.name)
+                rows[name].append(measured(work, wanted, seconds))
+
+
+def warm_up(wanted: frozenset[str]) -> None:
+    """Import everything and probe the compiler: what a process does once belongs to no workload's compile time."""
+    import numpy as np
+
+    from benchmarks import peers
+    from benchmarks.workload import Workload
+
+    first = Workload("first", lambda x: x * x, lambda rng: (rng.normal(size=()),))
+    arguments = (np.array(1.5),)
+    peers.symgrad(first, arguments)[0].call()
+    if "jax" in wanted and peers.there("jax"):
+        peers.jax(first, arguments).call()
+
+
+def progress(total: int) -> Any:
+    """Show how far it is on a terminal; elsewhere be quiet."""
+    if not sys.stderr.isatty():
+        def silent(name: str) -> None:
+            del name
+
+        return nullcontext(silent)
+    return _shown(total)
+
+
+class _shown:
+    """A bar with the workload's name."""
+
+    def __init__(self, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = (TextColumn("{task.description:32}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task("", total=total)
+        self._done = -1
+
+    def __enter__(self) -> Callable[[str], None]:
+        self._bar.start()
+        return self._step
+
+    def _step(self, name: str) -> None:
+        self._done += 1
+        self._bar.update(self._task, description=name, completed=self._done)
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+
+def report(rows: dict[str, list[Any]], json_path: Path | None) -> None:
+    """Print both tables, and write the JSON."""
+    from benchmarks import table
+
+    for name, found in rows.items():
+        if not found:
+            continue
+        if sys.stdout.isatty():
+            from rich.console import Console
+
+            Console().print(table.rich_table(SETS[name], found))
+        else:
+            click.echo(table.plain(SETS[name], found))
+        for row in found:
+            for peer, note in row.notes.items():
+                if note not in {"", "compile"}:
+                    click.echo(f"{row.name}: {peer}: {note}")
+    if json_path is not None:
+        table.write_json(json_path, rows)
+
+
+if __name__ == "__main__":
+    main()
