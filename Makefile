@@ -1,7 +1,7 @@
 # make demo   trains a classifier on real digits through compiled gradients
 # make test   runs the tests
 # make lint   ruff, mypy and import-linter
-# make bench  runs the benchmarks (installs JAX and PyTorch)
+# make bench  runs the benchmarks (installs JAX, PyTorch and Dr.Jit; ARGS="--only gmm --json figures.json")
 #
 # Each sets up .venv first, and again only when pyproject.toml says something new: the second run needs no network.
 
@@ -25,7 +25,7 @@ lint: $(VENV)/.installed-test
 	$(VENV)/bin/lint-imports
 
 bench: $(VENV)/.installed-bench
-	@set -e; for file in benchmarks/bench_*.py; do echo "+ $$file"; $(PY) "$$file" $(ARGS); done
+	$(PY) -m benchmarks $(ARGS)
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
@@ -21,7 +22,7 @@ SETS = {"promised": "What was promised", "others": "The same classes of program 
 @click.option("--set", "chosen", type=click.Choice(list(SETS)), help="Only one of the two sets.")
 @click.option("--quick", is_flag=True, help="Small workloads only, and short: does it all still work?")
 @click.option("--seconds", type=float, default=2.0, show_default=True, help="How long a workload is timed, about.")
-@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures here too.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write all figures there.")
 @click.option("--no-jax", is_flag=True, help="Without JAX.")
 @click.option("--no-torch", is_flag=True, help="Without PyTorch.")
 @click.option("--no-drjit", is_flag=True, help="Without Dr.Jit.")
@@ -88,14 +89,13 @@ def warm_up(wanted: frozenset[str]) -> None:
     """Import everything and probe the compiler: what a process does once belongs to no workload's compile time."""
     import numpy as np
 
-    from benchmarks import peers
-    from benchmarks.workload import Workload
+    import symgrad as sg
 
-    first = Workload("first", lambda x: x * x, lambda rng: (rng.normal(size=()),))
-    arguments = (np.array(1.5),)
-    peers.symgrad(first, arguments)[0].call()
-    if "jax" in wanted and peers.there("jax"):
-        peers.jax(first, arguments).call()
+    sg.grad(np.sin)(1.5)
+    if "jax" in wanted and importlib.util.find_spec("jax") is not None:
+        import jax
+
+        jax.jit(jax.numpy.sin)(1.5)
 
 
 def progress(total: int) -> Any:
@@ -105,11 +105,11 @@ def progress(total: int) -> Any:
             del name
 
         return nullcontext(silent)
-    return _shown(total)
+    return Shown(total)
 
 
-class _shown:
-    """A bar with the workload's name."""
+class Shown:
+    """A bar with the workload's name, while a `with` block runs."""
 
     def __init__(self, total: int) -> None:
         from rich.console import Console

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import types
 from collections.abc import Callable
@@ -63,85 +62,21 @@ def jax(work: Workload, arguments: tuple[Any, ...]) -> Peer:
     """Make JAX's version; its arrays are on its device before the clock starts."""
     import jax
     import jax.numpy as jnp
-    import jax.scipy.special as special
+    from jax.scipy import special
 
-    jax.config.update("jax_enable_x64", True)  # noqa: FBT003 - JAX's signature
+    jax.config.update("jax_enable_x64", True)
     fun = rebound(work.function, {"np": jnp, "special": special})
     function = jax.jit(fun if work.by is None else jax.value_and_grad(fun, argnums=work.by))
     placed = jax.tree.map(jnp.asarray, arguments)
     return Peer(lambda: jax.block_until_ready(function(*placed)), leaves)
 
 
-class TorchNumPy:
-    """PyTorch by NumPy's names, where they differ in more than `axis` and `keepdims`, which it takes."""
-
-    pi = np.pi
-
-    def __init__(self) -> None:
-        self.torch = importlib.import_module("torch")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.torch, name)
-
-    def sqrt(self, x: Any) -> Any:
-        return np.sqrt(x) if isinstance(x, (int, float)) else self.torch.sqrt(x)
-
-    def exp(self, x: Any) -> Any:
-        return np.exp(x) if isinstance(x, (int, float)) else self.torch.exp(x)
-
-    def cos(self, x: Any) -> Any:
-        return np.cos(x) if isinstance(x, (int, float)) else self.torch.cos(x)
-
-    def sin(self, x: Any) -> Any:
-        return np.sin(x) if isinstance(x, (int, float)) else self.torch.sin(x)
-
-    def log(self, x: Any) -> Any:
-        return np.log(x) if isinstance(x, (int, float)) else self.torch.log(x)
-
-    def logaddexp(self, a: Any, b: Any) -> Any:
-        return self.torch.logaddexp(*self._both(a, b))
-
-    def maximum(self, a: Any, b: Any) -> Any:
-        return self.torch.maximum(*self._both(a, b))
-
-    def max(self, x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        return self.torch.amax(x, axis, keepdims)
-
-    def var(self, x: Any, axis: Any = None) -> Any:
-        return self.torch.var(x, axis, correction=0)
-
-    def cumsum(self, x: Any) -> Any:
-        return self.torch.cumsum(x, 0)
-
-    def eye(self, n: int) -> Any:
-        return self.torch.eye(n, dtype=self.torch.float64)
-
-    def array(self, rows: Any) -> Any:
-        make, kind = self.torch.as_tensor, self.torch.float64
-        return self.torch.stack([self.torch.stack([make(x, dtype=kind) for x in row]) for row in rows])
-
-    def _both(self, a: Any, b: Any) -> Any:
-        known = a if isinstance(a, self.torch.Tensor) else b
-        return [self.torch.as_tensor(x, dtype=known.dtype) for x in (a, b)]
-
-
-class TorchSpecial:
-    """torch.special by SciPy's names."""
-
-    def __init__(self) -> None:
-        self.torch = importlib.import_module("torch")
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.torch.special, name)
-
-    def logsumexp(self, x: Any, axis: int = -1, keepdims: bool = False) -> Any:
-        return self.torch.logsumexp(x, axis, keepdims)
-
-
 def torch(work: Workload, arguments: tuple[Any, ...], compiled: bool) -> Peer:
     """Make PyTorch's version, compiled or eager: the loss, then `torch.autograd.grad`."""
     import optree
     import torch
+
+    from benchmarks.torch_names import TorchNumPy, TorchSpecial
 
     torch.set_num_threads(sg_threads())
     torch._dynamo.reset()  # noqa: SLF001 - else a workload's shapes would be dynamic after another's

@@ -128,14 +128,16 @@ def machine() -> dict[str, Any]:
     from symgrad.build.threads import threads
 
     found = toolchain.find(sg.Options())
-    versions = {}
-    for package in ("symgrad", "numpy", "jax", "torch", "drjit"):
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = "missing"
+    versions = {package: version(package) for package in ("symgrad", "numpy", "jax", "torch", "drjit")}
     return {
         "system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(),
         "threads": threads(sg.Options()), "versions": versions,
         "compiler": found.version if found else "none", "flags": " ".join(found.flags) if found else "",
     }
+
+
+def version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "missing"

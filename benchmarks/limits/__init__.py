@@ -72,7 +72,7 @@ def compiled(name: str) -> tuple[Any, Any]:
 
 
 def make(name: str, arguments: tuple[Any, ...], threads: int) -> Callable[[], Any]:
-    """Return a closure as a person would write it: it makes new results and calls the C, without a check of anything."""
+    """Return a closure as a person would write it: new results, one call of the C, no check of anything."""
     ffi, function = compiled(name)
     shapes, scratch, extents = plan(name, arguments)
     from_buffer, empty = ffi.from_buffer, np.empty

@@ -1,0 +1,168 @@
+"""The benchmarks run, compare results, and say so when one is wrong; no test looks at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import __main__ as command
+from benchmarks import limits, peers, run, table
+from benchmarks.workload import Workload
+from benchmarks.workloads import OTHERS, PROMISED
+
+ALONE = ["--no-jax", "--no-torch", "--no-drjit"]
+
+
+def bench(*arguments):
+    return CliRunner().invoke(command.main, [*arguments, *ALONE], catch_exceptions=False)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """The command sets a cache folder of its own."""
+    monkeypatch.setenv("SYMGRAD_CACHE_DIR", os.environ["SYMGRAD_CACHE_DIR"])
+
+
+def test_quick_measures_the_small_workloads(tmp_path):
+    path = tmp_path / "figures.json"
+    done = bench("--quick", "--json", str(path))
+    assert done.exit_code == 0, done.output
+    small = [work.name for work in PROMISED if work.small]
+    for name in small:
+        assert re.search(rf"^{re.escape(name)} +\d", done.output, re.MULTILINE)
+    assert "no peer to compare with" in done.output
+    figures = json.loads(path.read_text())
+    assert [row["name"] for row in figures["promised"]] == small
+    assert {row["agrees"] for row in figures["promised"]} == {True}
+    assert set(figures["promised"][0]["seconds"]) == {"symgrad", "c"}
+    assert figures["machine"]["threads"] >= 1
+
+
+def test_only_and_list():
+    assert bench("--list", "--set", "promised").output.split("\n")[:-1] == [work.name for work in PROMISED]
+    done = bench("--only", "GMM", "--list")
+    assert done.output.split("\n")[:-1] == ["gmm d10 K25", "gmm d32 K50", "gmm d64 K100"]
+    assert bench("--only", "nothing like it").exit_code == 2
+
+
+@pytest.mark.parametrize("work", [w for w in (*PROMISED, *OTHERS) if w.limit or w in OTHERS], ids=lambda w: w.name)
+def test_names_are_told_apart(work):
+    assert sum(work.name == other.name for other in (*PROMISED, *OTHERS)) == 1
+    assert work.limit is None or work.limit in limits.PROTOTYPES
+
+
+SMALLER: dict[str, Callable[[Any], tuple[Any, ...]]] = {
+    "rosenbrock": lambda rng: (rng.normal(size=1001),),
+    "logistic": lambda rng: (rng.normal(size=7), rng.normal(size=(203, 7)), np.sign(rng.normal(size=203))),
+    "black_scholes": lambda rng: (rng.uniform(80, 120, 1003), rng.uniform(0.1, 0.5, 1003)),
+    "tanh_loss": lambda rng: (np.array(0.7), np.array(0.1), rng.normal(size=1003), rng.normal(size=1003)),
+    "n_body": lambda rng: (rng.normal(size=(53, 3)), rng.uniform(size=53)),
+    "softmax": lambda rng: (
+        rng.normal(size=(64, 10)), rng.normal(size=10), rng.normal(size=(77, 64)), rng.integers(0, 10, size=77)),
+    "product": lambda rng: tuple(rng.normal(size=(2, 64, 64))),
+    "gmm": lambda rng: (
+        rng.normal(size=5), rng.normal(size=(5, 10)), rng.normal(size=(5, 10)) / 4, rng.normal(size=(5, 10, 10)),
+        rng.normal(size=(37, 10))),
+}
+
+
+@pytest.mark.parametrize("name", limits.PROTOTYPES)
+def test_hand_written_c_computes_the_same(name):
+    """Odd extents: the last tile of each has a remainder."""
+    draw = SMALLER[name]
+    arguments = draw(np.random.default_rng(3))
+    (work,) = {w.function: w for w in PROMISED if w.limit == name}.values()
+    ours = peers.leaves(peers.symgrad(work, arguments)[0].call())
+    theirs = peers.leaves(limits.make(name, arguments, 2)())
+    assert run.distance(ours, theirs) < 1e-12
+
+
+@pytest.mark.parametrize("work", [w for w in OTHERS if "Fortran" not in w.name], ids=lambda w: w.name)
+def test_formulations_have_the_value_of_numpy(work):
+    """At a tenth of the size: what the table times is what a person wrote."""
+    arguments = [smaller(a) for a in work.arguments()]
+    value = peers.leaves(peers.symgrad(work, tuple(arguments))[0].call())[:1]
+    assert run.distance(value, peers.leaves(work.function(*arguments))) <= max(work.tolerance, 1e-12)
+
+
+def smaller(array):
+    """Cut off what is beyond 64 along each axis, or what was drawn to be looked up there."""
+    cut = array[tuple(slice(0, n if n in {998, 1000} else 64 if n > 100 else n) for n in array.shape)]
+    return np.ascontiguousarray(cut % 64 if cut.dtype.kind == "i" else cut).reshape(cut.shape)
+
+
+def test_a_wrong_result_is_told_and_ends_with_1(monkeypatch):
+    real = peers.symgrad
+
+    def wrong(work, arguments):
+        peer, function = real(work, arguments)
+        return peers.Peer(peer.call, lambda r: [a + 1e-3 for a in peers.leaves(r)]), function
+
+    monkeypatch.setattr(peers, "symgrad", wrong)
+    done = bench("--quick", "--only", "rosenbrock n=2", "--no-c")
+    assert done.exit_code == 1
+    assert "WRONG*" in done.output
+
+
+def test_a_workload_that_fails_is_a_line_of_the_table(monkeypatch):
+    def refuses(work, arguments):
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(peers, "symgrad", refuses)
+    done = bench("--quick", "--only", "rosenbrock n=2")
+    assert done.exit_code == 1
+    assert re.search(r"^rosenbrock n=2 +- .*failed\*", done.output, re.MULTILINE)
+    assert "rosenbrock n=2: symgrad: ValueError: no such thing" in done.output
+
+
+def test_distance_sees_what_is_not_a_number():
+    one = [np.array([1.0, 2.0])]
+    assert run.distance(one, [np.array([1.0, 2.0 + 2e-6])]) == pytest.approx(1e-6, rel=1e-5)
+    assert run.distance([np.array([1.0, np.nan])], one) == float("inf")
+    assert run.distance([np.array([1.0])], one) == float("inf")
+    assert run.distance([np.zeros(2)], [np.zeros(2)]) == 0.0
+
+
+def test_names_are_bound_anew_in_all_of_a_module():
+    from benchmarks.programs import classics
+
+    class Half:
+        @staticmethod
+        def erf(x):
+            return 0.0 * x
+
+    assert peers.rebound(classics.normal, {"special": Half})(np.array(3.0)) == 0.5
+    assert peers.rebound(classics.black_scholes, {"special": Half})(np.array(100.0), np.array(0.2)) == pytest.approx(
+        50.0 - 50.0 * np.exp(-0.03))
+    assert classics.normal(np.array(0.0)) == 0.5
+
+
+def test_summary_and_marks():
+    slow = run.Row("slow", {"symgrad": 2.0, "jax": 1.0, "c": 1.0}, error=0.0, least=4.0)
+    fast = run.Row("fast", {"symgrad": 1.0, "jax": 8.0, "c": 1.0}, error=0.0, least=4.0)
+    assert table.misses(slow) == {"JAX/sg", "sg/C"}
+    assert table.misses(fast) == set()
+    assert "mean 2.00, minimum 0.50, of 2" in table.summary([slow, fast])
+    assert Workload("w", np.sum, lambda rng: (rng.normal(size=3),)).arguments()[0].shape == (3,)
+
+
+def test_ctrl_c_prints_what_was_measured(monkeypatch):
+    real = run.measured
+
+    def interrupted(work, *further):
+        if work.name != "rosenbrock n=2":
+            raise KeyboardInterrupt
+        return real(work, *further)
+
+    monkeypatch.setattr(run, "measured", interrupted)
+    done = bench("--quick")
+    assert done.exit_code == 130
+    assert "rosenbrock n=2" in done.output
+    assert "rosenbrock n=100,000" not in done.output
