@@ -15,6 +15,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(eq=False)
+class Slot:
+    """A piece of the stack or of the workspace, which arrays of one dtype hold, one after the other.
+
+    Attributes:
+        number: its place among those of one pool.
+        size: bytes.
+        offset: its first byte in the workspace.
+        step: bytes from one thread's own to the next one's, where each thread has one.
+    """
+
+    number: int
+    place: str
+    dtype: np.dtype[Any]
+    size: Dim
+    offset: Dim = 0
+    step: Dim = 0
+
+
+@dataclass(eq=False)
 class Array:
     """Memory with a name: what statements write and read.
 
@@ -24,8 +43,7 @@ class Array:
         windows: dimensions of which only the present tile is stored, each with the loop that walks in tiles.
         place: where a temporary lives: ``register``, ``stack`` or ``workspace``.
         private: each thread has one of its own.
-        offset: its first byte in the workspace.
-        step: bytes from one thread's own to the next one's.
+        slot: the memory it holds while it is alive, where it is no register.
         data: a constant's elements.
     """
 
@@ -38,8 +56,7 @@ class Array:
     windows: dict[int, Loop] = field(default_factory=dict)
     place: str = "workspace"
     private: bool = False
-    offset: Dim = 0
-    step: Dim = 0
+    slot: Slot | None = None
     data: Any = None
 
     @property

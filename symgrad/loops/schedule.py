@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import Apply, Lookup, Statement, parts
 from symgrad.loops.compensate import compensate
 from symgrad.loops.fuse import fuse
+from symgrad.loops.memory import plan
 from symgrad.loops.program import Array, Loop, LoopProgram
-from symgrad.loops.store import adopt_outputs, contract, paths, place, touched
+from symgrad.loops.store import adopt_outputs, contract, paths, touched
 from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
 
@@ -37,9 +38,9 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
-    workspace = place(arrays)
     tree = promote(tree, arrays)
     mark(tree)
+    workspace = plan(tree, arrays)
     return LoopProgram(
         lowered.name, lowered.inputs, lowered.outputs, [a for a in arrays if a.kind == "constant"],
         [a for a in arrays if a.kind == "temporary"], tree, lowered.checks, workspace,

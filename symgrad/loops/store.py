@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Statement, accesses, looked_up, parts
 from symgrad.loops.program import Array, Loop
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Item
-
-STACK = 4096
-"""Arrays of up to so many bytes stand on the stack."""
-
-STACK_TOTAL = 65536
-"""All arrays on the stack together."""
 
 
 def paths(items: list[Item]) -> list[tuple[Statement, tuple[Loop, ...]]]:
@@ -48,7 +41,7 @@ def contract(items: list[Item]) -> None:
             uses.setdefault(access.array, []).append((access, around))
     for array, found in uses.items():
         if array.kind == "temporary":
-            common = _common([around for _, around in found])
+            common = common_loops([around for _, around in found])
             reads = [access for access, _ in found]
             kept = []
             for d, dim in enumerate(array.shape):
@@ -61,9 +54,11 @@ def contract(items: list[Item]) -> None:
                 if taking:
                     array.windows[d] = taking[0]
             array.kept = tuple(kept)
+            array.place = "workspace" if array.stored else "register"
 
 
-def _common(all_paths: list[tuple[Loop, ...]]) -> tuple[Loop, ...]:
+def common_loops(all_paths: list[tuple[Loop, ...]]) -> tuple[Loop, ...]:
+    """Return the loops around all of some places in a tree."""
     first = all_paths[0]
     depth = len(first)
     for path in all_paths[1:]:
@@ -137,27 +132,3 @@ def rename(statement: Statement, named: dict[Array, Array]) -> Statement:
         statement, target=value(statement.target), value=value(statement.value),
         prefix=frozenset([named.get(a, a) for a in statement.prefix]),
     )
-
-
-def place(arrays: list[Array]) -> Any:
-    """Give every temporary its place; return the bytes of workspace."""
-    offset: Any = 0
-    stack = 0
-    for array in arrays:
-        if array.kind != "temporary":
-            continue
-        if not array.stored:
-            array.place = "register"
-            continue
-        size = shapes.size(array.stored) * array.dtype.itemsize
-        if type(size) is int and size <= STACK and stack + size <= STACK_TOTAL:
-            array.place = "stack"
-            stack += size
-            continue
-        padded = (size + 63) // 64 * 64
-        array.place, array.offset = "workspace", shapes.simplified(offset)
-        if array.private:
-            array.step = shapes.simplified(padded)
-            padded = padded * shapes.symbol("threads")
-        offset = offset + padded
-    return shapes.simplified(offset)

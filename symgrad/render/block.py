@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import SymgradError
 from symgrad.ir.names import comment
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, looked_up, parts
-from symgrad.ir.shapes import size
-from symgrad.loops.program import Array, Loop
+from symgrad.loops.program import Array, Loop, Slot
 from symgrad.loops.store import paths, touched
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
@@ -180,10 +179,9 @@ class Block:
         known = type(inner.extent) is int
         condition = "" if known else f" if({index(inner.extent, self.name)} >= {loop.least})"
         mine = dict.fromkeys(a.array for s, _ in paths([loop]) for a in touched(s) if a.array.private)
-        arrays = [a for a in mine if a.place != "register"]
-        views = [array_view(a, self.names[a], self.name, name) for a in arrays]
-        stack = tuple([v for v, a in zip(views, arrays, strict=True) if a.place == "stack"])
-        workspace = tuple([v for v, a in zip(views, arrays, strict=True) if a.place == "workspace"])
+        slots = {a.slot: self.names[a] for a in mine if a.slot is not None}
+        stack = tuple([slot_view(s, n, self.name, name) for s, n in slots.items() if s.place == "stack"])
+        workspace = tuple([slot_view(s, n, self.name, name) for s, n in slots.items() if s.place == "workspace"])
         body = self.views(loop.body)
         del self.env[loop.axis]
         self.busy.remove(name)
@@ -365,14 +363,14 @@ class Block:
                     self.lookups[part] = loads[key]
 
 
-def array_view(array: Array, name: str, names: Any, thread: str = "") -> ArrayView:
-    """Describe an array that stands on the stack or in the workspace, a thread's own in its part of it."""
-    offset = index(array.offset, names, 2)
-    if array.private:
-        offset = f"{offset} + {thread}*{index(array.step, names, 3)}"
-    count = size(array.stored)
+def slot_view(slot: Slot, name: str, names: Any, thread: str = "") -> ArrayView:
+    """Describe memory on the stack or in the workspace, a thread's own in its part of it."""
+    offset = index(slot.offset, names, 2)
+    if slot.step != 0:
+        offset = f"{offset} + {thread}*{index(slot.step, names, 3)}"
+    count = slot.size // slot.dtype.itemsize
     extent = index(1 if count == 0 else count, names)  # C has no empty arrays
-    return ArrayView(ctype(array.dtype), name, extent, offset)
+    return ArrayView(ctype(slot.dtype), name, extent, offset)
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

@@ -12,10 +12,11 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.names import comment
-from symgrad.loops.program import Array, Loop
+from symgrad.loops.memory import WORD, aligned, bytes_of
+from symgrad.loops.program import Array, Loop, Slot
 from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype
-from symgrad.render.block import Block, array_view
+from symgrad.render.block import Block, slot_view
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates_dir import TEMPLATES
@@ -155,9 +156,10 @@ def bodies(
     if len(pieces) > 1:
         share(pieces, loops)
     arrays = dict(names)
-    stored = [a for a in loops.temporaries if a.place != "register"]
-    for number, array in enumerate(stored, 1):
-        arrays[array] = f"w{number}"
+    stored = [a for a in loops.temporaries if a.slot is not None]
+    slots: dict[Any, str] = {}
+    for array in stored:
+        arrays[array] = slots.setdefault(array.slot, f"w{len(slots) + 1}")
     views: list[PartView] = []
     helpers: set[tuple[str, str, str]] = set()
     used: set[str] = set()
@@ -200,23 +202,19 @@ def share(pieces: list[list[Item]], loops: LoopProgram) -> None:
                 if array.kind != "temporary" or array.place == "workspace":
                     continue
                 if seen.setdefault(array, number) != number:
-                    array.place, array.offset = "workspace", loops.workspace
-                    size = shapes.size(array.stored) * array.dtype.itemsize
-                    loops.workspace = shapes.simplified(loops.workspace + (size + 7) // 8 * 8)
+                    array.place = "workspace"
+                    array.slot = Slot(0, array.place, array.dtype, bytes_of(array), loops.workspace)
+                    loops.workspace = shapes.simplified(loops.workspace + aligned(array.slot.size, WORD))
 
 
 def places(
     arrays: list[Array], names: dict[Array, str], block: Block,
 ) -> tuple[tuple[ArrayView, ...], tuple[ArrayView, ...]]:
     """Describe the arrays of a part that stand on the stack and in the workspace."""
-    stack: list[ArrayView] = []
-    workspace: list[ArrayView] = []
-    for array in arrays:
-        if array.private:
-            continue
-        view = array_view(array, names[array], block.name)
-        (stack if array.place == "stack" else workspace).append(view)
-    return tuple(stack), tuple(workspace)
+    slots = {a.slot: names[a] for a in arrays if a.slot is not None and not a.private}
+    stack = tuple([slot_view(s, n, block.name) for s, n in slots.items() if s.place == "stack"])
+    workspace = tuple([slot_view(s, n, block.name) for s, n in slots.items() if s.place == "workspace"])
+    return stack, workspace
 
 
 def constant_view(array: Array, names: dict[Array, str]) -> ArrayView:
