@@ -40,6 +40,7 @@ class Toolchain:
         target: what it can do; `render` reads it.
         cpu: this machine's instruction sets, model and C library; part of every cache key.
         version: the first line of what ``--version`` tells, for people.
+        known: all that the probe found out.
     """
 
     argv: tuple[str, ...]
@@ -49,6 +50,7 @@ class Toolchain:
     target: Target
     cpu: str
     version: str
+    known: Capabilities
 
 
 def find(options: Options) -> Toolchain | None:
@@ -170,7 +172,7 @@ def _toolchain(argv: tuple[str, ...], options: Options) -> Toolchain | None:
     return Toolchain(
         argv=argv, identity=f"{stamp}; {cache.key(known.version)[:16]}", flags=known.flags(options.flags),
         libraries=known.libraries(options.flags), target=known.target(), cpu=cpu,
-        version=known.version.partition("\n")[0],
+        version=known.version.partition("\n")[0], known=known,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 
-from symgrad.build import capabilities, machine, toolchain
+from symgrad.build import capabilities, machine, probe, toolchain
 from symgrad.build.load import build
 from symgrad.build.toolchain import find
 from symgrad.errors import ArgumentValueError, SymgradWarning
@@ -23,8 +23,9 @@ from tests.build.sources import finish, forget, source_of
 FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11")
 KNOWN = capabilities.Capabilities(
     version="cc 1", native=True, openmp=0, fma=True, veclib=False, mvec=False, simd_math=("exp", "sin", "cos"),
-    vector_bits=512,
+    ns_256=9100, ns_512=6500,
 )
+TIMES = {0: (0, 0), 256: (6500, 9100), 512: (9100, 6500)}
 
 
 def no_processes(monkeypatch):
@@ -251,7 +252,8 @@ def test_capabilities_come_back():
     "change",
     [
         {"flags": ["-fplugin=evil.so"]}, {"openmp": "-fopenmp -fplugin=evil.so"}, {"openmp": 7}, {"openmp": True},
-        {"vector_bits": 1}, {"simd_math": ["exp", "system"]}, {"simd_math": "exp"}, {"simd_math": [["exp"]]},
+        {"vector_bits": 512}, {"ns_512": -1}, {"ns_512": 6.5}, {"ns_256": True},
+        {"simd_math": ["exp", "system"]}, {"simd_math": "exp"}, {"simd_math": [["exp"]]},
         {"native": 1}, {"version": None}, {"version": "x" * 100_000}, {"fma": "yes"},
     ],
     ids=str,
@@ -311,6 +313,28 @@ def test_sin_and_cos_are_kept_apart_for_gcc_only():
 
 def test_no_record_can_bring_a_flag():
     words = {*FLAGS, "-march=native", "-fveclib=libmvec", *capabilities.OPENMP, *capabilities._APART}
-    for native, openmp, veclib, width in itertools.product((True, False), range(3), (True, False), capabilities.WIDTHS):
-        known = replace(KNOWN, native=native, openmp=openmp, veclib=veclib, vector_bits=width)
+    for native, openmp, veclib, width in itertools.product((True, False), range(3), (True, False), TIMES):
+        narrow, wide = TIMES[width]
+        known = replace(KNOWN, native=native, openmp=openmp, veclib=veclib, ns_256=narrow, ns_512=wide)
+        assert known.vector_bits == width
         assert set(known.flags()) <= words | {"-mprefer-vector-width=256", "-mprefer-vector-width=512"}
+
+
+@pytest.mark.parametrize(("narrow", "wide", "chosen"), [(100, 96, 0), (96, 100, 0), (100, 94, 512), (94, 100, 256)])
+def test_the_width_is_chosen_where_one_is_clearly_faster(narrow, wide, chosen):
+    assert replace(KNOWN, ns_256=narrow, ns_512=wide).vector_bits == chosen
+
+
+class Loops:
+    """A library whose loop for vectors of 512 bits is slow."""
+
+    def load_function(self, kind, name):
+        del kind
+        return lambda *_: time.sleep(2e-3 if name.endswith("512") else 1e-4)
+
+
+def test_widths_are_timed_and_quickly(monkeypatch):
+    monkeypatch.setattr(probe, "_REPEATS", 3)
+    narrow, wide = probe._times(Loops())
+    assert wide > narrow >= 1e5
+    assert probe._times(None) == (0, 0)
