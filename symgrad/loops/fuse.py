@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up
+from symgrad.ir.notation import Axis, accesses
 from symgrad.ir.shapes import upper
+from symgrad.loops.classes import Graph, classify, read_accesses
 from symgrad.loops.lower import elements
-from symgrad.loops.program import Array, Loop
+from symgrad.loops.products import is_product
+from symgrad.loops.program import Loop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from symgrad.loops.program import Item, Lowered
+    from symgrad.ir.notation import Access
+    from symgrad.loops.program import Array, Item, Lowered
 
 
 TINY = 8
@@ -29,106 +30,25 @@ MANY = 16
 SMALL = 4096
 """Classes that all carry less work are much the same."""
 
+ALIVE = 4096
+"""With fewer bytes alive for one iteration, tiles are long enough without a second loop."""
+
 CANDIDATES = 4
 """So many classes are compared for the outermost loop."""
 
 
 class Sweep(NamedTuple):
-    """An outermost loop: the nests that make up its body, each a loop over the swept axis."""
+    """An outermost loop.
+
+    Attributes:
+        axis: what it walks.
+        nests: its loops over a tile of the axis, in order.
+        body: the same nests, some of them inside of loops over a second axis.
+    """
 
     axis: Axis
     nests: list[Loop]
-
-
-class Classes:
-    """Axes that are one loop variable: union-find, with the statements of each class.
-
-    A union that would put two axes of one statement into one class is refused.
-    """
-
-    def __init__(self) -> None:
-        """Start with every axis alone."""
-        self.parent: dict[Axis, Axis] = {}
-        self.users: dict[Axis, set[int]] = {}
-
-    def add(self, axis: Axis, statement: int) -> None:
-        """Enter an axis of a statement."""
-        self.parent.setdefault(axis, axis)
-        self.users.setdefault(axis, set()).add(statement)
-
-    def find(self, axis: Axis) -> Axis:
-        """Return the axis that stands for the class."""
-        root = axis
-        while self.parent[root] is not root:
-            root = self.parent[root]
-        while self.parent[axis] is not root:
-            self.parent[axis], axis = root, self.parent[axis]
-        return root
-
-    def unite(self, first: Axis, second: Axis) -> None:
-        """Make two axes of equal extents one class, unless a statement has both."""
-        a, b = self.find(first), self.find(second)
-        if a is b or a.extent != b.extent:
-            return
-        few, many = sorted((self.users[a], self.users[b]), key=len)
-        if any(user in many for user in few):
-            return
-        self.parent[b] = a
-        merged = self.users.pop(b)
-        if len(merged) > len(self.users[a]):
-            merged, self.users[a] = self.users[a], merged
-        self.users[a] |= merged
-
-
-def read_accesses(statement: Statement) -> list[Access]:
-    """List what a statement reads, what its target's indices are read from included."""
-    return [*looked_up(statement.target.indices), *accesses(statement.value)]
-
-
-class Graph:
-    """Who writes what before whom: for each statement, what it depends on and by which access.
-
-    An array's writers follow each other, so a reader depends on the last of them alone.
-    """
-
-    def __init__(self, statements: list[Statement]) -> None:
-        """Find the dependences in program order."""
-        self.statements = statements
-        self.needs: list[list[tuple[int, Access]]] = []
-        last: dict[Array, int] = {}
-        for k, statement in enumerate(statements):
-            found = [(last[a.array], a) for a in read_accesses(statement) if a.array in last]
-            before = last.get(statement.target.array)
-            if before is not None:
-                found.append((before, statement.target))
-            self.needs.append(found)
-            last[statement.target.array] = k
-
-
-def classify(statements: list[Statement], graph: Graph) -> Classes:
-    """Unite axes: along what is computed first, along inputs last."""
-    classes = Classes()
-    for k, statement in enumerate(statements):
-        for axis in statement.axes:
-            classes.add(axis, k)
-    for k in range(len(statements)):
-        for writer, access in graph.needs[k]:
-            _along(classes, statements[writer].target.indices, access)
-    readers: dict[Array, Access] = {}
-    for statement in statements:
-        for access in accesses(statement.value):
-            if access.array.kind in {"input", "constant"} and not access.flat:
-                first = readers.setdefault(access.array, access)
-                _along(classes, first.indices, access)
-    return classes
-
-
-def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
-    if access.flat:
-        return
-    for theirs, ours in zip(indices, access.indices, strict=True):
-        if isinstance(theirs, Axis) and isinstance(ours, Axis):
-            classes.unite(theirs, ours)
+    body: list[Item]
 
 
 class Fusion:
@@ -142,6 +62,7 @@ class Fusion:
         self.axis_of: list[dict[Axis, Axis]] = [
             {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
         ]
+        self.products = [is_product(s) for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
 
     def tree(self) -> list[Any]:
@@ -167,12 +88,81 @@ class Fusion:
                 else:
                     parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
             elif outermost and upper(chosen.extent) > TINY:
-                groups = self.groups(part, remaining)
-                items.append(Sweep(chosen, [self.nest(group, remaining, chosen) for group in groups]))
+                items.append(self.sweep(part, remaining, chosen))
             else:
                 inner = {k: remaining[k] - {chosen} for k in part}
                 items.append(self.loop(chosen, part, self.block(part, inner)))
         return items
+
+    def sweep(self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Sweep:
+        """Make the body of an outermost loop: nests of one kind each, those that share much inside of a second loop."""
+        nests: list[Loop] = []
+        body: list[Item] = []
+        second = self.second(part, remaining, chosen)
+        pieces = [(0, part)] if second is None else self.times(part, second, self.heavy(part, remaining, chosen))
+        for time, piece in pieces:
+            taken = frozenset([second]) if second is not None and time % 2 else frozenset()
+            inner = {k: remaining[k] - taken for k in piece}
+            made = [self.nest(group, inner, chosen) for group in self.groups(piece, inner)]
+            nests += made
+            body += [self.loop(second, piece, [*made])] if second is not None and taken else made
+        return Sweep(chosen, nests, body)
+
+    def heavy(
+        self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis,
+    ) -> dict[int, frozenset[Axis]]:
+        """Leave to each statement the long axes a second loop may take: of those with two besides the outermost."""
+        long = {k: frozenset([a for a in remaining[k] if upper(a.extent) > TINY and a is not chosen]) for k in part}
+        return {k: axes if len(axes) > 1 else frozenset() for k, axes in long.items()}
+
+    def second(self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Axis | None:
+        """Choose a second loop inside of a tile: where much lives for one, the class that makes it least.
+
+        A class that a product has in all of its arrays may be one; rows, lanes and depth stay inside.
+        """
+        axes = self.heavy(part, remaining, chosen)
+        able: dict[Axis, None] = dict.fromkeys([axis for k in part for axis in sorted(axes[k], key=self.order)])
+        for k in part:
+            for axis in axes[k]:
+                if axis in able and not self.outside(k, axis, axes[k]):
+                    del able[axis]
+        alive = self.alive(part, axes, None)
+        if not able or alive < ALIVE:
+            return None
+        best = min(able, key=lambda axis: self.alive(part, axes, axis))
+        return best if 2 * self.alive(part, axes, best) <= alive else None
+
+    def order(self, axis: Axis) -> int:
+        """Return which statement has an axis first, so that equal programs give equal loops."""
+        return min(self.classes.users[axis])
+
+    def outside(self, k: int, axis: Axis, others: frozenset[Axis]) -> bool:
+        """Tell whether a loop over an axis may stand around a statement: no array is then walked in leaps."""
+        s = self.statements[k]
+        own = self.axis_of[k][axis]
+        rest = {self.axis_of[k][other] for other in others} - {own}
+        found = [s.target, *[a for a in accesses(s.value) if not a.flat]]
+        if self.products[k] and not all(own in a.indices for a in found):
+            return False
+        return not any(a.indices and a.indices[-1] is own and rest & set(a.indices) for a in found)
+
+    def alive(self, part: list[int], axes: dict[int, frozenset[Axis]], second: Axis | None) -> int:
+        """Count the bytes that live for one iteration, under a second loop."""
+        time = {} if second is None else {k: t for t, piece in self.times(part, second, axes) for k in piece}
+        uses: dict[Array, set[int]] = {}
+        taken: dict[Array, int] = {}
+        for k in part:
+            for access in [self.statements[k].target, *read_accesses(self.statements[k])]:
+                if access.array.kind == "temporary":
+                    uses.setdefault(access.array, set()).add(time.get(k, 0))
+                    if second is not None and second in axes[k]:
+                        taken[access.array] = upper(second.extent)
+        total = 0
+        for array, times in uses.items():
+            whole = elements(array.shape[1:]) * array.dtype.itemsize
+            inside = len(times) == 1 and next(iter(times)) % 2 == 1
+            total += whole // taken.get(array, 1) if inside else whole
+        return total
 
     def loop(self, chosen: Axis, part: list[int], body: list[Item]) -> Loop:
         """Make the loop over a class."""
@@ -190,6 +180,7 @@ class Fusion:
         latest: dict[frozenset[Axis], int] = {}
         for k in members:
             kind = frozenset([axis for axis in remaining[k] if upper(axis.extent) > TINY])
+            alone = len(kind) > 2 and self.products[k]
             least = 0
             for writer, access in self.graph.needs[k]:
                 if writer in place:
@@ -197,12 +188,14 @@ class Fusion:
                     together = kinds[at] == kind and all(self.local(writer, k, access, axis) for axis in kind)
                     least = max(least, at if together else at + 1)
             where = latest.get(kind, -1)
-            if where < least:
+            if where < least or alone:
                 where = latest[kind] = len(found)
                 found.append([])
                 kinds.append(kind)
             found[where].append(k)
             place[k] = where
+            if alone:
+                del latest[kind]
         return found
 
     def nest(self, members: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Loop:
@@ -233,6 +226,8 @@ class Fusion:
             return next(iter(work), None)
         most = max(work.values())
         able = [axis for axis, w in work.items() if 2 * w >= most or most < SMALL]
+        if any(self.products[k] for k in members):  # a tiny axis is a block's rows or lanes, inside
+            able = [axis for axis in able if upper(axis.extent) > TINY] or able
         if len(able) > MANY:  # a long chain of small loops: cut it in the middle, so that this takes n log n
             return self.middle(members, set(able), remaining)
         able = sorted(able, key=lambda axis: -work[axis])[:CANDIDATES]

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from symgrad.ir.node import Requirement
     from symgrad.ir.notation import Axis, Statement
     from symgrad.ir.shapes import Dim, Shape
+    from symgrad.loops.products import Product
 
 
 @dataclass(eq=False)
@@ -83,6 +84,7 @@ class Loop:
         threads: its iterations may be shared out among threads.
         shared: the loop over threads around this one, each of which takes a run of the tiles.
         least: a loop over threads stays serial when what it shares out has fewer iterations.
+        product: the nest that begins here is a sum of products, done in register blocks.
         tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile.
     """
 
@@ -92,6 +94,7 @@ class Loop:
     simd: bool = False
     sums: tuple[tuple[str, Array], ...] = ()
     threads: bool = False
+    product: Product | None = None
     tile: int = 0
     window: Loop | None = None
     shared: Loop | None = None
@@ -156,6 +159,7 @@ def picture(items: list[Item], statements: bool = False) -> str:
         if isinstance(item, Loop):
             inner = picture(item.body, statements)
             mark = " threads" if item.threads else f" tile {item.tile}" if item.tile else ""
+            mark += " product" if item.product else ""
             drawn.append(f"{item.axis.name}<{item.extent}{mark}{' simd' if item.simd else ''} {{ {inner} }}")
         elif statements:
             drawn.append(f"{item.target.array.name} {item.how}")
@@ -179,7 +183,7 @@ def listing(loops: LoopProgram) -> str:
 
 def _head(loop: Loop) -> str:
     bound = "tile" if loop.window is not None else str(loop.extent)
-    marks = {f" tile {loop.tile}": loop.tile, " threads": loop.threads, " simd": loop.simd}
+    marks = {f" tile {loop.tile}": loop.tile, " threads": loop.threads, " product": loop.product, " simd": loop.simd}
     return f"for {loop.axis.name} < {bound}{''.join(mark for mark, set_ in marks.items() if set_)}:"
 
 

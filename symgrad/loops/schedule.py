@@ -34,7 +34,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     tree = arrange(compensate(tree, lowered.arrays))
     contract(tree)
     private(tree)
-    fit(lowered.arrays)
+    fit(tree, lowered.arrays)
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
@@ -53,6 +53,8 @@ def mark(items: list[Item]) -> None:
     stack = [item for item in items if isinstance(item, Loop)]
     while stack:
         loop = stack.pop()
+        if loop.product is not None:
+            continue
         inner = [item for item in loop.body if isinstance(item, Loop)]
         stack.extend(inner)
         if not inner and loop.axis.name != "t" and not (type(loop.extent) is int and loop.extent <= FEW):

@@ -81,9 +81,7 @@ def adopt_outputs(items: list[Item]) -> list[Item]:
             statement.target.array.kind == "output" and isinstance(source, Access) and not source.flat
             and source.array.kind == "temporary" and source.array not in copies
             and source.array.shape == statement.target.array.shape
-            and source.array.stored == tuple([d for d in source.array.shape if d != 1]) != ()
-            and not source.array.windows
-            and source.indices == statement.target.indices
+            and whole(source.array) and source.indices == statement.target.indices
         ):
             copies[source.array] = statement
     if not copies:
@@ -91,6 +89,12 @@ def adopt_outputs(items: list[Item]) -> list[Item]:
     dropped = {id(s) for s in copies.values()}
     named = {temporary: s.target.array for temporary, s in copies.items()}
     return _renamed(items, dropped, named)
+
+
+def whole(array: Array) -> bool:
+    """Tell an array that is stored in full, or at least for a tile."""
+    dims = tuple([d for d, dim in enumerate(array.shape) if dim != 1])
+    return array.kept == dims != ()
 
 
 def _renamed(items: list[Item], dropped: set[int], named: dict[Array, Array]) -> list[Item]:

@@ -22,6 +22,15 @@ PAYS = 4_000_000
 """Operations of a loop that are worth waking threads for: a few tenths of a millisecond, so that a thread which
 another program keeps from running does not cost more than it brings."""
 
+MOST = 1 << 23
+"""A thread's own copy of a sum has at most so many bytes."""
+
+COPYING = 32
+"""A thread's own copy of a sum pays when there is so much work for each of its elements."""
+
+LINE = 64
+"""Bytes of a cache line."""
+
 CALL = 8
 """A function of math.h counts as so many operations."""
 
@@ -76,9 +85,23 @@ def independent(loop: Loop, own: set[Array]) -> bool:
         target = statement.target
         if target.array in own or any(i in loop.members for i in target.indices):
             continue
-        if not is_total(statement, own, loop):
+        if not is_total(statement, own, loop) and not grows(statement, loop):
             return False
     return True
+
+
+def grows(statement: Statement, loop: Loop) -> bool:
+    """Tell a sum over the loop that a thread's own copy is worth: much is added to each of its elements."""
+    array = statement.target.array
+    if statement.how != "+=" or array.dtype.kind != "f" or any(
+        not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
+        for i in statement.target.indices
+    ):
+        return False
+    alone = [s for s, _ in paths([loop]) for a in touched(s) if a.array is array] == [statement]
+    size = elements(array.shape)
+    bytes_ = size * array.dtype.itemsize
+    return alone and bytes_ <= MOST and COPYING * size <= work(loop)
 
 
 def _flat(item: Item) -> list[Statement]:
@@ -99,8 +122,22 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     before: list[Item] = []
     after: list[Item] = []
     combined: list[Item] = []
-    totals = {s.target.array for s in _flat(loop) if s.target.array not in own and is_total(s, own, loop)}
+    flat = _flat(loop)
+    totals = {s.target.array for s in flat if s.target.array not in own and is_total(s, own, loop)}
+    grown = {s.target.array for s in flat if s.target.array not in own and s.target.array not in totals
+             and not any(i in loop.members for i in s.target.indices)}
     named: dict[Array, Array] = {}
+    slices: dict[Array, Array] = {}
+    for array in sorted(grown, key=arrays.index):
+        apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
+        shape = (*array.shape[:-1], array.shape[-1] + apart)
+        kept = Array("s", (count, *shape), array.dtype, "temporary", array.line)
+        arrays.append(kept)
+        slices[array] = kept
+        first, last = axes_of(array.shape), axes_of(array.shape)
+        before.append(_nest(Statement(Access(kept, (thread, *first)), "=", Number(0, array.dtype), first), first))
+        add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
+        combined.append(_nest(add, last))
     for array in sorted(totals, key=arrays.index):
         mine = Array("q", array.shape, array.dtype, "temporary", array.line)
         kept = Array("s", (count, *array.shape), array.dtype, "temporary", array.line)
@@ -112,6 +149,7 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
         add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
         combined.append(_nest(add, last))
     loop.body = [_into(item, named, own, loop) for item in loop.body]
+    loop.body = [_sliced(item, slices, thread) for item in loop.body]
     outer = Loop(thread, frozenset([thread]), [*before, loop, *after], threads=True)
     outer.least = max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
     loop.shared = outer
@@ -133,6 +171,15 @@ def _into(item: Item, named: dict[Array, Array], own: set[Array], loop: Loop) ->
     if item.target.array in named and is_total(item, own, loop):
         return replace(item, target=Access(named[item.target.array], item.target.indices))
     return item
+
+
+def _sliced(item: Item, slices: dict[Array, Array], thread: Axis) -> Item:
+    """Let large sums go into a thread's own part of an array that has one for each."""
+    if isinstance(item, Loop):
+        item.body = [_sliced(inner, slices, thread) for inner in item.body]
+        return item
+    kept = slices.get(item.target.array)
+    return item if kept is None else replace(item, target=Access(kept, (thread, *item.target.indices)))
 
 
 def private(items: list[Item]) -> None:

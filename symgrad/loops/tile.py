@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, axes_of, parts
 from symgrad.loops.fuse import Sweep
 from symgrad.loops.lower import elements
+from symgrad.loops.products import find
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
 from symgrad.loops.threads import pays
@@ -52,15 +53,15 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     inside = [s for s, _ in paths(nests)]
     sums = [s for s in inside if adds_up(s, members)]
     if any(s.prefix for s in inside) or (len(nests) == 1 and not sums and not pays(sweep.nests[0])):
-        return nests
+        return sweep.body
     size = ROWS if any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body) else TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
-        return nests
+        return sweep.body
     before, after, named = partial_sums([s for s in sums if shares(s, inside)], arrays)
     outer = Loop(sweep.axis, members, [], tile=size)
     for nest in sweep.nests:
         nest.window = outer
-    outer.body = [*before, *[renamed(nest, named) for nest in nests], *after]
+    outer.body = [*before, *[renamed(item, named) for item in sweep.body], *after]
     return [outer]
 
 
@@ -135,11 +136,16 @@ def _arranged(loop: Loop) -> Loop:
     free = [one for one in chain if not one.tile]
     if len(free) < 2 or any(s.prefix for s in statements):
         return loop
-    inner = max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))
-    order = [one for one in chain if one is not inner] + [inner]
+    made = find(free, statements)
+    if made is not None:
+        last = [made.rows, made.depth, made.lanes]
+        made.rows.product = made
+    else:
+        last = [max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))]
+    order = [one for one in chain if one not in last] + last
     for outer, inside in pairwise(order):
         outer.body = [inside]
-    inner.body = body
+    order[-1].body = body
     return order[0]
 
 
@@ -161,15 +167,20 @@ CACHE = 1 << 17
 """What lives for a tile has at most so many bytes."""
 
 
-def fit(arrays: list[Array]) -> None:
-    """Make tiles smaller where much lives for one: down to 8 rows."""
+FEWEST, BLOCKS = 8, 32
+"""The shortest tile; and where sums of products are done in register blocks, which pack an operand for each tile."""
+
+
+def fit(items: list[Item], arrays: list[Array]) -> None:
+    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them."""
+    blocks = {loop for _, around in paths(items) if any(one.product for one in around) for loop in around if loop.tile}
     rows: dict[Loop, int] = {}
     for array in arrays:
         for loop in array.windows.values():
             whole = elements(array.stored) * array.dtype.itemsize
             rows[loop] = rows.get(loop, 0) + whole // loop.tile
     for loop, size in rows.items():
-        while loop.tile > 8 and loop.tile * size > CACHE:
+        while loop.tile > (BLOCKS if loop in blocks else FEWEST) and loop.tile * size > CACHE:
             loop.tile //= 2
 
 
@@ -178,6 +189,9 @@ def promote(items: list[Item], arrays: list[Array]) -> list[Item]:
     made: list[Item] = []
     for item in items:
         if not isinstance(item, Loop):
+            made.append(item)
+            continue
+        if item.product is not None:
             made.append(item)
             continue
         if any(isinstance(inner, Loop) for inner in item.body):

@@ -13,6 +13,7 @@ from symgrad.loops.store import paths, touched
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
 from symgrad.render.printer import index, literal, offset
+from symgrad.render.products import product_view
 from symgrad.render.views import (
     ArrayView,
     LetView,
@@ -20,6 +21,7 @@ from symgrad.render.views import (
     LookupView,
     LoopView,
     NoteView,
+    ProductView,
     StoreView,
     ThreadsView,
     TilesView,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from symgrad.errors import Line
+    from symgrad.loops.products import Product
     from symgrad.loops.program import Item
     from symgrad.options import Target
     from symgrad.render.views import ItemView
@@ -92,13 +95,20 @@ class Block:
         for item in items:
             if isinstance(item, Loop):
                 self.declare_inside(item, mine, made)
+                if item.product is not None:
+                    self.note(item.product.statement.line, made)
                 made.append(self.loop(item))
                 continue
-            if item.line is not None and item.line != self.line and not self.vanishes(item, items):
-                self.line = item.line
-                made.append(NoteView(comment(self.mention(self.line))))
+            if not self.vanishes(item, items):
+                self.note(item.line, made)
             self.statement(item, items, made, loads)
         return tuple(made)
+
+    def note(self, line: Line | None, made: list[ItemView]) -> None:
+        """Say which line of the user's the next statements come from, where that is news."""
+        if line is not None and line != self.line:
+            self.line = line
+            made.append(NoteView(comment(self.mention(line))))
 
     def mention(self, line: Line) -> str:
         """Quote a line of the user's where it comes up first, and only name it later."""
@@ -139,8 +149,16 @@ class Block:
 
     # -- loops
 
-    def loop(self, loop: Loop) -> LoopView | TilesView | ThreadsView:
+    def product(self, made: Product) -> ProductView:
+        """Turn a sum of products into one call."""
+        view, helper = product_view(made, self.names, self.name, self.bounds)
+        self.helpers.add(helper)
+        return view
+
+    def loop(self, loop: Loop) -> LoopView | TilesView | ThreadsView | ProductView:
         """Turn a loop into a view, with a variable no loop around it has."""
+        if loop.product is not None:
+            return self.product(loop.product)
         extent = index(loop.extent, self.name)
         if loop.tile:
             letter = self.letter()

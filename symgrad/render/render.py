@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 PART = 2000
 """A C function has at most so many statements: compilers take more than linear time."""
 
+NARROW = 256
+"""The bits of a vector where the toolchain names no width: compilers make it of narrower ones if they must."""
+
 TEXT = 4096
 """Constants of up to so many bytes are text, larger ones are data passed to the function."""
 
@@ -68,7 +71,7 @@ def source_view(loops: LoopProgram, options: Options, target: Target) -> tuple[S
     parts, helpers, used = bodies(loops, names, taken, entry, arguments, target)
     said = {word for part in parts for word in words(part)}
     helpers |= {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
-    printed = tuple([helper(*h) for h in sorted(helpers)])
+    printed = tuple([helper(*h, target) for h in sorted(helpers)])
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used |= {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
     simd = sorted(n for n in used & target.simd_math if has_simd(loops.body)) if not options.precise else []
@@ -102,8 +105,12 @@ def words(view: Any) -> Iterator[str]:
 
 
 @cache
-def helper(name: str, kind: str, end: str) -> str:
+def helper(name: str, kind: str, end: str, target: Target) -> str:
     """Print one helper function for a C type."""
+    if name == "sg_product":
+        bits = target.vector_bits or NARROW
+        module: Any = environment().get_template("product.c.jinja").module
+        return str(module.sg_product(kind, end, bits, target.fma)).strip()
     macro = getattr(environment().get_template("helpers.c.jinja").module, name)
     return str(macro(kind, end)).strip()
 

@@ -90,6 +90,18 @@ class LookupView:
 
 
 @dataclass(frozen=True)
+class ProductView:
+    """A sum of products: extents, then each operand with its strides."""
+
+    function: str
+    extents: str
+    left: str
+    right: str
+    sums: str
+    kind: str = "product"
+
+
+@dataclass(frozen=True)
 class CallView:
     """A call of another part, whose failure is passed on."""
 
@@ -145,5 +157,6 @@ class SourceView:
 
 
 ItemView: TypeAlias = (
-    "LoopView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | NoteView"
+    "LoopView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | NoteView | "
+    "ProductView"
 )

@@ -4,7 +4,7 @@
  * writes value: float64[]
  * writes a_bar: float64[n]
  * writes b_bar: float64[m]
- * workspace: threads*(128*m + 64*floor(m/8 + 63/64)) + 64*floor(threads/8 + 63/64) + 64*floor(m*threads/8 + 63/64) bytes
+ * workspace: 128*m*threads + 64*threads*floor(m/8 + 63/64) + 64*floor(threads/8 + 63/64) + 64*floor(m*threads/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -21,8 +21,8 @@ int32_t sg_broadcast(
     const int32_t threads,
     char *restrict workspace)
 {
-    double *const restrict w4 = (double *)(void *)(workspace + 0);
-    double *const restrict w6 = (double *)(void *)(workspace + 64*((8*threads + 63) / 64));
+    double *const restrict w3 = (double *)(void *)(workspace + 128*m*threads);
+    double *const restrict w5 = (double *)(void *)(workspace + (128*m*threads + 64*((8*threads + 63) / 64) + 64*((8*m + 63) / 64)*threads));
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
     double v1 = 0.0;
     #pragma omp simd
@@ -31,14 +31,13 @@ int32_t sg_broadcast(
     }
     #pragma omp parallel for num_threads(threads) if(n >= 1)
     for (int64_t t = 0; t < threads; ++t) {
-        double *const restrict w5 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*threads + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));
-        double *const restrict w1 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64) + 64*((8*threads + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));
-        double *const restrict w2 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64) + 64*((8*threads + 63) / 64) + 64*m) + t*(128*m + 64*((8*m + 63) / 64)));
-        double w3[8];
+        double *const restrict w4 = (double *)(void *)(workspace + (128*m*threads + 64*((8*threads + 63) / 64)) + t*(64*((8*m + 63) / 64)));
+        double *const restrict w1 = (double *)(void *)(workspace + 0 + t*(64*m));
+        double *const restrict w2 = (double *)(void *)(workspace + 64*m*threads + t*(64*m));
         double v2 = 0.0;
         #pragma omp simd
         for (int64_t i = 0; i < m; ++i) {
-            w5[i] = 0.0;
+            w4[i] = 0.0;
         }
         const int64_t i_first = (n + 7) / 8 * t / threads * 8;
         const int64_t i_last = (n + 7) / 8 * (t + 1) / threads * 8;
@@ -56,34 +55,30 @@ int32_t sg_broadcast(
             }
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
-                w3[i - i0] = 0.0;
+                a_bar[i] = 0.0;
             }
             for (int64_t i = i0; i < i1; ++i) {
-                double v5 = w3[i - i0];
+                double v5 = a_bar[i];
                 #pragma omp simd reduction(+:v5)
                 for (int64_t j = 0; j < m; ++j) {
                     v5 += w1[(i - i0)*m + j];
-                    w5[j] += w2[(i - i0)*m + j];
+                    w4[j] += w2[(i - i0)*m + j];
                 }
-                w3[i - i0] = v5;
-            }
-            #pragma omp simd
-            for (int64_t i = i0; i < i1; ++i) {
-                a_bar[i] = w3[i - i0];
+                a_bar[i] = v5;
             }
             v2 += v3;
         }
-        w4[t] = v2;
+        w3[t] = v2;
         #pragma omp simd
         for (int64_t i = 0; i < m; ++i) {
-            w6[t*m + i] = w5[i];
+            w5[t*m + i] = w4[i];
         }
     }
     for (int64_t i = 0; i < threads; ++i) {
-        v1 += w4[i];
+        v1 += w3[i];
         #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {
-            b_bar[j] += w6[i*m + j];
+            b_bar[j] += w5[i*m + j];
         }
     }
     value[0] = v1;

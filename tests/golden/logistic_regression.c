@@ -6,7 +6,7 @@
  * writes value: float64[]
  * writes b_bar: float64[]
  * writes w_bar: float64[d]
- * workspace: 128*floor(d/8 + 63/64) + 64*floor(threads/8 + 63/64) bytes
+ * workspace: 128*floor(d/8 + 63/64) + 192*floor(threads/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -40,8 +40,9 @@ int32_t sg_logistic_regression(
     double *const restrict w2 = (double *)(void *)(workspace + 0);
     double *const restrict w4 = (double *)(void *)(workspace + 64*((8*d + 63) / 64));
     double *const restrict w5 = (double *)(void *)(workspace + 128*((8*d + 63) / 64));
-    double w1[64];
-    double w3[64];
+    double *const restrict w6 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 64*((8*threads + 63) / 64)));
+    double *const restrict w7 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64) + 64*((8*threads + 63) / 64)));
+    double *const restrict w8 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 128*((8*threads + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64)));
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
     double v1 = 0.0;
     const double v2 = (double)((int64_t)n);
@@ -75,44 +76,67 @@ int32_t sg_logistic_regression(
         v3 += w5[i];
     }
     const double v9 = 0.001 * v3;
-    for (int64_t i0 = 0; i0 < n; i0 += 64) {
-        const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
-        double v10 = 0.0;
-        /* test_golden.py:23 */
-        double v11 = 0.0;
+    #pragma omp parallel for num_threads(threads) if(n >= 1)
+    for (int64_t t = 0; t < threads; ++t) {
+        double w1[64];
+        double w3[64];
         #pragma omp simd
-        for (int64_t i = i0; i < i1; ++i) {
-            w1[i - i0] = 0.0;
+        for (int64_t i = 0; i < d; ++i) {
+            w6[t*(d + 8) + i] = 0.0;
         }
-        for (int64_t i = i0; i < i1; ++i) {
-            double v12 = w1[i - i0];
-            #pragma omp simd reduction(+:v12)
-            for (int64_t j = 0; j < d; ++j) {
-                v12 += X[i*d + j] * w[j];
-            }
-            w1[i - i0] = v12;
-        }
-        #pragma omp simd reduction(+:v10) reduction(+:v11)
-        for (int64_t i = i0; i < i1; ++i) {
-            const double v13 = w1[i - i0] + b[0];
-            /* test_golden.py:24 */
-            const double v14 = (- y[i]);
-            const double v15 = v14 * v13;
-            v10 += sg_logaddexp(0.0, v15);
-            w3[i - i0] = (v4 * (sg_expit((- (0.0 - v15))))) * v14;
+        double v10 = 0.0;
+        double v11 = 0.0;
+        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
+        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
+            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+            double v12 = 0.0;
             /* test_golden.py:23 */
-            v11 += w3[i - i0];
-        }
-        for (int64_t i = i0; i < i1; ++i) {
+            double v13 = 0.0;
             #pragma omp simd
-            for (int64_t j = 0; j < d; ++j) {
-                w4[j] += w3[i - i0] * X[i*d + j];
+            for (int64_t i = i0; i < i1; ++i) {
+                w1[i - i0] = 0.0;
             }
+            for (int64_t i = i0; i < i1; ++i) {
+                double v14 = w1[i - i0];
+                #pragma omp simd reduction(+:v14)
+                for (int64_t j = 0; j < d; ++j) {
+                    v14 += X[i*d + j] * w[j];
+                }
+                w1[i - i0] = v14;
+            }
+            #pragma omp simd reduction(+:v12) reduction(+:v13)
+            for (int64_t i = i0; i < i1; ++i) {
+                const double v15 = w1[i - i0] + b[0];
+                /* test_golden.py:24 */
+                const double v16 = (- y[i]);
+                const double v17 = v16 * v15;
+                v12 += sg_logaddexp(0.0, v17);
+                w3[i - i0] = (v4 * (sg_expit((- (0.0 - v17))))) * v16;
+                /* test_golden.py:23 */
+                v13 += w3[i - i0];
+            }
+            for (int64_t i = i0; i < i1; ++i) {
+                #pragma omp simd
+                for (int64_t j = 0; j < d; ++j) {
+                    w6[t*(d + 8) + j] += w3[i - i0] * X[i*d + j];
+                }
+            }
+            /* test_golden.py:24 */
+            v10 += v12;
+            /* test_golden.py:23 */
+            v11 += v13;
         }
-        /* test_golden.py:24 */
-        v1 += v10;
-        /* test_golden.py:23 */
-        v5 += v11;
+        w7[t] = v10;
+        w8[t] = v11;
+    }
+    for (int64_t i = 0; i < threads; ++i) {
+        #pragma omp simd
+        for (int64_t j = 0; j < d; ++j) {
+            w4[j] += w6[i*(d + 8) + j];
+        }
+        v1 += w7[i];
+        v5 += w8[i];
     }
     /* test_golden.py:24 */
     value[0] = (v1 / v2) + v9;

@@ -4,11 +4,107 @@
  * reads labels: int64[n]
  * writes value: float64[]
  * writes W_bar: float64[64, 10]
- * workspace: 64*floor(n/64 + 63/64) + 256*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) + 64*floor(threads/8 + 63/64) bytes
+ * workspace: 64*floor(n/64 + 63/64) + 384*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) + 64*floor(threads/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
 #include <stdint.h>
+
+typedef double sg_lanes __attribute__((vector_size(32), aligned(8), may_alias));
+
+/* c[r, l] += sum over k of a[r, k] * panel[k, l] for up to 4 rows and 8 lanes: all sums stay in registers. */
+static inline void sg_block2(
+    int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, int64_t a_depth,
+    const double *panel, int64_t p_depth, double *c, int64_t c_row, int64_t c_lane)
+{
+    const double *const a0 = a;
+    const double *const a1 = a + (rows > 1 ? 1 : 0) * a_row;
+    const double *const a2 = a + (rows > 2 ? 2 : 0) * a_row;
+    const double *const a3 = a + (rows > 3 ? 3 : 0) * a_row;
+    sg_lanes s00 = {0}, s01 = {0};
+    sg_lanes s10 = {0}, s11 = {0};
+    sg_lanes s20 = {0}, s21 = {0};
+    sg_lanes s30 = {0}, s31 = {0};
+    for (int64_t k = 0; k < depth; ++k) {
+        const sg_lanes *const p = (const sg_lanes *)(const void *)(panel + k * p_depth);
+        const sg_lanes p0 = p[0], p1 = p[1];
+        s00 += a0[k * a_depth] * p0; s01 += a0[k * a_depth] * p1;
+        s10 += a1[k * a_depth] * p0; s11 += a1[k * a_depth] * p1;
+        s20 += a2[k * a_depth] * p0; s21 += a2[k * a_depth] * p1;
+        s30 += a3[k * a_depth] * p0; s31 += a3[k * a_depth] * p1;
+    }
+    double sums[32];
+    *(sg_lanes *)(void *)(sums + 0) = s00;
+    *(sg_lanes *)(void *)(sums + 4) = s01;
+    *(sg_lanes *)(void *)(sums + 8) = s10;
+    *(sg_lanes *)(void *)(sums + 12) = s11;
+    *(sg_lanes *)(void *)(sums + 16) = s20;
+    *(sg_lanes *)(void *)(sums + 20) = s21;
+    *(sg_lanes *)(void *)(sums + 24) = s30;
+    *(sg_lanes *)(void *)(sums + 28) = s31;
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t l = 0; l < width; ++l) c[r * c_row + l * c_lane] += sums[r * 8 + l];
+    }
+}
+
+/* c[r, l] += sum over k of a[r, k] * panel[k, l] for up to 4 rows and 4 lanes: all sums stay in registers. */
+static inline void sg_block1(
+    int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, int64_t a_depth,
+    const double *panel, int64_t p_depth, double *c, int64_t c_row, int64_t c_lane)
+{
+    const double *const a0 = a;
+    const double *const a1 = a + (rows > 1 ? 1 : 0) * a_row;
+    const double *const a2 = a + (rows > 2 ? 2 : 0) * a_row;
+    const double *const a3 = a + (rows > 3 ? 3 : 0) * a_row;
+    sg_lanes s00 = {0};
+    sg_lanes s10 = {0};
+    sg_lanes s20 = {0};
+    sg_lanes s30 = {0};
+    for (int64_t k = 0; k < depth; ++k) {
+        const sg_lanes *const p = (const sg_lanes *)(const void *)(panel + k * p_depth);
+        const sg_lanes p0 = p[0];
+        s00 += a0[k * a_depth] * p0;
+        s10 += a1[k * a_depth] * p0;
+        s20 += a2[k * a_depth] * p0;
+        s30 += a3[k * a_depth] * p0;
+    }
+    double sums[16];
+    *(sg_lanes *)(void *)(sums + 0) = s00;
+    *(sg_lanes *)(void *)(sums + 4) = s10;
+    *(sg_lanes *)(void *)(sums + 8) = s20;
+    *(sg_lanes *)(void *)(sums + 12) = s30;
+    for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t l = 0; l < width; ++l) c[r * c_row + l * c_lane] += sums[r * 4 + l];
+    }
+}
+
+/* c[i, j] += sum over k of a[i, k] * b[k, j]; strides count elements. Columns of b are laid side by side first
+ * (K. Goto, R. van de Geijn: Anatomy of high-performance matrix multiplication. ACM TOMS 34, 2008). */
+static void sg_product(
+    int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, int64_t a_depth,
+    const double *b, int64_t b_depth, int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
+{
+    double panel[256 * 8];
+    for (int64_t k = 0; k < depth; k += 256) {
+        const int64_t deep = depth - k < 256 ? depth - k : 256;
+        for (int64_t j = 0; j < width; j += 8) {
+            const int64_t wide = width - j < 8 ? width - j : 8;
+            const double *const column = b + k * b_depth + j * b_lane;
+            const int64_t step = wide > 4 ? 8 : 4;
+            for (int64_t p = 0; p < deep; ++p) {
+                for (int64_t l = 0; l < wide; ++l) panel[p * step + l] = column[p * b_depth + l * b_lane];
+                for (int64_t l = wide; l < step; ++l) panel[p * step + l] = 0.0;
+            }
+            for (int64_t i = 0; i < rows; i += 4) {
+                const int64_t high = rows - i < 4 ? rows - i : 4;
+                const double *const left = a + i * a_row + k * a_depth;
+                double *const sums = c + i * c_row + j * c_lane;
+                if (wide > 4) sg_block2(high, deep, wide, left, a_row, a_depth, panel, step, sums, c_row, c_lane);
+                else sg_block1(high, deep, wide, left, a_row, a_depth, panel, step, sums, c_row, c_lane);
+            }
+        }
+    }
+}
 
 int32_t sg_softmax_regression(
     const double *restrict W,
@@ -20,15 +116,17 @@ int32_t sg_softmax_regression(
     const int32_t threads,
     char *restrict workspace)
 {
-    double *const restrict w1 = (double *)(void *)(workspace + (128*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    double *const restrict w2 = (double *)(void *)(workspace + 0);
-    double *const restrict w3 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 128*((8*n + 63) / 64)));
-    double *const restrict w4 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 192*((8*n + 63) / 64)));
-    int64_t *const restrict w5 = (int64_t *)(void *)(workspace + (64*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
-    double *const restrict w6 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 256*((8*n + 63) / 64)));
-    double *const restrict w7 = (double *)(void *)(workspace + 64*((8*n + 63) / 64));
-    _Bool *const restrict w8 = (_Bool *)(void *)(workspace + (192*((80*n + 63) / 64) + 256*((8*n + 63) / 64)));
-    double *const restrict w9 = (double *)(void *)(workspace + (192*((80*n + 63) / 64) + 256*((8*n + 63) / 64) + 64*((n + 63) / 64)));
+    double *const restrict w1 = (double *)(void *)(workspace + 0);
+    double *const restrict w2 = (double *)(void *)(workspace + 64*((80*n + 63) / 64));
+    double *const restrict w3 = (double *)(void *)(workspace + (64*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
+    double *const restrict w4 = (double *)(void *)(workspace + (128*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    double *const restrict w5 = (double *)(void *)(workspace + (192*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    int64_t *const restrict w6 = (int64_t *)(void *)(workspace + (256*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    double *const restrict w7 = (double *)(void *)(workspace + (320*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    double *const restrict w8 = (double *)(void *)(workspace + (384*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    _Bool *const restrict w9 = (_Bool *)(void *)(workspace + (128*((80*n + 63) / 64) + 384*((8*n + 63) / 64)));
+    double *const restrict w10 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 384*((8*n + 63) / 64) + 64*((n + 63) / 64)));
+    double *const restrict w11 = (double *)(void *)(workspace + (192*((80*n + 63) / 64) + 384*((8*n + 63) / 64) + 64*((n + 63) / 64)));
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
     const double v1 = (double)((int64_t)n);
     const double v2 = 1.0 / v1;
@@ -46,7 +144,7 @@ int32_t sg_softmax_regression(
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    w7[i*10 + j] = 0.0;
+                    w8[i*10 + j] = 0.0;
                 }
             }
         }
@@ -54,14 +152,14 @@ int32_t sg_softmax_regression(
     for (int64_t i0 = 0; i0 < n; i0 += 1024) {
         const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
         for (int64_t i = i0; i < i1; ++i) {
-            w5[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
-            int64_t v4 = (int64_t)w5[i];
+            w6[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
+            int64_t v4 = (int64_t)w6[i];
             if (v4 < 0) v4 += n;
             if (v4 < 0 || v4 >= n) return 3;
             int64_t v5 = (int64_t)labels[i];
             if (v5 < 0) v5 += 10;
             if (v5 < 0 || v5 >= 10) return 4;
-            w7[v4*10 + v5] += v3;
+            w8[v4*10 + v5] += v3;
         }
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -71,14 +169,10 @@ int32_t sg_softmax_regression(
             w1[i*10 + j] = 0.0;
         }
     }
-    for (int64_t i = 0; i < n; ++i) {
-        for (int64_t j = 0; j < 64; ++j) {
-            #pragma omp simd
-            for (int64_t k = 0; k < 10; ++k) {
-                w1[i*10 + k] += X[i*64 + j] * W[j*10 + k];
-            }
-        }
-    }
+    sg_product(n, 64, 10,
+        X, 64, 1,
+        W, 10, 1,
+        w1, 10, 1);
     for (int64_t i = 0; i < n; ++i) {
         /* test_golden.py:29 */
         double v6 = w2[i];
@@ -93,13 +187,13 @@ int32_t sg_softmax_regression(
         for (int64_t i = i0; i < i1; ++i) {
             w3[i] = (isfinite(w2[i]) != 0) ? w2[i] : 0.0;
             w4[i] = 0.0;
-            int64_t v8 = (int64_t)w5[i];
+            int64_t v8 = (int64_t)w6[i];
             if (v8 < 0) v8 += n;
             if (v8 < 0 || v8 >= n) return 1;
             int64_t v9 = (int64_t)labels[i];
             if (v9 < 0) v9 += 10;
             if (v9 < 0 || v9 >= 10) return 2;
-            w6[i] = w1[v8*10 + v9];
+            w7[i] = w1[v8*10 + v9];
         }
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -121,24 +215,24 @@ int32_t sg_softmax_regression(
             double v13 = 0.0;
             #pragma omp simd reduction(+:v13)
             for (int64_t i = i0; i < i1; ++i) {
-                w2[i] = (log(w4[i])) + w3[i];
-                v13 += w2[i] - w6[i];
-                w8[i] = isinf(w2[i]) != 0;
+                w5[i] = (log(w4[i])) + w3[i];
+                v13 += w5[i] - w7[i];
+                w9[i] = isinf(w5[i]) != 0;
             }
             v12 += v13;
         }
-        w9[t] = v12;
+        w11[t] = v12;
     }
     for (int64_t i = 0; i < threads; ++i) {
-        v11 += w9[i];
+        v11 += w11[i];
     }
     value[0] = v11 / v1;
     for (int64_t i = 0; i < n; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 10; ++j) {
-            const _Bool v14 = w8[i] && (w1[i*10 + j] == w2[i]);
+            const _Bool v14 = w9[i] && (w1[i*10 + j] == w5[i]);
             /* test_golden.py:28 */
-            w6[i*10 + j] = w7[i*10 + j] + (v2 * (exp(v14 ? 0.0 : (w1[i*10 + j] - w2[i]))));
+            w10[i*10 + j] = w8[i*10 + j] + (v2 * (exp(v14 ? 0.0 : (w1[i*10 + j] - w5[i]))));
         }
     }
     for (int64_t i = 0; i < 64; ++i) {
@@ -147,13 +241,9 @@ int32_t sg_softmax_regression(
             W_bar[i*10 + j] = 0.0;
         }
     }
-    for (int64_t i = 0; i < 64; ++i) {
-        for (int64_t j = 0; j < n; ++j) {
-            #pragma omp simd
-            for (int64_t k = 0; k < 10; ++k) {
-                W_bar[i*10 + k] += w6[j*10 + k] * X[j*64 + i];
-            }
-        }
-    }
+    sg_product(64, n, 10,
+        X, 1, 64,
+        w10, 10, 1,
+        W_bar, 10, 1);
     return 0;
 }

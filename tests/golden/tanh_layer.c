@@ -30,35 +30,31 @@ int32_t sg_tanh_layer(
 {
     (void)threads;
     (void)workspace;
-    float w1[8];
     /* test_golden.py:37  return np.sum(np.tanh(x @ W + b) ** 2) */
     float v1 = 0.0f;
     for (int64_t i = 0; i < 4; ++i) {
-        float v2 = 0.0f;
+        b_bar[i] = 0.0f;
         #pragma omp simd
         for (int64_t j = 0; j < 8; ++j) {
-            w1[j] = 0.0f;
+            W_bar[j*4 + i] = 0.0f;
         }
-        for (int64_t j = 0; j < 16; ++j) {
-            float v3 = 0.0f;
-            #pragma omp simd reduction(+:v3)
+    }
+    for (int64_t i = 0; i < 16; ++i) {
+        for (int64_t j = 0; j < 4; ++j) {
+            float v2 = 0.0f;
+            #pragma omp simd reduction(+:v2)
             for (int64_t k = 0; k < 8; ++k) {
-                v3 += x[j*8 + k] * W[k*4 + i];
+                v2 += x[i*8 + k] * W[k*4 + j];
             }
-            const float v4 = v3 + b[i];
-            const float v5 = tanhf(v4);
-            v1 += v5 * v5;
-            const float v6 = (2.0f * v5) * (4.0f * (sg_expit_slopef(2.0f * v4)));
-            v2 += v6;
+            const float v3 = v2 + b[j];
+            const float v4 = tanhf(v3);
+            v1 += v4 * v4;
+            const float v5 = (2.0f * v4) * (4.0f * (sg_expit_slopef(2.0f * v3)));
+            b_bar[j] += v5;
             #pragma omp simd
             for (int64_t k = 0; k < 8; ++k) {
-                w1[k] += v6 * x[j*8 + k];
+                W_bar[k*4 + j] += v5 * x[i*8 + k];
             }
-        }
-        b_bar[i] = v2;
-        #pragma omp simd
-        for (int64_t j = 0; j < 8; ++j) {
-            W_bar[j*4 + i] = w1[j];
         }
     }
     value[0] = v1;

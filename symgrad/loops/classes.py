@@ -1,0 +1,106 @@
+"""`classes`: which axes are one loop variable, and which statement depends on which.
+
+Two axes are one class when an access reads one with the bare loop variable of the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from symgrad.loops.program import Array
+
+
+class Classes:
+    """Axes that are one loop variable: union-find, with the statements of each class.
+
+    A union that would put two axes of one statement into one class is refused.
+    """
+
+    def __init__(self) -> None:
+        """Start with every axis alone."""
+        self.parent: dict[Axis, Axis] = {}
+        self.users: dict[Axis, set[int]] = {}
+
+    def add(self, axis: Axis, statement: int) -> None:
+        """Enter an axis of a statement."""
+        self.parent.setdefault(axis, axis)
+        self.users.setdefault(axis, set()).add(statement)
+
+    def find(self, axis: Axis) -> Axis:
+        """Return the axis that stands for the class."""
+        root = axis
+        while self.parent[root] is not root:
+            root = self.parent[root]
+        while self.parent[axis] is not root:
+            self.parent[axis], axis = root, self.parent[axis]
+        return root
+
+    def unite(self, first: Axis, second: Axis) -> None:
+        """Make two axes of equal extents one class, unless a statement has both."""
+        a, b = self.find(first), self.find(second)
+        if a is b or a.extent != b.extent:
+            return
+        few, many = sorted((self.users[a], self.users[b]), key=len)
+        if any(user in many for user in few):
+            return
+        self.parent[b] = a
+        merged = self.users.pop(b)
+        if len(merged) > len(self.users[a]):
+            merged, self.users[a] = self.users[a], merged
+        self.users[a] |= merged
+
+
+def read_accesses(statement: Statement) -> list[Access]:
+    """List what a statement reads, what its target's indices are read from included."""
+    return [*looked_up(statement.target.indices), *accesses(statement.value)]
+
+
+class Graph:
+    """Who writes what before whom: for each statement, what it depends on and by which access.
+
+    An array's writers follow each other, so a reader depends on the last of them alone.
+    """
+
+    def __init__(self, statements: list[Statement]) -> None:
+        """Find the dependences in program order."""
+        self.statements = statements
+        self.needs: list[list[tuple[int, Access]]] = []
+        last: dict[Array, int] = {}
+        for k, statement in enumerate(statements):
+            found = [(last[a.array], a) for a in read_accesses(statement) if a.array in last]
+            before = last.get(statement.target.array)
+            if before is not None:
+                found.append((before, statement.target))
+            self.needs.append(found)
+            last[statement.target.array] = k
+
+
+def classify(statements: list[Statement], graph: Graph) -> Classes:
+    """Unite axes: along what is computed first, along inputs last."""
+    classes = Classes()
+    for k, statement in enumerate(statements):
+        for axis in statement.axes:
+            classes.add(axis, k)
+    for k in range(len(statements)):
+        for writer, access in graph.needs[k]:
+            _along(classes, statements[writer].target.indices, access)
+    readers: dict[Array, Access] = {}
+    for statement in statements:
+        for access in accesses(statement.value):
+            if access.array.kind in {"input", "constant"} and not access.flat:
+                first = readers.setdefault(access.array, access)
+                _along(classes, first.indices, access)
+    return classes
+
+
+def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
+    if access.flat:
+        return
+    for theirs, ours in zip(indices, access.indices, strict=True):
+        if isinstance(theirs, Axis) and isinstance(ours, Axis):
+            classes.unite(theirs, ours)

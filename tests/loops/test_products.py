@@ -1,0 +1,107 @@
+"""Sums of products in register blocks: any contraction, any strides, any extents, equal to NumPy's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+ONE = sg.Options(threads=1)
+
+# name, function, shapes
+CONTRACTIONS = [
+    ("rows by columns", lambda a, b: a @ b, [(9, 17), (17, 21)]),
+    ("left transposed", lambda a, b: a.T @ b, [(17, 9), (17, 21)]),
+    ("right transposed", lambda a, b: a @ b.T, [(9, 17), (21, 17)]),
+    ("result transposed", lambda a, b: (a @ b).T + 1.0, [(9, 17), (17, 21)]),
+    ("deeper than a panel", lambda a, b: a @ b, [(5, 700), (700, 19)]),
+    ("longer than a tile", lambda a, b: a @ b, [(150, 33), (33, 40)]),
+    ("batched", lambda a, b: a @ b, [(3, 9, 10), (3, 10, 11)]),
+    ("batched against one", lambda a, b: a @ b, [(3, 9, 10), (10, 11)]),
+    ("batch last", lambda a, b: np.einsum("ikb,kjb->ijb", a, b), [(9, 10, 5), (10, 11, 5)]),
+    ("two summed axes", lambda a, b: np.einsum("ikl,klj->ij", a, b), [(9, 6, 10), (6, 10, 11)]),
+    ("clusters", lambda a, b: np.einsum("kde,nke->nkd", a, b), [(12, 9, 9), (40, 12, 9)]),
+    ("a part of each", lambda a, b: a[2:, 1:-1] @ b[::2, ::-1], [(12, 12), (20, 18)]),
+    ("a diagonal", lambda a, b: np.einsum("iik,kj->ij", a, b), [(9, 9, 10), (10, 11)]),
+    ("rows picked", lambda a, b: a[np.array([3, 1, 4, 1, 5, 2])] @ b, [(9, 17), (17, 21)]),
+    ("a product with itself", lambda a, _: a @ a.T, [(20, 17), (1,)]),
+    ("more after it", lambda a, b: np.tanh(a @ b) @ b.T, [(30, 17), (17, 21)]),
+]
+
+
+def arrays(shapes, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(("f", "shapes"), [c[1:] for c in CONTRACTIONS], ids=[c[0] for c in CONTRACTIONS])
+def test_value_and_gradient_are_numpys(f, shapes, dtype):
+    a, b = arrays(shapes, dtype)
+    compiled = sg.jit(f, options=ONE)
+    near = 1e-12 if dtype is np.float64 else 3e-5
+    expected = f(a.astype(np.float64), b.astype(np.float64))
+    scale = np.max(np.abs(expected))
+    np.testing.assert_allclose(compiled(a, b), expected, rtol=near, atol=near * scale)
+    assert "sg_product" in compiled.c_source
+    weight = np.cos(np.arange(expected.size)).reshape(expected.shape).astype(dtype)
+    slopes = sg.grad(lambda a, b: np.sum(weight * f(a, b)), argnums=(0, 1), options=ONE)(a, b)
+    for position in range(2):
+        direction = arrays(shapes, np.float64, seed=1)[position]
+        step = [x.astype(np.float64) for x in (a, b)]
+        up, down = ([*step], [*step])
+        up[position], down[position] = up[position] + 1e-6 * direction, down[position] - 1e-6 * direction
+        slope = (np.sum(weight * f(*up)) - np.sum(weight * f(*down))) / 2e-6
+        got = np.sum(slopes[position] * direction)
+        size = np.sqrt(np.sum(direction**2) * np.sum(slopes[position].astype(np.float64) ** 2)) + 1.0
+        assert abs(got - slope) <= (1e-6 if dtype is np.float64 else 1e-4) * size
+
+
+EXTENTS = [(0, 5, 6), (1, 1, 1), (4, 0, 4), (7, 9, 0), (8, 16, 16), (65, 257, 33), (9, 1, 40)]
+
+
+@pytest.mark.parametrize("extents", EXTENTS)
+def test_one_binary_for_all_extents(extents):
+    n, d, m = extents
+    rng = np.random.default_rng(n + d + m)
+    x, w = rng.normal(size=(n, d)), rng.normal(size=(d, m))
+    product = sg.jit(lambda x, w: x @ w).lower(sg.spec("f64[n,d]"), sg.spec("f64[d,m]")).compile()
+    assert "sg_product" in product.c_source
+    np.testing.assert_allclose(product(x, w), x @ w, rtol=1e-12, atol=1e-12)
+
+
+def test_a_sum_over_samples_is_taken_by_every_thread():
+    x, w = arrays([(3000, 60), (60, 80)], np.float64)
+    loss = sg.value_and_grad(lambda w, x: np.sum(np.tanh(x @ w)), options=sg.Options(threads=2))
+    value, slope = loss(w, x)
+    t = np.tanh(x @ w)
+    np.testing.assert_allclose(value, np.sum(t), rtol=1e-12)
+    np.testing.assert_allclose(slope, x.T @ (1 - t**2), rtol=1e-10, atol=1e-10)
+    assert "num_threads(threads)" in loss.c_source
+    again = [loss(w, x)[1] for _ in range(5)]
+    assert all(np.array_equal(slope, other) for other in again)
+
+
+def test_not_finite_operands_stay_in_their_rows_and_columns():
+    a, b = arrays([(9, 10), (10, 11)], np.float64)
+    a[2, 3], b[4, 5] = np.inf, np.nan
+    np.testing.assert_array_equal(np.isfinite(sg.jit(lambda a, b: a @ b)(a, b)), np.isfinite(a @ b))
+
+
+def test_clusters_of_a_mixture_share_a_second_loop():
+    def likelihood(means, roots, x):
+        apart = x[:, None, :] - means
+        q = np.einsum("kde,nke->nkd", roots, apart)
+        logs = -0.5 * np.sum(q**2, axis=2)
+        top = np.max(logs, axis=1, keepdims=True)
+        return np.sum(np.log(np.sum(np.exp(logs - top), axis=1)) + top[:, 0])
+
+    lowered = sg.value_and_grad(likelihood, argnums=(0, 1), options=ONE).lower(
+        sg.spec("f64[30,24]"), sg.spec("f64[30,24,24]"), sg.spec("f64[1000,24]")
+    )
+    drawn = lowered.as_text("loops").splitlines()[1]
+    assert drawn.count("product") == 3
+    assert drawn.count("i<1000 tile 32") == 1  # one sweep over the samples
+    assert "k<24 { i<1000 product" not in drawn
+    assert lowered.as_text("c").count("sg_product(") == 4  # its definition and three calls
