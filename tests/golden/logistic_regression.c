@@ -6,7 +6,7 @@
  * writes value: float64[]
  * writes b_bar: float64[]
  * writes w_bar: float64[d]
- * workspace: 128*floor(d/8 + 63/64) + 192*floor(threads/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
+ * workspace: 128*floor(d/8 + 63/64) + 128*floor(threads/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -42,7 +42,6 @@ int32_t sg_logistic_regression(
     double *const restrict w5 = (double *)(void *)(workspace + 128*((8*d + 63) / 64));
     double *const restrict w6 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 64*((8*threads + 63) / 64)));
     double *const restrict w7 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64) + 64*((8*threads + 63) / 64)));
-    double *const restrict w8 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 128*((8*threads + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64)));
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
     double v1 = 0.0;
     const double v2 = (double)((int64_t)n);
@@ -127,16 +126,16 @@ int32_t sg_logistic_regression(
             /* test_golden.py:23 */
             v11 += v13;
         }
-        w7[t] = v10;
-        w8[t] = v11;
+        w5[t] = v10;
+        w7[t] = v11;
     }
     for (int64_t i = 0; i < threads; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < d; ++j) {
             w4[j] += w6[i*(d + 8) + j];
         }
-        v1 += w7[i];
-        v5 += w8[i];
+        v1 += w5[i];
+        v5 += w7[i];
     }
     /* test_golden.py:24 */
     value[0] = (v1 / v2) + v9;

@@ -4,7 +4,7 @@
  * reads labels: int64[n]
  * writes value: float64[]
  * writes W_bar: float64[64, 10]
- * workspace: 64*floor(n/64 + 63/64) + 384*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) + 64*floor(threads/8 + 63/64) bytes
+ * workspace: 64*floor(n/64 + 63/64) + 256*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) + 64*floor(threads/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -116,17 +116,15 @@ int32_t sg_softmax_regression(
     const int32_t threads,
     char *restrict workspace)
 {
-    double *const restrict w1 = (double *)(void *)(workspace + 0);
-    double *const restrict w2 = (double *)(void *)(workspace + 64*((80*n + 63) / 64));
-    double *const restrict w3 = (double *)(void *)(workspace + (64*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
-    double *const restrict w4 = (double *)(void *)(workspace + (128*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    double *const restrict w5 = (double *)(void *)(workspace + (192*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    int64_t *const restrict w6 = (int64_t *)(void *)(workspace + (256*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    double *const restrict w7 = (double *)(void *)(workspace + (320*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    double *const restrict w8 = (double *)(void *)(workspace + (384*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    _Bool *const restrict w9 = (_Bool *)(void *)(workspace + (128*((80*n + 63) / 64) + 384*((8*n + 63) / 64)));
-    double *const restrict w10 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 384*((8*n + 63) / 64) + 64*((n + 63) / 64)));
-    double *const restrict w11 = (double *)(void *)(workspace + (192*((80*n + 63) / 64) + 384*((8*n + 63) / 64) + 64*((n + 63) / 64)));
+    double *const restrict w1 = (double *)(void *)(workspace + (128*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
+    double *const restrict w2 = (double *)(void *)(workspace + 0);
+    double *const restrict w3 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 128*((8*n + 63) / 64)));
+    double *const restrict w4 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 192*((8*n + 63) / 64)));
+    int64_t *const restrict w5 = (int64_t *)(void *)(workspace + (64*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
+    double *const restrict w6 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 256*((8*n + 63) / 64)));
+    double *const restrict w7 = (double *)(void *)(workspace + 64*((8*n + 63) / 64));
+    _Bool *const restrict w8 = (_Bool *)(void *)(workspace + (192*((80*n + 63) / 64) + 256*((8*n + 63) / 64)));
+    double *const restrict w9 = (double *)(void *)(workspace + (192*((80*n + 63) / 64) + 256*((8*n + 63) / 64) + 64*((n + 63) / 64)));
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
     const double v1 = (double)((int64_t)n);
     const double v2 = 1.0 / v1;
@@ -144,7 +142,7 @@ int32_t sg_softmax_regression(
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    w8[i*10 + j] = 0.0;
+                    w7[i*10 + j] = 0.0;
                 }
             }
         }
@@ -152,14 +150,14 @@ int32_t sg_softmax_regression(
     for (int64_t i0 = 0; i0 < n; i0 += 1024) {
         const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
         for (int64_t i = i0; i < i1; ++i) {
-            w6[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
-            int64_t v4 = (int64_t)w6[i];
+            w5[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
+            int64_t v4 = (int64_t)w5[i];
             if (v4 < 0) v4 += n;
             if (v4 < 0 || v4 >= n) return 3;
             int64_t v5 = (int64_t)labels[i];
             if (v5 < 0) v5 += 10;
             if (v5 < 0 || v5 >= 10) return 4;
-            w8[v4*10 + v5] += v3;
+            w7[v4*10 + v5] += v3;
         }
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -187,13 +185,13 @@ int32_t sg_softmax_regression(
         for (int64_t i = i0; i < i1; ++i) {
             w3[i] = (isfinite(w2[i]) != 0) ? w2[i] : 0.0;
             w4[i] = 0.0;
-            int64_t v8 = (int64_t)w6[i];
+            int64_t v8 = (int64_t)w5[i];
             if (v8 < 0) v8 += n;
             if (v8 < 0 || v8 >= n) return 1;
             int64_t v9 = (int64_t)labels[i];
             if (v9 < 0) v9 += 10;
             if (v9 < 0 || v9 >= 10) return 2;
-            w7[i] = w1[v8*10 + v9];
+            w6[i] = w1[v8*10 + v9];
         }
     }
     for (int64_t i = 0; i < n; ++i) {
@@ -215,24 +213,24 @@ int32_t sg_softmax_regression(
             double v13 = 0.0;
             #pragma omp simd reduction(+:v13)
             for (int64_t i = i0; i < i1; ++i) {
-                w5[i] = (log(w4[i])) + w3[i];
-                v13 += w5[i] - w7[i];
-                w9[i] = isinf(w5[i]) != 0;
+                w2[i] = (log(w4[i])) + w3[i];
+                v13 += w2[i] - w6[i];
+                w8[i] = isinf(w2[i]) != 0;
             }
             v12 += v13;
         }
-        w11[t] = v12;
+        w9[t] = v12;
     }
     for (int64_t i = 0; i < threads; ++i) {
-        v11 += w11[i];
+        v11 += w9[i];
     }
     value[0] = v11 / v1;
     for (int64_t i = 0; i < n; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 10; ++j) {
-            const _Bool v14 = w9[i] && (w1[i*10 + j] == w5[i]);
+            const _Bool v14 = w8[i] && (w1[i*10 + j] == w2[i]);
             /* test_golden.py:28 */
-            w10[i*10 + j] = w8[i*10 + j] + (v2 * (exp(v14 ? 0.0 : (w1[i*10 + j] - w5[i]))));
+            w6[i*10 + j] = w7[i*10 + j] + (v2 * (exp(v14 ? 0.0 : (w1[i*10 + j] - w2[i]))));
         }
     }
     for (int64_t i = 0; i < 64; ++i) {
@@ -243,7 +241,7 @@ int32_t sg_softmax_regression(
     }
     sg_product(64, n, 10,
         X, 1, 64,
-        w10, 10, 1,
+        w6, 10, 1,
         W_bar, 10, 1);
     return 0;
 }
