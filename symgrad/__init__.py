@@ -10,6 +10,7 @@ from __future__ import annotations
 from symgrad.api.checking import check_grads
 from symgrad.api.derivatives import grad, jit, value_and_grad
 from symgrad.api.function import Function
+from symgrad.api.modes import jvp, linearize, vjp
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
@@ -20,5 +21,5 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
-    "get_num_threads", "grad", "jit", "set_num_threads", "spec", "value_and_grad",
+    "get_num_threads", "grad", "jit", "jvp", "linearize", "set_num_threads", "spec", "value_and_grad", "vjp",
 ]

@@ -23,7 +23,7 @@ class Transform:
     """One derivation and how its results are handed out.
 
     Attributes:
-        kind: ``jit``, ``grad`` or ``value_and_grad``.
+        kind: ``jit``, ``grad``, ``value_and_grad``, or the name of a `Mode`.
         argnums: the positions of the arguments to differentiate by; an integer gives a bare gradient.
         has_aux: the function returns ``(loss, extras)``.
     """
@@ -32,6 +32,11 @@ class Transform:
     argnums: int | tuple[int, ...] = 0
     has_aux: bool = False
 
+    @property
+    def derives(self) -> bool:
+        """Whether there is something to derive; a `Mode` has derived itself when it was traced."""
+        return self.kind in {"grad", "value_and_grad"}
+
     def check(self, traced: Traced, signature: Signature) -> tuple[int, ...]:
         """Find the inputs to differentiate by.
 
@@ -39,7 +44,7 @@ class Transform:
             ArgumentError: the function does not return what the transform needs.
             ArgumentValueError: there is no argument at a position of `argnums`.
         """
-        if self.kind == "jit":
+        if not self.derives:
             return ()
         children = traced.tree.children()
         if self.has_aux:
@@ -52,7 +57,7 @@ class Transform:
                 instead="return the loss alone, or (loss, extras) with has_aux=True",
             )
         wrt = [k for n in self.positions() for k, p in enumerate(signature.positions) if p == self.place(n, signature)]
-        if self.kind != "jit" and not wrt:
+        if not wrt:
             known = ", ".join(signature.paths)
             raise ArgumentValueError(f"argnums={self.argnums} names no array among the arguments {known}")
         return tuple(wrt)
@@ -79,7 +84,7 @@ class Transform:
 
     def derive(self, wrt: tuple[int, ...], program: Program) -> Program:
         """Derive a program: its outputs, or value, extras and gradients."""
-        if self.kind == "jit":
+        if not self.derives:
             return program
         derived = value_and_grad(program, wrt)
         return derived if self.kind == "value_and_grad" or self.has_aux else replace(
@@ -91,7 +96,7 @@ class Transform:
     ) -> Callable[[list[Any]], Any]:
         """Return how a list of results becomes what the user gets."""
         finish = _unchanged if traced_results else _finish
-        if self.kind == "jit":
+        if not self.derives:
             tree = traced.tree
             if tree.is_leaf():
                 return lambda results: finish(results[0])

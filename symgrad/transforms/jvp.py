@@ -1,0 +1,174 @@
+"""Forward mode, which is reverse mode twice.
+
+The derivative of a program at x is a linear map J, and reverse mode computes J' w. That is a program in w, linear in
+it; reverse mode of *that*, with respect to w, is its transpose J'' = J: forward mode, without one more rule.
+The cotangent w itself comes out dead, for the transpose of a linear map does not depend on where it is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import NoGradient, VerifyError
+from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.program import Program
+from symgrad.ops import leaves
+from symgrad.trace.state import tracing
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import is_number
+from symgrad.transforms.vjp import depends, opened, rule, sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.trace.state import Trace
+
+
+def pullback(program: Program, wrt: Sequence[int], of: Sequence[int], names: Sequence[str] = ()) -> Program:
+    """Reverse mode as a linear map: w to J' w.
+
+    Args:
+        program: any.
+        wrt: positions of inputs, floating-point arrays.
+        of: positions of outputs, floating-point arrays.
+        names: of the new inputs.
+
+    Returns:
+        A program with one more input for each of `of`, its cotangent; one output for each of `wrt`.
+
+    Raises:
+        NoGradient: a value on the way has an op without a derivative.
+    """
+    program, trace = opened(program)
+    names = names or [f"y{k}_bar" for k in of]
+    bars = [fresh(trace, name, program.outputs[k]) for name, k in zip(names, of, strict=True)]
+    seeds: dict[Node, Any] = {}
+    with tracing(trace):
+        for k, bar in zip(of, bars, strict=True):
+            node, cotangent = program.outputs[k], Tracer(bar, trace)
+            seeds[node] = seeds[node] + cotangent if node in seeds else cotangent
+        found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt])
+    labels = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
+    return replace(program, inputs=(*program.inputs, *bars), outputs=tuple(found), labels=labels)
+
+
+def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Program:
+    """Forward mode as a linear map: v to J v; the transpose of `pullback`.
+
+    Args:
+        program: any.
+        wrt: positions of inputs, floating-point arrays.
+        of: positions of outputs, floating-point arrays.
+
+    Returns:
+        A program with one more input for each of `wrt`, its tangent; one output for each of `of`.
+
+    Raises:
+        NoGradient: a value on the way has an op without a derivative, or one whose rule is not linear.
+    """
+    scope = program.scope
+    program, trace = opened(program)
+    with tracing(trace):
+        primals, program = program.inputs, replace(program, scope=trace.graph)
+        reverse = pullback(program, wrt, of)
+        cotangents = range(len(primals), len(reverse.inputs))
+        names = [f"{primals[k].param('name')}_dot" for k in wrt]
+        forward = pullback(reverse, cotangents, range(len(wrt)), names)
+        w = [reverse.inputs[k] for k in cotangents]
+        if not linear(forward.outputs, w, reverse.outputs):
+            check_rules(trace, program, [primals[k] for k in wrt])
+    tangents = forward.inputs[len(reverse.inputs) :]
+    labels = tuple([f"y{k}_dot" for k in of])
+    return replace(forward, inputs=(*primals, *tangents), labels=labels, scope=scope)
+
+
+def fresh(trace: Trace, name: str, like: Node) -> Node:
+    """Make an input of the shape and dtype of a value."""
+    return trace.graph.node(leaves.input_, (), (name, like.shape, like.dtype), like.shape, like.dtype)
+
+
+# -- rules that are not linear in the cotangent
+
+
+def linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node]) -> bool:
+    """Tell whether outputs are linear in w: affine, for w is dead in the transpose, and zero where w is."""
+    stop = min([node.number for node in w], default=0)
+    return not any(node in w for node in _behind(transposed, stop)) and _vanish(outputs, w, stop)
+
+
+def _behind(outputs: Iterable[Node], stop: int) -> list[Node]:
+    """Return what outputs are made of, down to a number, each after its inputs."""
+    seen = {node for node in outputs if node.number >= stop}
+    stack = list(seen)
+    while stack:
+        for node in stack.pop().inputs:
+            if node not in seen and node.number >= stop:
+                seen.add(node)
+                stack.append(node)
+    return sorted(seen, key=lambda node: node.number)
+
+
+def _vanish(outputs: Iterable[Node], w: Sequence[Node], stop: int) -> bool:
+    """Tell whether outputs are zero where w is, for finite values of everything else."""
+    outputs, zero = tuple(outputs), {*w}
+    for node in _behind(outputs, stop):
+        if node.inputs and _is_zero(node, [i in zero or _zero_constant(i) for i in node.inputs]):
+            zero.add(node)
+    return all(node in zero or _zero_constant(node) for node in outputs)
+
+
+def _zero_constant(node: Node) -> bool:
+    return is_number(node, 0.0) or is_number(node, -0.0)
+
+
+def _is_zero(node: Node, zero: list[bool]) -> bool:
+    """Tell whether a value is zero, given which of its operands are."""
+    op = node.op
+    if op.name in {"multiply", "einsum", "convolve", "slide"}:
+        return any(zero)
+    if op.name in {"divide", "recurrence"}:
+        return zero[1 if op.name == "recurrence" else 0]
+    if op.name == "where":
+        return all(zero[1:])
+    of_floats = [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
+    if isinstance(op, Composite) or not of_floats or not all(of_floats):
+        return False
+    if not isinstance(op, Elementwise):
+        return True  # sums, products, extrema, views and moves of zeros
+    params = dict(zip(op.params, node.params, strict=True))
+    with np.errstate(all="ignore"):
+        return bool(op.evaluate(*[np.zeros((), i.dtype) for i in node.inputs], **params) == 0)
+
+
+def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
+    """Find the op whose rule is not linear in the cotangent.
+
+    Raises:
+        NoGradient: naming it.
+        VerifyError: there is none, which would be a defect of symgrad.
+    """
+    active = depends(program.nodes(), wrt)
+    for node in program.nodes():
+        if node in active and node.inputs and not _has_linear_rule(trace, node, active):
+            raise NoGradient(
+                f"the rule of {node.op.name} is not linear in the cotangent, so that it has no forward mode",
+                line=node.line, instead="reverse mode (grad, vjp, jacrev)",
+            )
+    raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
+
+
+def _has_linear_rule(trace: Trace, node: Node, active: set[Node]) -> bool:
+    """Apply one rule to a fresh cotangent, and transpose what comes out."""
+    g = fresh(trace, "g", node)
+    params = dict(zip(node.op.params, node.params, strict=True))
+    inputs = [Tracer(i, trace) for i in node.inputs]
+    found = rule(node.op, node)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
+    parts = found if isinstance(found, tuple) else (found,)
+    outputs = [p.node for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
+    seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
+    cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
+    return linear(sweep(trace, cut, seeds, [g]), [g], outputs)
