@@ -48,12 +48,15 @@ def _source(op: Op) -> str:
     return "derivative by SymPy" if getattr(op, "value", None) is not None else "no derivative"
 
 
+_ONLY_NAMED_ALIKE = frozenset({"place"})
+
+
 def answered(op: Op) -> str:
     """Return the function an op answers, empty for one of symgrad's own."""
     if isinstance(op.numpy, np.ufunc) or op.numpy in ANSWERS:
         module = "np" if hasattr(np, op.numpy.__name__) else "scipy.special"
         return f"{module}.{op.numpy.__name__}"
-    same = getattr(np, op.name, None)
+    same = getattr(np, op.name, None) if op.name not in _ONLY_NAMED_ALIKE else None
     if same is not None and same in ANSWERS and op.kind != "elementwise":
         return f"np.{op.name}"
     import scipy.special

@@ -162,7 +162,11 @@ class _Lowering:
         def index(i: Any) -> Any:
             if not isinstance(i, Lookup):
                 return i
-            return Lookup(value(i.access), i.extent, self.check(node, i))
+            read = value(i.access)
+            if isinstance(read, Number):  # one known place; it was checked while tracing
+                place = int(read.value)
+                return place if place >= 0 else i.extent + place
+            return Lookup(read, i.extent, self.check(node, i))
 
         target = Access(arrays[statement.target.array], tuple([index(i) for i in statement.target.indices]))
         prefix = frozenset([arrays[k] for k in statement.prefix])

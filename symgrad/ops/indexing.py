@@ -36,7 +36,7 @@ def first_axis(axes: tuple[int, ...]) -> int:
     return axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
 
 
-def _index_shape(indices: tuple[Node, ...], axes: tuple[int, ...], rank: int) -> Shape:
+def index_shape(indices: tuple[Node, ...], axes: tuple[int, ...], rank: int) -> Shape:
     """Check the index arrays and broadcast their shapes."""
     if len(indices) != len(axes) or not axes or list(axes) != sorted(set(axes)) or axes[-1] >= rank:
         raise ShapeError(f"{len(indices)} index arrays for the axes {axes} of an array of {rank} axes")
@@ -49,14 +49,14 @@ def _index_shape(indices: tuple[Node, ...], axes: tuple[int, ...], rank: int) ->
         raise IndexShapes(f"shape mismatch of index arrays: {error.what}") from None
 
 
-def _gathered(shape: Shape, part: Shape, axes: tuple[int, ...]) -> Shape:
+def gathered_shape(shape: Shape, part: Shape, axes: tuple[int, ...]) -> Shape:
     """Return the shape of a gather."""
     rest = tuple([d for k, d in enumerate(shape) if k not in axes])
     start = first_axis(axes)
     return (*rest[:start], *part, *rest[start:])
 
 
-def _key(indices: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[Any, ...]:
+def key_of(indices: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[Any, ...]:
     """Write the index in Python."""
     by_axis = dict(zip(axes, indices, strict=True))
     return tuple([by_axis.get(k, slice(None)) for k in range(axes[-1] + 1)])
@@ -69,9 +69,12 @@ def _stretched(array: int, shape: Shape, axes: tuple[Axis, ...], stretched: Shap
     return Access(array, tuple(places))
 
 
-def _looked_up(node: Node, extents: Shape, result: tuple[Axis, ...]) -> tuple[Any, ...]:
-    """Return the element of the gathered array for an element of the result: lookups on the indexed axes."""
-    axes, indices = node.param("axes"), node.inputs[1:]
+def looked_up(node: Node, extents: Shape, result: tuple[Axis, ...], first: int = 1) -> tuple[Any, ...]:
+    """Return the element of the gathered array for an element of the result: lookups on the indexed axes.
+
+    The index arrays are the operands from `first` on.
+    """
+    axes, indices = node.param("axes"), node.inputs[first:]
     part = shapes.broadcast(*[index.shape for index in indices])
     start = first_axis(axes)
     inner = result[start : start + len(part)]
@@ -80,19 +83,19 @@ def _looked_up(node: Node, extents: Shape, result: tuple[Axis, ...]) -> tuple[An
     for k, extent in enumerate(extents):
         if k in axes:
             j = axes.index(k)
-            source.append(Lookup(_stretched(1 + j, indices[j].shape, inner, part), extent, 0))
+            source.append(Lookup(_stretched(first + j, indices[j].shape, inner, part), extent, 0))
         else:
             source.append(next(rest))
     return tuple(source)
 
 
 def _gather_infer(x: Node, *indices: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
-    return _gathered(x.shape, _index_shape(indices, axes, len(x.shape)), axes), x.dtype
+    return gathered_shape(x.shape, index_shape(indices, axes, len(x.shape)), axes), x.dtype
 
 
 def _gather_body(node: Node) -> Body:
     out = axes_of(node.shape)
-    source = Access(X, _looked_up(node, node.inputs[0].shape, out))
+    source = Access(X, looked_up(node, node.inputs[0].shape, out))
     return Body((Statement(Access(OUT, out), "=", source, out, node.line),))
 
 
@@ -101,7 +104,7 @@ def _gather_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...]) ->
 
 
 def _gather_text(node: Node, names: list[str]) -> str:
-    entries = _key(tuple(names[1:]), node.param("axes"))
+    entries = key_of(tuple(names[1:]), node.param("axes"))
     parts = [":" if isinstance(entry, slice) else entry for entry in entries]
     return f"{names[0]}[{', '.join(parts)}]"
 
@@ -122,7 +125,7 @@ def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 
 gather = structured(
     name="gather", params=("axes",), infer=_gather_infer, body=_gather_body, vjp=_gather_vjp, text=_gather_text,
-    evaluate=lambda x, *indices, axes: np.asarray(x)[_key(indices, axes)],
+    evaluate=lambda x, *indices, axes: np.asarray(x)[key_of(indices, axes)],
     sample=(case(_gathers((0,)), (3, 4), (2, 5), domain=_ROWS), case(_gathers((1,)), (2, 3, 2), (2, 2), domain=_ROWS),
             case(_gathers((0, 1)), (3, 4), (2, 1), (3,), domain=_PAIRS),
             case(_gathers((0, 2)), (3, 4, 5), (6,), (), domain=_PAIRS),
@@ -134,7 +137,7 @@ gather = structured(
 
 
 def _scatter_infer(g: Node, *indices: Node, axes: tuple[int, ...], shape: Shape) -> tuple[Shape, Any]:
-    want = _gathered(shape, _index_shape(indices, axes, len(shape)), axes)
+    want = gathered_shape(shape, index_shape(indices, axes, len(shape)), axes)
     if g.shape != want:
         have, into, need = map(shapes.show, (g.shape, shape, want))
         raise ShapeError(f"cannot scatter {have} into {into}: {need} is needed")
@@ -144,7 +147,7 @@ def _scatter_infer(g: Node, *indices: Node, axes: tuple[int, ...], shape: Shape)
 def _scatter_value(g: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> Any:
     g = np.asarray(g)
     out = np.zeros(shape, g.dtype)
-    np.add.at(out, _key(indices, axes), g)
+    np.add.at(out, key_of(indices, axes), g)
     return out
 
 
@@ -155,7 +158,7 @@ def adding(dtype: np.dtype[Any]) -> str:
 
 def _scatter_body(node: Node) -> Body:
     everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
-    target = Access(OUT, _looked_up(node, node.shape, part))
+    target = Access(OUT, looked_up(node, node.shape, part))
     return Body((
         Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
         Statement(target, adding(node.dtype), Access(X, part), part, node.line),
@@ -180,7 +183,7 @@ scatter_add = structured(
 
 
 def _along_infer(x: Node, indices: Node, axis: int) -> tuple[Shape, Any]:
-    _index_shape((indices,), (axis,), len(x.shape))
+    index_shape((indices,), (axis,), len(x.shape))
     if [d for k, d in enumerate(x.shape) if k != axis] != [d for k, d in enumerate(indices.shape) if k != axis]:
         have, given = shapes.show(x.shape), shapes.show(indices.shape)
         raise ShapeError(f"take_along_axis: {have} and {given} differ beside axis {axis}")

@@ -22,7 +22,7 @@ from symgrad.ops.declare import ANSWERS, answer_scipy
 from symgrad.trace.caller import calls
 from symgrad.trace.fill import MAKERS
 from symgrad.trace.lines import user_line
-from symgrad.trace.local import lent
+from symgrad.trace.local import call_function, lent
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import current
 from symgrad.trace.tracer import GIVES_ARRAYS, answered, as_array
@@ -74,7 +74,7 @@ class Replaced:
 def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer a function that got a list with a traced value in it; NumPy's protocol does the rest."""
     if any(isinstance(a, (list, tuple)) and touches(a) for a in args) or touches(list(kwargs.values())):
-        result = answered(original, settled(args), settled(kwargs))
+        result = call_function(original, args, kwargs)
     else:
         result = original(*args, **kwargs)
     return as_array(result) if original in GIVES_ARRAYS else result

@@ -28,9 +28,13 @@ def getitem(x: Tracer, index: Any) -> Any:
 
     Raises:
         IndexError: out of bounds, or too many indices.
-        ConcretizationError: a traced boolean mask, whose result has no known shape.
+        ConcretizationError: a traced boolean mask beside other indices: the result has no known shape.
     """
     index = settled(index)
+    if is_traced_mask(index):
+        from symgrad.trace.selected import Selected
+
+        return Selected(x, leading(index, x))
     entries = expand(x, index)
     if any(is_array(e) for e in entries):
         return gather(x, entries, apart=dots_between(index))
@@ -40,6 +44,22 @@ def getitem(x: Tracer, index: Any) -> Any:
     if is_ellipsis(index):
         return as_array(result)
     return type(x)(result.node, x.owner)  # a scalar, as NumPy's are: no view, a later write does not reach it
+
+
+def is_traced_mask(index: Any) -> bool:
+    """Tell a mask whose values are not known, as the whole index."""
+    return hasattr(index, "__symgrad_bind__") and not isinstance(index, Extent) and index.dtype.kind == "b"
+
+
+def leading(mask: Any, x: Tracer) -> Any:
+    """Check that a mask has the shape of an array's first axes."""
+    have, want = mask.node.shape, x.node.shape[: mask.ndim]
+    if have != want or not mask.ndim:
+        raise BadIndex(
+            f"boolean index did not match indexed array: its shape is {have} and the array's there {want}",
+            line=user_line(),
+        )
+    return mask
 
 
 def is_ellipsis(index: Any) -> bool:
@@ -238,6 +258,9 @@ def checked_index(x: Tracer, axis: int, entry: Any) -> Any:
         return entry
     array = np.asarray(entry, np.int64)
     if type(extent) is not int:
+        if array.ndim == 0:
+            place = int(array)
+            x.owner.graph.require(simplified(place if place >= 0 else extent + place), extent, axis, user_line())
         return array
     if array.size and not (-extent <= array.min() and array.max() < extent):
         bad = array[(array < -extent) | (array >= extent)].flat[0]

@@ -330,6 +330,10 @@ def call_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if touches(given) or touches(keywords):
         if func in WRITERS and args and type(args[0]) is LocalArray:
             given = (args[0].traced(), *given[1:])
+        out = kwargs.get("out")
+        if type(out) is LocalArray:
+            answered(func, given, {**keywords, "out": out.traced()})
+            return out
         return answered(func, given, keywords)
     result = func(*lent(args), **lent(kwargs))
     for value in (*args, *kwargs.values()):

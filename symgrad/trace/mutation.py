@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import MutationError
+from symgrad.errors import MutationError, SymgradError
+from symgrad.ir import shapes
 from symgrad.ir.shapes import is_static
-from symgrad.ops.declare import OPS, answers
+from symgrad.ops.declare import OPS, is_traced, shape_of
+from symgrad.ops.indexing import first_axis
 from symgrad.ops.joining import lift
-from symgrad.trace.indexing import axis_slice, expand, is_array
+from symgrad.trace.indexing import axis_slice, basic, checked_index, dots_between, expand, is_array, leading
 from symgrad.trace.lines import user_line
-from symgrad.trace.nested import settled, touches
-from symgrad.trace.tracer import Tracer, answered, as_node, operand, record
+from symgrad.trace.nested import settled
+from symgrad.trace.selected import Selected
+from symgrad.trace.tracer import Tracer, answered, as_node, located, operand, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,88 +90,122 @@ def setitem(x: Tracer, index: Any, value: Any) -> None:
 
 
 def write(x: Tracer, index: Any, value: Any) -> None:
-    """Write into an array by integers, slices, arrays of integers and masks that are known, and masks of its shape."""
+    """Write into an array: ``x[index] = value`` by integers, slices, arrays of integers, and masks."""
     refuse_argument(x)
-    trace, index, value = x.owner, settled(index), settled(value)
-    if isinstance(index, (Tracer, np.ndarray)) and index.dtype.kind == "b" and index.ndim == x.ndim:
-        scalar = operand(trace, lift(value), x.dtype)
-        if scalar.shape != () and type(index) is np.ndarray:
-            scatter(x, index, value)
-            return
-        if scalar.shape != ():
-            raise MutationError(
-                "an assignment of an array through a mask", line=user_line(), instead="x = np.where(mask, array, x)"
-            )
-        mask = as_node(trace, index)
-        assign(x, record(trace, OPS["where"], (mask, scalar, x.node), {}).node)
+    trace, index, value = x.owner, settled(index), lift(settled(value))
+    if isinstance(index, Tracer) and index.dtype.kind == "b":
+        assign(x, masked(x, index, value))
+        return
+    if type(value) is Selected:
+        raise value.unknown("an assignment of it through something else than its mask")
+    if is_mask(index, x) and np.ndim(value) == 0:
+        source = operand(trace, value, x.dtype)
+        assign(x, record(trace, OPS["where"], (as_node(trace, index), source, x.node), {}).node)
         return
     entries = expand(x, index)
     if any(is_array(e) for e in entries):
-        scatter(x, index, value)
+        place, arrays = narrowed(x, entries)
+        scatter("scatter_set", place, arrays, value, apart=dots_between(index))
         return
     places = tuple([axis_slice(x, axis, e) for axis, e in enumerate(e for e in entries if e is not None)])
-    source = operand(trace, lift(value), x.dtype)
+    source = operand(trace, value, x.dtype)
     shape = tuple([p[1] for p in places if len(p) == 3])
     if source.shape != shape:
-        source = as_node(trace, np.broadcast_to(fitted(Tracer(source, trace), shape), shape_of(trace, shape)))
+        source = as_node(trace, stretched(Tracer(source, trace), shape))
     assign(x, record(trace, OPS["set_slice"], (x, source), {"index": places}).node)
 
 
-def scatter(x: Tracer, index: Any, value: Any) -> None:
-    """Write through arrays of integers that are known: each element of x is kept, or taken from the value."""
-    shape = x.node.shape
-    if touches(index) or not is_static(shape):
+def is_mask(index: Any, x: Tracer) -> bool:
+    """Tell a known mask of an array's shape."""
+    return type(index) is np.ndarray and index.dtype.kind == "b" and index.shape == x.node.shape != ()
+
+
+def masked(x: Tracer, mask: Tracer, value: Any) -> Node:
+    """Return what ``x[mask] = value`` leaves in x, for a mask whose values are not known."""
+    trace = x.owner
+    mask = leading(mask, x)
+    if type(value) is Selected:
+        if as_node(trace, value.mask) is not mask.node:
+            raise value.unknown("an assignment of it through another mask")
+        value = value.values
+    elif np.shape(value) and not (len(np.shape(value)) <= x.ndim - mask.ndim):
         raise MutationError(
-            "a write through a traced array of indices, or into an unknown extent", line=user_line(),
-            instead="np.where with a mask of x's shape",
+            "an assignment of an array through a traced mask: how many elements it takes depends on values",
+            line=user_line(), instead="x[mask] = array[mask], for an array of x's shape, or np.where(mask, array, x)",
         )
-    places = np.arange(x.size).reshape(shape)[index]
-    taken = np.full(x.size, -1)
-    taken[places.ravel()] = np.arange(places.size)  # of several writes to one element the last one stays
-    if not places.size:
+    source = Tracer(operand(trace, value, x.dtype), trace)
+    axes = tuple(range(mask.ndim, x.ndim))
+    wide = OPS["expand_dims"](mask, axes=axes) if axes else mask
+    made: Any = np.where(wide, source, np.copy(x))
+    return made.node  # type: ignore[no-any-return]
+
+
+def narrowed(x: Tracer, entries: list[Any]) -> tuple[Tracer, dict[int, Any]]:
+    """Take the slices of an index first: the view they give, and the arrays of integers by its axes."""
+    slices = [e if isinstance(e, slice) or e is None else slice(None) for e in entries]
+    x = x if all(e == slice(None) for e in slices) else basic(x, slices)
+    arrays = {k: e for k, e in enumerate(entries) if e is not None and not isinstance(e, slice)}
+    return x, {axis: checked_index(x, axis, e) for axis, e in arrays.items()}
+
+
+def scatter(name: str, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: bool = False) -> None:
+    """Write (or add, by `add_at`) through arrays of integers, known or not."""
+    trace, axes = x.owner, tuple(arrays)
+    indices, part = flat_indices(list(arrays.values()))
+    rest = [d for k, d in enumerate(x.node.shape) if k not in axes]
+    start = 0 if apart else first_axis(axes)
+    source = Tracer(operand(trace, value, x.dtype), trace)
+    source = stretched(source, (*rest[:start], *part, *rest[start:]))
+    if len(part) > 1:
+        source = OPS["reshape"](source, shape=(*rest[:start], shapes.size(part), *rest[start:]))
+    if apart and first_axis(axes) and part:  # NumPy has the index arrays' axes in front here, the op in their place
+        source = np.moveaxis(source, 0, first_axis(axes))
+    params: dict[str, Any] = {"axes": axes}
+    if name == "scatter_set":
+        indices, source, params["unique"] = last_writes(indices, source, first_axis(axes), x.node.shape, axes)
+    if 0 in source.node.shape:
         return
-    source = Tracer(operand(x.owner, lift(value), x.dtype), x.owner)
-    values: Any = np.ravel(np.broadcast_to(fitted(source, places.shape), places.shape))
-    new: Any = np.where(taken >= 0, values[np.maximum(taken, 0)], np.ravel(x))
-    result: Any = np.reshape(new, shape)
-    assign(x, result.node)
+    assign(x, record(trace, OPS[name], (x, source, *indices), params).node)
 
 
-@answers(np.copyto)
-def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """As `numpy.copyto` into a traced array."""
-    if type(dst) is not Tracer or where is not True or casting != "same_kind":
-        raise MutationError(
-            "np.copyto of a traced value into a plain array, or with where= or casting=", line=user_line(),
-            instead="x[...] = value, x = np.where(mask, value, x), for an array x made inside of the function",
-        )
-    setitem(dst, ..., src)
+def flat_indices(arrays: list[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    """Give index arrays one axis, so that the order of writes is clear; also return the shape they had together."""
+    part = shapes.broadcast(*[shape_of(a) for a in arrays])
+    if len(part) < 2:
+        return arrays, part
+    return [np.reshape(stretched(lift(a), part), (-1,)) for a in arrays], part
 
 
-@answers(np.fill_diagonal)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
-    """As `numpy.fill_diagonal` of a traced matrix, with one number."""
-    if type(a) is not Tracer or a.ndim != 2 or wrap or np.ndim(val):
-        raise MutationError(
-            "np.fill_diagonal of a plain array, with an array, or of more than two axes", line=user_line(),
-            instead="x[np.arange(n), np.arange(n)] = value, for an array x made inside of the function",
-        )
-    places = np.arange(min(a.shape))
-    setitem(a, (places, places), val)
+def last_writes(
+    indices: list[Any], source: Any, start: int, extents: Any, axes: tuple[int, ...],
+) -> tuple[list[Any], Any, bool]:
+    """Leave out, of several writes to one place, all but the last, where the places are known; tell if they are."""
+    if any(is_traced(i) for i in indices) or not is_static(extents):
+        return indices, source, False
+    places = np.ravel_multi_index(np.broadcast_arrays(*indices), [extents[a] for a in axes])
+    if places.ndim == 0:
+        return indices, source, True
+    _, firsts = np.unique(places[::-1], return_index=True)
+    last = np.sort(len(places) - 1 - firsts)
+    if len(last) < len(places):
+        source = np.take(source, last, axis=start)
+        indices = [i[last] if i.ndim else i for i in (np.asarray(i) for i in indices)]
+        indices = [np.asarray(i) for i in indices]
+    return indices, source, True
 
 
-def fitted(value: Tracer, shape: tuple[Any, ...]) -> Tracer:
-    """Drop leading axes of extent 1, which NumPy allows in an assignment."""
+def stretched(value: Any, shape: tuple[Any, ...]) -> Any:
+    """Broadcast a value to the place it is written to; NumPy drops its leading axes of extent 1."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = value[0]
-    return value
-
-
-def shape_of(trace: Any, shape: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a shape as user code would have it."""
-    from symgrad.trace.extent import Extent
-
-    return tuple([d if type(d) is int else Extent(d, trace) for d in shape])
+    if shape_of(value) == shape:
+        return value
+    if not is_traced(value):
+        return np.broadcast_to(value, shape)
+    try:
+        return OPS["broadcast_to"](value, shape=shape)
+    except SymgradError as error:
+        raise located(error) from None
 
 
 def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
@@ -180,8 +217,29 @@ def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
     return store(x, result, ufunc.__name__)
 
 
-def store(x: Tracer, result: Tracer, name: str) -> Tracer:
+def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any) -> None:
+    """As ``np.add.at`` and ``np.subtract.at``: places that are named several times are added to several times."""
+    if type(a) is not Tracer or ufunc not in {np.add, np.subtract}:
+        raise MutationError(
+            f"np.{ufunc.__name__}.at with a traced value, into a plain array or by another function than addition",
+            line=user_line(), instead="np.add.at and np.subtract.at, for an array made inside of the function",
+        )
+    refuse_argument(a)
+    indices, b = settled(indices), lift(settled(b))
+    entries = expand(a, indices)
+    b = b if ufunc is np.add else -b
+    if any(is_array(e) for e in entries):
+        place, arrays = narrowed(a, entries)
+        scatter("add_at", place, arrays, b, apart=dots_between(indices))
+        return
+    view = basic(a, entries)
+    assign(view, operand(a.owner, view + b, a.dtype))
+
+
+def store(x: Tracer, result: Any, name: str) -> Tracer:
     """Store a result into an existing array (``out=``, ``+=``), by NumPy's same_kind rule."""
+    if type(result) is not Tracer:
+        result = Tracer(as_node(x.owner, result), x.owner)
     if not np.can_cast(result.dtype, x.dtype, "same_kind"):
         raise MutationError(
             f"{name} gives {result.dtype}, which cannot be stored in an array of {x.dtype}", line=user_line(),

@@ -12,9 +12,11 @@ from symgrad.ops.declare import ANSWERS
 from symgrad.trace.lines import user_line
 from symgrad.trace.local import LocalArray, wrapped
 from symgrad.trace.local import call_ufunc as local_ufunc
-from symgrad.trace.mutation import in_place, setitem, store
+from symgrad.trace.mutation import add_in_place, in_place, setitem, store
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.selected import Selected
 from symgrad.trace.tracer import Tracer, answered, call_ufunc, lift
+from symgrad.trace.writers import put_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +32,8 @@ def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...
     """Answer a ufunc called with keywords, and ``reduce``, ``accumulate`` and ``outer``."""
     if any(type(i) is LocalArray for i in (*inputs, *kwargs.values(), *(kwargs.get("out") or ()))):
         return local_ufunc(ufunc, method, inputs, kwargs)
+    if any(type(i) is Selected for i in inputs):
+        return NotImplemented
     out = kwargs.pop("out", None)
     target = out[0] if isinstance(out, tuple) else out
     if target is not None and type(target) is not Tracer:
@@ -38,29 +42,42 @@ def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...
             instead="make the array inside the traced function (np.empty, np.zeros), or leave out= away",
         )
     if method == "__call__":
-        dtype = kwargs.pop("dtype", None)
-        _refuse(ufunc, kwargs)
-        if dtype is not None:
-            inputs = tuple([i.astype(dtype) if type(i) is Tracer else np.asarray(i, dtype) for i in inputs])
-        if not any(type(i) is Tracer or hasattr(i, "__symgrad_bind__") for i in inputs):
-            result = Tracer(_constant(x, ufunc(*inputs)), x.owner)
-        else:
-            result = call_ufunc(x.owner, ufunc, inputs)
-    elif method == "reduce" and ufunc in REDUCTIONS:
+        result = _called(x, ufunc, inputs, kwargs, target)
+        return result if target is None else store(target, result, ufunc.__name__)
+    if method == "at":
+        return add_in_place(ufunc, *inputs)
+    return _aggregated(ufunc, method, inputs, kwargs if target is None else {**kwargs, "out": target})
+
+
+def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], target: Tracer | None) -> Any:
+    """Call a ufunc with keywords; with ``where=`` what it leaves out stays as it is in the target."""
+    where = True if target is None else kwargs.pop("where", True)
+    dtype = kwargs.pop("dtype", None)
+    _refuse(ufunc, kwargs)
+    if dtype is not None:
+        inputs = tuple([i.astype(dtype) if type(i) is Tracer else np.asarray(i, dtype) for i in inputs])
+    if not any(type(i) is Tracer or hasattr(i, "__symgrad_bind__") for i in inputs):
+        result: Any = Tracer(_constant(x, ufunc(*inputs)), x.owner)
+    else:
+        result = call_ufunc(x.owner, ufunc, inputs)
+    return result if where is True else np.where(lift(where), result, np.copy(target))  # type: ignore[arg-type]
+
+
+def _aggregated(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer ``reduce``, ``accumulate`` and ``outer``."""
+    if method == "reduce" and ufunc in REDUCTIONS:
         kwargs.setdefault("axis", 0)
         return REDUCTIONS[ufunc](*inputs, **kwargs)
-    elif method == "accumulate" and ufunc in ACCUMULATIONS:
+    if method == "accumulate" and ufunc in ACCUMULATIONS:
         kwargs.setdefault("axis", 0)
         return ACCUMULATIONS[ufunc](*inputs, **kwargs)
-    elif method == "outer":
+    if method == "outer":
         a, b = inputs
         return ufunc(np.expand_dims(a, tuple(range(np.ndim(a), np.ndim(a) + np.ndim(b)))), b, **kwargs)
-    else:
-        raise UnsupportedError(
-            f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
-            instead="np.where, slices or a sum",
-        )
-    return result if target is None else store(target, result, ufunc.__name__)
+    raise UnsupportedError(
+        f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
+        instead="np.where, slices or a sum",
+    )
 
 
 def _constant(x: Tracer, value: Any) -> Any:
@@ -82,7 +99,7 @@ def _refuse(ufunc: np.ufunc, kwargs: dict[str, Any]) -> None:
 
 def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
-        if getattr(type(other), "__array_ufunc__", True) is None:
+        if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected:
             return NotImplemented
         result = call_ufunc(self.owner, ufunc, (other, self) if swapped else (self, other))
         if self.weak is not None and (type(other) in {int, float} or getattr(other, "weak", None) is not None):
@@ -177,7 +194,7 @@ def install() -> None:
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype,
         "conjugate": lambda self: self, "conj": lambda self: self,
-        "fill": lambda self, value: setitem(self, ..., value),
+        "fill": lambda self, value: setitem(self, ..., value), "put": put_method,
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
     }.items():

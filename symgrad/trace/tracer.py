@@ -139,12 +139,14 @@ class Tracer(Refusals):
         """Answer a ufunc or one of its methods."""
         from symgrad.trace.protocols import ufunc_method
 
-        if method == "__call__" and not kwargs:
+        if method == "__call__" and not kwargs and not any(hasattr(type(i), "unknown") for i in inputs):
             return call_ufunc(self.owner, ufunc, inputs)
         return ufunc_method(self, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer a NumPy function."""
+        if hasattr(type(kwargs.get("out")), "traced"):
+            return NotImplemented  # it is for the local array that is written
         result = answered(func, settled(args), settled(kwargs))
         if func in GIVES_ARRAYS and is_user_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - who called it
             return as_array(result)
@@ -197,10 +199,16 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         )
     refuse_others(args)
     refuse_others(kwargs.values())
+    out = kwargs.pop("out", None)
     try:
-        return answer(*args, **kwargs)
+        result = answer(*args, **kwargs)
     except SymgradError as error:
         raise located(error) from None
+    if out is None:
+        return result
+    from symgrad.trace.writers import into
+
+    return into(out, result, func.__name__)
 
 
 def as_array(x: Any) -> Any:

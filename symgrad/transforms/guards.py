@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 MANY = 8
 """So many guards that differ are joined where cotangents meet; a sum of more is guarded by what they share."""
 
-_BY_RULE = frozenset({"concatenate", "place", "gather", "take_along", "scatter_add", "add_along", "embed_diagonal"})
+_BY_RULE = frozenset({
+    "concatenate", "place", "gather", "take_along", "scatter_add", "add_along", "embed_diagonal",
+    "scatter_set", "add_at",
+})
 
 MOVES = _BY_RULE | {"sum", "cumsum", "set_slice", "triangle"}
 """Structured ops whose rule moves and adds cotangents: what is zero stays zero."""

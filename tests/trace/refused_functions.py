@@ -10,8 +10,9 @@ import scipy.optimize
 import scipy.stats
 from numpy import array as bound_array
 
-from symgrad.errors import ArgumentError, ConcretizationError, SymgradError, UnsupportedError
-from tests.trace.refused import OUTSIDE, plain, refused, vector
+from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError
+from symgrad.trace.indexing import BadIndex
+from tests.trace.refused import OUTSIDE, X, plain, refused, vector
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -135,9 +136,49 @@ def complex_operand(x, y):
     return x * np.array([1j])
 
 
-@vector(ConcretizationError, "a traced boolean mask", "np.where(mask, x, 0)")
+@vector(ConcretizationError, "with a traced mask", "np.where(mask, x, 0)")
 def boolean_mask(x, y):
-    return x[x > 1]
+    return x[x > 1]  # <-
+
+
+@vector(ConcretizationError, "arithmetic with what another mask selects", "of the same mask")
+def two_masks(x, y):
+    return np.sum(x[x > 1] * y[y > 1])
+
+
+@vector(ConcretizationError, "len() of it", "sums and means of it")
+def count_of_a_selection(x, y):
+    return x[:2] * len(x[x > 1])
+
+
+@vector(ConcretizationError, "np.sort of it", "sums and means of it")
+def sorted_selection(x, y):
+    return np.sort(x[x > 1])
+
+
+@vector(ConcretizationError, "along an axis, or with keywords")
+def sum_of_a_selection_with_keywords(x, y):
+    return np.sum(x[x > 1], keepdims=True)
+
+
+@vector(ConcretizationError, "an index into it")
+def element_of_a_selection(x, y):
+    return x[x > 1][0]
+
+
+@vector(ConcretizationError, "the attribute 'sort' of it")
+def method_of_a_selection(x, y):
+    x[x > 1].sort()
+
+
+@vector(ConcretizationError, "a traced boolean mask as an index", "np.where(mask, x, 0)", args=(np.eye(3), X))
+def boolean_mask_beside_a_slice(x, y):
+    return x[:, y > 1]
+
+
+@refused(BadIndex, "did not match", args=(X, np.ones(2)))
+def mask_of_another_length(x, y):
+    return np.sum(x[y > 1])
 
 
 @vector(UnsupportedError, "numpy.unique")
@@ -160,7 +201,7 @@ def unsupported_function(x, y):
     return np.linalg.eig(x)
 
 
-@vector(UnsupportedError, "np.add.at")
+@vector(MutationError, "np.add.at", "into a plain array", "made inside")
 def add_at(x, y):
     np.add.at(OUTSIDE, [0, 1, 2], x)
 

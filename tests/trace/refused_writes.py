@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 from numpy import zeros as bound_zeros
 
-from symgrad.errors import ArgumentError, LeakedTracerError, MutationError, SymgradError, UnsupportedError
+from symgrad.errors import (
+    ArgumentError,
+    ConcretizationError,
+    LeakedTracerError,
+    MutationError,
+    SymgradError,
+)
 from tests.trace.programs import run
 from tests.trace.refused import OUTSIDE, X, plain, refused, vector, written
 
@@ -61,19 +67,70 @@ def plain_copyto(x, y):
     np.copyto(OUTSIDE, x)
 
 
-@vector(UnsupportedError, "numpy.put", "x[index] = value")
+@vector(MutationError, "np.put", "x.flat[indices] = values")
 def put(x, y):
     np.put(OUTSIDE, [0], x)
 
 
-@vector(UnsupportedError, "numpy.place")
+@vector(MutationError, "np.place of an array through a traced mask", "x[mask] = array[mask]")
 def place(x, y):
-    np.place(np.zeros(3), [True, False, False], x)
+    np.place(np.zeros(3), x > 1, y)
 
 
-@refused(MutationError, "np.fill_diagonal", "np.arange(n)")
-def fill_diagonal_with_a_list(x, y):
-    np.fill_diagonal(np.zeros((2, 2)), np.array([x, y]))
+@vector(MutationError, "np.multiply.at", "np.add.at")
+def multiply_at(x, y):
+    a = np.zeros(3)
+    a[0] = x[0]
+    np.multiply.at(a, [0, 0], x[0])
+
+
+@vector(MutationError, "the argument 'a0'", "a0.copy()")
+def argument_added_at(x, y):
+    np.add.at(x, [0, 0], 1.0)
+
+
+@vector(MutationError, "the argument 'a0'", "a0.copy()")
+def argument_through_a_mask(x, y):
+    x[x > 1] = 0.0
+
+
+@vector(MutationError, "the argument 'a1'", "a1.copy()")
+def argument_by_a_traced_index(x, y):
+    y[x.astype(int)] = 0.0
+
+
+@vector(MutationError, "how many elements it takes depends on values", "x[mask] = array[mask]")
+def array_through_a_traced_mask(x, y):
+    a = np.zeros(3)
+    a[x > 1] = y
+
+
+@vector(ConcretizationError, "through another mask", "of the same mask")
+def selection_through_another_mask(x, y):
+    a = np.zeros(3)
+    a[x > 1] = y[y > 1]
+
+
+@vector(ConcretizationError, "through something else than its mask")
+def selection_through_a_slice(x, y):
+    a = np.zeros(3)
+    a[:] = y[y > 1]
+
+
+@vector(MutationError, "np.sum gives ()", "the result's shape")
+def out_of_another_shape(x, y):
+    np.sum(x, out=np.zeros(3))
+
+
+@refused(MutationError, "np.fill_diagonal of an array of shape (3,)", args=(X, 1.0))
+def fill_diagonal_of_a_vector(x, y):
+    a = x * 1
+    np.fill_diagonal(a, y)
+
+
+@vector(MutationError, "np.copyto into an array of int64", "x[...] = value")
+def copyto_of_another_kind(x, y):
+    np.copyto(np.zeros(3, int), x)
 
 
 @refused(MutationError, "the argument 'a0'", args=(np.eye(2), 1.0))

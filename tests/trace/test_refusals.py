@@ -39,7 +39,7 @@ def test_refused(fun, error, pieces, args, builtin):
     first = fun.__code__.co_firstlineno
     marked = marked_line(fun)
     here = [entry.lineno + 1 for entry in caught.traceback if str(entry.path) == file]
-    assert line.number == (here[-1] if marked is None else marked)
+    assert line.number == (marked if marked is not None else here[-1])
     assert line.text == inspect.getsourcelines(fun)[0][line.number - first].strip()
     assert f"{file}:{line.number}" in message
     assert line.text in message

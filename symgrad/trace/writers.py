@@ -1,0 +1,157 @@
+"""NumPy's functions that write into an array: copyto, put, place, putmask, put_along_axis, fill_diagonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import MutationError
+from symgrad.ir import shapes
+from symgrad.ir.shapes import is_static
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axis
+from symgrad.ops.joining import lift
+from symgrad.trace.lines import user_line
+from symgrad.trace.mutation import assign, masked, setitem
+from symgrad.trace.tracer import Tracer, as_node, operand
+
+
+def _known(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
+    """Check that a written array is a traced one, of known extents where that is needed."""
+    if type(a) is not Tracer:
+        raise MutationError(
+            f"np.{name} of a traced value into a plain array", line=user_line(),
+            instead=f"{instead}, for an array x made inside of the function",
+        )
+    if static and not is_static(a.node.shape):
+        raise MutationError(f"np.{name} into an array of unknown extents", line=user_line(), instead=instead)
+    return a
+
+
+def _elements(a: Tracer) -> Tracer:
+    """Return a view of an array's elements in C order."""
+    made: Tracer = OPS["reshape"](a, shape=(shapes.size(a.node.shape),))
+    return made
+
+
+def _repeated(values: Any, count: int) -> Any:
+    """Repeat or cut values to a count, as NumPy's put, place and fill_diagonal do."""
+    values = np.ravel(lift(values))
+    have = values.shape[0]
+    if have == count or (have == 1 and count):
+        return values if have == count else values[0]
+    return np.take(values, np.arange(count) % max(have, 1))
+
+
+@answers(np.copyto)
+def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """As `numpy.copyto` into a traced array."""
+    a = _known("copyto", dst, "x[...] = value", static=False)
+    if casting != "same_kind" or not np.can_cast(lift(src).dtype if is_traced(src) else np.asarray(src), a.dtype, "same_kind"):  # noqa: E501
+        raise MutationError(
+            f"np.copyto into an array of {a.dtype} with casting={casting!r}", line=user_line(),
+            instead="x[...] = value, which converts to x's dtype",
+        )
+    if where is True:
+        setitem(a, ..., src)
+        return
+    source = Tracer(operand(a.owner, lift(src), a.dtype), a.owner)
+    kept: Any = np.where(lift(where), source, Tracer(a.node, a.owner))
+    if kept.node.shape != a.node.shape:
+        raise MutationError(
+            f"np.copyto of {kept.node.shape} into an array of {a.node.shape}", line=user_line(), instead="equal shapes",
+        )
+    assign(a, kept.node)
+
+
+@answers(np.put)
+def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
+    """As `numpy.put` into a traced array, with known indices or as many values as indices."""
+    a = _known("put", a, "x.flat[indices] = values")
+    ind = np.ravel(lift(ind))
+    if mode != "raise":
+        ind = np.remainder(ind, a.size) if mode == "wrap" else np.clip(ind, 0, a.size - 1)
+    setitem(_elements(a), ind, _repeated(v, ind.shape[0]))
+
+
+@answers(np.putmask)
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """As `numpy.putmask` into a traced array."""
+    a = _known("putmask", a, "x[mask] = values[mask]")
+    values = _repeated(values, a.size)
+    whole = np.reshape(values, a.shape) if np.ndim(values) else values
+    source = Tracer(operand(a.owner, whole, a.dtype), a.owner)
+    made: Any = np.where(np.reshape(lift(mask), a.shape), source, Tracer(a.node, a.owner))
+    assign(a, made.node)
+
+
+@answers(np.place)
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """As `numpy.place` into a traced array: a known mask, or one number."""
+    a = _known("place", arr, "x[mask] = values")
+    mask, vals = lift(mask), np.ravel(lift(vals))
+    if is_traced(mask):
+        if vals.shape[0] != 1:
+            raise MutationError(
+                "np.place of an array through a traced mask: which element goes where depends on values",
+                line=user_line(), instead="x[mask] = array[mask], or np.where(mask, array, x)",
+            )
+        whole: Any = np.reshape(mask, a.shape)
+        assign(a, masked(a, whole.astype(bool), vals[0]))
+        return
+    places = np.flatnonzero(mask)
+    setitem(_elements(a), places, _repeated(vals, len(places)))
+
+
+@answers(np.put_along_axis)
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """As `numpy.put_along_axis` into a traced array."""
+    a = _known("put_along_axis", arr, "x[indices] = values")
+    indices = lift(indices)
+    if axis is None:
+        setitem(_elements(a), indices, values)
+        return
+    along = normal_axis(axis, a.ndim)
+    places: list[Any] = [
+        np.reshape(np.arange(extent), [-1 if d == k else 1 for d in range(a.ndim)]) for k, extent in enumerate(a.shape)
+    ]
+    places[along] = indices
+    setitem(a, tuple(places), values)
+
+
+@answers(np.fill_diagonal)
+def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
+    """As `numpy.fill_diagonal` of a traced array."""
+    a = _known("fill_diagonal", a, "x[np.arange(n), np.arange(n)] = value")
+    if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
+        raise MutationError(
+            f"np.fill_diagonal of an array of shape {a.shape}", line=user_line(),
+            instead="a matrix, or an array of equal extents",
+        )
+    end = a.shape[1] ** 2 if a.ndim == 2 and not wrap else a.size
+    step = a.shape[1] + 1 if a.ndim == 2 else 1 + int(np.cumprod(a.shape[:-1]).sum())
+    count = len(range(0, min(end, a.size), step))
+    values = lift(val)
+    setitem(_elements(a)[0 : min(end, a.size) : step], ..., _repeated(values, count) if np.ndim(values) else values)
+
+
+def put_method(self: Tracer, indices: Any, values: Any, mode: str = "raise") -> None:
+    """As `ndarray.put`."""
+    put(self, indices, values, mode)
+
+
+def into(out: Any, result: Any, name: str) -> Any:
+    """Store what a function with ``out=`` computed, and return what NumPy returns."""
+    from symgrad.trace.mutation import store
+
+    if type(out) is not Tracer:
+        raise MutationError(
+            f"np.{name}(..., out=) writes a traced value into a plain array", line=user_line(),
+            instead="make the array inside the traced function (np.empty, np.zeros), or leave out= away",
+        )
+    if as_node(out.owner, result).shape != out.node.shape:
+        raise MutationError(
+            f"np.{name} gives {as_node(out.owner, result).shape}, and out= has {out.node.shape}", line=user_line(),
+            instead="an array of the result's shape",
+        )
+    return store(out, result, name)

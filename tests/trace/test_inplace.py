@@ -1,0 +1,90 @@
+"""Programs that compute in place: NumPy's values interpreted and compiled, and gradients that are derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import optree
+import pytest
+
+import symgrad as sg
+from tests.trace import inplace_algorithms
+from tests.trace.inplace_programs import PROGRAMS
+from tests.trace.programs import agree, copies
+
+
+def weighted(result):
+    """Return a smooth total of a result, in which every element has a weight of its own."""
+    leaves = [leaf for leaf in optree.tree_leaves(result) if leaf.dtype.kind == "f"]
+    return sum(np.sum(leaf * np.cos(np.arange(leaf.size)).reshape(leaf.shape)) for leaf in leaves)
+
+
+def slopes(fun, args):
+    """Differentiate by the first argument, by Richardson's differences."""
+    x = args[0]
+    found = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+
+        def at(h, place=place):
+            moved = x.copy()
+            moved[place] += h
+            return weighted(fun(moved, *copies(args[1:])))
+
+        h = 1e-3
+        first, second = [(at(s) - at(-s)) / (2 * s) for s in (h, h / 2)]
+        found[place] = (4 * second - first) / 3
+    return found
+
+
+@pytest.mark.parametrize(("fun", "args"), PROGRAMS)
+def test_values_are_numpys(fun, args):
+    agree(fun, *args)
+
+
+@pytest.mark.parametrize(("fun", "args"), PROGRAMS)
+def test_gradients_are_derivatives(fun, args):
+    value, gradient = sg.value_and_grad(lambda *a: weighted(fun(*a)))(*args)
+    np.testing.assert_allclose(value, weighted(fun(*copies(args))), rtol=1e-6)
+    narrow = fun.__name__ == "rounding_on_assignment"
+    if not narrow:
+        np.testing.assert_allclose(gradient, slopes(fun, args), rtol=1e-7, atol=1e-8)
+
+
+def test_the_table_is_whole():
+    names = {param.id for param in PROGRAMS}
+    assert {inplace_algorithms.added_at.__name__, "cholesky_by_hand", "traced_mask_of_arrays"} <= names
+    assert len(names) >= 60
+
+
+REPEATED = [
+    ([0, 0], 2, [0, 1], [0, 1]),
+    ([0, 1, 0], 2, [0, 1, 1], [0, 0]),
+    ([2, 2, 2, 0], 3, [0, 0, 1, 1], [0, 1, 0]),
+    ([-1, 2, 1], 3, [0, 1, 1], [1, 0, 0]),
+    ([-1, -1], 1, [0, 1], [0]),
+    ([], 2, [], [1, 1]),
+    ([1, 0, 1, 0, 1], 2, [0, 0, 0, 1, 1], [0, 0]),
+]
+"""Indices, the extent they index, and which written and which old elements are left."""
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(("indices", "extent", "stays", "old"), REPEATED)
+def test_of_repeated_writes_the_last_one_counts(known, indices, extent, stays, old):
+    places = np.array(indices, int)
+    weight = 1.0 + np.arange(extent)
+
+    def loss(base, values, k):
+        a = base.copy()
+        a[places if known else k] = values
+        return np.sum(a * weight)
+
+    base, values = np.ones(extent), 2 + np.arange(len(indices))
+    by_base, by_values = sg.grad(loss, argnums=(0, 1))(base, values.astype(float), places)
+    np.testing.assert_array_equal(by_base, weight * old)
+    np.testing.assert_array_equal(by_values, weight[places] * stays)
+    if known:
+        return
+    outside = np.full(len(indices), extent)
+    if len(indices):
+        with pytest.raises(IndexError, match="out of bounds"):
+            sg.grad(loss)(base, values.astype(float), outside)
