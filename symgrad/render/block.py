@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError
@@ -62,6 +63,7 @@ class Block:
         self.home: dict[Array, int] = {}
         self.position: dict[int, int] = {}
         self.inline: dict[Array, tuple[str, bool]] = {}
+        self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
         self.line: Any = None
         self.quoted: set[Line] = set()
         self._survey(body)
@@ -232,8 +234,10 @@ class Block:
         text, tight = self.value(s.value, made, loads)
         register = array.place == "register" and array.kind == "temporary"
         if register and s.how == "=" and self.writes[array] == 1:
-            if self.vanishes(s, items) and len(text) <= WIDE and (self.stable(s.value) or self.read_next(s, items)):
+            stable = self.stable(s.value)
+            if self.vanishes(s, items) and len(text) <= WIDE and (stable or self.read_next(s, items)):
                 self.inline[array] = (text, tight)
+                self.moving.update(() if stable else (array,))
                 return
             made.append(LetView(f"const {ctype(array.dtype)}", self.fresh(array), text))
             return
@@ -272,7 +276,8 @@ class Block:
         """Tell a value that stays the same until it is read: of inputs and of registers written once."""
         return all(
             a.array.kind in {"input", "constant"}
-            or (a.array.place == "register" and a.array.kind == "temporary" and self.writes.get(a.array, 0) == 1)
+            or (a.array.place == "register" and a.array.kind == "temporary" and self.writes.get(a.array, 0) == 1
+                and a.array not in self.moving)
             for a in accesses(value)
         )
 
@@ -392,7 +397,4 @@ def slot_view(slot: Slot, name: str, names: Any, thread: str = "") -> ArrayView:
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
-    depth = 0
-    while depth < min(len(first), len(second)) and first[depth] == second[depth]:
-        depth += 1
-    return first[:depth]
+    return tuple([a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
