@@ -391,8 +391,7 @@ def slot_view(slot: Slot, name: str, names: Any, thread: str = "") -> ArrayView:
     offset = index(slot.offset, names, 2)
     if slot.step != 0:
         offset = f"{offset} + {thread}*{index(slot.step, names, 3)}"
-    count = slot.size // slot.dtype.itemsize
-    extent = index(1 if count == 0 else count, names)  # C has no empty arrays
+    extent = index(slot.size // slot.dtype.itemsize or 1, names)  # C has no empty arrays
     return ArrayView(ctype(slot.dtype), name, extent, offset)
 
 
