@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import symgrad as sg
 
@@ -117,3 +118,18 @@ def test_long_single_precision_sums_keep_their_digits(threads):
     total = sg.jit(lambda x: np.sum(x * 1), options=sg.Options(threads=threads))(x)
     assert total.dtype == np.float32
     assert abs(total / exact - 1) < 2e-6
+
+
+@pytest.mark.parametrize("name", ["expit", "logaddexp", "product", "clip", "larger"])
+def test_a_function_may_have_the_name_of_one_of_ours(name):
+    """`def expit(x): return special.expit(x)` made two C functions sg_expit."""
+    A = np.random.default_rng(0).normal(size=(64, 64))
+
+    def function(A):
+        return np.clip(np.logaddexp(special.expit(A @ A), 0.0), 0.1, np.sum(A[: A.shape[0] // 2]))
+
+    expected = function(A)
+    function.__name__ = name
+    compiled = sg.jit(function)
+    np.testing.assert_allclose(compiled(A), expected, rtol=1e-13)
+    assert f"int32_t sg_{name}_(" in compiled.c_source

@@ -66,7 +66,7 @@ def render(loops: LoopProgram, options: Options, target: Target) -> Source:
 def source_view(loops: LoopProgram, options: Options, target: Target) -> tuple[SourceView, str]:
     """Collect what the template prints, and the prototype for cffi."""
     arguments, names = signature(loops)
-    entry = f"sg_{loops.name}"
+    entry = entry_of(loops.name)
     taken = {n for _, n in arguments} | {entry}
     parts, helpers, used = bodies(loops, names, taken, entry, arguments, target)
     said = {word for part in parts for word in words(part)}
@@ -102,6 +102,13 @@ def words(view: Any) -> Iterator[str]:
         for each in fields(view):
             if each.name != "kind":
                 yield from words(getattr(view, each.name))
+
+
+def entry_of(name: str) -> str:
+    """Name the C function after the user's, which may have the name of one of ours (`expit`)."""
+    ours = [*dir(environment().get_template("helpers.c.jinja").module), "sg_product"]
+    entry = f"sg_{name}"
+    return f"{entry}_" if any(re.fullmatch(rf"{own}(f|_[biu]\d*)?", entry) for own in ours) else entry
 
 
 @cache
