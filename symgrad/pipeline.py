@@ -141,10 +141,18 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     """Compile an optimized program, or keep it for the interpreter when there is no compiler."""
     if toolchain is None:
         return Built(optimized, stages, None, None)
+    from symgrad.build.kept import keep, program_key, recall
+
+    stages.target = toolchain.target
+    key = None if os.environ.get("SYMGRAD_DUMP") else program_key(optimized, toolchain, stages.options)
+    found = None if key is None else recall(key, optimized)
+    if found is not None:
+        return Built(optimized, stages, *found)
     from symgrad.build.interface import interface
     from symgrad.build.load import build as compile_and_load
 
-    stages.target = toolchain.target
     loops, source = loops_and_c(stages, optimized)
-    library = compile_and_load(source, toolchain, stages.options)
-    return Built(optimized, stages, interface(optimized, loops, source), library)
+    library, described = compile_and_load(source, toolchain, stages.options), interface(optimized, loops, source)
+    if key is not None:
+        keep(key, optimized, described, library)
+    return Built(optimized, stages, described, library)

@@ -215,7 +215,7 @@ def test_r44_one_sweep_no_memory_one_tanh() -> None:
     assert len(re.findall(r"\btanh\(", body)) == 1
 
 
-# -- R49: a second process compiles nothing
+# -- R49: the first call: what is imported, which stages run; a second process compiles nothing
 
 
 PROGRAM = """
@@ -230,8 +230,12 @@ PROGRAM = """
             x = np.sin(x) * (1.0 + 0.01 * k)
         return np.sum(x)
 
-    print(float(sg.value_and_grad(chain)(np.linspace(0.0, 1.0, 11))[0]), len(started))
+    print(float(sg.value_and_grad(chain)(np.linspace(0.0, 1.0, 11))[0]), len(started), *sorted(sys.modules))
 """
+
+LATE = {"sympy", "scipy", "numpy.ma"}
+TO_COMPILE = {"jinja2", "subprocess", "symgrad.loops.lower", "symgrad.render.render", "symgrad.build.process"}
+"""Modules that no program of known extents needs, and those that only a compilation needs."""
 
 
 def test_r49_a_second_process_compiles_nothing(tmp_path: Any) -> None:
@@ -253,7 +257,26 @@ def test_r49_a_second_process_compiles_nothing(tmp_path: Any) -> None:
             check=True,
         )
         outputs.append(ran.stdout.split())
-    (value, first), (again, second) = outputs
+    (value, first, *cold), (again, second, *warm) = outputs
     assert value == again
     assert int(first) > 0
     assert int(second) == 0
+    assert set(cold) & LATE == set()
+    assert set(cold) > TO_COMPILE | {"symgrad.build.probe"}
+    assert set(warm) & (LATE | TO_COMPILE | {"symgrad.build.probe"}) == set()
+    assert len(warm) < len(cold) - 40
+
+
+def test_r49_what_is_cached_is_neither_scheduled_nor_rendered(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("SYMGRAD_CACHE_DIR", str(tmp_path / "cache"))
+
+    def thousand(x: Any) -> Any:
+        for k in range(500):
+            x = np.sin(x) * (1.0 + 0.001 * k)
+        return x
+
+    first, second = sg.value_and_grad(thousand), sg.value_and_grad(thousand)
+    assert first(0.5) == second(0.5)
+    stages = [list(function._ran().built.stages.seconds) for function in (first, second)]
+    assert stages == [["traced", "stable", "derived", "optimized", "loops", "c"],
+                      ["traced", "stable", "derived", "optimized"]]

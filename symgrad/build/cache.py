@@ -148,13 +148,14 @@ class Store:
         return self._folder / key
 
     def recall(self, key: str) -> bytes | None:
-        """Read a record; None where there is none or its checksum is wrong."""
+        """Read a record; None where there is none (or a damaged one)."""
         path = self._folder / f"record-{key}"
         try:
             expected, _, content = path.read_bytes().partition(b"\n")
         except OSError:
             return None
         if _sha256(content) != expected:
+            warn_once(f"damaged {path}", f"the cache's record {path} is damaged; it is made again")
             return None
         _touch(path)
         return content

@@ -44,7 +44,7 @@ def compile_library(source: Source, toolchain: Toolchain, options: Options) -> C
     if store is None:
         return _compile(source, toolchain)
     key = cache.key(source.text, toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu)
-    names = _names(source)
+    names = library_names(source.entry)
     folder = store.find(key, names)
     if folder is None:
         with store.lock(key, limits.compile_seconds()):
@@ -58,16 +58,16 @@ def compile_library(source: Source, toolchain: Toolchain, options: Options) -> C
     return Compiled(folder / names[0], folder / names[1])
 
 
-def _names(source: Source) -> tuple[str, str]:
-    """File names for the library and the C: the entry's, where that is a plain word."""
-    word = source.entry if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", source.entry) else "program"
+def library_names(entry: str) -> tuple[str, str]:
+    """File names for the library and the C of a function: its own, where that is a plain word."""
+    word = entry if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", entry) else "program"
     return f"{word}.so", f"{word}.c"
 
 
 def _compile(source: Source, toolchain: Toolchain) -> Compiled:
     """Run the compiler in a private folder; after a failure once more at -O1."""
     folder = scratch.folder()
-    library, c = (folder / name for name in _names(source))
+    library, c = (folder / name for name in library_names(source.entry))
     try:
         c.write_text(source.text, encoding="utf-8")
         finished = _run(toolchain, toolchain.flags, c, library)

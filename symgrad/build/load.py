@@ -75,22 +75,22 @@ def build(source: Source, toolchain: Toolchain, options: Options) -> Library:
     """
     compiled = compile_library(source, toolchain, options)
     try:
-        return load(compiled, source)
+        return load(compiled, source.entry, source.prototype)
     except OSError:
         # Another process may have evicted it since, or it was linked where a library stood that is gone here.
         compiled = compile_library(source, toolchain, replace(options, cache=False))
     try:
-        return load(compiled, source)
+        return load(compiled, source.entry, source.prototype)
     except OSError as error:
         message = f"the library compiled for {source.entry} does not load: {error}"
         raise ToolchainError(message, instead="compiler='none' runs by NumPy") from error
 
 
-def load(compiled: Compiled, source: Source) -> Library:
+def load(compiled: Compiled, entry: str, prototype: str) -> Library:
     """Load a library that `compile_library` returned; OSError when the system refuses it."""
     handle, path = open_library(compiled.library)
     handle = _loaded.setdefault(str(path), handle)
-    function = handle.load_function(function_type(source.prototype, source.entry), source.entry)
+    function = handle.load_function(function_type(prototype, entry), entry)
     return Library(ffi, function, compiled.c, path, handle)
 
 

@@ -5,11 +5,13 @@ One module a family, named as NumPy's manual names them; `declare` says how an o
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
+from symgrad.ir.op import Op as _Op
 from symgrad.ops import leaves as leaves
 from symgrad.ops.declare import OPS as OPS
-from symgrad.ops.declare import answer_scipy
+from symgrad.ops.declare import answer_scipy as _answer_scipy
 
 _FAMILIES = (
     "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
@@ -25,7 +27,17 @@ def load() -> None:
 
     for family in _FAMILIES:
         import_module(f"symgrad.ops.{family}")
-    answer_scipy()
+    _answer_scipy()
+
+
+@cache
+def own() -> frozenset[Any]:
+    """Return symgrad's own ops, each of which its name identifies; a user's op is not among them."""
+    import sys
+
+    load()
+    modules = [sys.modules[f"{__name__}.{family}"] for family in ("leaves", *_FAMILIES)]
+    return frozenset([value for module in modules for value in vars(module).values() if isinstance(value, _Op)])
 
 
 def __getattr__(name: str) -> Any:

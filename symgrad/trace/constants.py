@@ -70,17 +70,22 @@ def refuse_others(args: Any) -> None:
 
 def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make a plain array of a constant, refusing what is none."""
+    if type(value) is np.ndarray or not isinstance(value, np.ndarray):  # before numpy.ma is asked for, and imported
+        return _plain(_array(value, dtype))
     if isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(
             "a masked array meets a traced array; its mask would be lost", line=user_line(),
             instead="np.where(mask, fill, data) with the plain data and mask",
         )
-    if isinstance(value, np.ndarray) and type(value) is not np.ndarray and _means_more(type(value)):
+    if _means_more(type(value)):
         raise UnsupportedError(
             f"{type(value).__module__}.{type(value).__qualname__} meets a traced array; its meaning (a unit, matrix "
             "products) would be lost", line=user_line(), instead="np.asarray of it, if its plain values are meant",
         )
-    array = _array(value, dtype)
+    return _plain(_array(value, dtype))
+
+
+def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array if type(array) is np.ndarray else array.view(np.ndarray)
 
 

@@ -72,8 +72,8 @@ class Replaced:
 
 
 def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a function that got a list with a traced value in it; NumPy's protocol does the rest."""
-    if any(isinstance(a, (list, tuple)) and touches(a) for a in args) or touches(list(kwargs.values())):
+    """Answer a function that got a traced value where NumPy's protocol does not look: in a list, as take's indices."""
+    if touches(args) or touches(kwargs):
         result = call_function(original, args, kwargs)
     else:
         result = original(*args, **kwargs)

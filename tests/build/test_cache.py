@@ -12,6 +12,7 @@ import pytest
 from symgrad.build import cache
 from symgrad.build.compiler import compile_library
 from symgrad.build.load import build
+from symgrad.errors import SymgradWarning
 from symgrad.options import Options
 from tests.build.sources import BUILD, TWICE, entries, finish, forget, source_of, works
 
@@ -209,5 +210,6 @@ def test_records_come_back_whole_or_not_at_all(folder):
     assert store.recall(cache.key("r")) == b"a\nb\n\xff"
     path = folder / f"record-{cache.key('r')}"
     path.write_bytes(path.read_bytes()[:-1])
-    assert store.recall(cache.key("r")) is None
+    with pytest.warns(SymgradWarning, match=r"record-\w+ is damaged"):
+        assert store.recall(cache.key("r")) is None
     assert store.recall(cache.key("never")) is None

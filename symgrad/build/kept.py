@@ -1,0 +1,126 @@
+"""What the cache keeps of a compilation beside the library: its `Interface`, found by the optimized program.
+
+A process that finds it there schedules no loops and renders no C. The key covers the program (structure, constants,
+the user's lines that the C quotes), the options, the toolchain, the processor, and symgrad's own files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache as once
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from symgrad.build import cache
+from symgrad.build.compiler import Compiled, library_names
+from symgrad.build.interface import Check, Interface, dims, ports
+from symgrad.build.load import load
+from symgrad.build.notice import warn_once
+from symgrad.errors import Line, SerializationError
+from symgrad.ir.dims import evaluated
+from symgrad.ir.serial import dumps
+from symgrad.ops import own
+
+if TYPE_CHECKING:
+    from symgrad.build.load import Library
+    from symgrad.build.toolchain import Toolchain
+    from symgrad.ir.program import Program
+    from symgrad.options import Options
+
+FORMAT = "symgrad interface 1"
+_FIELDS = {"format", "library", "entry", "prototype", "data", "workspace", "threaded", "checks"}
+_HEX = frozenset("0123456789abcdef")
+_DATA = 1 << 24
+"""A program with more bytes of constants is not looked up: that would take longer than to compile it."""
+
+
+def program_key(program: Program, toolchain: Toolchain, options: Options) -> str | None:
+    """Identify what a program compiles to; None where it is not known by its ops' names, or not to be kept."""
+    if not options.cache or sum(c.nbytes for c in _constants(program).values()) > _DATA:
+        return None
+    if not {node.op for node in program.nodes()} <= own():
+        return None
+    try:
+        text = dumps(program)
+    except SerializationError:
+        return None
+    target = json.dumps([toolchain.target.openmp, sorted(toolchain.target.simd_math), toolchain.target.fma,
+                         toolchain.target.vector_bits])
+    return cache.key(
+        FORMAT, text, repr(options), target, toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu,
+        _own_files(),
+    )
+
+
+@once
+def _own_files() -> str:
+    """Name symgrad's own files by size and time of change: another symgrad makes other C."""
+    package = Path(__file__).parents[1]
+    folders = [package, package.parent / "templates"]
+    found = [(root, name) for folder in folders for root, _, names in os.walk(folder) for name in names]
+    files = [Path(root, name) for root, name in found if name.endswith((".py", ".jinja"))]
+    return "; ".join(sorted(f"{file} {(s := file.stat()).st_size} {s.st_mtime_ns}" for file in files))
+
+
+def _constants(program: Program) -> dict[int, Any]:
+    """Return the arrays of a program's constants, by the place of their nodes."""
+    return {k: node.params[0].array for k, node in enumerate(program.nodes()) if node.op.name == "constant"}
+
+
+def keep(key: str, program: Program, interface: Interface, library: Library) -> None:
+    """Keep how a compiled program is called, if its library is in the cache."""
+    store = cache.store()
+    places = {id(array): place for place, array in _constants(program).items()}
+    folder = library.c_path.parent.name
+    if store is None or len(folder) != 64 or any(id(array) not in places for array in interface.data):
+        return
+    record = {
+        "format": FORMAT, "library": folder, "entry": interface.entry, "prototype": interface.prototype,
+        "data": [places[id(array)] for array in interface.data], "workspace": interface.workspace,
+        "threaded": interface.threaded, "checks": interface.checks,
+    }
+    store.record(key, json.dumps(record).encode())
+
+
+def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
+    """Find how a program is called, and load its library; None where it must be compiled."""
+    store = cache.store()
+    content = None if store is None else store.recall(key)
+    if store is None or content is None:
+        return None
+    try:
+        fields = json.loads(content)
+        found = _read(fields, program)
+        folder = store.find(fields["library"], library_names(found.entry))
+        if folder is None:
+            return None
+        c, library = [folder / name for name in reversed(library_names(found.entry))]
+        return found, load(Compiled(library, c), found.entry, found.prototype)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
+        warn_once(f"interface {key}", f"the cache's record {key[:12]} is damaged; its program is compiled again")
+    except OSError:  # the library does not load, or was evicted meanwhile
+        pass
+    return None
+
+
+def _read(fields: Any, program: Program) -> Interface:
+    """Take a record apart; any exception where it is not what `keep` wrote."""
+    if fields.keys() != _FIELDS or fields["format"] != FORMAT or not set(fields["library"]) <= _HEX:
+        raise ValueError("not a record of this version")
+    entry, prototype, workspace, threaded = [fields[k] for k in ("entry", "prototype", "workspace", "threaded")]
+    if type(threaded) is not bool or entry != f"sg_{program.name}" or type(prototype) is not str:
+        raise ValueError("not a record")
+    constants, names = _constants(program), dims(program)
+    if evaluated(workspace, dict.fromkeys([*names, "threads"], 1)) < 0:
+        raise ValueError("not a size")
+    return Interface(
+        entry, prototype, *ports(program), tuple([constants[place] for place in fields["data"]]), names, workspace,
+        threaded, tuple([_check(*check) for check in fields["checks"]]),
+    )
+
+
+def _check(extent: Any, line: Any) -> Check:
+    if type(extent) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
+        raise ValueError("not a check")
+    return Check(extent, None if line is None else Line(*line))
