@@ -71,9 +71,14 @@ class Replaced:
 # -- NumPy functions of lists, and random draws
 
 
+UNASKED = frozenset({np.take})
+"""Functions that do not ask every argument for the protocol: the indices of a plain array may be traced."""
+
+
 def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a function that got a traced value where NumPy's protocol does not look: in a list, as take's indices."""
-    if touches(args) or touches(kwargs):
+    """Answer a function that got a list with a traced value in it; NumPy's protocol does the rest."""
+    seen = args if original in UNASKED else [a for a in args if isinstance(a, (list, tuple))]
+    if touches(seen) or touches(list(kwargs.values())):
         result = call_function(original, args, kwargs)
     else:
         result = original(*args, **kwargs)
