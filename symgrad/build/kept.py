@@ -109,7 +109,7 @@ def _read(fields: Any, program: Program) -> Interface:
     if fields.keys() != _FIELDS or fields["format"] != FORMAT or not set(fields["library"]) <= _HEX:
         raise ValueError("not a record of this version")
     entry, prototype, workspace, threaded = [fields[k] for k in ("entry", "prototype", "workspace", "threaded")]
-    if type(threaded) is not bool or entry != f"sg_{program.name}" or type(prototype) is not str:
+    if type(threaded) is not bool or entry.rstrip("_") != f"sg_{program.name}".rstrip("_") or type(prototype) is not str:
         raise ValueError("not a record")
     constants, names = _constants(program), dims(program)
     if evaluated(workspace, dict.fromkeys([*names, "threads"], 1)) < 0:

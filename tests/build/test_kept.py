@@ -55,6 +55,15 @@ def test_a_second_process_makes_no_loops_and_no_c(folder, specs):
     assert schedules(second), "made when they are asked for"
 
 
+def test_a_function_with_the_name_of_a_helper(folder):
+    def expit(x):
+        return np.sum(1 / (1 + np.exp(-x)))
+
+    first, second = made(fun=expit), made(fun=expit)
+    assert first(X)[0] == second(X)[0]
+    assert not schedules(second)
+
+
 def test_checks_say_the_same(folder):
     said = []
     for function in (made(), made()):
