@@ -109,13 +109,14 @@ def _read(fields: Any, program: Program) -> Interface:
     if fields.keys() != _FIELDS or fields["format"] != FORMAT or not set(fields["library"]) <= _HEX:
         raise ValueError("not a record of this version")
     entry, prototype, workspace, threaded = [fields[k] for k in ("entry", "prototype", "workspace", "threaded")]
-    if type(threaded) is not bool or entry.rstrip("_") != f"sg_{program.name}".rstrip("_") or type(prototype) is not str:
+    names = (f"sg_{program.name}", f"sg_{program.name}_")  # the latter where the former is a helper's
+    if type(threaded) is not bool or type(prototype) is not str or entry not in names:
         raise ValueError("not a record")
-    constants, names = _constants(program), dims(program)
-    if evaluated(workspace, dict.fromkeys([*names, "threads"], 1)) < 0:
+    constants, extents = _constants(program), dims(program)
+    if evaluated(workspace, dict.fromkeys([*extents, "threads"], 1)) < 0:
         raise ValueError("not a size")
     return Interface(
-        entry, prototype, *ports(program), tuple([constants[place] for place in fields["data"]]), names, workspace,
+        entry, prototype, *ports(program), tuple([constants[place] for place in fields["data"]]), extents, workspace,
         threaded, tuple([_check(*check) for check in fields["checks"]]),
     )
 
