@@ -6,11 +6,13 @@ structured ops are written in it, and the loops are built from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from symgrad.errors import Line
@@ -197,6 +199,7 @@ class Statement:
         axes: parallel and reduced axes, in the order the loops would have if nothing else spoke.
         line: the user's line.
         note: words for a comment.
+        ranges: axes that run over a part of their extent only, each as ``(axis, first, end)``.
     """
 
     target: Access
@@ -206,6 +209,7 @@ class Statement:
     line: Line | None = None
     note: str = ""
     prefix: frozenset[Any] = frozenset()
+    ranges: tuple[tuple[Axis, Dim, Dim], ...] = ()
 
 
 class Temporary(NamedTuple):
@@ -226,6 +230,15 @@ class Body:
 def axes_of(shape: Shape, names: str = "ijklmnpqrstuvw") -> tuple[Axis, ...]:
     """Make one axis for each extent."""
     return tuple([Axis(names[k % len(names)], dim) for k, dim in enumerate(shape)])
+
+
+def mapped(value: Value, access: Callable[[Access], Value], index: Callable[[Any], Any]) -> Value:
+    """Rebuild a value with other accesses, and other indices where an index is a value."""
+    if isinstance(value, Access):
+        return access(value)
+    if isinstance(value, Apply):
+        return replace(value, args=tuple([mapped(a, access, index) for a in value.args]))
+    return IndexValue(index(value.index), value.dtype) if isinstance(value, IndexValue) else value
 
 
 def accesses(value: Value) -> list[Access]:

@@ -308,14 +308,14 @@ class Fusion:
     def sink(
         self, members: list[int], time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
     ) -> None:
-        """Move a statement that reads only inputs to the sweep that uses it, so that nothing crosses sweeps."""
+        """Move a statement to a later sweep that uses it, where fewer values cross sweeps then."""
         users: dict[int, list[tuple[int, Access]]] = {k: [] for k in members}
         for k in members:
             for writer, access in self.graph.needs[k]:
                 if writer in users:
                     users[writer].append((k, access))
         for k in reversed(members):
-            if not users[k] or any(writer in users for writer, _ in self.graph.needs[k]):
+            if not users[k]:
                 continue
             iterates = chosen in remaining[k]
             limits = []
@@ -326,7 +326,16 @@ class Fusion:
                     limits.append(t if inside else t - 2 if t % 2 == 1 else t - 1)
                 else:
                     limits.append(t - 1 if t % 2 == 1 else t)
-            time[k] = max(time[k], min(limits))
+            made_inside = {writer for writer, _ in self.graph.needs[k] if writer in users}
+            if made_inside and not (iterates and self.crosses(k, users, time)):
+                continue
+            read = [w for w in made_inside if self.statements[w].target.array is not self.statements[k].target.array]
+            if all(self.crosses(writer, users, time) for writer in read):
+                time[k] = max(time[k], min(limits))
+
+    def crosses(self, k: int, users: dict[int, list[tuple[int, Access]]], time: dict[int, int]) -> bool:
+        """Tell a value that another sweep than its own reads, so that it is stored."""
+        return any(time[user] != time[k] for user, _ in users[k])
 
 
 def fuse(lowered: Lowered) -> list[Item | Sweep]:

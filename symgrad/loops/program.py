@@ -85,6 +85,7 @@ class Loop:
         shared: the loop over threads around this one, each of which takes a run of the tiles.
         least: a loop over threads stays serial when what it shares out has fewer iterations.
         product: the nest that begins here is a sum of products, done in register blocks.
+        part: ``borders`` or ``interior`` where it runs outside or inside of its `ends` only.
         tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile.
     """
 
@@ -99,6 +100,8 @@ class Loop:
     window: Loop | None = None
     shared: Loop | None = None
     least: int = 0
+    part: str = ""
+    ends: tuple[Dim, Dim] = (0, 0)
 
     @property
     def extent(self) -> Dim:
@@ -139,6 +142,7 @@ class LoopProgram:
     Attributes:
         workspace: bytes of scratch memory a call needs, a number or an expression of the extents.
         threaded: some loop shares its iterations out among threads.
+        notes: what was decided, in words for the user.
     """
 
     name: str
@@ -150,6 +154,7 @@ class LoopProgram:
     checks: list[Check]
     workspace: Dim = 0
     threaded: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def picture(items: list[Item], statements: bool = False) -> str:
@@ -160,6 +165,7 @@ def picture(items: list[Item], statements: bool = False) -> str:
             inner = picture(item.body, statements)
             mark = " threads" if item.threads else f" tile {item.tile}" if item.tile else ""
             mark += " product" if item.product else ""
+            mark += f" {item.part}" if item.part else ""
             drawn.append(f"{item.axis.name}<{item.extent}{mark}{' simd' if item.simd else ''} {{ {inner} }}")
         elif statements:
             drawn.append(f"{item.target.array.name} {item.how}")
@@ -177,13 +183,16 @@ def listing(loops: LoopProgram) -> str:
             lines.append("  " * depth + _head(item))
             stack.extend((inner, depth + 1) for inner in reversed(item.body))
         else:
-            lines.append("  " * depth + f"{_access(item.target)} {item.how} {_value(item.value)}")
+            ranges = "".join(f" for {first} <= {axis.name} < {end}" for axis, first, end in item.ranges)
+            lines.append("  " * depth + f"{_access(item.target)} {item.how} {_value(item.value)}{ranges}")
     return "\n".join(lines) + "\n"
 
 
 def _head(loop: Loop) -> str:
     bound = "tile" if loop.window is not None else str(loop.extent)
-    marks = {f" tile {loop.tile}": loop.tile, " threads": loop.threads, " product": loop.product, " simd": loop.simd}
+    part = f" {loop.part} {loop.ends[0]}, {loop.ends[1]}"
+    marks = {part: loop.part, f" tile {loop.tile}": loop.tile, " threads": loop.threads, " product": loop.product}
+    marks[" simd"] = loop.simd
     return f"for {loop.axis.name} < {bound}{''.join(mark for mark, set_ in marks.items() if set_)}:"
 
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply, Lookup, Statement, parts
+from symgrad.loops.align import align
 from symgrad.loops.compensate import compensate
+from symgrad.loops.copies import renamed_copies
 from symgrad.loops.fuse import fuse
 from symgrad.loops.memory import plan
+from symgrad.loops.peel import peel
 from symgrad.loops.program import Array, Loop, LoopProgram
+from symgrad.loops.recompute import recompute
 from symgrad.loops.store import adopt_outputs, contract, paths, touched
 from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
@@ -28,6 +32,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     Returns:
         The loop program `render` prints.
     """
+    lowered, notes = recompute(renamed_copies(align(lowered)))
     tree = tile(fuse(lowered), lowered.arrays)
     if options.threads != 1:
         tree = share(tree, lowered.arrays)
@@ -38,13 +43,13 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
-    tree = promote(tree, arrays)
+    tree = peel(promote(tree, arrays))
     mark(tree)
     workspace = plan(tree, arrays)
     return LoopProgram(
         lowered.name, lowered.inputs, lowered.outputs, [a for a in arrays if a.kind == "constant"],
         [a for a in arrays if a.kind == "temporary"], tree, lowered.checks, workspace,
-        threaded=any(isinstance(item, Loop) and item.threads for item in tree),
+        threaded=any(isinstance(item, Loop) and item.threads for item in tree), notes=notes,
     )
 
 
@@ -57,7 +62,8 @@ def mark(items: list[Item]) -> None:
             continue
         inner = [item for item in loop.body if isinstance(item, Loop)]
         stack.extend(inner)
-        if not inner and loop.axis.name != "t" and not (type(loop.extent) is int and loop.extent <= FEW):
+        few = loop.part == "borders" or (type(loop.extent) is int and loop.extent <= FEW)
+        if not inner and loop.axis.name != "t" and not few:
             sums = lanes(loop, [item for item in loop.body if isinstance(item, Statement)])
             if sums is not None:
                 loop.simd, loop.sums = True, sums
@@ -71,7 +77,8 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
         target = statement.target
         if statement.prefix or any(isinstance(p, Lookup) for i in target.indices for p in parts(i)):
             return None
-        if any(checked(access.indices) for access in touched(statement)):
+        partly = any(axis in loop.members for axis, _, _ in statement.ranges)
+        if partly or any(checked(access.indices) for access in touched(statement)):
             return None
         if target.array.place == "register" and not _own(target, loop):
             if target.array in inside:

@@ -15,6 +15,7 @@ from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
 from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
+from symgrad.render.ranges import guarded, walked
 from symgrad.render.views import (
     ArrayView,
     LetView,
@@ -94,12 +95,18 @@ class Block:
         made: list[ItemView] = []
         loads: dict[str, str] = {}
         mine = {a for a, home in self.home.items() if home == id(items)} if items else set()
-        for item in items:
+        until = 0
+        for position, item in enumerate(items):
+            if position < until:
+                continue
             if isinstance(item, Loop):
                 self.declare_inside(item, mine, made)
                 if item.product is not None:
                     self.note(item.product.statement.line, made)
                 made.append(self.loop(item))
+                continue
+            if item.ranges:
+                until = guarded(self, position, items, made)
                 continue
             if not self.vanishes(item, items):
                 self.note(item.line, made)
@@ -173,12 +180,7 @@ class Block:
             return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, body)
         if loop.threads:
             return self.threads(loop)
-        begin = "0"
-        if loop.window is None:
-            name = self.letter()
-        else:
-            begin, extent = self.bounds[loop.window]
-            name = begin[:-1]
+        name = self.letter() if loop.window is None else self.bounds[loop.window][0][:-1]
         self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
         self.env.update(added)
@@ -188,7 +190,7 @@ class Block:
         if loop.window is None:
             self.busy.remove(name)
         sums = "".join(f" reduction({how}:{self.names[array]})" for how, array in loop.sums)
-        return LoopView(name, begin, extent, body, loop.simd, sums)
+        return walked(self, loop, LoopView(name, "0", extent, body, loop.simd, sums))
 
     def threads(self, loop: Loop) -> ThreadsView:
         """Turn a loop over threads into a view, with what each thread has for itself."""
@@ -233,7 +235,7 @@ class Block:
             return
         text, tight = self.value(s.value, made, loads)
         register = array.place == "register" and array.kind == "temporary"
-        if register and s.how == "=" and self.writes[array] == 1:
+        if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
             stable = self.stable(s.value)
             if self.vanishes(s, items) and len(text) <= WIDE and (stable or self.read_next(s, items)):
                 self.inline[array] = (text, tight)
@@ -322,6 +324,9 @@ class Block:
             raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
         names = []
         for k, arg in enumerate(v.args):
+            if isinstance(arg, Apply) and not spelled.isidentifier() and uses(spelled, k) == 0:
+                names.append("")  # what it would need has no use either
+                continue
             text, tight = self.value(arg, made, loads)
             if not spelled.isidentifier() and uses(spelled, k) > 1:
                 text = self.bound(text, dtypes[k], made)

@@ -8,7 +8,10 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class LoopView:
-    """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions."""
+    """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions.
+
+    A loop over borders leaps from `low` to `high`.
+    """
 
     index: str
     start: str
@@ -16,7 +19,18 @@ class LoopView:
     body: tuple[ItemView, ...]
     simd: bool
     sums: str
+    low: str = ""
+    high: str = ""
     kind: str = "loop"
+
+
+@dataclass(frozen=True)
+class GuardView:
+    """``if (condition) body``."""
+
+    condition: str
+    body: tuple[ItemView, ...]
+    kind: str = "guard"
 
 
 @dataclass(frozen=True)
@@ -157,6 +171,6 @@ class SourceView:
 
 
 ItemView: TypeAlias = (
-    "LoopView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | NoteView | "
-    "ProductView"
+    "LoopView | GuardView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | "
+    "NoteView | ProductView"
 )

@@ -1,0 +1,301 @@
+"""`align`: statements over shifted parts of the same places share one frame of coordinates.
+
+A slice ``x[1:]`` has an axis of its own, one shorter than that of ``x``. Here both get the axis of their *frame*, the
+longest of them, and the shorter one a range in it: ``T[i + 1] += g[i]`` for i < n - 1 becomes ``T[i] += g[i - 1]`` for
+1 <= i < n. So what adds to shifted places reads from shifted places instead (the gather form of a slice's adjoint),
+regions that a concatenation writes are parts of one loop, and `fuse` finds equal axes where there were different ones.
+`peel` cuts the loops at the ends of the ranges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from symgrad.ir.notation import Access, Axis, accesses, as_index, looked_up, mapped, parts, substitute
+from symgrad.ir.shapes import simplified
+from symgrad.loops.program import Array
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from symgrad.ir.notation import Statement
+    from symgrad.loops.program import Lowered
+
+EDGE = 8
+"""Ranges of one frame begin, and end, at most so far apart: what is beyond the ends is a border."""
+
+SHORT = 32
+"""A shorter axis has no interior worth a loop."""
+
+Place: TypeAlias = "Axis | tuple[Array, int]"
+"""What has a place in a frame: an axis, or a dimension of an array."""
+
+
+@dataclass(eq=False)
+class Frame:
+    """Places with one system of coordinates.
+
+    Attributes:
+        extent: that of the place at offset 0.
+        offsets: where each place begins.
+        lows, highs: the first begin and the last, and the first end and the last one (relative to `extent`).
+        pinned: no place of it may move.
+    """
+
+    extent: Any
+    offsets: dict[Place, int]
+    lows: tuple[int, int] = (0, 0)
+    highs: tuple[int, int] = (0, 0)
+    pinned: bool = False
+
+
+def align(lowered: Lowered) -> Lowered:
+    """Give statements over shifted parts of the same places the same axes; shapes of temporaries grow to match.
+
+    Extents that are unknown must have been simplified for large ones (`assume`).
+    """
+    frames = _framed(lowered.statements)
+    hulls = {id(frame): _hull(frame) for frame in frames.values()}
+    moved = {place: (f.offsets[place] - hulls[id(f)][0], hulls[id(f)][1], f) for place, f in frames.items()}
+    uneven = {id(f) for p, (offset, extent, f) in moved.items() if _moves(p) and partial(p, offset, extent)}
+    if not uneven:
+        return lowered
+    made = [_Aligned({p: m for p, m in moved.items() if id(m[2]) in uneven}, s).statement() for s in lowered.statements]
+    for place, (_, extent, frame) in moved.items():
+        if isinstance(place, tuple) and _moves(place) and id(frame) in uneven:
+            array, d = place
+            array.shape = (*array.shape[:d], extent, *array.shape[d + 1 :])
+    return replace(lowered, statements=made)
+
+
+def partial(place: Place, offset: int, extent: Any) -> bool:
+    """Tell a place that is not all of its frame."""
+    return offset != 0 or _extent(place) != extent
+
+
+def _moves(place: Place) -> bool:
+    """Tell what gets the frame's extent: axes, and arrays that nobody else sees."""
+    return isinstance(place, Axis) or place[0].kind == "temporary"
+
+
+def _extent(place: Place) -> Any:
+    return place.extent if isinstance(place, Axis) else place[0].shape[place[1]]
+
+
+def _hull(frame: Frame) -> tuple[int, Any]:
+    """Return where a frame begins, and its extent: all of what moves."""
+    moving = [p for p in frame.offsets if _moves(p)] or list(frame.offsets)
+    low = min(frame.offsets[p] for p in moving)
+    ends = [simplified(frame.offsets[p] + _extent(p) - frame.extent) for p in moving]
+    return low, simplified(frame.extent + max(ends) - low)
+
+
+# -- who shares a frame
+
+
+def _framed(statements: list[Statement]) -> dict[Place, Frame]:
+    """Join places into frames: along what is computed first, along inputs last."""
+    frames: dict[Place, Frame] = {}
+    for place in _places(statements):
+        if isinstance(_extent(place), int) and _extent(place) < SHORT:
+            continue
+        frames[place] = Frame(_extent(place), {place: 0})
+    for place in _pinned(statements):
+        if place in frames:
+            frames[place].pinned = True
+    _join_all(statements, _Joined(frames))
+    return frames
+
+
+def _join_all(statements: list[Statement], joined: _Joined) -> None:
+    """Join along targets, then along copied ends, along what is read as a whole, along the rest; inputs last."""
+    for statement in statements:
+        joined.link(statement.target)
+    for statement in statements:
+        joined.ends(statement)
+    temporary = [(s, a) for s in statements for a in accesses(s.value) if a.array.kind == "temporary"]
+    for _, access in temporary:
+        if all(_extent((access.array, d)) == i.extent for d, i in enumerate(access.indices) if isinstance(i, Axis)):
+            joined.link(access)
+    for _, access in temporary:
+        joined.link(access)
+    for statement in statements:
+        for access in accesses(statement.value):
+            joined.link(access)
+
+
+def _places(statements: list[Statement]) -> Iterator[Place]:
+    for statement in statements:
+        yield from statement.axes
+        for access in (statement.target, *accesses(statement.value)):
+            if not access.flat:
+                yield from [(access.array, d) for d in range(len(access.array.shape))]
+
+
+def _pinned(statements: list[Statement]) -> Iterator[Place]:
+    """List what must stay: axes of products and of running values, arrays that are read flat or looked up in."""
+    for statement in statements:
+        read = accesses(statement.value)
+        fixed = [a for a in read if a.flat]
+        for access in (statement.target, *read):
+            fixed += looked_up(access.indices)
+        for access in fixed:
+            yield from [(access.array, d) for d in range(len(access.array.shape))]
+        bare = [i for i in statement.target.indices if isinstance(i, Axis)]
+        product = statement.how != "=" and bare and len(bare) < len(statement.axes) and len(read) > 1
+        if product or statement.prefix:
+            yield from statement.axes
+
+
+def shifted(index: Any) -> tuple[Axis, int] | None:
+    """Return axis and shift of an index ``i + 3``, None for any other."""
+    if isinstance(index, Axis):
+        return index, 0
+    inside = parts(index)
+    if len(inside) != 1 or not isinstance(inside[0], Axis):
+        return None
+    shift = simplified(index - inside[0].symbol)
+    return (inside[0], shift) if type(shift) is int else None
+
+
+class _Joined:
+    """The frames of places, made one after the other."""
+
+    def __init__(self, frames: dict[Place, Frame]) -> None:
+        self.frames = frames
+
+    def link(self, access: Access) -> None:
+        """Join an access's axes and the dimensions that they walk along by ones."""
+        if access.flat or access.array.kind == "output":
+            return
+        for d, index in enumerate(access.indices):
+            found = shifted(index)
+            if found is not None and found[0] in self.frames and (access.array, d) in self.frames:
+                self.join((access.array, d), found[0], found[1])
+
+    def ends(self, statement: Statement) -> None:
+        """Join what a statement copies at an end: ``T[0] = u[0]`` has both begin at one place."""
+        target = statement.target
+        for d, index in enumerate(target.indices):
+            if parts(index) or (target.array, d) not in self.frames:
+                continue
+            for access in accesses(statement.value):
+                for k, other in enumerate(() if access.flat else access.indices):
+                    if not parts(other) and (access.array, k) in self.frames:
+                        shift = simplified(index - other)
+                        if type(shift) is int:
+                            self.join((target.array, d), (access.array, k), shift)
+
+    def join(self, one: Place, other: Place, shift: int) -> None:
+        """Make two frames one, where place `shift` of one is the other's beginning, unless they would not fit.
+
+        They do not fit when the frame would be longer than the longer of them: then equal things would get apart.
+        """
+        first, second = self.frames[one], self.frames[other]
+        longer = simplified(second.extent - first.extent)
+        if first is second or type(longer) is not int:
+            return
+        move = first.offsets[one] + shift - second.offsets[other]
+        if (first.pinned or second.pinned) and (move != 0 or longer != 0 or {*first.lows, *second.lows} != {0}):
+            return
+        lows = [*first.lows, *[low + move for low in second.lows]]
+        highs = [*first.highs, *[high + move + longer for high in second.highs]]
+        if max(lows) - min(lows) > EDGE or max(highs) - min(highs) > EDGE:
+            return
+        if max(highs) - min(lows) > max(first.highs[1] - first.lows[0], second.highs[1] + longer - second.lows[0]):
+            return
+        if len(second.offsets) > len(first.offsets):
+            first, second, move, longer = second, first, -move, -longer
+            lows, highs = [low + move for low in lows], [high + move + longer for high in highs]
+        first.lows, first.highs = (min(lows), max(lows)), (min(highs), max(highs))
+        first.pinned = first.pinned or second.pinned
+        for place, offset in second.offsets.items():
+            first.offsets[place] = offset + move
+            self.frames[place] = first
+
+
+# -- statements in their frames
+
+
+class _Aligned:
+    """One statement in new coordinates."""
+
+    def __init__(self, moved: dict[Place, tuple[int, Any, Frame]], statement: Statement) -> None:
+        self.moved, self.old = moved, statement
+        self.by: dict[Axis, Any] = {}
+        self.axes: list[Axis] = []
+        self.ranges: list[tuple[Axis, Any, Any]] = []
+        self.fixed: list[tuple[Axis, Any, Frame]] = []
+
+    def statement(self) -> Statement:
+        """Replace the axes that are parts of a frame by the whole frame's."""
+        old = self.old
+        for axis in old.axes:
+            self.axes.append(self.axis(axis))
+        if old.how == "=" or old.target.array.kind == "temporary":
+            self.enter(old.target)
+        if not self.by and not self.fixed and not any(self.dimension(a) for a in (old.target, *accesses(old.value))):
+            return old
+        value = mapped(old.value, self.access, self.index)
+        return replace(
+            old, target=self.access(old.target), value=value, axes=tuple(self.axes), ranges=tuple(self.ranges),
+        )
+
+    def axis(self, axis: Axis) -> Axis:
+        """Return the frame's axis in the place of a part of it."""
+        if axis not in self.moved:
+            return axis
+        offset, extent, _ = self.moved[axis]
+        if not partial(axis, offset, extent):
+            return axis
+        new = Axis(axis.name, extent)
+        self.by[axis] = as_index(new - offset)
+        self.ranges.append((new, offset, simplified(offset + axis.extent)))
+        return new
+
+    def enter(self, target: Access) -> None:
+        """Turn a fixed place near an end of a frame into an axis with one iteration there."""
+        for d, index in enumerate(target.indices):
+            if parts(index) or (target.array, d) not in self.moved or target.array.kind != "temporary":
+                continue
+            offset, extent, frame = self.moved[target.array, d]
+            place = simplified(index + offset)
+            if near(place, extent):
+                new = Axis("ijklmnpqrstuvw"[d], extent)
+                self.axes.insert(0, new)
+                self.ranges.append((new, place, simplified(place + 1)))
+                self.fixed.append((new, place, frame))
+
+    def dimension(self, access: Access) -> bool:
+        """Tell an access of an array that gets another shape or begins elsewhere."""
+        return any((access.array, d) in self.moved for d in range(len(access.array.shape)))
+
+    def access(self, access: Access) -> Access:
+        """Read in new coordinates."""
+        if access.flat:
+            return access.at(self.by)
+        return Access(access.array, tuple([self.place(access.array, d, i) for d, i in enumerate(access.indices)]))
+
+    def place(self, array: Array, d: int, index: Any) -> Any:
+        """Return an index in new coordinates."""
+        new = self.index(index)
+        if (array, d) not in self.moved:
+            return new
+        offset, _, frame = self.moved[array, d]
+        if not parts(index):
+            for axis, at, home in self.fixed:
+                shift = simplified(index + offset - at)
+                if home is frame and type(shift) is int and abs(shift) <= EDGE:
+                    return as_index(axis + (shift if array.kind == "temporary" else shift - offset))
+        return as_index(new + offset) if array.kind == "temporary" and offset else new
+
+    def index(self, index: Any) -> Any:
+        """Put the frame's axes into an index."""
+        return substitute(index, self.by) if self.by else index
+
+
+def near(place: Any, extent: Any) -> bool:
+    """Tell a place by one of the two ends."""
+    back = simplified(extent - place)
+    return (type(place) is int and 0 <= place <= EDGE) or (type(back) is int and 0 < back <= EDGE)

@@ -1,0 +1,205 @@
+"""`recompute`: a cheap value that is read at other places than it is made is computed again there.
+
+``ga[i - 1]`` in the loop that makes ``ga[i]`` needs all of ``ga`` first: a sweep, and an array in memory, between the
+two. Where ``ga`` takes a few operations on what is in memory anyway, its expression at i - 1 stands in its place, and
+nothing waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from symgrad.ir.notation import Access, Apply, Axis, IndexValue, accesses, looked_up, mapped, parts, substitute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.ir.notation import Statement, Value
+    from symgrad.loops.program import Array, Lowered
+
+OPERATIONS = 16
+"""A value of more operations is stored: about as many are done while 16 bytes come and go."""
+
+DIVISION, CALL = 8, 20
+"""A division, or a function of math.h, counts as so many operations."""
+
+
+class Recipe(NamedTuple):
+    """How to compute an element again.
+
+    Attributes:
+        axes: where the element stands.
+        value: it, from inputs and from `leaves`.
+        operations: how many that takes.
+        leaves: the temporaries it is computed from.
+    """
+
+    axes: tuple[Axis, ...]
+    value: Value
+    operations: int
+    leaves: frozenset[Array]
+
+
+def recompute(lowered: Lowered) -> tuple[Lowered, tuple[str, ...]]:
+    """Compute cheap values again where they are read at other places than they are made.
+
+    Returns:
+        The statements without what nobody reads any more, and a line of words for each value.
+    """
+    search = _Search(lowered.statements)
+    statements = [s for _, group in groupby(lowered.statements, key=_target) for s in search.rewritten(list(group))]
+    return replace(lowered, statements=without_unread(statements)), search.notes()
+
+
+def _target(statement: Statement) -> int:
+    return id(statement.target.array)
+
+
+class _Search:
+    """What can be computed again, what is stored, and how often each value was."""
+
+    def __init__(self, statements: list[Statement]) -> None:
+        self.writers: dict[Array, int] = {}
+        for s in statements:
+            self.writers[s.target.array] = self.writers.get(s.target.array, 0) + 1
+        self.recipes: dict[Array, Recipe] = {}
+        self.stored: set[Array] = set()
+        self.times: dict[Array, int] = {}
+        self.phase: dict[Array, int] = {}
+
+    def rewritten(self, group: list[Statement]) -> list[Statement]:
+        """Put recipes in the place of what one array's statements read elsewhere, or from an earlier sweep."""
+        group = [self.replaced(s, self.elsewhere) for s in group]
+        phase = 0
+        for s in group:
+            for access in accesses(s.value):
+                away = access.array.kind == "temporary" and displaced(access, s)
+                if away:
+                    self.stored.add(access.array)
+                phase = max(phase, self.phase.get(access.array, 0) + away)
+        group = [self.replaced(s, lambda access, _: self.earlier(access, phase)) for s in group]
+        self.phase[group[0].target.array] = phase
+        if len(group) == 1:
+            self.note(group[0])
+        return group
+
+    def replaced(self, statement: Statement, wanted: Callable[[Access, Statement], bool]) -> Statement:
+        """Put recipes in the place of the wanted reads."""
+        if not any(a.array in self.recipes and wanted(a, statement) for a in accesses(statement.value)):
+            return statement
+
+        def read(access: Access) -> Value:
+            recipe = self.recipes.get(access.array)
+            if recipe is None or not wanted(access, statement):
+                return access
+            self.stored |= recipe.leaves
+            self.times[access.array] = self.times.get(access.array, 0) + 1
+            return at(recipe, access)
+
+        return replace(statement, value=mapped(statement.value, read, lambda index: index))
+
+    def elsewhere(self, access: Access, statement: Statement) -> bool:
+        """Decide whether to compute a value again that is read at other places than it is made."""
+        return displaced(access, statement) and self.cheap(access.array, 1)
+
+    def earlier(self, access: Access, phase: int) -> bool:
+        """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
+        return not access.flat and self.phase.get(access.array, 0) < phase and self.cheap(access.array, 0)
+
+    def cheap(self, array: Array, more: int) -> bool:
+        """Tell a value that takes few operations, and at most so many stored values more than there are."""
+        if array in self.stored:
+            return False
+        recipe = self.recipes[array]
+        return recipe.operations <= OPERATIONS and len(recipe.leaves - self.stored) <= more
+
+    def note(self, statement: Statement) -> None:
+        """Keep the recipe of an elementwise value that one statement makes."""
+        target = statement.target
+        if (
+            target.array.kind != "temporary" or self.writers[target.array] != 1 or statement.how != "="
+            or statement.prefix or target.indices != statement.axes or not target.indices
+            or any(looked_up(a.indices) for a in accesses(statement.value))
+        ):
+            return
+        leaves: set[Array] = set()
+        operations = [work(statement.value)]
+
+        def read(access: Access) -> Value:
+            recipe = self.recipes.get(access.array)
+            if access.flat or recipe is None or recipe.operations > OPERATIONS or access.array in self.stored:
+                if access.array.kind == "temporary" and access.indices:
+                    leaves.add(access.array)
+                return access
+            operations.append(recipe.operations)
+            leaves.update(recipe.leaves)
+            return at(recipe, access)
+
+        value = statement.value
+        if operations[0] <= OPERATIONS:
+            value = mapped(value, read, lambda index: index)
+        self.recipes[target.array] = Recipe(statement.axes, value, sum(operations), frozenset(leaves))
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what is computed again, and why that is cheaper."""
+        said = []
+        for array, times in self.times.items():
+            recipe = self.recipes[array]
+            line = f" ({array.line})" if array.line is not None else ""
+            places = "1 place" if times == 1 else f"{times} places"
+            count = f"{recipe.operations} operation{'s' if recipe.operations != 1 else ''}"
+            said.append(f"recomputed {array.name}{line} at {places}: {count} against {2 * array.dtype.itemsize} bytes")
+        return tuple(said)
+
+
+def displaced(access: Access, statement: Statement) -> bool:
+    """Tell a read of one element for each iteration, at places computed from the axes."""
+    if access.flat or looked_up(access.indices) or not access.indices:
+        return False
+    if all(isinstance(index, Axis) for index in access.indices):
+        return False
+    walked = [part for index in access.indices for part in parts(index)]
+    return len(walked) == len(set(walked)) == len(statement.axes)
+
+
+def at(recipe: Recipe, access: Access) -> Value:
+    """Compute a recipe for other places."""
+    by: dict[Axis, Any] = dict(zip(recipe.axes, access.indices, strict=True))
+    return mapped(recipe.value, lambda a: a.at(by), lambda index: substitute(index, by))
+
+
+def work(value: Value) -> int:
+    """Count the operations of a value."""
+    total = 0
+    stack: list[Any] = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, Apply):
+            spelled = item.op.c.get(item.kind.kind, "")
+            called = spelled.isidentifier() or "sg_" in spelled
+            total += CALL if called else DIVISION if "/" in spelled else 1
+            stack.extend(item.args)
+        elif isinstance(item, IndexValue):
+            total += 1
+    return total
+
+
+def without_unread(statements: list[Statement]) -> list[Statement]:
+    """Leave out what writes temporaries that nothing reads."""
+    read: set[Array] = set()
+    kept: list[Statement] = []
+    for s in reversed(statements):
+        if s.target.array.kind != "temporary" or s.target.array in read or _checks(s):
+            kept.append(s)
+            read.update(a.array for a in (*looked_up(s.target.indices), *accesses(s.value)))
+    return kept[::-1]
+
+
+def _checks(statement: Statement) -> bool:
+    """Tell a statement that may fail: an index it reads is checked."""
+    return any(
+        getattr(part, "check", 0) for a in (statement.target, *accesses(statement.value)) for i in a.indices
+        for part in parts(i)
+    )

@@ -1,0 +1,75 @@
+"""Statements that run over a part of a loop: the bounds of borders and interiors, and the conditions in borders."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from symgrad.loops.program import Loop
+from symgrad.loops.store import touched
+from symgrad.ops.spelling import ctype
+from symgrad.render.printer import index
+from symgrad.render.views import GuardView, LetView
+
+if TYPE_CHECKING:
+    from symgrad.ir.notation import Statement
+    from symgrad.loops.program import Item
+    from symgrad.render.block import Block
+    from symgrad.render.views import ItemView, LoopView
+
+
+def guarded(block: Block, position: int, items: list[Item], made: list[ItemView]) -> int:
+    """Put neighbouring statements of one range under one condition; return where the next one stands."""
+    condition = condition_of(block, items[position])  # type: ignore[arg-type]  # a statement
+    run: list[Statement] = []
+    for item in items[position:]:
+        if isinstance(item, Loop) or not item.ranges or condition_of(block, item) != condition:
+            break
+        run.append(item)
+    touches = Counter([access.array for s in run for access in touched(s)])
+    inner: list[ItemView] = []
+    loads: dict[str, str] = {}
+    for s in run:
+        array = s.target.array
+        own = touches[array] == block.writes[array] + len(block.reads.get(array, ()))
+        if array.place == "register" and array.kind == "temporary" and not own and array not in block.names:
+            made.append(LetView(ctype(array.dtype), block.fresh(array), "0"))
+        block.statement(s, items, inner, loads)
+    made.append(GuardView(condition, tuple(inner)))
+    return position + len(run)
+
+
+def condition_of(block: Block, s: Statement) -> str:
+    """Print when a statement runs."""
+    said = []
+    for axis, first, end in s.ranges:
+        name = block.env[axis]
+        if end - first == 1:
+            said.append(f"{name} == {index(first, block.name)}")
+            continue
+        if first != 0:
+            said.append(f"{name} >= {index(first, block.name)}")
+        if end != axis.extent:
+            said.append(f"{name} < {index(end, block.name)}")
+    return " && ".join(said)
+
+
+def walked(block: Block, loop: Loop, view: LoopView) -> LoopView:
+    """Bound a loop by its tile, and by its interior or borders."""
+    tile = block.bounds[loop.window] if loop.window is not None else None
+    begin, end = tile or ("0", view.extent)
+    if not loop.part:
+        return replace(view, start=begin, extent=end)
+    low, high = [index(e, block.name) for e in loop.ends]
+    after = high if tile is None else f"sg_smaller({end}, {high})"
+    if loop.part == "interior":
+        return replace(view, start=low if tile is None else f"sg_larger({begin}, {low})", extent=after)
+    if loop.ends[1] == loop.extent:
+        return replace(view, start=begin, extent=low if tile is None else f"sg_smaller({end}, {low})")
+    if tile is None:
+        start = after if low == "0" else begin
+    else:
+        start = f"sg_larger({begin}, {after})"
+        start = start if low == "0" else f"{begin} < {low} ? {begin} : {start}"
+    return replace(view, start=start, extent=end, low=low, high="" if low == "0" else after)
