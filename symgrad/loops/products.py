@@ -65,7 +65,7 @@ def find(loops: list[Loop], statements: list[Statement]) -> Product | None:
 def is_product(s: Statement) -> bool:
     """Tell a sum of products of floating-point elements: each factor has an axis that the other has not."""
     value = s.value
-    if s.how != "+=" or s.prefix or not isinstance(value, Apply) or value.op.name != "multiply":
+    if s.how != "+=" or s.prefix or s.ranges or not isinstance(value, Apply) or value.op.name != "multiply":
         return False
     if value.dtype.kind != "f" or any(not isinstance(a, Access) or a.flat for a in value.args):
         return False

@@ -49,12 +49,12 @@ def recompute(lowered: Lowered) -> tuple[Lowered, tuple[str, ...]]:
         The statements without what nobody reads any more, and a line of words for each value.
     """
     search = _Search(lowered.statements)
-    statements = [s for _, group in groupby(lowered.statements, key=_target) for s in search.rewritten(list(group))]
+    groups = [list(group) for _, group in groupby(lowered.statements, key=lambda s: id(s.target.array))]
+    for group in groups:
+        search.survey(group)
+    search.recipes.clear()
+    statements = [s for group in groups for s in search.rewritten(group)]
     return replace(lowered, statements=without_unread(statements)), search.notes()
-
-
-def _target(statement: Statement) -> int:
-    return id(statement.target.array)
 
 
 class _Search:
@@ -66,8 +66,19 @@ class _Search:
             self.writers[s.target.array] = self.writers.get(s.target.array, 0) + 1
         self.recipes: dict[Array, Recipe] = {}
         self.stored: set[Array] = set()
+        self.sharers: dict[Array, set[Array]] = {}
         self.times: dict[Array, int] = {}
         self.phase: dict[Array, int] = {}
+
+    def survey(self, group: list[Statement]) -> None:
+        """Note which values are wanted elsewhere or later that one leaf would give."""
+        if any(displaced(a, s) for s in group for a in accesses(s.value)):
+            for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
+                recipe = self.recipes[access.array]
+                if recipe.operations <= OPERATIONS and len(recipe.leaves) == 1:
+                    self.sharers.setdefault(*recipe.leaves, set()).add(access.array)
+        if len(group) == 1:
+            self.note(group[0])
 
     def rewritten(self, group: list[Statement]) -> list[Statement]:
         """Put recipes in the place of what one array's statements read elsewhere, or from an earlier sweep."""
@@ -79,7 +90,7 @@ class _Search:
                 if away:
                     self.stored.add(access.array)
                 phase = max(phase, self.phase.get(access.array, 0) + away)
-        group = [self.replaced(s, lambda access, _: self.earlier(access, phase)) for s in group]
+        group = [self.replaced(s, lambda access, s: self.earlier(access, s, phase)) for s in group]
         self.phase[group[0].target.array] = phase
         if len(group) == 1:
             self.note(group[0])
@@ -102,18 +113,20 @@ class _Search:
 
     def elsewhere(self, access: Access, statement: Statement) -> bool:
         """Decide whether to compute a value again that is read at other places than it is made."""
-        return displaced(access, statement) and self.cheap(access.array, 1)
+        return displaced(access, statement) and self.cheap(access.array)
 
-    def earlier(self, access: Access, phase: int) -> bool:
+    def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
         """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
-        return not access.flat and self.phase.get(access.array, 0) < phase and self.cheap(access.array, 0)
+        once = not access.flat and len(access.indices) == len(statement.axes)
+        return once and self.phase.get(access.array, 0) < phase and self.cheap(access.array)
 
-    def cheap(self, array: Array, more: int) -> bool:
-        """Tell a value that takes few operations, and at most so many stored values more than there are."""
+    def cheap(self, array: Array) -> bool:
+        """Tell a value of few operations on what is stored, or on one value more that serves others as well."""
         if array in self.stored:
             return False
         recipe = self.recipes[array]
-        return recipe.operations <= OPERATIONS and len(recipe.leaves - self.stored) <= more
+        new = recipe.leaves - self.stored
+        return recipe.operations <= OPERATIONS and all(len(new) == 1 < len(self.sharers.get(leaf, ())) for leaf in new)
 
     def note(self, statement: Statement) -> None:
         """Keep the recipe of an elementwise value that one statement makes."""

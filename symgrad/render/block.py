@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import SymgradError
 from symgrad.ir.names import comment
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, looked_up, parts
-from symgrad.loops.program import Array, Loop, Slot
+from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
-from symgrad.render.printer import index, literal, offset
+from symgrad.render.printer import index, literal, offset, slot_view
 from symgrad.render.products import product_view
 from symgrad.render.ranges import guarded, walked
 from symgrad.render.views import (
-    ArrayView,
     LetView,
     LocalView,
     LookupView,
@@ -389,15 +388,6 @@ class Block:
                         loads[key] = self.fresh(None)
                         made.append(LookupView(loads[key], text, extent, part.check))
                     self.lookups[part] = loads[key]
-
-
-def slot_view(slot: Slot, name: str, names: Any, thread: str = "") -> ArrayView:
-    """Describe memory on the stack or in the workspace, a thread's own in its part of it."""
-    offset = index(slot.offset, names, 2)
-    if slot.step != 0:
-        offset = f"{offset} + {thread}*{index(slot.step, names, 3)}"
-    extent = index(slot.size // slot.dtype.itemsize or 1, names)  # C has no empty arrays
-    return ArrayView(ctype(slot.dtype), name, extent, offset)
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

@@ -16,8 +16,8 @@ from symgrad.loops.memory import WORD, aligned, bytes_of
 from symgrad.loops.program import Array, Loop, Slot
 from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype
-from symgrad.render.block import Block, slot_view
-from symgrad.render.printer import literal
+from symgrad.render.block import Block
+from symgrad.render.printer import literal, slot_view
 from symgrad.render.source import Source
 from symgrad.render.templates_dir import TEMPLATES
 from symgrad.render.views import ArrayView, CallView, NoteView, PartView, SourceView, ThreadsView
