@@ -76,7 +76,8 @@ class _Search:
             for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
                 recipe = self.recipes[access.array]
                 if recipe.operations <= OPERATIONS and len(recipe.leaves) == 1:
-                    self.sharers.setdefault(*recipe.leaves, set()).add(access.array)
+                    (leaf,) = recipe.leaves
+                    self.sharers.setdefault(leaf, set()).add(access.array)
         if len(group) == 1:
             self.note(group[0])
 
