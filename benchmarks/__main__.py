@@ -145,10 +145,8 @@ def report(rows: dict[str, list[Any]], json_path: Path | None) -> None:
             Console().print(table.rich_table(SETS[name], found))
         else:
             click.echo(table.plain(SETS[name], found))
-        for row in found:
-            for peer, note in row.notes.items():
-                if note not in {"", "compile"}:
-                    click.echo(f"{row.name}: {peer}: {note}")
+        for line in table.remarks(found):
+            click.echo(line)
     if json_path is not None:
         table.write_json(json_path, rows)
 

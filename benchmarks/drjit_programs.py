@@ -5,6 +5,7 @@ It has no array library of NumPy's kind, so each is written again, as its own us
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,11 +19,11 @@ def rosenbrock(dr: Any, F: Any, U: Any, x: Any) -> Any:
 
 def black_scholes(dr: Any, F: Any, U: Any, spot: Any, sigma: Any) -> Any:  # noqa: ARG001 - one signature
     def normal(x: Any) -> Any:
-        return 0.5 * (1 + dr.erf(x / np.sqrt(2.0)))
+        return 0.5 * (1 + dr.erf(x / math.sqrt(2.0)))
 
     strike, rate = 100.0, 0.03
     up = (dr.log(spot / strike) + (rate + 0.5 * dr.square(sigma))) / sigma
-    return dr.sum(spot * normal(up) - strike * np.exp(-rate) * normal(up - sigma))
+    return dr.sum(spot * normal(up) - strike * math.exp(-rate) * normal(up - sigma))
 
 
 def tanh_loss(dr: Any, F: Any, U: Any, w: Any, b: Any, x: Any, y: Any) -> Any:  # noqa: ARG001

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ class Row:
             largest number of the array; None when symgrad failed.
         against: what `error` was taken against.
         notes: how a peer was compiled, or why it is not there.
+        preempted: how often a second another program took a core away while calls were timed.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Row:
     tolerance: float = 0.0
     least: float | None = None
     notes: dict[str, str] = field(default_factory=dict)
+    preempted: float = 0.0
 
     def ratio(self, above: str, below: str) -> float | None:
         """Divide two medians; None where one is not there."""
@@ -87,7 +90,10 @@ def measured(work: Workload, wanted: frozenset[str], seconds: float) -> Row:
     if "symgrad" in calls:
         inspect(row, found["function"])
         compare(row, found, work, arguments)
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
     row.seconds = interleaved(calls, seconds)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    row.preempted = (after - before) / (time.perf_counter() - start)
     return row
 
 

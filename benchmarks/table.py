@@ -97,6 +97,20 @@ def summary(rows: Sequence[Row]) -> str:
     return f"JAX / symgrad: geometric mean {mean:.2f}, minimum {min(ratios):.2f}, of {len(ratios)}"
 
 
+BUSY = 50
+"""Preemptions a second beyond which medians of threaded calls are those of the scheduler's time slices."""
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """Say what the table has no room for."""
+    lines = []
+    for row in rows:
+        lines += [f"{row.name}: {peer}: {note}" for peer, note in row.notes.items() if note not in {"", "compile"}]
+        if row.preempted > BUSY:
+            lines.append(f"{row.name}: the machine was busy ({row.preempted:.0f} preemptions a second): measure again")
+    return lines
+
+
 def rich_table(title: str, rows: Sequence[Row]) -> Any:
     """Make the table for a terminal; what misses its promise is red."""
     from rich import box

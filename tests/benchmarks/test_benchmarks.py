@@ -144,6 +144,14 @@ def test_names_are_bound_anew_in_all_of_a_module():
     assert classics.normal(np.array(0.0)) == 0.5
 
 
+def test_a_busy_machine_is_remarked():
+    busy = run.Row("w", {"symgrad": 1.0}, notes={"torch": "eager, as compile fails: no"}, preempted=200.0)
+    assert table.remarks([busy, run.Row("v", notes={"torch": "compile"}, preempted=3.0)]) == [
+        "w: torch: eager, as compile fails: no",
+        "w: the machine was busy (200 preemptions a second): measure again",
+    ]
+
+
 def test_summary_and_marks():
     slow = run.Row("slow", {"symgrad": 2.0, "jax": 1.0, "c": 1.0}, error=0.0, least=4.0)
     fast = run.Row("fast", {"symgrad": 1.0, "jax": 8.0, "c": 1.0}, error=0.0, least=4.0)
