@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,10 +16,11 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import __main__ as command
-from benchmarks import limits, peers, run, table
+from benchmarks import limits, page, peers, run, table
 from benchmarks.workload import Workload
 from benchmarks.workloads import OTHERS, PROMISED
 
+ROOT = Path(__file__).parents[2]
 ALONE = ["--no-jax", "--no-torch", "--no-drjit"]
 
 
@@ -150,6 +154,34 @@ def test_a_busy_machine_is_remarked():
         "w: torch: eager, as compile fails: no",
         "w: the machine was busy (200 preemptions a second): measure again",
     ]
+
+
+def test_the_page_is_made_of_figures(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "PAGE", tmp_path / "benchmarks.md")
+    page.PAGE.write_text((ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), encoding="utf-8")
+    slow = run.Row("rosenbrock n=2", {"symgrad": 2.0, "jax": 1.0}, error=0.0, least=4.0)
+    busy = run.Row("eight schools", {"symgrad": 2.0, "jax": 1.0}, error=0.0, preempted=500.0)
+    table.write_json(tmp_path / "figures.json", {"promised": [busy, slow], "others": []})
+    done = CliRunner().invoke(page.main, [str(tmp_path / "figures.json"), "--write"], catch_exceptions=False)
+    assert done.exit_code == 0
+    (line,) = re.findall(r"^\| rosenbrock n=2 .*", page.PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert line.split(" | ")[1:5] == ["2.00 s", "1.00 s", "**0.50**", "4"]
+    assert "eight schools" not in page.PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_installed_peers_agree(tmp_path):
+    """In a process of its own: they start threads, after which forking is no longer safe."""
+    installed = {name for name in ("jax", "torch", "drjit") if peers.there(name)}
+    if not installed:
+        pytest.skip("no peer is installed")
+    path = tmp_path / "figures.json"
+    arguments = ["--quick", "--only", "rosenbrock n=100,000", "--json", str(path)]
+    subprocess.run([sys.executable, "-W", "ignore", "-m", "benchmarks", *arguments], check=True, cwd=ROOT)
+    (row,) = json.loads(path.read_text())["promised"]
+    assert set(row["seconds"]) == installed | {"symgrad", "c"}
+    assert row["error"] < 1e-12
+    assert [note for note in row["notes"].values() if "differs" in note] == []
 
 
 def test_summary_and_marks():
