@@ -15,6 +15,7 @@ from symgrad.loops.classes import Graph, classify, read_accesses
 from symgrad.loops.lower import elements
 from symgrad.loops.products import is_product
 from symgrad.loops.program import Loop
+from symgrad.loops.times import Times
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Access
@@ -264,22 +265,8 @@ class Fusion:
         self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
     ) -> list[tuple[int, list[int]]]:
         """Give every statement its time for a class, and group them by it."""
-        time: dict[int, int] = {}
-        for k in members:
-            iterates = chosen in remaining[k]
-            t = 1 if iterates else 0
-            for writer, access in self.graph.needs[k]:
-                if writer not in time:
-                    continue
-                theirs = time[writer]
-                if theirs % 2 == 0:
-                    t = max(t, theirs + 1 if iterates else theirs)
-                elif not iterates:
-                    t = max(t, theirs + 1)
-                else:
-                    t = max(t, theirs if self.local(writer, k, access, chosen) else theirs + 2)
-            time[k] = t
-        self.sink(members, time, chosen, remaining)
+        iterates = {k: chosen in remaining[k] for k in members}
+        time = Times(self, members, chosen, iterates).best()
         groups: dict[int, list[int]] = {}
         for k in members:
             groups.setdefault(time[k], []).append(k)
@@ -305,37 +292,6 @@ class Fusion:
             and first.target.array not in {a.array for a in accesses(second.value)}
         )
 
-    def sink(
-        self, members: list[int], time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
-    ) -> None:
-        """Move a statement to a later sweep that uses it, where fewer values cross sweeps then."""
-        users: dict[int, list[tuple[int, Access]]] = {k: [] for k in members}
-        for k in members:
-            for writer, access in self.graph.needs[k]:
-                if writer in users:
-                    users[writer].append((k, access))
-        for k in reversed(members):
-            if not users[k]:
-                continue
-            iterates = chosen in remaining[k]
-            limits = []
-            for user, access in users[k]:
-                t = time[user]
-                if iterates:
-                    inside = t % 2 == 1 and self.local(k, user, access, chosen)
-                    limits.append(t if inside else t - 2 if t % 2 == 1 else t - 1)
-                else:
-                    limits.append(t - 1 if t % 2 == 1 else t)
-            made_inside = {writer for writer, _ in self.graph.needs[k] if writer in users}
-            if made_inside and not (iterates and self.crosses(k, users, time)):
-                continue
-            read = [w for w in made_inside if self.statements[w].target.array is not self.statements[k].target.array]
-            if all(self.crosses(writer, users, time) for writer in read):
-                time[k] = max(time[k], min(limits))
-
-    def crosses(self, k: int, users: dict[int, list[tuple[int, Access]]], time: dict[int, int]) -> bool:
-        """Tell a value that another sweep than its own reads, so that it is stored."""
-        return any(time[user] != time[k] for user, _ in users[k])
 
 
 def fuse(lowered: Lowered) -> list[Item | Sweep]:

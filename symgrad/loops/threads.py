@@ -18,7 +18,7 @@ from symgrad.loops.store import paths, touched
 if TYPE_CHECKING:
     from symgrad.loops.program import Item
 
-PAYS = 4_000_000
+PAYS = 1_500_000
 """Operations of a loop that are worth waking threads for: a few tenths of a millisecond, so that a thread which
 another program keeps from running does not cost more than it brings."""
 

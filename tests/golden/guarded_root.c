@@ -19,7 +19,7 @@ int32_t sg_guarded_root(
     double *const restrict w1 = (double *)(void *)(workspace + 0);
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double v1 = 0.0;
-    #pragma omp parallel for num_threads(threads) if(n >= 160000)
+    #pragma omp parallel for num_threads(threads) if(n >= 60000)
     for (int64_t t = 0; t < threads; ++t) {
         double v2 = 0.0;
         const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;

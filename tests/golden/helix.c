@@ -15,7 +15,7 @@ int32_t sg_helix(
     char *restrict workspace)
 {
     (void)workspace;
-    #pragma omp parallel for num_threads(threads) if(n >= 153846)
+    #pragma omp parallel for num_threads(threads) if(n >= 57692)
     for (int64_t i = 0; i < threads; ++i) {
         double w1[3];
         const int64_t j_first = (n + 63) / 64 * i / threads * 64;

@@ -6,7 +6,7 @@
  * writes value: float64[]
  * writes b_bar: float64[]
  * writes w_bar: float64[d]
- * workspace: 128*floor(d/8 + 63/64) + 128*floor(threads/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
+ * workspace: 64*floor(d/8 + 63/64) + 128*floor(threads/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -37,113 +37,111 @@ int32_t sg_logistic_regression(
     const int32_t threads,
     char *restrict workspace)
 {
-    double *const restrict w2 = (double *)(void *)(workspace + 0);
+    double *const restrict w3 = (double *)(void *)(workspace + 0);
     double *const restrict w4 = (double *)(void *)(workspace + 64*((8*d + 63) / 64));
-    double *const restrict w5 = (double *)(void *)(workspace + 128*((8*d + 63) / 64));
-    double *const restrict w6 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 64*((8*threads + 63) / 64)));
-    double *const restrict w7 = (double *)(void *)(workspace + (128*((8*d + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64) + 64*((8*threads + 63) / 64)));
+    double *const restrict w5 = (double *)(void *)(workspace + (64*((8*d + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64)));
+    double *const restrict w6 = (double *)(void *)(workspace + (64*((8*d + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64) + 64*((8*threads + 63) / 64)));
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
     double v1 = 0.0;
     const double v2 = (double)((int64_t)n);
-    double v3 = 0.0;
-    const double v4 = 1.0 / v2;
+    const double v3 = 1.0 / v2;
     /* test_golden.py:23  z = X @ params["w"] + params["b"] */
-    double v5 = 0.0;
-    #pragma omp parallel for num_threads(threads) if(d >= 400000)
-    for (int64_t t = 0; t < threads; ++t) {
-        double v6 = 0.0;
-        const int64_t i_first = (d + 1023) / 1024 * t / threads * 1024;
-        const int64_t i_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
-            const int64_t i1 = d - i0 > 1024 ? i0 + 1024 : d;
-            /* test_golden.py:24 */
-            double v7 = 0.0;
-            #pragma omp simd reduction(+:v7)
-            for (int64_t i = i0; i < i1; ++i) {
-                const double v8 = w[i];
-                v7 += v8 * v8;
-                w2[i] = 0.001 * (2.0 * w[i]);
-                /* test_golden.py:23 */
-                w4[i] = 0.0;
-            }
-            /* test_golden.py:24 */
-            v6 += v7;
-        }
-        w5[t] = v6;
+    double v4 = 0.0;
+    #pragma omp simd
+    for (int64_t i = 0; i < d; ++i) {
+        w3[i] = 0.0;
     }
-    for (int64_t i = 0; i < threads; ++i) {
-        v3 += w5[i];
-    }
-    const double v9 = 0.001 * v3;
     #pragma omp parallel for num_threads(threads) if(n >= 1)
     for (int64_t t = 0; t < threads; ++t) {
         double w1[64];
-        double w3[64];
+        double w2[64];
         #pragma omp simd
         for (int64_t i = 0; i < d; ++i) {
-            w6[t*(d + 8) + i] = 0.0;
+            w4[t*(d + 8) + i] = 0.0;
         }
-        double v10 = 0.0;
-        double v11 = 0.0;
+        double v5 = 0.0;
+        double v6 = 0.0;
         const int64_t i_first = (n + 63) / 64 * t / threads * 64;
         const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
             const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
-            double v12 = 0.0;
+            /* test_golden.py:24 */
+            double v7 = 0.0;
             /* test_golden.py:23 */
-            double v13 = 0.0;
+            double v8 = 0.0;
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
                 w1[i - i0] = 0.0;
             }
             for (int64_t i = i0; i < i1; ++i) {
-                double v14 = w1[i - i0];
-                #pragma omp simd reduction(+:v14)
+                double v9 = w1[i - i0];
+                #pragma omp simd reduction(+:v9)
                 for (int64_t j = 0; j < d; ++j) {
-                    v14 += X[i*d + j] * w[j];
+                    v9 += X[i*d + j] * w[j];
                 }
-                w1[i - i0] = v14;
+                w1[i - i0] = v9;
             }
-            #pragma omp simd reduction(+:v12) reduction(+:v13)
+            #pragma omp simd reduction(+:v7) reduction(+:v8)
             for (int64_t i = i0; i < i1; ++i) {
-                const double v15 = w1[i - i0] + b[0];
+                const double v10 = w1[i - i0] + b[0];
                 /* test_golden.py:24 */
-                const double v16 = (- y[i]);
-                const double v17 = v16 * v15;
-                v12 += sg_logaddexp(0.0, v17);
-                w3[i - i0] = (v4 * (sg_expit((- (0.0 - v17))))) * v16;
+                const double v11 = (- y[i]);
+                const double v12 = v11 * v10;
+                v7 += sg_logaddexp(0.0, v12);
+                w2[i - i0] = (v3 * (sg_expit((- (0.0 - v12))))) * v11;
                 /* test_golden.py:23 */
-                v13 += w3[i - i0];
+                v8 += w2[i - i0];
             }
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < d; ++j) {
-                    w6[t*(d + 8) + j] += w3[i - i0] * X[i*d + j];
+                    w4[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
                 }
             }
             /* test_golden.py:24 */
-            v10 += v12;
+            v5 += v7;
             /* test_golden.py:23 */
-            v11 += v13;
+            v6 += v8;
         }
-        w5[t] = v10;
-        w7[t] = v11;
+        w5[t] = v5;
+        w6[t] = v6;
     }
     for (int64_t i = 0; i < threads; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < d; ++j) {
-            w4[j] += w6[i*(d + 8) + j];
+            w3[j] += w4[i*(d + 8) + j];
         }
         v1 += w5[i];
-        v5 += w7[i];
+        v4 += w6[i];
     }
     /* test_golden.py:24 */
-    value[0] = (v1 / v2) + v9;
-    /* test_golden.py:23 */
-    b_bar[0] = v5;
-    #pragma omp simd
-    for (int64_t i = 0; i < d; ++i) {
-        w_bar[i] = w2[i] + w4[i];
+    double v13 = 0.0;
+    #pragma omp parallel for num_threads(threads) if(d >= 125000)
+    for (int64_t t = 0; t < threads; ++t) {
+        double v14 = 0.0;
+        const int64_t i_first = (d + 1023) / 1024 * t / threads * 1024;
+        const int64_t i_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
+        for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
+            const int64_t i1 = d - i0 > 1024 ? i0 + 1024 : d;
+            double v15 = 0.0;
+            #pragma omp simd reduction(+:v15)
+            for (int64_t i = i0; i < i1; ++i) {
+                const double v16 = w[i];
+                v15 += v16 * v16;
+                /* test_golden.py:23 */
+                w_bar[i] = (0.001 * (2.0 * w[i])) + w3[i];
+            }
+            /* test_golden.py:24 */
+            v14 += v15;
+        }
+        w5[t] = v14;
     }
+    for (int64_t i = 0; i < threads; ++i) {
+        v13 += w5[i];
+    }
+    const double v17 = v1 / v2;
+    value[0] = v17 + (0.001 * v13);
+    /* test_golden.py:23 */
+    b_bar[0] = v4;
     return 0;
 }

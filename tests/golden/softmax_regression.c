@@ -4,7 +4,7 @@
  * reads labels: int64[n]
  * writes value: float64[]
  * writes W_bar: float64[64, 10]
- * workspace: 64*floor(n/64 + 63/64) + 256*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) + 64*floor(threads/8 + 63/64) bytes
+ * workspace: 64*floor(n/64 + 63/64) + 192*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) bytes
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -116,24 +116,14 @@ int32_t sg_softmax_regression(
     const int32_t threads,
     char *restrict workspace)
 {
-    double *const restrict w1 = (double *)(void *)(workspace + (128*((8*n + 63) / 64) + 64*((80*n + 63) / 64)));
-    double *const restrict w2 = (double *)(void *)(workspace + 0);
+    double *const restrict w1 = (double *)(void *)(workspace + 0);
+    double *const restrict w2 = (double *)(void *)(workspace + 128*((80*n + 63) / 64));
     double *const restrict w3 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 128*((8*n + 63) / 64)));
     double *const restrict w4 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 192*((8*n + 63) / 64)));
-    int64_t *const restrict w5 = (int64_t *)(void *)(workspace + (64*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
-    double *const restrict w6 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 256*((8*n + 63) / 64)));
-    double *const restrict w7 = (double *)(void *)(workspace + 64*((8*n + 63) / 64));
-    _Bool *const restrict w8 = (_Bool *)(void *)(workspace + (192*((80*n + 63) / 64) + 256*((8*n + 63) / 64)));
-    double *const restrict w9 = (double *)(void *)(workspace + (192*((80*n + 63) / 64) + 256*((8*n + 63) / 64) + 64*((n + 63) / 64)));
-    /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
-    const double v1 = (double)((int64_t)n);
-    const double v2 = 1.0 / v1;
-    const double v3 = (- v2);
-    #pragma omp simd
-    for (int64_t i = 0; i < n; ++i) {
-        w2[i] = -INFINITY;
-    }
-    #pragma omp parallel for num_threads(threads) if(n >= 400000)
+    int64_t *const restrict w5 = (int64_t *)(void *)(workspace + (128*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
+    double *const restrict w6 = (double *)(void *)(workspace + 64*((80*n + 63) / 64));
+    _Bool *const restrict w7 = (_Bool *)(void *)(workspace + (192*((80*n + 63) / 64) + 192*((8*n + 63) / 64)));
+    #pragma omp parallel for num_threads(threads) if(n >= 150000)
     for (int64_t t = 0; t < threads; ++t) {
         const int64_t i_first = (n + 63) / 64 * t / threads * 64;
         const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
@@ -142,14 +132,38 @@ int32_t sg_softmax_regression(
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    w7[i*10 + j] = 0.0;
+                    /* test_golden.py:28  z = X @ W */
+                    w1[i*10 + j] = 0.0;
                 }
             }
         }
     }
+    sg_product(n, 64, 10,
+        X, 64, 1,
+        W, 10, 1,
+        w1, 10, 1);
+    #pragma omp parallel for num_threads(threads) if(n >= 150000)
+    for (int64_t t = 0; t < threads; ++t) {
+        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
+        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
+            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+            for (int64_t i = i0; i < i1; ++i) {
+                #pragma omp simd
+                for (int64_t j = 0; j < 10; ++j) {
+                    /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
+                    w6[i*10 + j] = 0.0;
+                }
+            }
+        }
+    }
+    const double v1 = (double)((int64_t)n);
+    const double v2 = 1.0 / v1;
+    const double v3 = (- v2);
     for (int64_t i0 = 0; i0 < n; i0 += 1024) {
         const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
         for (int64_t i = i0; i < i1; ++i) {
+            w2[i] = -INFINITY;
             w5[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
             int64_t v4 = (int64_t)w5[i];
             if (v4 < 0) v4 += n;
@@ -157,22 +171,10 @@ int32_t sg_softmax_regression(
             int64_t v5 = (int64_t)labels[i];
             if (v5 < 0) v5 += 10;
             if (v5 < 0 || v5 >= 10) return 4;
-            w7[v4*10 + v5] += v3;
+            w6[v4*10 + v5] += v3;
         }
     }
     for (int64_t i = 0; i < n; ++i) {
-        #pragma omp simd
-        for (int64_t j = 0; j < 10; ++j) {
-            /* test_golden.py:28  z = X @ W */
-            w1[i*10 + j] = 0.0;
-        }
-    }
-    sg_product(n, 64, 10,
-        X, 64, 1,
-        W, 10, 1,
-        w1, 10, 1);
-    for (int64_t i = 0; i < n; ++i) {
-        /* test_golden.py:29 */
         double v6 = w2[i];
         for (int64_t j = 0; j < 10; ++j) {
             const double v7 = w1[i*10 + j];
@@ -180,57 +182,51 @@ int32_t sg_softmax_regression(
         }
         w2[i] = v6;
     }
-    for (int64_t i0 = 0; i0 < n; i0 += 1024) {
-        const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
-        for (int64_t i = i0; i < i1; ++i) {
-            w3[i] = (isfinite(w2[i]) != 0) ? w2[i] : 0.0;
-            w4[i] = 0.0;
-            int64_t v8 = (int64_t)w5[i];
-            if (v8 < 0) v8 += n;
-            if (v8 < 0 || v8 >= n) return 1;
-            int64_t v9 = (int64_t)labels[i];
-            if (v9 < 0) v9 += 10;
-            if (v9 < 0 || v9 >= 10) return 2;
-            w6[i] = w1[v8*10 + v9];
-        }
-    }
-    for (int64_t i = 0; i < n; ++i) {
-        double v10 = w4[i];
-        #pragma omp simd reduction(+:v10)
-        for (int64_t j = 0; j < 10; ++j) {
-            v10 += exp(w1[i*10 + j] - w3[i]);
-        }
-        w4[i] = v10;
-    }
-    double v11 = 0.0;
-    #pragma omp parallel for num_threads(threads) if(n >= 222222)
+    #pragma omp parallel for num_threads(threads) if(n >= 300000)
     for (int64_t t = 0; t < threads; ++t) {
-        double v12 = 0.0;
         const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;
         const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
             const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
-            double v13 = 0.0;
-            #pragma omp simd reduction(+:v13)
+            #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
-                w2[i] = (log(w4[i])) + w3[i];
-                v13 += w2[i] - w6[i];
-                w8[i] = isinf(w2[i]) != 0;
+                w3[i] = (isfinite(w2[i]) != 0) ? w2[i] : 0.0;
+                w4[i] = 0.0;
             }
-            v12 += v13;
         }
-        w9[t] = v12;
     }
-    for (int64_t i = 0; i < threads; ++i) {
-        v11 += w9[i];
+    for (int64_t i = 0; i < n; ++i) {
+        double v8 = w4[i];
+        #pragma omp simd reduction(+:v8)
+        for (int64_t j = 0; j < 10; ++j) {
+            v8 += exp(w1[i*10 + j] - w3[i]);
+        }
+        w4[i] = v8;
     }
-    value[0] = v11 / v1;
+    double v9 = 0.0;
+    for (int64_t i0 = 0; i0 < n; i0 += 1024) {
+        const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+        double v10 = 0.0;
+        for (int64_t i = i0; i < i1; ++i) {
+            w2[i] = (log(w4[i])) + w3[i];
+            int64_t v11 = (int64_t)w5[i];
+            if (v11 < 0) v11 += n;
+            if (v11 < 0 || v11 >= n) return 1;
+            int64_t v12 = (int64_t)labels[i];
+            if (v12 < 0) v12 += 10;
+            if (v12 < 0 || v12 >= 10) return 2;
+            v10 += w2[i] - w1[v11*10 + v12];
+            w7[i] = isinf(w2[i]) != 0;
+        }
+        v9 += v10;
+    }
+    value[0] = v9 / v1;
     for (int64_t i = 0; i < n; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 10; ++j) {
-            const _Bool v14 = w8[i] && (w1[i*10 + j] == w2[i]);
+            const _Bool v13 = w7[i] && (w1[i*10 + j] == w2[i]);
             /* test_golden.py:28 */
-            w6[i*10 + j] = w7[i*10 + j] + (v2 * (exp(v14 ? 0.0 : (w1[i*10 + j] - w2[i]))));
+            w4[i*10 + j] = w6[i*10 + j] + (v2 * (exp(v13 ? 0.0 : (w1[i*10 + j] - w2[i]))));
         }
     }
     for (int64_t i = 0; i < 64; ++i) {
@@ -241,7 +237,7 @@ int32_t sg_softmax_regression(
     }
     sg_product(64, n, 10,
         X, 1, 64,
-        w6, 10, 1,
+        w4, 10, 1,
         W_bar, 10, 1);
     return 0;
 }
