@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Lookup, Statement, parts
 from symgrad.loops.program import Array, Loop, Slot
+from symgrad.loops.split import functions
 from symgrad.loops.store import common_loops, paths, touched
 
 if TYPE_CHECKING:
@@ -66,13 +67,15 @@ def plan(items: list[Item], arrays: Iterable[Array]) -> Dim:
     """
     wanted = [a for a in arrays if a.kind == "temporary" and a.place != "register"]
     found = lives(items, wanted)
-    stacks: dict[Loop | None, Pool] = {}
+    homes = functions(items)
+    stacks: dict[Any, Pool] = {}
     pools: dict[Loop | None, Pool] = {None: Pool("workspace")}
     for array in sorted(wanted, key=lambda a: found[a].first):
         life, size = found[array], bytes_of(array)
         slot = None
-        if type(size) is int and size <= STACK:
-            slot = stacks.setdefault(life.threads, Pool("stack", STACK_TOTAL)).take(size, array.dtype, life)
+        if type(size) is int and size <= STACK and len(homes[array]) == 1:
+            frame = (life.threads, *homes[array])
+            slot = stacks.setdefault(frame, Pool("stack", STACK_TOTAL)).take(size, array.dtype, life)
         array.slot = slot or pools.setdefault(life.threads, Pool("workspace")).take(size, array.dtype, life)
     return _laid_out(pools)
 
@@ -141,7 +144,7 @@ def carries(loop: Loop, array: Array, touches: list[Touch]) -> bool:
         return not array.private
     start = touches[0].statement
     if (
-        start.target.array is not array or start.how != "=" or start.prefix
+        start.target.array is not array or start.how != "=" or start.prefix or start.ranges
         or sum(touch.statement is start for touch in touches) > 1
         or any(isinstance(part, Lookup) for i in start.target.indices for part in parts(i))
     ):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from symgrad.ir.notation import Statement
+
 if TYPE_CHECKING:
     import numpy as np
 
     from symgrad.errors import Line
     from symgrad.ir.node import Requirement
-    from symgrad.ir.notation import Axis, Statement
+    from symgrad.ir.notation import Axis
     from symgrad.ir.shapes import Dim, Shape
     from symgrad.loops.products import Product
 
@@ -109,7 +111,15 @@ class Loop:
         return self.axis.extent
 
 
+@dataclass(eq=False)
+class Part:
+    """A run of a block that becomes a C function of its own, because all of it would be too long for one."""
+
+    body: list[Item]
+
+
 Item: TypeAlias = "Loop | Statement"
+"""What trees are made of; `split` puts `Part`s between, which nothing before the C sees."""
 
 
 @dataclass(eq=False)
@@ -167,6 +177,8 @@ def picture(items: list[Item], statements: bool = False) -> str:
             mark += " product" if item.product else ""
             mark += f" {item.part}" if item.part else ""
             drawn.append(f"{item.axis.name}<{item.extent}{mark}{' simd' if item.simd else ''} {{ {inner} }}")
+        elif isinstance(item, Part):
+            drawn.append(f"part {{ {picture(item.body, statements)} }}")
         elif statements:
             drawn.append(f"{item.target.array.name} {item.how}")
     return "; ".join(drawn)
@@ -176,11 +188,11 @@ def listing(loops: LoopProgram) -> str:
     """Print a loop program: its arrays, then its loops with their statements, indented."""
     lines = [f"{loops.name}: workspace {loops.workspace} bytes", picture(loops.body)]
     lines += [f"  {a.kind} {a!r}" + (f" in {a.place}" if a.kind == "temporary" else "") for a in _arrays(loops)]
-    stack: list[tuple[Item, int]] = [(item, 0) for item in reversed(loops.body)]
+    stack: list[tuple[Any, int]] = [(item, 0) for item in reversed(loops.body)]
     while stack:
         item, depth = stack.pop()
-        if isinstance(item, Loop):
-            lines.append("  " * depth + _head(item))
+        if not isinstance(item, Statement):
+            lines.append("  " * depth + (_head(item) if isinstance(item, Loop) else "part:"))
             stack.extend((inner, depth + 1) for inner in reversed(item.body))
         else:
             ranges = "".join(f" for {first} <= {axis.name} < {end}" for axis, first, end in item.ranges)

@@ -13,6 +13,7 @@ from symgrad.loops.memory import plan
 from symgrad.loops.peel import peel
 from symgrad.loops.program import Array, Loop, LoopProgram
 from symgrad.loops.recompute import recompute
+from symgrad.loops.split import distribute, split
 from symgrad.loops.store import adopt_outputs, contract, paths, touched
 from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
@@ -36,15 +37,16 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     tree = tile(fuse(lowered), lowered.arrays)
     if options.threads != 1:
         tree = share(tree, lowered.arrays)
-    tree = arrange(compensate(tree, lowered.arrays))
+    tree = distribute(arrange(compensate(tree, lowered.arrays)))
     contract(tree)
-    private(tree)
     fit(tree, lowered.arrays)
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
     tree = peel(promote(tree, arrays))
     mark(tree)
+    tree = split(tree)
+    private(tree)
     workspace = plan(tree, arrays)
     return LoopProgram(
         lowered.name, lowered.inputs, lowered.outputs, [a for a in arrays if a.kind == "constant"],

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Item
 
 
-def paths(items: list[Item]) -> list[tuple[Statement, tuple[Loop, ...]]]:
-    """List the statements of a tree in order, each with the loops around it."""
+def paths(items: list[Item], parts: bool = True) -> list[tuple[Statement, tuple[Loop, ...]]]:
+    """List the statements of a tree in order, each with the loops around it; those of `parts` too, or not."""
     found: list[tuple[Statement, tuple[Loop, ...]]] = []
     stack: list[tuple[Any, tuple[Loop, ...]]] = [(item, ()) for item in reversed(items)]
     while stack:
         item, around = stack.pop()
-        if isinstance(item, Loop):
-            stack.extend((inner, (*around, item)) for inner in reversed(item.body))
-        else:
+        if isinstance(item, Statement):
             found.append((item, around))
+        elif parts or isinstance(item, Loop):
+            around = (*around, item) if isinstance(item, Loop) else around
+            stack.extend((inner, around) for inner in reversed(item.body))
     return found
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import SymgradError
 from symgrad.ir.names import comment
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, looked_up, parts
-from symgrad.loops.program import Array, Loop
-from symgrad.loops.store import paths, touched
+from symgrad.loops.program import Array, Loop, Part
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
-from symgrad.render.printer import index, literal, offset, slot_view
+from symgrad.render.memory import LETTERS, threads_view
+from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
 from symgrad.render.ranges import guarded, walked
 from symgrad.render.views import (
@@ -29,15 +29,18 @@ from symgrad.render.views import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from symgrad.errors import Line
     from symgrad.loops.products import Product
     from symgrad.loops.program import Item
     from symgrad.options import Target
-    from symgrad.render.views import ItemView
+    from symgrad.render.views import CallView, ItemView
 
-LETTERS = "ijklmpqrsuvw"
+    Outline = Callable[[Part, "Block"], CallView]
+
 WIDE = 72
 """An expression so long gets a name of its own."""
 
@@ -49,9 +52,11 @@ ACCUMULATIONS = {
 class Block:
     """The views of one C function's body: what has a name, and what is written more than once."""
 
-    def __init__(self, body: list[Item], names: dict[Array, str], taken: set[str], target: Target) -> None:
-        """Count, once, who writes and who reads every register."""
-        self.names, self.taken, self.target = dict(names), set(taken), target
+    def __init__(
+        self, body: list[Item], names: dict[Array, str], taken: set[str], target: Target, outline: Outline,
+    ) -> None:
+        """Count, once, who writes and who reads every register; `outline` makes a function of a part."""
+        self.names, self.taken, self.target, self.outline = dict(names), set(taken), target, outline
         self.count = 0
         self.used: set[str] = set()
         self.helpers: set[tuple[str, str, str]] = set()
@@ -66,19 +71,27 @@ class Block:
         self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
         self.line: Any = None
         self.quoted: set[Line] = set()
+        self.thread = ""
+        self.has_parts = False
         self._survey(body)
+
+    def inside(self, around: Block) -> None:
+        """Stand, as a function of its own, where another block calls it: inside of that one's loops."""
+        self.env, self.bounds, self.busy = dict(around.env), dict(around.bounds), set(around.busy)
+        self.thread, self.line, self.quoted = around.thread, around.line, around.quoted
 
     def _survey(self, body: list[Item]) -> None:
         """Note for each register where it is written and read; `home` is the block all of it happens in."""
-        stack: list[tuple[list[Item], tuple[int, ...]]] = [(body, ())]
+        stack: list[tuple[list[Any], tuple[int, ...]]] = [(body, ())]
         paths: dict[Array, tuple[int, ...]] = {}
         while stack:
             items, around = stack.pop()
             here = (*around, id(items))
             for position, item in enumerate(items):
                 self.position[id(item)] = position
-                if isinstance(item, Loop):
-                    stack.append((item.body, here))
+                if not isinstance(item, Statement):
+                    self.has_parts |= isinstance(item, Part)
+                    stack.extend([(item.body, here)] if isinstance(item, Loop) else [])
                     continue
                 self.writes[item.target.array] = self.writes.get(item.target.array, 0) + 1
                 read = [*looked_up(item.target.indices), *accesses(item.value)]
@@ -103,6 +116,9 @@ class Block:
                 if item.product is not None:
                     self.note(item.product.statement.line, made)
                 made.append(self.loop(item))
+                continue
+            if isinstance(item, Part):
+                made.append(self.outline(item, self))
                 continue
             if item.ranges:
                 until = guarded(self, position, items, made)
@@ -141,7 +157,7 @@ class Block:
             item = stack.pop(0)
             if isinstance(item, Loop):
                 stack[:0] = item.body
-            elif item.target.array in mine and item.target.array not in self.names:
+            elif isinstance(item, Statement) and item.target.array in mine and item.target.array not in self.names:
                 made.append(LocalView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
 
     def fresh(self, array: Array | None) -> str:
@@ -178,7 +194,7 @@ class Block:
             self.busy.difference_update((letter, start, stop))
             return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, body)
         if loop.threads:
-            return self.threads(loop)
+            return threads_view(self, loop)
         name = self.letter() if loop.window is None else self.bounds[loop.window][0][:-1]
         self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
@@ -190,23 +206,6 @@ class Block:
             self.busy.remove(name)
         sums = "".join(f" reduction({how}:{self.names[array]})" for how, array in loop.sums)
         return walked(self, loop, LoopView(name, "0", extent, body, loop.simd, sums))
-
-    def threads(self, loop: Loop) -> ThreadsView:
-        """Turn a loop over threads into a view, with what each thread has for itself."""
-        name = next(n for n in ("t", *LETTERS) if n not in self.taken)
-        self.busy.add(name)
-        self.env[loop.axis] = name
-        (inner,) = [item for item in loop.body if isinstance(item, Loop) and item.shared is loop]
-        known = type(inner.extent) is int
-        condition = "" if known else f" if({index(inner.extent, self.name)} >= {loop.least})"
-        mine = dict.fromkeys(a.array for s, _ in paths([loop]) for a in touched(s) if a.array.private)
-        slots = {a.slot: self.names[a] for a in mine if a.slot is not None}
-        stack = tuple([slot_view(s, n, self.name, name) for s, n in slots.items() if s.place == "stack"])
-        workspace = tuple([slot_view(s, n, self.name, name) for s, n in slots.items() if s.place == "workspace"])
-        body = self.views(loop.body)
-        del self.env[loop.axis]
-        self.busy.remove(name)
-        return ThreadsView(name, condition, stack, workspace, body)
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.notation import Axis, Lookup
-from symgrad.ops.spelling import ctype, suffix
-from symgrad.render.views import ArrayView
+from symgrad.ops.spelling import suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from symgrad.loops.program import Slot
 
     Names = Callable[[Any], str]
 
@@ -147,12 +145,3 @@ def offset(indices: list[Any], shape: tuple[Any, ...], name: Names, starts: list
     if constant or not terms:
         terms.insert(0, str(constant))
     return " + ".join(reversed(terms)).replace("+ -", "- ")
-
-
-def slot_view(slot: Slot, name: str, names: Any, thread: str = "") -> ArrayView:
-    """Describe memory on the stack or in the workspace, a thread's own in its part of it."""
-    offset = index(slot.offset, names, 2)
-    if slot.step != 0:
-        offset = f"{offset} + {thread}*{index(slot.step, names, 3)}"
-    extent = index(slot.size // slot.dtype.itemsize or 1, names)  # C has no empty arrays
-    return ArrayView(ctype(slot.dtype), name, extent, offset)

@@ -117,11 +117,11 @@ class ProductView:
 
 @dataclass(frozen=True)
 class CallView:
-    """A call of another part, whose failure is passed on."""
+    """A call of a part, whose failure is passed on where it can fail."""
 
-    name: str
     function: str
     arguments: str
+    fails: bool
     kind: str = "call"
 
 
@@ -142,16 +142,21 @@ class ArrayView:
     extent: str
     offset: str
     values: str = ""
+    restrict: str = ""
 
 
 @dataclass(frozen=True)
-class PartView:
-    """One C function: the entry's only one, or a part of a body too long for one."""
+class FunctionView:
+    """One C function: the entry, or a part of a body too long for one, which returns nothing where it cannot fail."""
 
     name: str
+    parameters: tuple[str, ...]
+    unused: tuple[str, ...]
     body: tuple[ItemView, ...]
     stack: tuple[ArrayView, ...]
     workspace: tuple[ArrayView, ...]
+    fails: bool
+    kind: str = "function"
 
 
 @dataclass(frozen=True)
@@ -163,11 +168,8 @@ class SourceView:
     simd: tuple[str, ...]
     helpers: tuple[str, ...]
     constants: tuple[ArrayView, ...]
-    parameters: tuple[str, ...]
-    arguments: tuple[str, ...]
-    unused: tuple[str, ...]
-    entry: str
-    parts: tuple[PartView, ...]
+    parts: tuple[FunctionView, ...]
+    entry: FunctionView
 
 
 ItemView: TypeAlias = (

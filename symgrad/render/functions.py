@@ -1,0 +1,105 @@
+"""The C functions of a program: the entry, and the parts that are cut out of a body too long for one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from symgrad.loops.store import paths, touched
+from symgrad.render.block import Block
+from symgrad.render.memory import memory_views
+from symgrad.render.views import CallView, FunctionView, LookupView, NoteView, ThreadsView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from symgrad.loops.program import Array, Item, LoopProgram, Part
+    from symgrad.options import Target
+
+
+class Functions:
+    """What printing one program has made so far.
+
+    Attributes:
+        parts: the parts, each after those that it calls.
+        helpers, used: the helper functions and functions of math.h that are called.
+    """
+
+    def __init__(
+        self, entry: str, loops: LoopProgram, names: dict[Array, str], arguments: list[tuple[str, str]], target: Target,
+    ) -> None:
+        """Name what stands on the stack and in the workspace, a slot for all arrays that hold it."""
+        self.entry, self.arguments, self.target = entry, arguments, target
+        self.taken = {name for _, name in arguments} | {self.entry}
+        self.stored = [array for array in loops.temporaries if array.slot is not None]
+        self.names = dict(names)
+        slots: dict[Any, str] = {}
+        for array in self.stored:
+            self.names[array] = slots.setdefault(array.slot, f"w{len(slots) + 1}")
+        self.parts: list[FunctionView] = []
+        self.helpers: set[tuple[str, str, str]] = set()
+        self.used: set[str] = set()
+
+    def whole(self, body: list[Item]) -> FunctionView:
+        """Print the entry, and on the way the parts that it calls."""
+        block = Block(body, self.names, self.taken, self.target, self.outlined)
+        view = self.function(self.entry, body, block)
+        said = set(words(view))
+        parameters = tuple([f"{kind}{name}" for kind, name in self.arguments])
+        return FunctionView(
+            self.entry, parameters, tuple([name for _, name in self.arguments if name not in said]), view.body,
+            view.stack, view.workspace, fails=True,
+        )
+
+    def outlined(self, part: Part, around: Block) -> CallView:
+        """Print a part as a function of what it uses, the variables of the loops around it included."""
+        block = Block(part.body, self.names, self.taken, self.target, self.outlined)
+        block.inside(around)
+        view = self.function("", part.body, block)
+        said = set(words(view))
+        variables = dict.fromkeys([*around.env.values(), *[name for pair in around.bounds.values() for name in pair]])
+        passed = [(kind, name) for kind, name in self.arguments if name in said]
+        passed += [("const int64_t ", name) for name in variables if name in said]
+        name = f"{self.entry}_part{len(self.parts) + 1}"
+        parameters = tuple([f"{kind}{name}" for kind, name in passed])
+        self.parts.append(FunctionView(name, parameters, (), view.body, view.stack, view.workspace, view.fails))
+        return CallView(name, ", ".join(name for _, name in passed), view.fails)
+
+    def function(self, name: str, items: list[Item], block: Block) -> FunctionView:
+        """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
+        mine = {access.array for statement, _ in paths(items, parts=False) for access in touched(statement)}
+        here = [a for a in self.stored if a in mine and (block.thread or not a.private)]
+        stack, workspace = memory_views(here, block, block.thread)
+        body = block.views(items)
+        self.helpers |= block.helpers
+        self.used |= block.used
+        return FunctionView(name, (), (), body, stack, workspace, fails(body))
+
+
+def fails(views: tuple[Any, ...]) -> bool:
+    """Tell a body that checks an index, or calls a part that does."""
+    stack = list(views)
+    while stack:
+        view = stack.pop()
+        if (isinstance(view, LookupView) and view.code) or (isinstance(view, CallView) and view.fails):
+            return True
+        stack.extend(getattr(view, "body", ()))
+    return False
+
+
+def words(view: Any) -> Iterator[str]:
+    """List the words a view prints, comments left out, and the parameters its template names."""
+    if isinstance(view, str):
+        yield from re.findall(r"[A-Za-z_]\w*", view)
+    elif isinstance(view, tuple):
+        for item in view:
+            yield from words(item)
+    elif is_dataclass(view) and not isinstance(view, NoteView):
+        if isinstance(view, ThreadsView) or getattr(view, "thread", None):
+            yield "threads"
+        if getattr(view, "workspace", ()):
+            yield "workspace"
+        for each in fields(view):
+            if each.name != "kind":
+                yield from words(getattr(view, each.name))

@@ -1,0 +1,61 @@
+"""Memory to views: slots of the stack and of the workspace, and what each thread has for itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.loops.program import Loop
+from symgrad.loops.store import paths, touched
+from symgrad.ops.spelling import ctype
+from symgrad.render.printer import index
+from symgrad.render.views import ArrayView, ThreadsView
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from symgrad.loops.program import Array, Slot
+    from symgrad.render.block import Block
+
+    Arrays = tuple[ArrayView, ...]
+
+LETTERS = "ijklmpqrsuvw"
+"""Names of loop variables."""
+
+
+def memory_views(arrays: Iterable[Array], block: Block, thread: str = "") -> tuple[Arrays, Arrays]:
+    """Describe the memory that arrays hold: what stands on the stack, and what in the workspace."""
+    slots = {a.slot: block.names[a] for a in arrays if a.slot is not None}
+    views = [(slot.place, slot_view(slot, name, block, thread)) for slot, name in slots.items()]
+    stack, workspace = [tuple([v for place, v in views if place == wanted]) for wanted in ("stack", "workspace")]
+    return stack, workspace
+
+
+def slot_view(slot: Slot, name: str, block: Block, thread: str) -> ArrayView:
+    """Describe one piece of memory, a thread's own in its part of it.
+
+    Its pointer is `restrict` where this function alone uses it, not where a part that it calls does so too.
+    """
+    offset = index(slot.offset, block.name, 2)
+    if slot.step != 0:
+        offset = f"{offset} + {thread}*{index(slot.step, block.name, 3)}"
+    count: Any = slot.size // slot.dtype.itemsize
+    extent = index(1 if count == 0 else count, block.name)  # C has no empty arrays
+    return ArrayView(ctype(slot.dtype), name, extent, offset, restrict="" if block.has_parts else "restrict ")
+
+
+def threads_view(block: Block, loop: Loop) -> ThreadsView:
+    """Turn a loop over threads into a view, with what each thread has for itself."""
+    name = next(n for n in ("t", *LETTERS) if n not in block.taken)
+    block.busy.add(name)
+    block.env[loop.axis] = name
+    (inner,) = [item for item in loop.body if isinstance(item, Loop) and item.shared is loop]
+    known = type(inner.extent) is int
+    condition = "" if known else f" if({index(inner.extent, block.name)} >= {loop.least})"
+    mine = dict.fromkeys(a.array for s, _ in paths([loop], parts=False) for a in touched(s) if a.array.private)
+    stack, workspace = memory_views(mine, block, name)
+    block.thread = name
+    body = block.views(loop.body)
+    block.thread = ""
+    del block.env[loop.axis]
+    block.busy.remove(name)
+    return ThreadsView(name, condition, stack, workspace, body)
