@@ -18,13 +18,13 @@ double exp(double);
 /* One cluster: its factor with the diagonal in place, padded by zeros; its mean. */
 struct cluster {
     double factor[most][most], mean[most];
-    int64_t wide; /* the dimension, rounded up to a multiple of 8 */
+    int64_t rows; /* the dimension, rounded up to an even number */
 };
 
 static void load(struct cluster *c, const double *mean, const double *log_diagonal, const double *lower, int64_t d)
 {
     memset(c, 0, sizeof *c);
-    c->wide = (d + group - 1) / group * group;
+    c->rows = (d + 1) / 2 * 2;
     memcpy(c->mean, mean, (size_t)d * sizeof(double));
     for (int64_t i = 0; i < d; ++i) {
         memcpy(c->factor[i], lower + i * d, (size_t)i * sizeof(double));
@@ -37,7 +37,7 @@ static void centre(const struct cluster *c, const double *x, int64_t count, int6
                    double (*by_rows)[most])
 {
     double (*turned)[lanes] = (double (*)[lanes])by_lanes;
-    memset(turned, 0, (size_t)c->wide * sizeof *turned);
+    memset(turned, 0, (size_t)c->rows * sizeof *turned);
     memset(by_rows, 0, lanes * sizeof *by_rows);
     for (int64_t p = 0; p < count; ++p) {
         for (int64_t j = 0; j < d; ++j) {
@@ -47,52 +47,75 @@ static void centre(const struct cluster *c, const double *x, int64_t count, int6
     }
 }
 
-/* The factor times the centred points; returns nothing but the sum of squares, lane by lane. */
+/* A few rows of the factor times the centred points; their squares are added lane by lane. */
+static inline __attribute__((always_inline)) void scale_rows(const struct cluster *c, const pair *centred, pair *scaled,
+                                                             vector *squares, int64_t i, const int rows)
+{
+    pair sums[group] = { 0 };
+    for (int64_t j = 0; j < i + rows; ++j) {
+        #pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+            sums[r][0] += c->factor[i + r][j] * centred[j][0];
+            sums[r][1] += c->factor[i + r][j] * centred[j][1];
+        }
+    }
+    #pragma GCC unroll 8
+    for (int r = 0; r < rows; ++r) {
+        squares[0] += sums[r][0] * sums[r][0];
+        squares[1] += sums[r][1] * sums[r][1];
+        scaled[i + r][0] = sums[r][0];
+        scaled[i + r][1] = sums[r][1];
+    }
+}
+
+/* The factor times the centred points, and the sum of squares, lane by lane. */
 static void scale(const struct cluster *c, const pair *centred, pair *scaled, vector *squares)
 {
-    vector low = { 0 }, high = { 0 };
-    for (int64_t i = 0; i < c->wide; i += group) {
-        pair sums[group] = { 0 };
-        for (int64_t j = 0; j < i + group; ++j) {
+    vector sums[2] = { { 0 } };
+    int64_t i = 0;
+    for (; i + group <= c->rows; i += group) {
+        scale_rows(c, centred, scaled, sums, i, group);
+    }
+    for (; i < c->rows; i += 2) {
+        scale_rows(c, centred, scaled, sums, i, 2);
+    }
+    squares[0] = sums[0];
+    squares[1] = sums[1];
+}
+
+/* A few rows of factor_bar[i][j] += sum over the points of pull[i] * centred[j]. */
+static inline __attribute__((always_inline)) void outer_rows(const pair *pull, double (*centred)[most],
+                                                             double (*factor_bar)[most], int64_t i, const int rows)
+{
+    const double (*pulls)[lanes] = (const double (*)[lanes])(pull + i);
+    for (int64_t j = 0; j < i + rows; j += group) {
+        vector sums[group];
+        #pragma GCC unroll 8
+        for (int r = 0; r < rows; ++r) {
+            sums[r] = *(vector *)&factor_bar[i + r][j];
+        }
+        for (int p = 0; p < lanes; ++p) {
+            const vector x = *(const vector *)&centred[p][j];
             #pragma GCC unroll 8
-            for (int r = 0; r < group; ++r) {
-                sums[r][0] += c->factor[i + r][j] * centred[j][0];
-                sums[r][1] += c->factor[i + r][j] * centred[j][1];
+            for (int r = 0; r < rows; ++r) {
+                sums[r] += pulls[r][p] * x;
             }
         }
         #pragma GCC unroll 8
-        for (int r = 0; r < group; ++r) {
-            low += sums[r][0] * sums[r][0];
-            high += sums[r][1] * sums[r][1];
-            scaled[i + r][0] = sums[r][0];
-            scaled[i + r][1] = sums[r][1];
+        for (int r = 0; r < rows; ++r) {
+            *(vector *)&factor_bar[i + r][j] = sums[r];
         }
     }
-    squares[0] = low;
-    squares[1] = high;
 }
 
-/* factor_bar[i][j] += sum over the points of pull[i] * centred[j], in blocks of eight by eight below the diagonal. */
 static void outer(const struct cluster *c, const pair *pull, double (*centred)[most], double (*factor_bar)[most])
 {
-    for (int64_t i = 0; i < c->wide; i += group) {
-        const double (*rows)[lanes] = (const double (*)[lanes])(pull + i);
-        for (int64_t j = 0; j < i + group; j += group) {
-            vector sums[group];
-            for (int r = 0; r < group; ++r) {
-                sums[r] = *(vector *)&factor_bar[i + r][j];
-            }
-            for (int p = 0; p < lanes; ++p) {
-                const vector x = *(const vector *)&centred[p][j];
-                #pragma GCC unroll 8
-                for (int r = 0; r < group; ++r) {
-                    sums[r] += rows[r][p] * x;
-                }
-            }
-            for (int r = 0; r < group; ++r) {
-                *(vector *)&factor_bar[i + r][j] = sums[r];
-            }
-        }
+    int64_t i = 0;
+    for (; i + group <= c->rows; i += group) {
+        outer_rows(pull, centred, factor_bar, i, group);
+    }
+    for (; i < c->rows; i += 2) {
+        outer_rows(pull, centred, factor_bar, i, 2);
     }
 }
 
@@ -184,7 +207,7 @@ static void gradients_of(const struct cluster *c, const double *x, const pair *w
     for (int64_t first = 0, tile = 0; first < n; first += lanes, ++tile) {
         centre(c, x + first * d, n - first < lanes ? n - first : lanes, d, centred, rows);
         scale(c, centred, pull, squares);
-        for (int64_t i = 0; i < c->wide; ++i) {
+        for (int64_t i = 0; i < c->rows; ++i) {
             for (int half = 0; half < 2; ++half) {
                 pull[i][half] *= -weights[tile * K][half];
                 pulls[i][half] += pull[i][half];
