@@ -182,21 +182,24 @@ def _kind(leaf: Any) -> Any:
     """Identify a leaf's type cheaply: what decides whether a compilation fits."""
     kind = type(leaf)
     if kind is np.ndarray:
-        return leaf.dtype, leaf.shape
+        return leaf.dtype, leaf.shape, leaf.flags.fnc
     if kind in {bool, int, float, Spec}:
         return leaf if kind is Spec else kind
     if isinstance(leaf, (np.ndarray, np.generic)):
-        return leaf.dtype, leaf.shape, kind
+        return leaf.dtype, leaf.shape, leaf.flags.fnc, kind
     return kind, getattr(leaf, "shape", None)
 
 
 def as_inputs(leaves: Sequence[Any], signature: Signature) -> list[np.ndarray[Any, Any]]:
-    """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to."""
+    """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to.
+
+    An array that lies column by column stays so where the signature says so.
+    """
     arrays = []
     for leaf, want in zip(leaves, signature.specs, strict=True):
         array = np.asarray(leaf, want.dtype)
         flags = array.flags
-        if not (flags.c_contiguous and flags.aligned):
+        if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
             array = np.array(array, want.dtype, order="C")
         arrays.append(array)
     return arrays
@@ -207,7 +210,7 @@ def is_bare(signature: Signature) -> bool:
     positional, keywords = signature.tree.children()
     return (
         not signature.statics and not keywords.num_leaves and all(child.is_leaf() for child in positional.children())
-        and all(s.weak is None and all(type(d) is int for d in s.shape) for s in signature.specs)
+        and all(s.weak is None and not s.fortran and all(type(d) is int for d in s.shape) for s in signature.specs)
     )
 
 

@@ -91,7 +91,7 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
         options: how many threads.
 
     Returns:
-        A function of C-contiguous, aligned arrays of the inputs' dtypes and shapes, giving new arrays.
+        A function of contiguous, aligned arrays of the inputs' dtypes and shapes, giving new arrays.
     """
     ffi, function = library.ffi, library.function
     from_buffer = ffi.from_buffer
@@ -99,16 +99,19 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
     inputs = [f"{_ctype(a)}[]" for a in interface.inputs]
     outputs = [(a.dtype, f"{_ctype(a)}[]") for a in interface.outputs]
     checks, threaded = interface.checks, interface.threaded
+    columns = [a.fortran for a in interface.inputs]
     checked = requirements(program)
     plan = planner(interface)
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         sizes = checked(arrays)
         count = threads(options) if threaded else 1
+        pairs = zip(arrays, columns, strict=True)
+        laid = [np.asarray(a, order="F").T if turned else np.asarray(a, order="C") for a, turned in pairs]
         shapes, passed, scratch = plan(sizes, count)
         results = [np.empty(shape, dtype) for shape, (dtype, _) in zip(shapes, outputs, strict=True)]
         code = function(
-            *map(from_buffer, inputs, arrays),
+            *map(from_buffer, inputs, laid),
             *[from_buffer(kind, result) for (_, kind), result in zip(outputs, results, strict=True)],
             *constants, *passed, count, from_buffer("char[]", np.empty(scratch, np.uint8)),
         )

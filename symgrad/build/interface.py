@@ -22,6 +22,7 @@ class Port(NamedTuple):
 
     dtype: np.dtype[Any]
     shape: Shape
+    fortran: bool = False
 
 
 class Check(NamedTuple):
@@ -76,8 +77,8 @@ def interface(program: Program, loops: LoopProgram, source: Source) -> Interface
 
 def ports(program: Program) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """List a program's inputs and outputs."""
-    inputs, outputs = [tuple([Port(n.dtype, n.shape) for n in nodes]) for nodes in (program.inputs, program.outputs)]
-    return inputs, outputs
+    inputs = tuple([Port(n.dtype, n.shape, n.param("name") in program.fortran) for n in program.inputs])
+    return inputs, tuple([Port(n.dtype, n.shape) for n in program.outputs])
 
 
 def dims(program: Program) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
     target = json.dumps([toolchain.target.openmp, sorted(toolchain.target.simd_math), toolchain.target.fma,
                          toolchain.target.vector_bits])
     return cache.key(
-        FORMAT, text, repr(options), target, toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu,
-        _own_files(),
+        FORMAT, text, repr(sorted(program.fortran)), repr(options), target, toolchain.identity, *toolchain.flags,
+        *toolchain.libraries, toolchain.cpu, _own_files(),
     )
 
 

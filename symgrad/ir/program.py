@@ -23,6 +23,7 @@ class Program:
         scope: the table of the trace this program is nested in, None for a program of its own.
         start: nodes numbered below belong to the caller; they are constants here.
         labels: a name for each output, or nothing.
+        fortran: names of the inputs that lie in memory column by column; their loops walk them as they lie.
     """
 
     inputs: tuple[Node, ...]
@@ -32,6 +33,7 @@ class Program:
     scope: Graph | None = None
     start: int = 0
     labels: tuple[str, ...] = ()
+    fortran: frozenset[str] = frozenset()
 
     def nodes(self) -> list[Node]:
         """Return every node an output needs, each after its inputs (by an explicit stack, then by number)."""

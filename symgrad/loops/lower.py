@@ -62,6 +62,9 @@ class _Lowering:
         inputs = [self.array(node.param("name"), node, "input") for node in self.program.inputs]
         for node, array in zip(self.program.inputs, inputs, strict=True):
             self.sources[node] = _whole(array)
+            if node.param("name") in self.program.fortran:
+                array.shape = array.shape[::-1]
+                self.sources[node] = _columns(array)
         for node in self.program.nodes():
             if node not in self.sources:
                 self.sources[node] = self.lowered(node)
@@ -221,6 +224,12 @@ def without_ones(statement: Statement) -> Statement:
 def _whole(array: Array) -> Source:
     axes = axes_of(array.shape)
     return Source(array, axes, axes, flat=False)
+
+
+def _columns(array: Array) -> Source:
+    """Read an array that lies column by column."""
+    axes = axes_of(array.shape[::-1])
+    return Source(array, axes, axes[::-1], flat=False)
 
 
 def _is_whole(source: Source) -> bool:

@@ -25,7 +25,9 @@ NAMESPACE = "symgrad"
 
 @dataclass(frozen=True)
 class Spec:
-    """Shape and dtype of an argument; `weak` marks a Python number, which promotes weakly.
+    """Shape and dtype of an argument.
+
+    `weak` marks a Python number, which promotes weakly; `fortran` an array that lies in memory column by column.
 
     >>> spec("f64[n,3]")
     f64[n,3]
@@ -34,6 +36,7 @@ class Spec:
     shape: Shape
     dtype: np.dtype[Any]
     weak: type | None = None
+    fortran: bool = False
 
     def __repr__(self) -> str:
         """Print as `spec` reads it."""
@@ -142,7 +145,7 @@ def _array_spec(value: Any, path: str) -> Spec:
             f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64",
             instead=f"{path}.astype(np.float64)",
         )
-    return Spec(value.shape, np.dtype(dtype.str))
+    return Spec(value.shape, np.dtype(dtype.str), fortran=value.flags.fnc)
 
 
 def _subclass_spec(value: np.ndarray[Any, Any], path: str) -> Spec:

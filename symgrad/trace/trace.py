@@ -96,7 +96,8 @@ def _run(
         values, tree = flatten(result)
         outputs = tuple([output(active, value, definition(fun)) for value in values])
         program = Program(
-            inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0
+            inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
+            fortran=frozenset([n for n, spec in zip(signature.names, signature.specs, strict=True) if spec.fortran]),
         )
     return Traced(program, tree)
 
