@@ -17,6 +17,7 @@ from symgrad.options import Target
 from symgrad.transforms.inline import inline
 from symgrad.transforms.simplify import simplify
 from symgrad.transforms.stabilize import stabilize
+from symgrad.transforms.writes import gather_writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +108,7 @@ def optimize(program: Program, options: Options) -> Program:
 
 def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:
     """Take a traced program through stabilize, derive and optimize."""
-    stable = stages.keep("stable", stabilize(stages.keep("traced", traced)))
+    stable = stages.keep("stable", stabilize(gather_writes(stages.keep("traced", traced))))
     derived = stages.keep("derived", derive(stable))
     return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir import shapes
+from symgrad.ir import regions, shapes
 from symgrad.ir.notation import Access, Body, Statement, axes_of
 from symgrad.ops.declare import OPS, shape_of, structured
 from symgrad.ops.domains import case, integers, normal
 from symgrad.ops.indexing import adding, first_axis, gather, gathered_shape, index_shape, key_of, looked_up
+from symgrad.ops.views import as_slices, source_index
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -131,4 +132,58 @@ add_at = structured(
             case(_adds((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
     edges=(case(_adds((0,)), (3,), (0,), (0,), domain=_PLACES),),
     doc="An array with values added at places, as often as they are named: what np.add.at leaves.",
+)
+
+
+# -- assemble: many slices at once
+
+
+def _assemble_infer(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
+    for value, index in zip(values, indices, strict=True):
+        want = tuple([p[1] for p in index if len(p) == 3])
+        if len(index) != len(x.shape) or value.shape != want or value.dtype != x.dtype:
+            raise ShapeError(f"cannot store {value.dtype}{shapes.show(value.shape)} at {index} of {x.dtype}{x.shape}")
+    return x.shape, x.dtype
+
+
+def _assemble_value(x: Any, *values: Any, indices: Any) -> Any:
+    out = np.array(x)
+    for value, index in zip(values, indices, strict=True):
+        out[as_slices(index)] = value
+    return out
+
+
+def _covers(indices: Any, shape: Shape) -> bool:
+    """Tell slices that are all of an array; they share no element."""
+    return all(regions.is_known(i) for i in indices) and sum(regions.count(i) for i in indices) == shapes.size(shape)
+
+
+def _assemble_body(node: Node) -> Body:
+    everywhere, indices = axes_of(node.shape), node.params[0]
+    statements = []
+    if not _covers(indices, node.shape):
+        statements.append(Statement(Access(OUT, everywhere), "=", Access(X, everywhere), everywhere, node.line))
+    for k, (value, index) in enumerate(zip(node.inputs[1:], indices, strict=True), 1):
+        part = axes_of(value.shape)
+        target = Access(OUT, tuple(source_index(index, part)))
+        statements.append(Statement(target, "=", Access(k, part), part, value.line))
+    return Body(tuple(statements))
+
+
+def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[Any, ...]:  # noqa: ARG001
+    parts = [OPS["slice"](g, index=index) for index in indices]
+    if _covers(indices, shape_of(x)):
+        return None, *parts
+    return OPS["assemble"](g, *[_zeros_like(part) for part in parts], indices=indices), *parts
+
+
+_SLICES = (((1,), (0, 2, 1)), ((0,), (1,)), ((2, 2, -1), (2, 1, 1)))
+
+assemble = structured(
+    name="assemble", params=("indices",), infer=_assemble_infer, evaluate=_assemble_value, body=_assemble_body,
+    vjp=_assemble_vjp,
+    sample=(case(lambda x, a, b, c: OPS["assemble"](x, a, b, c, indices=_SLICES) ** 2, (3, 3), (2,), (), (2, 1)),
+            case(lambda x, a, b: OPS["assemble"](x, a, b, indices=(((0,),), ((1, 2, 1),))) ** 2, (3,), (), (2,))),
+    edges=(case(lambda x, a: OPS["assemble"](x, a, indices=(((1, 0, 1),),)), (3,), (0,)),),
+    doc="An array with slices of it replaced, none of which share an element: what writes one by one leave.",
 )

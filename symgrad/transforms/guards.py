@@ -32,7 +32,7 @@ _BY_RULE = frozenset({
     "scatter_set", "add_at",
 })
 
-MOVES = _BY_RULE | {"sum", "cumsum", "set_slice", "triangle"}
+MOVES = _BY_RULE | {"sum", "cumsum", "set_slice", "assemble", "triangle"}
 """Structured ops whose rule moves and adds cotangents: what is zero stays zero."""
 
 
@@ -173,8 +173,9 @@ def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
 def _through_others(node: Node, whole: Any) -> list[Node | None]:
     """Carry a condition through reductions, running totals and the rest: as far as elements stay apart."""
     op, count = node.op, len(node.inputs)
-    if op.name == "set_slice":
-        return [whole.node, OPS["slice"](whole, index=node.param("index")).node]
+    if op.name in {"set_slice", "assemble"}:
+        regions = node.param("indices") if op.name == "assemble" else (node.param("index"),)
+        return [whole.node, *[OPS["slice"](whole, index=index).node for index in regions]]
     if op.name == "triangle":
         return [whole.node]
     if count == 1 and "axes" in op.params:
