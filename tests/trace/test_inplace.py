@@ -88,3 +88,72 @@ def test_of_repeated_writes_the_last_one_counts(known, indices, extent, stays, o
     if len(indices):
         with pytest.raises(IndexError, match="out of bounds"):
             sg.grad(loss)(base, values.astype(float), outside)
+
+
+def prefix(x):
+    out = np.zeros(len(x))
+    for i in range(len(x)):
+        out[i] = x[i] ** 2 + (out[i - 1] if i else 0)
+    return out
+
+
+def through_rows(x):
+    out = np.zeros((len(x) // 8, 8))
+    for i in range(len(x) // 8):
+        row = out[i]
+        for j in range(8):
+            row[j] = np.sin(x[8 * i + j]) + (out[i - 1][j] if i else 0)
+        row[3] *= 2
+    return out.reshape(-1)
+
+
+def by_slices(x):
+    out = np.zeros(len(x))
+    for i in range(0, len(x), 8):
+        out[i : i + 8] = x[i] * x[i : i + 8]
+        out[i + 2] += out[i - 1] if i else 0
+    return out
+
+
+@pytest.mark.parametrize("fun", [prefix, through_rows, by_slices])
+def test_n_writes_cost_n(fun):
+    counts = []
+    for n in (40, 80, 160):
+        x = np.linspace(-1, 1, n)
+        f = sg.value_and_grad(lambda x: np.sum(fun(x) ** 2))
+        value, gradient = f(x)
+        np.testing.assert_allclose(value, np.sum(fun(x.copy()) ** 2), rtol=1e-13)
+        by_numpy = sg.grad(lambda x: np.sum(fun(x) ** 2), options=sg.Options(compiler="none"))(x)
+        np.testing.assert_allclose(gradient, by_numpy, rtol=1e-11, atol=1e-12)
+        lowered = f.lower(x)
+        counts.append((len(lowered.program.nodes()), lowered.as_text("c").count("\n")))
+        assert lowered.as_text("optimized").count("set_slice") <= 1
+    for first, second, third in zip(*counts, strict=True):
+        assert third - second <= 2.2 * (second - first)
+    bytes_ = int(lowered.as_text("c").split(" * workspace: ")[1].split(" bytes")[0])
+    assert bytes_ <= 8 * 4 * 160
+
+
+def test_many_writes_in_several_c_functions():
+    x = np.linspace(-1, 1, 400)
+    value, gradient = sg.value_and_grad(lambda x: np.sum(prefix(x) ** 2))(x)
+    np.testing.assert_allclose(value, np.sum(prefix(x) ** 2), rtol=1e-13)
+    np.testing.assert_allclose(gradient, np.cumsum(2 * prefix(x)[::-1])[::-1] * 2 * x, rtol=1e-11, atol=1e-11)
+
+
+def test_versions_of_an_array_stay_apart():
+    def f(x):
+        a = np.zeros(4)
+        a[0] = x[0]
+        b = a.copy()
+        a[1] = x[1]
+        b[1] = x[2]
+        c = a + b
+        a[0] = 5.0
+        a[1:3] = c[:2] * a[0]
+        a[2] = a[1] + b[1]
+        return a, b, c
+
+    x = np.array([1.5, 2.5, -3.5])
+    for got, want in zip(sg.jit(f)(x), f(x), strict=True):
+        np.testing.assert_array_equal(got, want)
