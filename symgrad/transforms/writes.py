@@ -179,8 +179,6 @@ class _Writes:
 
 def assembled(graph: Graph, base: Node, parts: list[tuple[Region, Node]]) -> Node:
     """Put pieces into an array; where they are all of it, the array before does not matter."""
-    if len(parts) == 1:
-        return make(graph, "set_slice", base, parts[0][1], index=parts[0][0])
     if sum(regions.count(region) for region, _ in parts) == shapes.size(base.shape):
         base = shaped(graph, literal(graph, 0, base.dtype), base.shape)
     values = [value for _, value in parts]
