@@ -82,3 +82,113 @@ def test_second_order_in_three_ways(row: t.Row) -> None:
         scale = max(1.0, float(np.max(np.abs(c), initial=0.0)))
         np.testing.assert_allclose(a, c, rtol=1e-11, atol=1e-11 * scale)
         np.testing.assert_allclose(b, c, rtol=1e-11, atol=1e-11 * scale)
+
+
+# -- vmap against a loop
+
+ALL = t.groups("samples") + t.groups("edges")
+
+
+def many(row: t.Row, count: int, dtype: Any = np.float64) -> list[list[t.Array]]:
+    """Draw a row's arrays so many times; special values are turned around, so that each example has its own."""
+    rng = np.random.default_rng(7)
+    drawn = [row.draw(rng, np.dtype(dtype)) for _ in range(count)]
+    return [[np.roll(a, k, -1) if a.ndim and not t.floating(a) else a for a in one] for k, one in enumerate(drawn)]
+
+
+PATTERNS: dict[str, Any] = {
+    "all": lambda _k, _count: True, "first": lambda k, _count: k == 0, "last": lambda k, count: k == count - 1,
+}
+
+
+def batched(row: t.Row, pattern: str) -> tuple[list[Any], list[t.Array], list[list[t.Array]]]:
+    """Return in_axes (from the front and from the end), stacked arguments and each example's own."""
+    examples = many(row, 3)
+    axes: list[Any] = []
+    stacked = []
+    for k, a in enumerate(examples[0]):
+        mapped = PATTERNS[pattern](k, len(examples[0]))
+        axis = None if not mapped else (0, -1, a.ndim // 2)[k % 3]
+        axes.append(axis)
+        stacked.append(a if axis is None else np.stack([one[k] for one in examples], axis=axis))
+    own = [[a if axis is not None else examples[0][k] for k, (a, axis) in enumerate(zip(one, axes, strict=True))]
+           for one in examples]
+    return axes, stacked, own
+
+
+@cache
+def in_batches(start: int, pattern: str) -> list[Any]:
+    """Map twenty rows at once, and call each of their examples."""
+    rows_here = ALL[start : start + t.MODULE]
+    given = [batched(row, pattern) for row in rows_here]
+
+    def mapped(stacked: Any) -> Any:
+        pairs = zip(rows_here, given, stacked, strict=True)
+        return [sg.vmap(row.call, tuple(axes))(*arrays) for row, (axes, _, _), arrays in pairs]
+
+    def looped(every: Any) -> Any:
+        return [[row.call(*one) for one in own] for row, own in zip(rows_here, every, strict=True)]
+
+    found = sg.jit(mapped)([stacked for _, stacked, _ in given])
+    expected = sg.jit(looped)([own for *_, own in given])
+    return list(zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+@rows(ALL)
+def test_vmap_is_a_loop(row: t.Row, pattern: str) -> None:
+    """Values for each example are those of a call for it, special values included."""
+    position = ALL.index(row)
+    found, expected = in_batches(position // t.MODULE * t.MODULE, pattern)[position % t.MODULE]
+    for one, other in zip(found, expected, strict=True):
+        assert np.asarray(one).dtype == np.asarray(other).dtype
+        assert np.shape(one) == np.shape(other)
+        np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-14)
+
+
+@cache
+def slopes_in_batches(start: int) -> list[Any]:
+    """Compute gradients of examples: of a loop, of what is mapped, and mapped ones."""
+    rows_here = SMOOTH[start : start + t.MODULE]
+    examples = [many(row, 3) for row in rows_here]
+    stacked = [[np.stack(arrays) for arrays in zip(*own, strict=True)] for own in examples]
+
+    def total(row: t.Row, arrays: Any) -> Any:
+        result = row.call(*arrays)
+        return np.sum(result * np.sin(np.arange(result.size, dtype=np.float64)).reshape(result.shape))
+
+    def floats(arrays: Any) -> list[int]:
+        return [k for k, a in enumerate(arrays) if t.floating(a)]
+
+    def gradient(row: t.Row, arrays: Any) -> Any:
+        return sg.grad(lambda *a: total(row, a), argnums=tuple(floats(arrays)))(*arrays)
+
+    def computed(stacked: Any, examples: Any) -> Any:
+        found = []
+        for row, arrays, own in zip(rows_here, stacked, examples, strict=True):
+            looped = [gradient(row, one) for one in own]
+            inside = sg.vmap(lambda *a, row=row: gradient(row, a))(*arrays)
+
+            def one_of(*a: Any, row: t.Row = row) -> Any:
+                return total(row, a)
+
+            def summed(*a: Any, one: Any = one_of) -> Any:
+                return np.sum(sg.vmap(one)(*a))
+
+            outside = sg.grad(summed, argnums=tuple(floats(arrays)))(*arrays)
+            found.append((looped, inside, outside))
+        return found
+
+    return list(sg.jit(computed)(stacked, examples))
+
+
+@rows(SMOOTH)
+def test_gradients_of_batches(row: t.Row) -> None:
+    """A mapped gradient, the gradient of a mapped function and gradients in a loop are the same."""
+    position = SMOOTH.index(row)
+    looped, inside, outside = slopes_in_batches(position // t.MODULE * t.MODULE)[position % t.MODULE]
+    for k in range(len(inside)):
+        expected = np.stack([one[k] for one in looped])
+        scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+        np.testing.assert_allclose(inside[k], expected, rtol=1e-12, atol=1e-13 * scale)
+        np.testing.assert_allclose(outside[k], expected, rtol=1e-12, atol=1e-13 * scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from symgrad.api.argnums import Argnums
 from symgrad.api.arguments import Arguments
 from symgrad.api.function import Function
 from symgrad.api.transform import Transform
@@ -40,7 +41,7 @@ def jit(
 
 
 def grad(
-    fun: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False,
+    fun: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     options: Options | None = None,
 ) -> Function:
@@ -48,7 +49,8 @@ def grad(
 
     Args:
         fun: the loss.
-        argnums: the argument to differentiate by, or a tuple of them.
+        argnums: the argument to differentiate by, or a tuple of them: a position, a name, or the path of a part, as
+            ``"params['w']"``.
         has_aux: `fun` returns ``(loss, extras)``; the result is ``(gradient, extras)``.
         static_argnums: as for `jit`.
         static_argnames: as for `jit`.
@@ -72,7 +74,7 @@ def grad(
 
 
 def value_and_grad(
-    fun: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, has_aux: bool = False,
+    fun: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     options: Options | None = None,
 ) -> Function:

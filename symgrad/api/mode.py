@@ -53,12 +53,13 @@ class Mode:
 def function(
     kind: str, fun: Callable[..., Any], rule: Rule, settings: dict[str, Any], *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None,
+    options: Options | None = None, signature: inspect.Signature | None = None,
 ) -> Function:
     """Make the `Function` of a mode; what is static is so for the function too."""
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    mode = Mode(fun, rule, {**settings, "static": (nums, names)} if nums or names else settings)
+    given = {**settings, "static": (nums, names)} if nums or names else settings
+    mode = Mode(fun, rule, given, signature=signature)
     return Function(mode, Transform(kind), Arguments(mode, nums, names, specs), options or Options())
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from symgrad.ir.names import identifier
-from symgrad.ir.program import Program, copied
+from symgrad.ir.program import Program, replaced
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node, cast
 from symgrad.transforms.stabilize import stabilize
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.api.arguments import Arguments
-    from symgrad.ir.node import Node
     from symgrad.trace.signature import Signature
     from symgrad.trace.state import Trace
 
@@ -83,15 +82,8 @@ def inlined(
 
 def substituted(outer: Trace, program: Program, leaves: Sequence[Any]) -> list[Tracer]:
     """Put a nested program in the place where it was called: its inputs become the caller's values."""
-    graph = outer.graph
-    new: dict[Node, Node] = {}
+    values = []
     for node, leaf in zip(program.inputs, leaves, strict=True):
         value = as_node(outer, leaf)
-        new[node] = value if value.dtype == node.dtype else cast(outer, value, node.dtype)
-    before = graph.line
-    for node in program.nodes():
-        if node not in new:
-            graph.line = node.line
-            new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
-    graph.line = before
-    return [Tracer(new.get(o, o), outer) for o in program.outputs]
+        values.append(value if value.dtype == node.dtype else cast(outer, value, node.dtype))
+    return [Tracer(node, outer) for node in replaced(outer.graph, program, values)]

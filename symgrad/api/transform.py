@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
-from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.api.argnums import Argnums, chosen
+from symgrad.errors import ArgumentError
 from symgrad.transforms.vjp import value_and_grad
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ class Transform:
 
     Attributes:
         kind: ``jit``, ``grad``, ``value_and_grad``, or the name of a `Mode`.
-        argnums: the positions of the arguments to differentiate by; an integer gives a bare gradient.
+        argnums: the arguments to differentiate by; one that is no tuple gives a bare gradient.
         has_aux: the function returns ``(loss, extras)``.
     """
 
     kind: str
-    argnums: int | tuple[int, ...] = 0
+    argnums: Argnums = 0
     has_aux: bool = False
 
     @property
@@ -42,7 +43,7 @@ class Transform:
 
         Raises:
             ArgumentError: the function does not return what the transform needs.
-            ArgumentValueError: there is no argument at a position of `argnums`.
+            ArgumentValueError: there is no argument that `argnums` names.
         """
         if not self.derives:
             return ()
@@ -56,31 +57,7 @@ class Transform:
                 f"structure of {traced.tree.num_leaves} arrays",
                 instead="return the loss alone, or (loss, extras) with has_aux=True",
             )
-        wrt = [k for n in self.positions() for k, p in enumerate(signature.positions) if p == self.place(n, signature)]
-        if not wrt:
-            known = ", ".join(signature.paths)
-            raise ArgumentValueError(f"argnums={self.argnums} names no array among the arguments {known}")
-        return tuple(wrt)
-
-    def positions(self) -> tuple[int, ...]:
-        """Return argnums as a tuple."""
-        return (self.argnums,) if isinstance(self.argnums, int) else tuple(self.argnums)
-
-    def place(self, number: int, signature: Signature) -> int:
-        """Count an argument's position from the front.
-
-        Raises:
-            ArgumentValueError: when there is none.
-        """
-        count = len(signature.tree.children()[0].children()) + sum(isinstance(k, int) for k, _ in signature.statics)
-        if not -count <= number < count:
-            raise ArgumentValueError(
-                f"argnums={number}, where the function was called with {count} positional arguments"
-            )
-        place = number % count
-        if any(k == place for k, _ in signature.statics):
-            raise ArgumentValueError(f"argnums={number} is a static argument, which has no gradient")
-        return place
+        return tuple([k for one in chosen(self.argnums, signature) for k in one.leaves])
 
     def derive(self, wrt: tuple[int, ...], program: Program) -> Program:
         """Derive a program: its outputs, or value, extras and gradients."""
@@ -101,22 +78,15 @@ class Transform:
             if tree.is_leaf():
                 return lambda results: finish(results[0])
             return lambda results: optree.tree_unflatten(tree, [finish(r) for r in results])
-        trees = self._trees(signature)
-        if isinstance(self.argnums, int) and trees[0].is_leaf() and not self.has_aux and traced.tree.is_leaf():
+        wanted = chosen(self.argnums, signature)
+        trees = [one.tree for one in wanted]
+        if not isinstance(self.argnums, tuple) and trees[0].is_leaf() and not self.has_aux and traced.tree.is_leaf():
             if self.kind == "grad":
                 return lambda results: finish(results[0])
-            place = self.place(self.argnums, signature)
-            if not traced_results and signature.specs[signature.positions.index(place)].shape:
+            if not traced_results and signature.specs[wanted[0].leaves[0]].shape:
                 return lambda results: (results[0][()], results[1])  # a small loss's call is as short as it can be
             return lambda results: (finish(results[0]), finish(results[1]))
         return self._structured(traced, trees, finish)
-
-    def _trees(self, signature: Signature) -> list[Any]:
-        """Return the structure of each argument that is differentiated by."""
-        arguments = signature.tree.children()[0].children()
-        static = sorted(k for k, _ in signature.statics if isinstance(k, int))
-        places = [self.place(n, signature) for n in self.positions()]
-        return [arguments[place - sum(s < place for s in static)] for place in places]
 
     def _structured(self, traced: Traced, trees: list[Any], finish: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
         """Return how results become gradients of the arguments' structures, with the value or the extras."""
@@ -129,7 +99,7 @@ class Transform:
             for tree in trees:
                 grads.append(optree.tree_unflatten(tree, done[position : position + tree.num_leaves]))
                 position += tree.num_leaves
-            gradient = grads[0] if isinstance(self.argnums, int) else tuple(grads)
+            gradient = tuple(grads) if isinstance(self.argnums, tuple) else grads[0]
             if not has_value:
                 return gradient
             value = optree.tree_unflatten(traced.tree, done[:first])

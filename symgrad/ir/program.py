@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.node import Graph, Node, Requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,3 +81,15 @@ def rebuild(
 def copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     """Rewrite nothing: the same op on the new inputs."""
     return graph.node(node.op, inputs, node.params, node.shape, node.dtype, node.line)
+
+
+def replaced(graph: Graph, program: Program, values: Sequence[Node]) -> list[Node]:
+    """Copy a program into a table with values in the place of its inputs; return its outputs."""
+    new = dict(zip(program.inputs, values, strict=True))
+    before = graph.line
+    for node in program.nodes():
+        if node not in new:
+            graph.line = node.line
+            new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
+    graph.line = before
+    return [new.get(o, o) for o in program.outputs]

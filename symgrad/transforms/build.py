@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Constant, Graph, Node
+from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops import leaves
 from symgrad.ops.declare import OPS
+from symgrad.trace.state import Trace, current
 
 if TYPE_CHECKING:
     from symgrad.ir.op import Op
@@ -45,3 +47,17 @@ def is_number(node: Node, value: float) -> bool:
 def shaped(graph: Graph, node: Node, shape: Any) -> Node:
     """Broadcast a node to a shape, unless it has it."""
     return node if node.shape == shape else make(graph, "broadcast_to", node, shape=shape)
+
+
+def applied(node: Node) -> str:
+    """Name a node's op; of `each`, the one that is applied to each."""
+    return str(node.param("of")) if node.op.name == "each" else node.op.name
+
+
+def opened(program: Program) -> tuple[Program, Trace]:
+    """Copy a program into a table that can take more nodes, and open a trace on it."""
+    outer = current()
+    if program.scope is not None and outer is not None:
+        return program, outer
+    fresh = Trace(Graph(), program.name)
+    return rebuild(program, copied, into=fresh.graph), fresh

@@ -14,6 +14,8 @@ from symgrad.ir.op import Elementwise
 from symgrad.ops.contract import parse
 from symgrad.ops.declare import OPS
 from symgrad.trace.tracer import Tracer
+from symgrad.transforms.batch import each_rule
+from symgrad.transforms.build import applied, literal, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +38,10 @@ MOVES = _BY_RULE | {"sum", "cumsum", "set_slice", "assemble", "triangle"}
 """Structured ops whose rule moves and adds cotangents: what is zero stays zero."""
 
 
-def keeps_zeros(op: Any) -> bool:
+def keeps_zeros(node: Node) -> bool:
     """Tell an op whose rule gives zero for a zero cotangent, wherever it is evaluated."""
-    return getattr(op, "linear", False) or getattr(op, "view", False) or op.name in MOVES
+    op = node.op
+    return getattr(op, "linear", False) or getattr(op, "view", False) or applied(node) in MOVES
 
 
 # -- conjunctions and disjunctions
@@ -57,15 +60,18 @@ def conditions(graph: Graph, condition: Node) -> Guard:
         if inner is not None and inner.op.name in {"logical_or", "bitwise_or"} and _is_boolean(inner):
             stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
             continue
-        found[node] = None
+        if scalar(node) is None or not scalar(node):  # what always holds says nothing
+            found[node] = None
     return tuple(found)
 
 
 def opposite(graph: Graph, condition: Node) -> Node:
     """Negate a condition; twice is not at all."""
-    inner = _negated(condition)
+    inner, known = _negated(condition), scalar(condition)
     if inner is not None:
         return inner
+    if known is not None:
+        return literal(graph, not known, bool)
     return graph.node(OPS["logical_not"], (condition,), (), condition.shape, condition.dtype)
 
 
@@ -157,7 +163,7 @@ def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
     if op.name == "einsum":
         return _through_einsum(trace, node, g)
     whole = OPS["broadcast_to"](Tracer(g, trace), shape=node.shape)
-    if getattr(op, "view", False) or op.name in _BY_RULE:
+    if getattr(op, "view", False) or applied(node) in _BY_RULE:
         return _through_rule(trace, node, whole)
     return _through_others(node, whole)
 
@@ -166,7 +172,8 @@ def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
     """Carry a condition as cotangents go, through an op that only moves elements."""
     inputs = [Tracer(i, trace) for i in node.inputs]
     params = dict(zip(node.op.params, node.params, strict=True))
-    parts = node.op.vjp(whole, None, *inputs, **params)  # type: ignore[misc]  # these have rules
+    pull = each_rule if node.op.name == "each" else node.op.vjp
+    parts = pull(whole, None, *inputs, **params)  # type: ignore[misc]  # these have rules
     return [None if p is None else p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
 
 

@@ -18,8 +18,8 @@ from symgrad.ir.program import Program
 from symgrad.ops import leaves
 from symgrad.trace.state import tracing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import is_number
-from symgrad.transforms.vjp import depends, opened, rule, sweep
+from symgrad.transforms.build import applied, is_number, opened
+from symgrad.transforms.vjp import depends, rule, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -127,12 +127,12 @@ def _zero_constant(node: Node) -> bool:
 
 def _is_zero(node: Node, zero: list[bool]) -> bool:
     """Tell whether a value is zero, given which of its operands are."""
-    op = node.op
-    if op.name in {"multiply", "einsum", "convolve", "slide"}:
+    op, name = node.op, applied(node)
+    if name in {"multiply", "einsum", "convolve", "slide"}:
         return any(zero)
-    if op.name in {"divide", "recurrence"}:
-        return zero[1 if op.name == "recurrence" else 0]
-    if op.name == "where":
+    if name in {"divide", "recurrence"}:
+        return zero[1 if name == "recurrence" else 0]
+    if name == "where":
         return all(zero[1:])
     of_floats = [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
     if isinstance(op, Composite) or not of_floats or not all(of_floats):

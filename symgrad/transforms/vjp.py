@@ -11,20 +11,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import ArgumentError, NoGradient
-from symgrad.ir.node import Graph
 from symgrad.ir.op import Composite, Elementwise
-from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops.declare import OPS
 from symgrad.ops.views import unbroadcast
 from symgrad.trace.constants import constant
-from symgrad.trace.state import Trace, current, tracing
+from symgrad.trace.state import tracing
 from symgrad.trace.tracer import Tracer
+from symgrad.transforms.batch import each_rule
+from symgrad.transforms.build import opened
 from symgrad.transforms.guards import either, fitting, keeps_zeros, passed, selected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+    from symgrad.trace.state import Trace
     from symgrad.transforms.guards import Guard
 
 
@@ -73,15 +75,6 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
     values = ["value", *[f"aux{k}" for k in range(1, len(program.outputs))]]
     bars = [f"{program.inputs[k].param('name')}_bar" for k in wrt]
     return replace(program, outputs=(*program.outputs, *grads), labels=(*values, *bars))
-
-
-def opened(program: Program) -> tuple[Program, Trace]:
-    """Copy a program into a table that can take more nodes, and open a trace on it."""
-    outer = current()
-    if program.scope is not None and outer is not None:
-        return program, outer
-    fresh = Trace(Graph(), program.name)
-    return rebuild(program, copied, into=fresh.graph), fresh
 
 
 def sweep(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node]) -> list[Node]:
@@ -165,7 +158,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
         if read not in active or part is None:
             continue
         guard = guards[k]
-        if guard and not keeps_zeros(op):
+        if guard and not keeps_zeros(node):
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
         value = unbroadcast(part, read.shape)
         yield read, Cotangent(value, fitting(trace, guard, read.shape, part.node.shape))
@@ -177,6 +170,8 @@ def rule(op: Any, node: Node) -> Any:
     Raises:
         NoGradient: when it has none.
     """
+    if op.name == "each":
+        return each_rule
     if op.vjp is not None:
         return op.vjp
     if isinstance(op, Elementwise):

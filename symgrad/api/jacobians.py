@@ -1,0 +1,242 @@
+"""jacfwd, jacrev, hessian, hvp: forward and reverse mode over a basis, and one inside of the other."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optree
+
+from symgrad.api.argnums import Argnums, Chosen, chosen
+from symgrad.api.arguments import Arguments
+from symgrad.api.derivatives import grad
+from symgrad.api.mode import function
+from symgrad.api.modes import Point, matched
+from symgrad.api.nested import nested
+from symgrad.errors import ArgumentError
+from symgrad.ir import shapes
+from symgrad.ops.copies import filled
+from symgrad.ops.declare import OPS
+from symgrad.trace.signature import bind, flatten
+from symgrad.trace.state import current
+from symgrad.transforms.batch import batch
+from symgrad.transforms.jvp import pullback, pushforward
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from symgrad.api.function import Function
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+    from symgrad.options import Options
+
+
+def jacfwd(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    options: Options | None = None,
+) -> Function:
+    """Compile the Jacobian of a function, column by column: forward mode for all columns at once.
+
+    Args:
+        fun: takes and returns floating-point arrays, numbers, and trees of them.
+        argnums: the argument to differentiate by, or a tuple of them: a position, a name, or the path of a part.
+        has_aux: `fun` returns ``(result, extras)``; then so does the Jacobian.
+        static_argnums: as for `jit`.
+        static_argnames: as for `jit`.
+        specs: as for `jit`.
+        options: as for `jit`.
+
+    Returns:
+        A `Function` that returns, for each array of the result and each of the argument, an array of the result's
+        shape followed by the argument's: a tree of the result's structure that holds trees of the argument's.
+
+    Raises, when called:
+        ArgumentError: an argument to differentiate by, or a result, is not floating point.
+        NoGradient: a function on the way has no derivative.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    return function(
+        "jacfwd", fun, _jacfwd, {"argnums": argnums, "has_aux": has_aux}, static_argnums=static_argnums,
+        static_argnames=static_argnames, specs=specs, options=options,
+    )
+
+
+def jacrev(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    options: Options | None = None,
+) -> Function:
+    """Compile the Jacobian of a function, row by row: reverse mode for all rows at once.
+
+    The arguments and the result are those of `jacfwd`; it is the better one where results are fewer than arguments.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jacrev(lambda x: np.array([x[0] * x[1], x[1]]))(np.array([2.0, 3.0]))
+    array([[3., 2.],
+           [0., 1.]])
+    """
+    return function(
+        "jacrev", fun, _jacrev, {"argnums": argnums, "has_aux": has_aux}, static_argnums=static_argnums,
+        static_argnames=static_argnames, specs=specs, options=options,
+    )
+
+
+def hessian(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    options: Options | None = None,
+) -> Function:
+    """Compile the Hessian of a function, as one program: ``jacfwd(jacrev(fun))``.
+
+    The arguments are those of `jacfwd`; the result has, for each array of the function's, the argument's structure
+    twice: arrays of shape ``(*result, *argument, *argument)``.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    """
+    given: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "options": options}
+    return jacfwd(jacrev(fun, argnums, has_aux, **given), argnums, has_aux, specs=specs, **given)
+
+
+def hvp(
+    fun: Callable[..., Any], *, static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
+    options: Options | None = None,
+) -> Function:
+    """Compile the Hessian of a loss times a vector, at about twice the cost of the gradient.
+
+    Args:
+        fun: the loss, a function that returns one floating-point number.
+        static_argnums: as for `jit`, positions among the arguments of the function that is returned.
+        static_argnames: as for `jit`.
+        options: as for `jit`.
+
+    Returns:
+        A `Function` of ``(x, v, *others)``: the Hessian by the first argument x, times v, which has the structure of
+        x. So ``scipy.optimize.minimize(..., hessp=sg.hvp(f))`` takes it.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([ 6., 12.])
+    """
+    return function(
+        "hvp", fun, _hvp, {}, static_argnums=static_argnums, static_argnames=static_argnames, options=options,
+        signature=_with_direction(bind(fun)),
+    )
+
+
+def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | None:
+    """Put the direction behind the first parameter."""
+    if signature is None or not signature.parameters:
+        return None
+    first, *others = signature.parameters.values()
+    if first.kind not in {first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD}:
+        return None
+    name = next(n for n in ("v", "direction", "along") if all(p.name != n for p in (first, *others)))
+    first = first.replace(kind=first.POSITIONAL_ONLY, default=first.empty)
+    return signature.replace(parameters=[first, inspect.Parameter(name, first.POSITIONAL_ONLY), *others])
+
+
+# -- on traced values
+
+
+def _at(
+    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums, has_aux: bool, static: Any,
+) -> tuple[Point, list[Chosen]]:
+    """Trace the function; check what its Jacobian is of, and by."""
+    outer = current()
+    assert outer is not None  # noqa: S101 - rules run in traces
+    at = Point(nested(outer, fun, args, kwargs, Arguments(fun, *static)), has_aux)
+    wanted = chosen(argnums, at.nest.signature)
+    for k in [leaf for one in wanted for leaf in one.leaves]:
+        spec, path = at.nest.signature.specs[k], at.nest.signature.paths[k]
+        if spec.dtype.kind != "f":
+            raise ArgumentError(
+                f"the Jacobian with respect to {path!r}, which is {spec.dtype.name}: a derivative needs floating point",
+                instead=f"{path}.astype(np.float64), or leave it out of argnums",
+            )
+    for y in at.results:
+        if y.dtype.kind != "f":
+            raise ArgumentError(
+                f"the Jacobian of {at.nest.program.name}(), which returns {y.dtype.name}: a derivative needs floating "
+                "point", line=y.line, instead="has_aux=True for what is not to be derived",
+            )
+    return at, wanted
+
+
+def _structured(at: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict[tuple[int, int], Any]) -> Any:
+    """Give the blocks, by the result's and the argument's leaf, their structure; with the extras, if there are."""
+    rows = []
+    for r in range(len(at.results)):
+        parts = [optree.tree_unflatten(one.tree, [blocks[r, k] for k in one.leaves]) for one in wanted]
+        rows.append(tuple(parts) if isinstance(argnums, (tuple, list)) else parts[0])
+    jacobian = optree.tree_unflatten(at.parts[0], rows)
+    return (jacobian, at.value()[1]) if at.has_aux else jacobian
+
+
+def _jacfwd(
+    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool,
+    static: Any = ((), ()),
+) -> Any:
+    """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
+    at, wanted = _at(fun, args, kwargs, argnums, has_aux, static)
+    program, blocks = at.nest.program, {}
+    for k in [leaf for one in wanted for leaf in one.leaves]:
+        pushed = over_basis(at, pushforward(program, [k], range(len(at.results))), program.inputs[k])
+        for r, (y, columns) in enumerate(zip(at.results, pushed, strict=True)):
+            last = np.moveaxis(columns, 0, -1) if columns.ndim > len(y.shape) else columns
+            blocks[r, k] = _shaped(last, (*y.shape, *program.inputs[k].shape))
+    return _structured(at, wanted, argnums, blocks)
+
+
+def _jacrev(
+    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool,
+    static: Any = ((), ()),
+) -> Any:
+    """`jacrev` on traced values: every unit cotangent of every array pulled back."""
+    at, wanted = _at(fun, args, kwargs, argnums, has_aux, static)
+    program, blocks = at.nest.program, {}
+    leaves = [leaf for one in wanted for leaf in one.leaves]
+    for r, y in enumerate(at.results):
+        pulled = over_basis(at, pullback(program, leaves, [r]), y)
+        for k, rows in zip(leaves, pulled, strict=True):
+            blocks[r, k] = _shaped(rows, (*y.shape, *program.inputs[k].shape))
+    return _structured(at, wanted, argnums, blocks)
+
+
+def over_basis(at: Point, linear: Program, of: Node) -> list[Any]:
+    """Apply a linear map to every unit vector of its last input; the results are along a new first axis."""
+    if of.shape == ():
+        return at.nest.put(linear, [np.ones((), of.dtype)])
+    size = shapes.size(of.shape)
+    eye = OPS["embed_diagonal"](filled(at.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
+    basis = _shaped(eye, (size, *of.shape))
+    program, many = batch(linear, [False] * (len(linear.inputs) - 1) + [True], size)
+    found = at.nest.put(program, [basis])
+    full = zip(found, many, strict=True)
+    return [y if m else OPS["broadcast_to"](y, shape=(size, *y.node.shape)) for y, m in full]
+
+
+def _shaped(x: Any, shape: Any) -> Any:
+    return x if x.node.shape == shape else OPS["reshape"](x, shape=shape)
+
+
+def _hvp(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, static: Any = ((), ())) -> Any:
+    """`hvp` on traced values: forward mode over the gradient."""
+    if len(args) < 2:
+        raise ArgumentError(f"hvp takes (x, v, *others), and was called with {len(args)} arguments")
+    outer = current()
+    assert outer is not None  # noqa: S101 - rules run in traces
+    x, v, *others = args
+    numbers = tuple([n - (n > 0) for n in static[0]])  # positions among (x, v, *others) are one less without v
+    gradient = grad(fun, static_argnums=numbers, static_argnames=static[1])
+    at = Point(nested(outer, gradient, (x, *others), kwargs, Arguments(gradient, numbers, static[1])))
+    along = matched(flatten(x)[1], v, "directions")
+    return optree.tree_unflatten(at.parts[0], at.push([*along, *[None] * (len(at.nest.leaves) - len(along))]))

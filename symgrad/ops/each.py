@@ -1,0 +1,114 @@
+"""An array operation for each index of a leading axis, by its index notation: what `vmap` makes of one.
+
+Every access of a batched operand, of the result and of temporaries gets the leading index; that is all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError
+from symgrad.ir import shapes
+from symgrad.ir.node import Node
+from symgrad.ir.notation import Access, Apply, Axis, Body, IndexValue, Lookup, Statement, as_index, parts, symbolic
+from symgrad.ops import leaves
+from symgrad.ops.declare import OPS, structured
+from symgrad.ops.domains import case, integers, normal
+
+if TYPE_CHECKING:
+    from symgrad.ir.shapes import Dim, Shape
+
+
+def stand_in(x: Any, *, batched: bool) -> Node:
+    """Return a node of the shape and dtype that an operand has for one index."""
+    shape = x.shape[1:] if batched else x.shape
+    return Node(leaves.input_, (), ("x", shape, x.dtype), shape, x.dtype, None, 0)
+
+
+def _named(of: str, params: tuple[Any, ...]) -> dict[str, Any]:
+    return dict(zip(OPS[of].params, params, strict=True))
+
+
+def _infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> tuple[Shape, Any]:
+    if of not in OPS or len(mapped) != len(xs) or not any(mapped) or len(params) != len(OPS[of].params):
+        raise ShapeError(f"each of {len(xs)} operands by {of!r}: {mapped}, {params}")
+    lengths = {x.shape[:1] for x, m in zip(xs, mapped, strict=True) if m}
+    if len(lengths) != 1 or () in lengths:
+        raise ShapeError(f"batched operands of lengths {', '.join(map(shapes.show, sorted(lengths, key=str)))}")
+    inner = [stand_in(x, batched=m) for x, m in zip(xs, mapped, strict=True)]
+    shape, dtype = OPS[of].infer(*inner, **_named(of, params))
+    return (*lengths.pop(), *shape), dtype
+
+
+def _evaluate(*xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> Any:
+    named = _named(of, params)
+    (length, *shape), dtype = _infer(*xs, of=of, mapped=mapped, params=params)
+    out = np.empty((length, *shape), dtype)
+    for k in range(length):
+        out[k] = OPS[of].evaluate(*[x[k] if m else x for x, m in zip(xs, mapped, strict=True)], **named)
+    return out
+
+
+def _body(node: Node) -> Body:
+    of, mapped, params = node.params
+    inputs = tuple([stand_in(x, batched=m) for x, m in zip(node.inputs, mapped, strict=True)])
+    one = Node(OPS[of], inputs, params, node.shape[1:], node.dtype, node.line, 0)
+    body = OPS[of].body(one)  # type: ignore[attr-defined]  # a structured op
+    lead = node.shape[0]
+    statements = [_with_axis(s, lead, mapped, [x.shape for x in inputs]) for s in body.statements]
+    return Body(tuple(statements), tuple([t._replace(shape=(lead, *t.shape)) for t in body.temporaries]))
+
+
+def _with_axis(statement: Statement, lead: Dim, mapped: tuple[bool, ...], inner: list[Shape]) -> Statement:
+    """Give a statement one more axis, in front, along which every batched array is read and written."""
+    axis = Axis("b", lead)
+
+    def access(a: Access) -> Access:
+        indices = tuple([index(i) for i in a.indices])
+        if a.array >= 0 and not mapped[a.array]:
+            return Access(a.array, indices, a.flat)
+        if a.flat:
+            return Access(a.array, (axis * shapes.size(inner[a.array]) + symbolic(indices[0]),), flat=True)
+        return Access(a.array, (axis, *indices))
+
+    def index(i: Any) -> Any:
+        if isinstance(i, Lookup):
+            return Lookup(access(i.access), i.extent, i.check)
+        found = {p: Lookup(access(p.access), p.extent, p.check) for p in parts(i) if isinstance(p, Lookup)}
+        return as_index(i.subs({p.symbol: new.symbol for p, new in found.items()})) if found else i
+
+    def value(v: Any) -> Any:
+        if isinstance(v, Access):
+            return access(v)
+        if isinstance(v, Apply):
+            return replace(v, args=tuple([value(a) for a in v.args]))
+        return IndexValue(index(v.index), v.dtype) if isinstance(v, IndexValue) else v
+
+    return replace(
+        statement, target=access(statement.target), value=value(statement.value), axes=(axis, *statement.axes)
+    )
+
+
+_ROWS = (normal(), integers(-3, 2))
+
+
+def _each(of: str, mapped: tuple[bool, ...], *params: Any) -> Any:
+    """Make the function of a case."""
+    return lambda *xs: OPS["each"](*xs, of=of, mapped=mapped, params=params) ** 2
+
+
+each = structured(
+    name="each", params=("of", "mapped", "params"), infer=_infer, evaluate=_evaluate, body=_body,
+    sample=(case(_each("gather", (True, True), (0,)), (2, 3), (2, 5), domain=_ROWS),
+            case(_each("gather", (False, True), (1,)), (2, 3), (2, 5), domain=_ROWS),
+            case(_each("scatter_add", (True, True), (0,), (3, 2)), (2, 5, 2), (2, 5), domain=_ROWS),
+            case(_each("cumprod", (True,), 0), (2, 4)),
+            case(_each("convolve", (True, False)), (2, 4), (3,)), case(_each("convolve", (True, True)), (2, 4), (2, 3)),
+            case(_each("each", (True,), "sum", (True,), ((0,),)), (2, 3, 4))),
+    edges=(case(_each("gather", (True, True), (0,)), (0, 3), (0, 5), domain=_ROWS),
+           case(_each("gather", (True, True), (0,)), (2, 3), (2, 0), domain=_ROWS)),
+    doc="An op for each index of a leading axis of some operands.",
+)

@@ -1,0 +1,414 @@
+"""jvp, vjp, linearize, vmap, jacfwd, jacrev, hessian, hvp: what they mean, how they compose, what they refuse."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import symgrad as sg
+
+RNG = np.random.default_rng(3)
+X, V = RNG.normal(size=4), RNG.normal(size=4)
+A = RNG.normal(size=(3, 4))
+
+
+def curve(x: Any) -> Any:
+    return np.tanh(A @ x) * np.sum(x**2)
+
+
+def loss(x: Any) -> Any:
+    return np.sum(np.sin(x[1:] * x[:-1])) + np.exp(0.3 * x[0]) * x[-1] ** 2
+
+
+def close(one: Any, other: Any, tolerance: float = 1e-12) -> None:
+    np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+
+
+# -- the mathematics
+
+
+def test_jacobians_agree_with_each_other_and_with_pushing_and_pulling():
+    forward, reverse = sg.jacfwd(curve)(X), sg.jacrev(curve)(X)
+    assert forward.shape == (3, 4)
+    close(forward, reverse)
+    y, tangent = sg.jvp(curve, (X,), (V,))
+    close(y, curve(X))
+    close(tangent, forward @ V)
+    again, pull = sg.vjp(curve, X)
+    close(again, y)
+    close(pull(y)[0], y @ forward)
+    linear, push = sg.linearize(curve, X)
+    close(linear, y)
+    close(push(V), tangent)
+
+
+def test_hessian_is_symmetric_and_hvp_is_hessian_times_vector():
+    hessian = sg.hessian(loss)(X)
+    close(hessian, hessian.T)
+    close(sg.hvp(loss)(X, V), hessian @ V)
+    for one, other in itertools.product([sg.jacfwd, sg.jacrev, sg.grad], repeat=2):
+        if one is not sg.grad:
+            close(one(other(loss))(X), hessian)
+
+
+def test_a_hessian_is_one_call_of_one_c_function():
+    hessian = sg.hessian(loss)
+    hessian(X)
+    assert hessian.cache_info().compilations == 1
+    assert hessian.c_source.count("int32_t sg_loss(") == 1
+    assert hessian.c_source.count("for (") < 12
+
+
+def test_guards_survive_forward_mode_to_second_order():
+    def root(x: Any) -> Any:
+        return np.where(x > 0, np.sqrt(np.where(x > 0, x, 0)), 0.0)
+
+    def plain(x: Any) -> Any:
+        return np.where(x > 0, np.sqrt(x), 0.0)
+
+    x, v = np.array([0.0, 4.0, -1.0]), np.ones(3)
+    for f in (root, plain):
+        close(sg.jvp(f, (x,), (v,))[1], [0, 0.25, 0])
+        close(sg.jvp(lambda x, f=f: sg.jvp(f, (x,), (v,))[1], (x,), (v,))[1], [0, -1 / 32, 0])
+        close(sg.hessian(lambda x, f=f: np.sum(f(x)))(x), np.diag([0, -1 / 32, 0]))
+        close(sg.vmap(sg.grad(f))(x), [0, 0.25, 0])
+        close(sg.grad(lambda x, f=f: np.sum(sg.vmap(f)(x)))(x), [0, 0.25, 0])
+
+
+def test_ties_kinks_and_integers_in_forward_mode():
+    x = np.array([1.0, 2.0, 2.0])
+    close(sg.jvp(np.max, (x,), (np.array([5.0, 1.0, 3.0]),))[1], 2.0)
+    y, tangent = sg.jvp(lambda x: (x * 2, np.argmax(x)), (x,), (x,))
+    close(tangent[0], 2 * x)
+    assert tangent[1] == 0
+    assert y[1] == 1
+    close(sg.jvp(lambda x, n: x * n, (2.0, 3), (1.0, None)), (6.0, 3.0))
+    assert sg.vjp(lambda x, n: x * n, 2.0, 3)[1](1.0) == (3.0, 0)
+
+
+# -- nothing is confused: d/dx (x * d/dy (x + y)) = 1, and its kin
+
+
+def derivative(f: Any) -> Any:
+    """Differentiate by forward mode."""
+    return lambda x: sg.jvp(f, (x,), (1.0,))[1]
+
+
+def slope(f: Any) -> Any:
+    """Differentiate by reverse mode, from its pulling back."""
+    return lambda x: sg.vjp(f, x)[1](1.0)[0]
+
+
+def mapped(f: Any) -> Any:
+    """Differentiate under vmap."""
+    return lambda x: np.sum(sg.vmap(lambda one: sg.grad(f)(one + x))(np.zeros(2))) / 2
+
+
+def column(f: Any) -> Any:
+    """Differentiate as a Jacobian of a vector of one."""
+    return lambda x: sg.jacfwd(lambda v: f(v[0]))(x * np.ones(1))[0]
+
+
+D = {"grad": sg.grad, "jvp": derivative, "vjp": slope, "vmap": mapped, "jacfwd": column}
+
+KIN: dict[str, tuple[Any, float]] = {
+    "x * d(x + y)": (lambda d, e: d(lambda x: x * e(lambda y: x + y)(1.0)), 1.0),
+    "x * d(x * y)": (lambda d, e: d(lambda x: x * e(lambda y: x * y)(1.0)), 2 * 1.5),
+    "x * d(x * x * y)": (lambda d, e: d(lambda x: x * e(lambda y: x * x * y)(2.0)), 3 * 1.5**2),
+    "d(x * y) at x": (lambda d, e: d(lambda x: e(lambda y: x * y)(x)), 1.0),
+    "x + d(y * y) at x": (lambda d, e: d(lambda x: x + e(lambda y: y * y)(x)), 3.0),
+    "d(y * stopped) at x": (lambda d, e: d(lambda x: x * e(lambda y: y**3)(x)), 9 * 1.5**2),
+    "sin of both": (lambda d, e: d(lambda x: e(lambda y: np.sin(x * y))(2.0)), np.cos(3.0) - 3 * np.sin(3.0)),
+    "d d y^4": (lambda d, e: d(e(lambda x: x**4)), 12 * 1.5**2),
+    "d d d d y^4 x": (lambda d, e: d(e(d(e(lambda x: x**5)))), 120 * 1.5),
+    "closed over": (lambda d, e: d(lambda x: x * e(lambda y: 3.0 * y + x - x)(1.0)), 3.0),
+}
+
+
+@pytest.mark.parametrize("kin", KIN)
+def test_no_perturbation_is_confused(kin: str):
+    """Every mode inside of every other one, each as a program of its own, side by side in one module."""
+    make, expected = KIN[kin]
+    pairs = list(itertools.product(D, D))
+    found = sg.jit(lambda x: [make(D[outer], D[inner])(x) for outer, inner in pairs])(1.5)
+    assert dict(zip(pairs, found, strict=True)) == {pair: pytest.approx(expected, rel=1e-12) for pair in pairs}
+
+
+def test_order_four_in_every_mixture():
+    mixtures = list(itertools.product(["grad", "jvp", "vjp"], repeat=4))
+
+    def every(x: Any) -> Any:
+        found = []
+        for modes in mixtures:
+            f: Any = lambda x: np.exp(2 * x) + x**6  # noqa: E731 - it is wrapped again and again
+            for mode in modes:
+                f = D[mode](f)
+            found.append(f(x))
+        return found
+
+    close(sg.jit(every)(0.5), [16 * np.exp(1.0) + 360 * 0.5**2] * len(mixtures))
+
+
+# -- vmap
+
+
+def test_vmap_of_vmap_is_an_outer_product_in_any_order():
+    product = sg.vmap(sg.vmap(lambda a, b: a * b, (0, None)), (None, 0))
+    close(product(X, V), np.outer(V, X))
+    one = sg.vmap(lambda a, b, c: a - b * c, (0, None, None))
+    three = sg.vmap(sg.vmap(one, (None, 0, None), 1), (None, None, 0), 2)
+    a, b, c = X, V[:3], V[:2]
+    close(three(a, b, c), a[:, None, None] - b[None, :, None] * c[None, None, :])
+
+
+def test_vmap_axes_and_trees():
+    def f(p: Any, k: Any, *, scale: Any) -> Any:
+        return {"y": p["w"] @ p["x"] * scale, "k": k}
+
+    w, x, scale = RNG.normal(size=(3, 5, 4)), RNG.normal(size=(4, 5)), RNG.normal(size=5)
+    found = sg.vmap(f, ({"w": 1, "x": -1}, None), {"y": -1, "k": None})({"w": w, "x": x}, 7, scale=scale)
+    close(found["y"], np.stack([w[:, k] @ x[:, k] * scale[k] for k in range(5)], axis=-1))
+    assert found["k"] == 7
+    close(sg.vmap(f, ({"w": 1, "x": 1}, None), 0)({"w": w, "x": x}, 7, scale=scale)["k"], [7] * 5)
+    assert sg.vmap(lambda x: x * 0 + 1, None, axis_size=3)(2.0).tolist() == [1, 1, 1]
+    assert sg.vmap(lambda x: x * 2)(np.zeros((0, 3))).shape == (0, 3)
+
+
+def test_a_batch_is_one_loop_nest():
+    f = sg.vmap(lambda x, w: np.sum(np.tanh(x * w)), (0, None))
+    f(RNG.normal(size=(50, 4)), V)
+    assert f.c_source.count("tanh") >= 1
+    assert f.c_source.count("for (") <= 3
+
+
+def test_vmap_of_unknown_extents():
+    f = sg.vmap(sg.grad(lambda x, w: np.sum(np.sin(x * w))), (0, None), specs=("f64[b,n]", "f64[n]"))
+    for b, n in ((3, 4), (1, 4), (0, 4), (5, 1)):
+        x, w = RNG.normal(size=(b, n)), RNG.normal(size=n)
+        close(f(x, w), np.cos(x * w) * w)
+    assert f.cache_info().compilations == 1
+    hessian = sg.hessian(lambda x: np.sum(np.sin(x) * x[0]), specs=("f64[n]",))
+    for n in (1, 2, 5):
+        x = RNG.normal(size=n)
+        expected = np.diag(-np.sin(x) * x[0])
+        expected[0] += np.cos(x)
+        expected[:, 0] += np.cos(x)
+        close(hessian(x), expected)
+    assert hessian.cache_info().compilations == 1
+    push = sg.jit(lambda x, v: sg.jvp(lambda x: np.cumsum(x) * x[::-1], (x,), (v,)), specs=("f64[n]", "f64[n]"))
+    for n in (0, 1, 6):
+        x, v = RNG.normal(size=n), RNG.normal(size=n)
+        close(push(x, v)[1], np.cumsum(v) * x[::-1] + np.cumsum(x) * v[::-1])
+
+
+def test_writes_views_and_choices_are_batched():
+    def f(x: Any, k: Any) -> Any:
+        out = np.zeros(4)
+        out[1:3] = x[::-1][:2] * 2
+        out[0] += x[k]
+        tail = out[2:]
+        return np.where(x[0] > 0, out, -out), tail.sum()
+
+    xs, ks = RNG.normal(size=(5, 3)), np.array([0, 1, 2, -1, -3])
+    found = sg.vmap(f)(xs, ks)
+    for k in range(5):
+        for one, other in zip(found, f(xs[k], ks[k]), strict=True):
+            close(one[k], other)
+
+
+# -- called with arrays: compiled once, kept as long as the function
+
+
+def test_calling_again_compiles_nothing():
+    def f(x: Any) -> Any:
+        return np.sin(x)
+
+    for k in range(3):
+        sg.jvp(f, (X + k,), (V,))
+        _, pull = sg.vjp(f, X + k)
+        pull(V)
+        sg.linearize(f, X)[1](V)
+    from symgrad.api import mode
+
+    kept = mode._derived.of(f)
+    assert kept
+    assert [one.cache_info().compilations for one in kept.values()] == [1] * len(kept)
+
+
+def test_what_was_derived_does_not_keep_the_function_alive():
+    def make() -> Any:
+        big = np.zeros(3)
+
+        def f(x: Any) -> Any:
+            return x * big
+
+        sg.jvp(f, (np.ones(3),), (np.ones(3),))
+        return weakref.ref(f)
+
+    gone = make()
+    gc.collect()
+    assert gone() is None
+
+
+def test_methods_are_derived_once_an_object():
+    class Model:
+        def __init__(self, rate: float) -> None:
+            self.rate = rate
+
+        def value(self, x: Any) -> Any:
+            return x * self.rate
+
+    slow, fast = Model(2.0), Model(5.0)
+    for _ in range(2):
+        assert sg.jvp(slow.value, (1.0,), (1.0,))[1] == 2
+        assert sg.jvp(fast.value, (1.0,), (1.0,))[1] == 5
+
+
+def test_a_pulling_back_remembers_the_arguments_as_they_were():
+    x = X.copy()
+    _, pull = sg.vjp(lambda x: x**2, x)
+    x[:] = 0
+    close(pull(V)[0], 2 * X * V)
+
+
+def test_a_global_bound_anew_is_noticed():
+    scale = [np.array(2.0)]
+    for value in (2.0, 3.0):
+        factor = np.array(value)
+        assert sg.jvp(lambda x: x * factor, (1.0,), (1.0,))[1] == value  # noqa: B023 - it is called here
+    assert scale
+
+
+# -- arguments and results
+
+
+def test_has_aux():
+    def f(x: Any) -> Any:
+        return np.sum(x**2), {"n": x[0]}
+
+    value, tangent, aux = sg.jvp(f, (X,), (V,), has_aux=True)
+    close((value, tangent, aux["n"]), (np.sum(X**2), 2 * X @ V, X[0]))
+    value, pull, aux = sg.vjp(f, X, has_aux=True)
+    close(value, np.sum(X**2))
+    close(pull(1.0)[0], 2 * X)
+    assert aux["n"] == X[0]
+    value, push, aux = sg.linearize(f, X, has_aux=True)
+    close((value, push(V)), (np.sum(X**2), 2 * X @ V))
+    for jacobian in (sg.jacfwd, sg.jacrev, sg.grad):
+        slopes, aux = jacobian(f, has_aux=True)(X)
+        close(slopes, 2 * X)
+        assert aux["n"] == X[0]
+    second, aux = sg.hessian(f, has_aux=True)(X)
+    close(second, 2 * np.eye(4))
+    assert aux["n"] == X[0]
+
+
+def test_trees_and_argnums():
+    def f(p: Any, z: Any) -> Any:
+        return {"a": p["w"] ** 2 * z, "b": np.sum(p["w"])}
+
+    p = {"w": X}
+    for jacobian in (sg.jacfwd, sg.jacrev):
+        both = jacobian(f, argnums=(0, 1))(p, 2.0)
+        close(both["a"][0]["w"], np.diag(4 * X))
+        close(both["a"][1], X**2)
+        close(both["b"][0]["w"], np.ones(4))
+        close(both["b"][1], 0.0)
+        close(jacobian(f, argnums="p['w']")(p, 2.0)["b"], np.ones(4))
+        close(jacobian(f, argnums=-1)(p, 2.0)["a"], X**2)
+        close(jacobian(f, argnums="z")(p, z=2.0)["a"], X**2)
+    second = sg.hessian(lambda p: np.sum(p["a"] * p["b"]))({"a": X, "b": V})
+    close(second["a"]["b"], np.eye(4))
+    close(second["a"]["a"], np.zeros((4, 4)))
+
+
+def test_argnums_by_name_and_path():
+    def f(params: Any, x: Any, *, rate: Any = 1.0) -> Any:
+        return np.sum(params["w"][0] * x) * rate + params["w"][1]
+
+    params = {"w": (X, np.array(2.0))}
+    close(sg.grad(f, argnums="x")(params, V), X)
+    close(sg.grad(f, argnums="params['w'][0]")(params, V), V)
+    both = sg.grad(f, argnums=("rate", "params['w']"))(params, V, rate=3.0)
+    close(both[0], X @ V)
+    close(both[1][0], 3 * V)
+    assert both[1][1] == 1
+    value, slopes = sg.value_and_grad(f, argnums=("x",))(params, V)
+    close(value, f(params, V))
+    close(slopes[0], X)
+    with pytest.raises(ValueError, match=r"argnums='y' names none of the arguments params\['w'\]\[0\], params"):
+        sg.grad(f, argnums="y")(params, V)
+
+
+def test_static_arguments_and_specs():
+    def f(x: Any, n: int) -> Any:
+        return x**n
+
+    close(sg.jacfwd(f, static_argnums=1)(X, 3), np.diag(3 * X**2))
+    close(sg.jacrev(f, static_argnames="n")(X, n=2), np.diag(2 * X))
+    close(sg.vmap(f, static_argnums=1)(X, 3), X**3)
+    close(sg.vmap(f, (0, None), static_argnums=1)(X, 3), X**3)
+    close(sg.hvp(lambda x, n: np.sum(x**n), static_argnums=2)(X, V, 3), 6 * X * V)
+    close(sg.hessian(lambda x, n: np.sum(x**n), static_argnums=1)(X, 3), np.diag(6 * X))
+
+
+def rosenbrock(x: Any) -> Any:
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def test_hvp_fits_scipy():
+    x0 = np.array([-1.2, 1.0, 0.7])
+    found = scipy.optimize.minimize(
+        sg.value_and_grad(rosenbrock), x0, jac=True, hessp=sg.hvp(rosenbrock), method="trust-ncg",
+        options={"gtol": 1e-10},
+    )
+    close(found.x, np.ones(3), 1e-8)
+    close(sg.hvp(rosenbrock)(x0, V[:3]), scipy.optimize.rosen_hess_prod(x0, V[:3]))
+    close(sg.hessian(rosenbrock)(x0), scipy.optimize.rosen_hess(x0))
+
+
+def test_the_interpreter_agrees():
+    plain = sg.Options(compiler="none")
+    close(sg.hessian(loss, options=plain)(X), sg.hessian(loss)(X))
+    index = np.array([[0, 1], [2, -1], [3, 3]])
+    close(sg.vmap(lambda x, i: x[i] * 2, (None, 0), options=plain)(X, index), X[index] * 2)
+
+
+# -- what is refused
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "primals": (lambda: sg.jvp(curve, X, V), "jvp takes its primals as a tuple, not ndarray"),
+    "structure": (lambda: sg.jvp(curve, (X,), (V, V)), "the tangents do not have the structure of what they belong to"),
+    "shape": (lambda: sg.jvp(curve, (X,), (V[:2],)), r"the tangent of x has shape \(2,\), and x has shape \(4,\)"),
+    "dtype": (lambda: sg.jvp(curve, (X,), (V.astype("f4"),)), "the tangent of x is float32, and x is float64"),
+    "integer": (lambda: sg.jvp(lambda x, n: x * n, (X, 2), (V, 1)), "n is int64, and has no tangent"),
+    "cotangent": (lambda: sg.vjp(curve, X)[1](V), r"the cotangent of result has shape \(4,\), and result has shape"),
+    "aux": (lambda: sg.jvp(curve, (X,), (V,), has_aux=True), r"has_aux=True needs a function that returns a pair"),
+    "jacobian by": (lambda: sg.jacfwd(lambda n: n * 2.0)(3), "the Jacobian with respect to 'n', which is int64"),
+    "jacobian of": (lambda: sg.jacrev(np.argmax)(X), "returns int64: a derivative needs floating point"),
+    "lengths": (lambda: sg.vmap(lambda x, y: x + y)(X, V[:2]), r"x of shape \(4,\): axis 0 has length 4\n  y of shape"),
+    "axis": (lambda: sg.vmap(np.sin, 1)(X), r"vmap over axis 1 of argument .*, which has shape \(4,\): no such axis"),
+    "entries": (lambda: sg.vmap(np.add, (0,))(X, V), r"in_axes=\(0,\) has 1 entries, for 2 arguments"),
+    "nothing": (lambda: sg.vmap(lambda x: x, None)(X), "vmap maps no argument: all of in_axes is None"),
+    "size": (lambda: sg.vmap(lambda x: x, axis_size=3)(X), "different lengths:\n  x of shape .*\n  axis_size=3"),
+    "in_axes": (lambda: sg.vmap(curve, "x"), "in_axes='x'"),
+    "in_axes tree": (lambda: sg.vmap(lambda p: p["a"], ({"b": 0},))({"a": X}), "does not have the structure of what"),
+    "in_axes entry": (lambda: sg.vmap(lambda x: x, (0.5,))(X), "in_axes holds 0.5"),
+    "out_axes": (lambda: sg.vmap(lambda x: x, out_axes=None)(X), "out_axes is None for result 0, which depends on"),
+    "out axis": (lambda: sg.vmap(lambda x: x, out_axes=2)(X), "vmap over axis 2 of result 0"),
+    "hvp": (lambda: sg.hvp(lambda *a: np.sum(a[0]))(X), r"hvp takes \(x, v, \*others\), and was called with 1"),
+    "argnum": (lambda: sg.jacrev(curve, argnums=1)(X), "argnums=1, where the function was called with 1 positional"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str):
+    call, message = REFUSED[case]
+    with pytest.raises(sg.SymgradError, match=message):
+        call()
