@@ -10,6 +10,7 @@ from __future__ import annotations
 from symgrad.api.checking import check_grads
 from symgrad.api.derivatives import grad, jit, value_and_grad
 from symgrad.api.function import Function
+from symgrad.api.gradients import gradients, stop_gradient
 from symgrad.api.jacobians import hessian, hvp, jacfwd, jacrev
 from symgrad.api.modes import jvp, linearize, vjp
 from symgrad.api.vmap import vmap
@@ -23,6 +24,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
-    "get_num_threads", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linearize", "set_num_threads",
-    "spec", "value_and_grad", "vjp", "vmap",
+    "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linearize",
+    "set_num_threads", "spec", "stop_gradient", "value_and_grad", "vjp", "vmap",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import DtypeError, UnsupportedError
 from symgrad.ops.calculus import sp
 from symgrad.ops.declare import answers, elementwise
-from symgrad.ops.domains import SPECIAL, booleans, inf, nan, normal
+from symgrad.ops.domains import SPECIAL, booleans, inf, integers, nan, normal
 
 
 def _where_dtype(condition: np.dtype[Any], a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
@@ -64,3 +64,13 @@ def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:  # noqa: ARG001
 astype = elementwise(
     name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
     vjp=_astype_vjp, linear=True, c={"fiub": "({t}){0}"}, sample=normal(), edges=SPECIAL)
+
+
+def _unchanged(x: Any) -> Any:
+    """Return the value itself, as a constant of every derivative."""
+    return np.asarray(x)
+
+
+stop = elementwise(
+    name="stop_gradient", numpy=_unchanged, result=lambda x: x, nondiff=True, c={"fiub": "{0}"},
+    sample=integers(-3, 3), edges=SPECIAL)

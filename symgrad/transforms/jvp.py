@@ -122,6 +122,8 @@ def _vanish(outputs: Iterable[Node], w: Sequence[Node], stop: int) -> bool:
 
 
 def _zero_constant(node: Node) -> bool:
+    if node.op is leaves.constant:
+        return not node.params[0].array.any()
     return is_number(node, 0.0) or is_number(node, -0.0)
 
 

@@ -151,6 +151,10 @@ def _astype(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule's
     return node.inputs[0] if node.inputs[0].dtype == node.dtype else None
 
 
+def _stop_gradient(graph: Graph, node: Node) -> Node:  # noqa: ARG001 - a rule's signature
+    return node.inputs[0]  # everything is derived by now
+
+
 # -- choices
 
 
@@ -214,7 +218,8 @@ def _reduction(graph: Graph, node: Node) -> Node | None:
 
 RULES: dict[str, Any] = {
     "multiply": _multiply, "divide": _divide, "add": _add, "subtract": _subtract, "negative": _negative,
-    "power_int": _power_int, "astype": _astype, "where": _where, "logical_and": _logical(absorbing=False),
+    "power_int": _power_int, "astype": _astype, "where": _where,
+    "stop_gradient": _stop_gradient, "logical_and": _logical(absorbing=False),
     "logical_or": _logical(absorbing=True), "logical_not": _logical_not, "bitwise_and": _logical(absorbing=False),
     "bitwise_or": _logical(absorbing=True), "invert": _logical_not,
     **dict.fromkeys(("sum", "prod", "max", "min"), _reduction), **VIEW_RULES,

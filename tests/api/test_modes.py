@@ -115,7 +115,7 @@ def column(f: Any) -> Any:
     return lambda x: sg.jacfwd(lambda v: f(v[0]))(x * np.ones(1))[0]
 
 
-D = {"grad": sg.grad, "jvp": derivative, "vjp": slope, "vmap": mapped, "jacfwd": column}
+D: dict[str, Any] = {"grad": sg.grad, "jvp": derivative, "vjp": slope, "vmap": mapped, "jacfwd": column}
 
 KIN: dict[str, tuple[Any, float]] = {
     "x * d(x + y)": (lambda d, e: d(lambda x: x * e(lambda y: x + y)(1.0)), 1.0),
@@ -141,7 +141,7 @@ def test_no_perturbation_is_confused(kin: str):
 
 
 def test_order_four_in_every_mixture():
-    mixtures = list(itertools.product(["grad", "jvp", "vjp"], repeat=4))
+    mixtures: list[Any] = list(itertools.product(["grad", "jvp", "vjp"], repeat=4))
 
     def every(x: Any) -> Any:
         found = []
