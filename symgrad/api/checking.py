@@ -23,6 +23,8 @@ RTOL = {"complex step": 1e-10, "central differences": 1e-8, "float64": 1e-3}
 LOOSE = 1e-4
 """Differences whose own error is beyond this part of the derivatives do not say much."""
 
+FORWARD = "(in forward mode, along a random direction)"
+
 ROUNDING = 64 * EPSILON
 """What rounding may leave, as a part of the largest numbers about."""
 
@@ -75,7 +77,7 @@ class Difference(NamedTuple):
 
 
 def check_grads(
-    f: Callable[..., Any], args: tuple[Any, ...], order: int = 2, modes: str | Iterable[str] = ("rev",),
+    f: Callable[..., Any], args: tuple[Any, ...], order: int = 2, modes: str | Iterable[str] = ("fwd", "rev"),
     atol: float | None = None, rtol: float | None = None, eps: float | None = None, *, mode: str | None = None,
     kwargs: dict[str, Any] | None = None, elements: int = 50, seed: int = 0,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
@@ -86,14 +88,15 @@ def check_grads(
     A scalar function is checked as it is, any other one by a random cotangent: the gradient of ``sum(c * f(x))``.
     The numerical derivative is the complex step where the function takes complex numbers and is analytic in them
     (that is found out, not believed), and extrapolated central differences with an error estimate elsewhere.
-    Order 2 is the gradient of ``sum(v * grad(f)(x))`` for a random v, against differences of the compiled gradient.
+    Order 2 is the gradient of ``sum(v * grad(f)(x))`` for a random v (in forward mode, the gradient's derivative along
+    v), against differences of the compiled gradient.
     Arguments of float32 are compared in float64, and the float32 gradient with that.
 
     Args:
         f: the function, plain or compiled by `jit`.
         args: its arguments: arrays, numbers, trees of them; integers and booleans are not differentiated by.
         order: 1, or 2 for the first and the second.
-        modes: ``"rev"``, reverse mode.
+        modes: ``"rev"``, reverse mode, element by element; ``"fwd"``, forward mode, along a random direction; or both.
         atol: allow this much more, absolutely.
         rtol: allow this much, relative to the derivative: 1e-10 beside the complex step, 1e-8 beside differences
             (more where these are less exact).
@@ -131,10 +134,14 @@ def check_grads(
             raise ArgumentValueError(what, instead='mode="central"')
     method = "complex step" if reference.complex else "central differences"
     report = Report(problem.name, method, (1, 2)[:order])
+    wanted = frozenset([modes] if isinstance(modes, str) else modes)
     check = _Check(problem, reference, report, atol or 0.0, rtol, elements)
-    check.first()
+    if "rev" in wanted:
+        check.first()
+    if "fwd" in wanted:
+        check.forward()
     if order > 1:
-        check.second()
+        check.second(wanted)
     return report
 
 
@@ -142,8 +149,8 @@ def _check_choice(order: int, modes: str | Iterable[str], mode: str | None) -> N
     if order not in {1, 2}:
         raise ArgumentValueError(f"order={order!r}", instead="1 or 2")
     for one in (modes,) if isinstance(modes, str) else modes:
-        if one != "rev":
-            raise ArgumentValueError(f"modes has {one!r}: symgrad has reverse mode only", instead='modes=("rev",)')
+        if one not in {"fwd", "rev"}:
+            raise ArgumentValueError(f"modes has {one!r}", instead='modes=("fwd", "rev"), or one of them')
     if mode not in {None, "complex-step", "central"}:
         raise ArgumentValueError(f"mode={mode!r}", instead='"complex-step", "central" or None')
 
@@ -159,6 +166,7 @@ class _Check:
     rtol: float | None
     elements: int
     wrong: list[Difference] = field(default_factory=list)
+    gradients: Arrays | None = None
 
     def first(self) -> None:
         """Compare the gradient."""
@@ -176,6 +184,7 @@ class _Check:
         if problem.narrow:
             self.narrowed(1, compiled(tuple(problem.given), tuple(problem.others)), found)
         self.finish()
+        self.gradients = found
 
     def along(self, k: int, span: tuple[int, int], signs: Any, g: Any, floor: float) -> None:
         """Compare the derivative along a direction in one argument; where it is wrong, halve to one element."""
@@ -188,7 +197,7 @@ class _Check:
         compiled = float(np.sum((g * direction[k]).ravel()[low:high]))
         floor_here = floor * float(np.sqrt(high - low) * np.max(np.abs(part)))
         start = float(scale(x.ravel()[low])) if one else 1.0
-        if self.compare(k, span, compiled, direction, start, floor_here) or one:
+        if self.compare(self.place(k, span), compiled, direction, start, floor_here) or one:
             return
         whole, middle = self.wrong.pop(), (low + high) // 2
         before = len(self.wrong)
@@ -198,9 +207,26 @@ class _Check:
         if len(self.wrong) == before:  # only together are they wrong by more than is allowed
             self.wrong.append(whole)
 
-    def compare(
-        self, k: int, span: tuple[int, int], compiled: float, direction: Arrays, start: float, floor: float,
-    ) -> bool:
+    def forward(self) -> None:
+        """Compare forward mode along a random direction: with the gradients that were just checked, or numerically."""
+        problem = self.problem
+        direction = problem.direction()
+        found = float(problem.pushed()(tuple(problem.wide), tuple(direction), tuple(problem.others)))
+        value = abs(float(self.reference.value(problem.wide)))
+        value = value if np.isfinite(value) else 0.0
+        place = f"all of it {FORWARD}"
+        if self.gradients is None:
+            self.compare(place, found, direction, 1.0, ROUNDING * max(abs(found), value))
+        else:
+            parts = [g * d for g, d in zip(self.gradients, direction, strict=True)]
+            floor = ROUNDING * max(sum(float(np.sum(np.abs(p))) for p in parts), value)
+            expected = sum(float(np.sum(p)) for p in parts)
+            allowed = float(self.allowed(found, expected, 0.0, floor, "complex step"))
+            if not _same(found, expected, allowed):
+                self.wrong.append(Difference(1, place, found, expected, allowed, "reverse mode"))
+        self.finish()
+
+    def compare(self, place: str, compiled: float, direction: Arrays, start: float, floor: float) -> bool:
         """Compare one number with what the reference finds along a direction."""
         method, error = self.report.method, 0.0
         if self.reference.complex:
@@ -214,20 +240,19 @@ class _Check:
         allowed = float(self.allowed(compiled, numerical, error, floor, method))
         self.report.derivatives += 1
         if not _same(compiled, numerical, allowed):
-            self.wrong.append(Difference(1, self.place(k, span), compiled, numerical, allowed, method))
+            self.wrong.append(Difference(1, place, compiled, numerical, allowed, method))
             return False
         if np.isfinite(compiled - numerical) and allowed > 0:
             self.report.worst = max(self.report.worst, abs(compiled - numerical) / allowed)
         self.report.loose += error > LOOSE * max(abs(compiled), abs(numerical), floor / ROUNDING)
         return True
 
-    def second(self) -> None:
-        """Compare the gradient of the gradient along a random direction."""
+    def second(self, modes: frozenset[str]) -> None:
+        """Compare the derivative of the gradient along a random direction, in reverse mode and in forward mode."""
         problem, method = self.problem, "differences of the compiled gradient"
-        gradient, curvature = problem.gradient(), problem.curvature()
+        gradient = problem.gradient()
         others, v = tuple(problem.others), problem.direction()
         v = [d.astype(np.float32).astype(np.float64) for d in v] if problem.narrow else v
-        compiled = curvature(tuple(problem.wide), tuple(v), others)
         sizes = np.cumsum([x.size for x in problem.wide])[:-1]
 
         def slope(t: float) -> Any:
@@ -235,17 +260,24 @@ class _Check:
             return np.concatenate([np.ravel(p) for p in parts])
 
         numerical, error = extrapolated(slope, self.reference.step)
-        exact = _arrays(compiled)
         here = np.split(slope(0.0), sizes)
         along = sum(float(np.sum(np.abs(g * d.ravel()))) for g, d in zip(here, v, strict=True))
         along = max(along, abs(float(self.reference.value(problem.wide))))
-        parts = zip(problem.wide, exact, np.split(numerical, sizes), np.split(error, sizes), strict=True)
-        for k, (x, h, n, e) in enumerate(parts):
-            self.all_of(2, k, h, n.reshape(x.shape), e.reshape(x.shape), _floor(h, along, x), method)
-        if problem.narrow:
-            directions = tuple([np.asarray(d, np.asarray(x).dtype) for d, x in zip(v, problem.given, strict=True)])
-            self.narrowed(2, curvature(tuple(problem.given), directions, others), exact)
-        self.finish()
+        found = {"rev": problem.curvature(), "fwd": problem.curved()}
+        for mode in ("rev", "fwd"):
+            if mode not in modes:
+                continue
+            exact = _arrays(found[mode](tuple(problem.wide), tuple(v), others))
+            parts = zip(problem.wide, exact, np.split(numerical, sizes), np.split(error, sizes), strict=True)
+            before = self.report.derivatives
+            for k, (x, h, n, e) in enumerate(parts):
+                self.all_of(2, k, h, n.reshape(x.shape), e.reshape(x.shape), _floor(h, along, x), method, mode)
+            if problem.narrow:
+                directions = tuple([np.asarray(d, np.asarray(x).dtype) for d, x in zip(v, problem.given, strict=True)])
+                self.narrowed(2, found[mode](tuple(problem.given), directions, others), exact)
+            self.finish()
+            if mode == "fwd" and "rev" in modes:  # the same derivatives once more
+                self.report.derivatives = before
 
     def narrowed(self, order: int, found: Any, exact: Arrays) -> None:
         """Compare what was computed in float32 with the same in float64."""
@@ -253,8 +285,12 @@ class _Check:
             floor = 64 * float(np.finfo(np.float32).eps) * _largest(wide)
             self.all_of(order, k, narrow, wide, np.zeros(wide.shape), floor, "the same in float64")
 
-    def all_of(self, order: int, k: int, compiled: Any, numerical: Any, error: Any, floor: float, method: str) -> None:
+    def all_of(
+        self, order: int, k: int, compiled: Any, numerical: Any, error: Any, floor: float, method: str,
+        mode: str = "rev",
+    ) -> None:
         """Compare the derivatives by all elements of one argument."""
+        how = f" {FORWARD}" if mode == "fwd" else ""
         kind = "float64" if method.endswith("float64") else "central differences"
         allowed = np.atleast_1d(self.allowed(compiled, numerical, error, floor, kind))
         compiled, numerical, error = np.atleast_1d(compiled), np.atleast_1d(numerical), np.atleast_1d(error)
@@ -269,7 +305,8 @@ class _Check:
         self.report.loose += int(np.sum(error > LOOSE * size))
         for at in np.flatnonzero(~same):
             one, other, most = [float(array.flat[at]) for array in (compiled, numerical, allowed)]
-            self.wrong.append(Difference(order, self.place(k, (int(at), int(at) + 1)), one, other, most, method))
+            place = self.place(k, (int(at), int(at) + 1)) + how
+            self.wrong.append(Difference(order, place, one, other, most, method))
 
     def allowed(self, one: Any, other: Any, error: Any, floor: float, kind: str) -> Any:
         """Return how far two values of one derivative may be apart."""

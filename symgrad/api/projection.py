@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.api.arguments import Arguments
-from symgrad.api.derivatives import grad
+from symgrad.api.derivatives import grad, jit
 from symgrad.api.differences import scale
 from symgrad.api.function import Function
+from symgrad.api.modes import jvp
 from symgrad.errors import ArgumentError
 from symgrad.trace.signature import flatten
 
@@ -119,3 +120,20 @@ class Projection:
             return sum(parts[1:], start=parts[0])
 
         return grad(slope, options=self.options)
+
+    def pushed(self) -> Function:
+        """Return the compiled derivative along v in forward mode, a function of (floats, v, others)."""
+
+        def push(floats: Any, v: Any, others: Any) -> Any:
+            return jvp(lambda floats: self.projected(self.call(self.fun, floats, others)), (floats,), (v,))[1]
+
+        return jit(push, options=self.options)
+
+    def curved(self) -> Function:
+        """Return the compiled derivative of the gradient along v in forward mode, a function of (floats, v, others)."""
+        gradient = self.gradient()
+
+        def push(floats: Any, v: Any, others: Any) -> Any:
+            return jvp(lambda floats: gradient(floats, others), (floats,), (v,))[1]
+
+        return jit(push, options=self.options)
