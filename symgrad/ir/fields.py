@@ -198,6 +198,6 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "name": name, "shape": _tuple(extent), "dtype": dtype, "value": constant, "dim": dim, "axes": axes,
     "axis": axis, "offset": integer, "index": _tuple(interval), "indices": _tuple(_tuple(interval), NODES),
     "subscripts": subscripts, "extent": extent, "count": extent, "step": step, "upper": boolean, "k": integer,
-    "exponent": integer, "order": integer,
+    "exponent": integer, "order": integer, "unique": boolean,
 }
 """What an op's parameter of each name may be."""
