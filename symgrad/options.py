@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 PASSES = ("simplify", "cse", "dce")
 
+TEAM = 256
+"""A call is given at most so many threads, so that small sums of each thread have a place on the stack."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -15,7 +18,7 @@ class Options:
         compiler: the C compiler to use, as an argument list in one string (``"gcc"``, ``"zig cc"``);
             None looks for ``$CC``, cc, gcc, clang and the ziglang package. ``"none"`` means the NumPy interpreter.
         flags: further flags for the compiler.
-        threads: how many threads a call may use; None is the number of cores this process may run on.
+        threads: how many threads a call may use, at most 256; None is the number of cores this process may run on.
         precise: call scalar libm functions only, never the vector library's.
         passes: the optimizing passes to run (tests switch them off one by one).
         verify: verify every program between stages (also ``SYMGRAD_VERIFY=1``).

@@ -9,10 +9,12 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.build.toolchain import find
 from tests.looking import code, loops, sweeps
 from tests.table import numerical
 
@@ -212,7 +214,74 @@ def test_r44_one_sweep_no_memory_one_tanh() -> None:
     assert sweeps(function, 1000) == 1
     assert loops(function).workspace == 0
     body = code(function).split("int32_t sg_tanh_loss", 1)[1]
-    assert len(re.findall(r"\btanh\(", body)) == 1
+    assert len(re.findall(r"tanh\(", body)) == 1
+
+
+def test_r44_shared_out_among_threads_it_still_needs_no_memory() -> None:
+    function = sg.value_and_grad(tanh_loss, argnums=(1, 2), options=sg.Options(threads=3))
+    x, y = np.linspace(-1.0, 1.0, 500_000), np.zeros(500_000)
+    value, _ = function(x, 0.3, 0.2, y)
+    assert value == pytest.approx(np.sum(np.tanh(x * 0.3 + 0.2) ** 2), rel=1e-12)
+    assert "num_threads" in function.c_source
+    assert "threads: at most 256" in function.c_source
+    assert loops(function).workspace == 0
+    assert any(getattr(item, "threads", False) for item in loops(function).body)
+
+
+def test_r44_precise_is_the_same_at_every_level_of_optimization() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=1000), rng.normal(size=1000)
+    found = []
+    for level in ("-O0", "-O2"):
+        function = sg.value_and_grad(
+            tanh_loss, argnums=(0, 1, 2), options=sg.Options(precise=True, flags=(level,), threads=1)
+        )
+        value, (dx, dw, db) = function(x, 0.3, 0.2, y)
+        found.append(np.array([value, dw, db, *dx]))
+        assert "declare simd" not in function.c_source
+        assert "sg_tanh(" not in function.c_source.split("int32_t sg_tanh_loss", 1)[1]
+    assert np.all(np.abs(found[0] - found[1]) <= 4 * np.spacing(np.abs(found[0])))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_r44_tanh_in_lanes_is_accurate(dtype: Any) -> None:
+    """Within 4 ULP, where it goes from one formula to the other too, and right where it is special."""
+    rng = np.random.default_rng(5)
+    x = np.concatenate([rng.uniform(-1.3, 1.3, 2000), rng.normal(size=1000) * 5, rng.uniform(0.62, 0.63, 1000),
+                        10.0 ** rng.uniform(-30, 1, 1000)]).astype(dtype)
+    function = sg.jit(np.tanh)
+    with mpmath.workdps(50):
+        exact = [mpmath.tanh(mpmath.mpf(float(v))) for v in x]
+        wrong = [abs(mpmath.mpf(float(got)) - t) / float(np.spacing(dtype(abs(t)))) for got, t in
+                 zip(function(x), exact, strict=True)]
+    assert max(wrong) <= 4
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e30, -1e30, np.finfo(dtype).smallest_subnormal], dtype)
+    with np.errstate(all="ignore"):
+        assert function(special).tobytes() == np.tanh(special).tobytes()
+    toolchain = find(sg.Options())
+    assert toolchain is not None
+    if {"exp", "expf"} <= toolchain.target.simd_math:
+        assert "sg_tanh" in function.c_source
+
+
+def test_r44_no_fast_math() -> None:
+    toolchain = find(sg.Options())
+    assert toolchain is not None
+    assert not any("fast" in flag or "unsafe" in flag or "finite-math" in flag for flag in toolchain.flags)
+    assert "-ffp-contract=off" in toolchain.flags
+
+
+def test_r44_one_value_under_two_conditions_keeps_both() -> None:
+    """1 / x is one node; its slope is guarded by each condition apart, and where neither holds it is not there."""
+
+    def loss(x: Any) -> Any:
+        return np.sum(np.where(x > 1, 1 / x, 0.0) + np.where(x < -1, 3 / x + 1 / x, 5.0))
+
+    function = sg.value_and_grad(loss)
+    x = np.array([2.0, 0.0, -2.0, 0.5, -0.5])
+    value, gradient = function(x)
+    assert value == 0.5 + 5.0 + 5.0 - 2.0 + 5.0 + 5.0
+    assert gradient.tolist() == [-0.25, 0.0, -1.0, 0.0, 0.0]
 
 
 # -- R49: the first call: what is imported, which stages run; a second process compiles nothing

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from symgrad.build.cores import cores
 from symgrad.build.notice import warn_once
 from symgrad.errors import ArgumentValueError
+from symgrad.options import TEAM
 
 if TYPE_CHECKING:
     from symgrad.options import Options
@@ -59,7 +60,7 @@ def get_num_threads() -> int:
     if _chosen is not None:
         return _chosen
     if _cores is None:
-        _cores = cores()
+        _cores = min(cores(), TEAM)
     return _cores
 
 
@@ -100,7 +101,7 @@ def set_num_threads(count: int | None) -> ThreadSetting:
         An object with the setting before as ``previous``; ``with set_num_threads(1): ...`` goes back to it at the end.
 
     Raises:
-        ArgumentValueError: `count` is no integer from 1 on.
+        ArgumentValueError: `count` is no integer from 1 to 256.
 
     Example:
         >>> with set_num_threads(1):
@@ -123,9 +124,9 @@ def set_num_threads(count: int | None) -> ThreadSetting:
 
 
 def _require_positive(name: str, count: object) -> None:
-    if type(count) is not int or count < 1:
+    if type(count) is not int or not 1 <= count <= TEAM:
         raise ArgumentValueError(
-            f"{name}: {count!r} is not a number of threads, an integer from 1 on",
+            f"{name}: {count!r} is not a number of threads, an integer from 1 to {TEAM}",
             instead="1 for serial calls, None for all cores",
         )
 

@@ -76,6 +76,7 @@ class Elementwise(Op):
         partials: a callable ``(x1, ..., y) -> tuple`` of the partial derivatives, in NumPy words; None: SymPy's.
         linear: the result is linear in every input (add, negative): a guarded cotangent needs no select there.
         c: C spelling by kind of dtype: ``{"f": ...}``; a bare name is called with C's suffix for float.
+        lanes: C spelling where exp has vector variants: an inlined function of exp may beat the library's own.
         infix: Python's operator, where there is one.
     """
 
@@ -84,6 +85,7 @@ class Elementwise(Op):
     partials: Callable[..., tuple[Any, ...]] | None = None
     linear: bool = False
     c: dict[str, str] = field(default_factory=dict)
+    lanes: str = ""
     infix: str | None = None
 
     kind = "elementwise"

@@ -10,12 +10,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Statement, axes_of, parts
-from symgrad.ir.shapes import symbol, upper
+from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.lower import elements
+from symgrad.loops.memory import STACK
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
+from symgrad.options import TEAM
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from symgrad.ir.shapes import Shape
     from symgrad.loops.program import Item
 
 PAYS = 1_500_000
@@ -33,6 +38,21 @@ LINE = 64
 
 CALL = 8
 """A function of math.h counts as so many operations."""
+
+
+class Team(int):
+    """The extent of a loop over threads: at most `TEAM`, and in C the parameter ``threads``."""
+
+    is_Symbol = True  # noqa: N815 - what SymPy calls it, for the printer
+    is_Integer = False  # noqa: N815
+    name = "threads"
+
+    def __str__(self) -> str:
+        """Print the parameter."""
+        return self.name
+
+
+THREADS = Team(TEAM)
 
 
 def share(items: list[Item], arrays: list[Array]) -> list[Item]:
@@ -117,8 +137,7 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
 
 def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     """Put a loop over threads around a loop over tiles."""
-    count = symbol("threads")
-    thread, again = Axis("t", count), Axis("t", count)
+    thread, again = Axis("t", THREADS), Axis("t", THREADS)
     before: list[Item] = []
     after: list[Item] = []
     combined: list[Item] = []
@@ -131,7 +150,7 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     for array in sorted(grown, key=arrays.index):
         apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
         shape = (*array.shape[:-1], array.shape[-1] + apart)
-        kept = Array("s", (count, *shape), array.dtype, "temporary", array.line)
+        kept = Array("s", (places(shape, array.dtype), *shape), array.dtype, "temporary", array.line)
         arrays.append(kept)
         slices[array] = kept
         first, last = axes_of(array.shape), axes_of(array.shape)
@@ -140,7 +159,7 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
         combined.append(_nest(add, last))
     for array in sorted(totals, key=arrays.index):
         mine = Array("q", array.shape, array.dtype, "temporary", array.line)
-        kept = Array("s", (count, *array.shape), array.dtype, "temporary", array.line)
+        kept = Array("s", (places(array.shape, array.dtype), *array.shape), array.dtype, "temporary", array.line)
         arrays.extend((mine, kept))
         named[array] = mine
         first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
@@ -154,6 +173,12 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     outer.least = max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
     loop.shared = outer
     return [outer, *([Loop(again, frozenset([again]), combined)] if combined else [])]
+
+
+def places(shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Say for how many threads a sum has places: for as many as there may be where that fits on the stack."""
+    bytes_ = TEAM * size(shape) * dtype.itemsize
+    return TEAM if type(bytes_) is int and bytes_ <= STACK else symbol("threads")
 
 
 def _nest(statement: Statement, axes: tuple[Axis, ...]) -> Item:

@@ -114,6 +114,7 @@ def elementwise(
     vjp: Callable[..., Any] | None = None,
     nondiff: bool = False,
     linear: bool = False,
+    lanes: str = "",
     infix: str | None = None,
     name: str | None = None,
     result: Any = None,
@@ -134,6 +135,7 @@ def elementwise(
             the tuple where there is none. Where calculus alone would be inaccurate or slow.
         nondiff: no derivative goes through.
         linear: linear in all arguments together, so that a guarded cotangent needs no select.
+        lanes: the C spelling in vector code, where exp has vector variants; empty: as `c`.
         infix: Python's operator.
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
     """
@@ -141,7 +143,7 @@ def elementwise(
     op = Elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, sample=sample, edges=edges,
         arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
-        c=spelling.by_kind(c), infix=infix, vjp=vjp, doc=doc or first_line(numpy),
+        c=spelling.by_kind(c), lanes=lanes, infix=infix, vjp=vjp, doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
     op.text = _elementwise_text(op, ufunc)

@@ -20,7 +20,7 @@ cosh = elementwise(
 # 1 - tanh(x)**2 has no digits left at 20; 1 / cosh(x)**2 overflows, and its derivative earlier than itself.
 tanh = elementwise(
     numpy=np.tanh, value=sp.tanh, ddx=lambda x, _y: 4 * OPS["expit_slope"](2 * x), c="tanh",
-    sample=normal(), edges=(*SPECIAL, 20.0, -40.0))
+    lanes="sg_tanh{f}({0})", sample=normal(), edges=(*SPECIAL, 20.0, -40.0))
 
 arcsinh = elementwise(
     numpy=np.arcsinh, value=sp.asinh, vjp=lambda g, _y, x: g / np.hypot(1, x), c="asinh",

@@ -318,6 +318,8 @@ class Block:
         """Print an op applied to values, each of which has a name where the op's C needs it twice."""
         dtypes = tuple([self.dtype(a) for a in v.args])
         spelled = pattern(v.op.c, dtypes)
+        if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
+            spelled = v.op.lanes
         if spelled is None:
             raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
         names = []

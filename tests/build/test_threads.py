@@ -53,6 +53,16 @@ def test_without_affinity_all_cores(monkeypatch):
     assert threads(Options()) == 7
 
 
+def test_at_most_as_many_as_there_are_places_for(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(1000)), raising=False)
+    monkeypatch.setattr(module, "cores", lambda: 1000)
+    assert threads(Options()) == get_num_threads() == 256
+    assert threads(Options(threads=256)) == 256
+    for call in (lambda: threads(Options(threads=257)), lambda: set_num_threads(257)):
+        with pytest.raises(ValueError, match="257 is not a number of threads, an integer from 1 to 256"):
+            call()
+
+
 def test_the_option_goes_before_the_setting_before_the_environment(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "6")
     assert threads(Options()) == 6

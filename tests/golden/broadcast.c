@@ -4,7 +4,8 @@
  * writes value: float64[]
  * writes a_bar: float64[n]
  * writes b_bar: float64[m]
- * workspace: threads*(128*m + 64*floor(m/8 + 63/64)) + 64*floor(threads/8 + 63/64) + 64*floor(m*threads/8 + 63/64) bytes
+ * workspace: threads*(128*m + 64*floor(m/8 + 63/64)) + 64*floor(m*threads/8 + 63/64) bytes
+ * threads: at most 256
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -21,8 +22,8 @@ int32_t sg_broadcast(
     const int32_t threads,
     char *restrict workspace)
 {
-    double *const restrict w3 = (double *)(void *)(workspace + 0);
-    double *const restrict w5 = (double *)(void *)(workspace + 64*((8*threads + 63) / 64));
+    double *const restrict w5 = (double *)(void *)(workspace + 0);
+    double w3[256];
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
     double v1 = 0.0;
     #pragma omp simd
@@ -31,9 +32,9 @@ int32_t sg_broadcast(
     }
     #pragma omp parallel for num_threads(threads) if(n >= 1)
     for (int64_t t = 0; t < threads; ++t) {
-        double *const restrict w4 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*threads + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));
-        double *const restrict w1 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64) + 64*((8*threads + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));
-        double *const restrict w2 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64) + 64*((8*threads + 63) / 64) + 64*m) + t*(128*m + 64*((8*m + 63) / 64)));
+        double *const restrict w4 = (double *)(void *)(workspace + 64*((8*m*threads + 63) / 64) + t*(128*m + 64*((8*m + 63) / 64)));
+        double *const restrict w1 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));
+        double *const restrict w2 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64) + 64*m) + t*(128*m + 64*((8*m + 63) / 64)));
         double v2 = 0.0;
         #pragma omp simd
         for (int64_t i = 0; i < m; ++i) {

@@ -2,7 +2,8 @@
  * reads x: float64[n]
  * writes value: float64[]
  * writes x_bar: float64[n]
- * workspace: 64*floor(threads/8 + 63/64) bytes
+ * workspace: 0 bytes
+ * threads: at most 256
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -16,7 +17,8 @@ int32_t sg_guarded_root(
     const int32_t threads,
     char *restrict workspace)
 {
-    double *const restrict w1 = (double *)(void *)(workspace + 0);
+    (void)workspace;
+    double w1[256];
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double v1 = 0.0;
     #pragma omp parallel for num_threads(threads) if(n >= 60000)

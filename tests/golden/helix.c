@@ -2,6 +2,7 @@
  * reads t: float64[n]
  * writes out0: float64[n, 3]
  * workspace: 0 bytes
+ * threads: at most 256
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>

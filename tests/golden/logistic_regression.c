@@ -6,7 +6,8 @@
  * writes value: float64[]
  * writes b_bar: float64[]
  * writes w_bar: float64[d]
- * workspace: 64*floor(d/8 + 63/64) + 128*floor(threads/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
+ * workspace: 64*floor(d/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
+ * threads: at most 256
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
@@ -39,8 +40,8 @@ int32_t sg_logistic_regression(
 {
     double *const restrict w3 = (double *)(void *)(workspace + 0);
     double *const restrict w4 = (double *)(void *)(workspace + 64*((8*d + 63) / 64));
-    double *const restrict w5 = (double *)(void *)(workspace + (64*((8*d + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64)));
-    double *const restrict w6 = (double *)(void *)(workspace + (64*((8*d + 63) / 64) + 64*((8*(d + 8)*threads + 63) / 64) + 64*((8*threads + 63) / 64)));
+    double w5[256];
+    double w6[256];
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
     double v1 = 0.0;
     const double v2 = (double)((int64_t)n);

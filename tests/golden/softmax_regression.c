@@ -5,6 +5,7 @@
  * writes value: float64[]
  * writes W_bar: float64[64, 10]
  * workspace: 64*floor(n/64 + 63/64) + 192*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) bytes
+ * threads: at most 256
  * returns 0, or the number of the index check that failed
  */
 #include <math.h>
