@@ -126,15 +126,16 @@ class Function:
             run, short = interpreted(program), None
         else:
             run = compiled(program, built.interface, built.library, self._options)
-            short = self._direct(signature, direct(built.interface, built.library, self._options, unflatten))
+            short = self._direct(signature, built, unflatten)
         self._reasons.append(reason)
         self._complain()
         return Entry(signature, built, run, unflatten, reason, short, tree)
 
-    def _direct(self, signature: Signature, call: Any) -> Any:
+    def _direct(self, signature: Signature, built: Built, unflatten: Callable[[list[Any]], Any]) -> Any:
         """Return the shortest call for plain arrays; it also looks whether a captured name was bound anew."""
         if not is_bare(signature) or self._arguments.fixed_to is not None:
             return None
+        call: Any = direct(built.interface, built.library, self._options, unflatten)  # type: ignore[arg-type]
         captured, identity = self._captured, self._captured.identity()
         if not captured.places:
             return call

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.build.interrupt import interruptible
 from symgrad.build.threads import threads
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
 from symgrad.ir.dims import evaluated
 from symgrad.ir.evaluate import concrete, evaluate, extents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from symgrad.build.interface import Check, Interface
     from symgrad.build.load import Library
@@ -93,22 +95,21 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
     Returns:
         A function of contiguous, aligned arrays of the inputs' dtypes and shapes, giving new arrays.
     """
-    ffi, function = library.ffi, library.function
-    from_buffer = ffi.from_buffer
+    from_buffer = library.ffi.from_buffer
     constants = [from_buffer(f"{_ctype(d)}[]", d) for d in interface.data]
     inputs = [f"{_ctype(a)}[]" for a in interface.inputs]
     outputs = [(a.dtype, f"{_ctype(a)}[]") for a in interface.outputs]
     checks, threaded = interface.checks, interface.threaded
     columns = [a.fortran for a in interface.inputs]
     checked = requirements(program)
-    plan = planner(interface)
+    plan = planner(interface, library)
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         sizes = checked(arrays)
         count = threads(options) if threaded else 1
         pairs = zip(arrays, columns, strict=True)
         laid = [np.asarray(a, order="F").T if turned else np.asarray(a, order="C") for a, turned in pairs]
-        shapes, passed, scratch = plan(sizes, count)
+        function, shapes, passed, scratch = plan(sizes, count)
         results = [np.empty(shape, dtype) for shape, (dtype, _) in zip(shapes, outputs, strict=True)]
         code = function(
             *map(from_buffer, inputs, laid),
@@ -122,11 +123,14 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
     return run
 
 
-def planner(interface: Interface) -> Callable[[dict[Any, int], int], tuple[list[Any], list[int], int]]:
-    """Make what reckons shapes, extents and workspace once for each size and number of threads."""
-    planned: dict[tuple[int, ...], tuple[list[Any], list[int], int]] = {}
+Plan = tuple["Callable[..., int]", list[Any], list[int], int]
 
-    def plan(sizes: dict[Any, int], count: int) -> tuple[list[Any], list[int], int]:
+
+def planner(interface: Interface, library: Library) -> Callable[[dict[Any, int], int], Plan]:
+    """Make what reckons, once for each size and number of threads, the function, shapes, extents and workspace."""
+    planned: dict[tuple[int, ...], Plan] = {}
+
+    def plan(sizes: dict[Any, int], count: int) -> Plan:
         key = (count, *sizes.values())
         found = planned.get(key)
         if found is None:
@@ -134,12 +138,27 @@ def planner(interface: Interface) -> Callable[[dict[Any, int], int], tuple[list[
                 planned.clear()
             named = {str(dim): size for dim, size in sizes.items()} | {"threads": count}
             shapes = [concrete(tuple(a.shape), sizes) for a in interface.outputs]
-            found = shapes, [named[d] for d in interface.dims], evaluated(interface.workspace, named)
+            function = started(interface, library, named)
+            found = function, shapes, [named[d] for d in interface.dims], evaluated(interface.workspace, named)
             planned[key] = found
         return found
 
     return plan
 
+
+def started(interface: Interface, library: Library, sizes: Mapping[str, int]) -> Callable[..., int]:
+    """Choose how C is called at some extents, of all its arguments but `stop`: a long call where it can be stopped."""
+    function = library.function
+    if not interface.polled:
+        return function
+    if evaluated(interface.work, sizes) >= LONG:
+        return partial(interruptible, function)
+    nothing = library.ffi.NULL
+    return lambda *arguments: function(*arguments, nothing)
+
+
+LONG = 20_000_000
+"""Operations of a call that may take 20 ms, and so runs where Ctrl-C can end it."""
 
 PLANS = 256
 """Sizes whose shapes and workspace are remembered."""
@@ -160,10 +179,10 @@ def direct(
         A function of a tuple of arguments. It checks each exactly, and returns what `finish` makes of the new
         arrays, or `MISS` without having called anything.
     """
-    simple = not (interface.data or interface.workspace or interface.threaded)
+    simple = not (interface.data or interface.workspace or interface.threaded or interface.polled)
     if simple and len(interface.inputs) == 1 and len(interface.outputs) == 2:
         return _one_to_two(interface, library, finish)
-    ffi, function = library.ffi, library.function
+    ffi, function = library.ffi, started(interface, library, {})
     from_buffer, empty, plain = ffi.from_buffer, np.empty, np.ndarray
     wanted = [(a.dtype, a.shape) for a in interface.inputs]
     shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]

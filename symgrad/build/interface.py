@@ -45,6 +45,8 @@ class Interface:
         workspace: bytes of scratch memory, as `ir.dims.evaluated` reads it, of the extents and of ``threads``.
         threaded: some loop shares its iterations out among threads.
         checks: what it says when it returns 1, 2, ...
+        work: the operations of a call, as `workspace` is written.
+        polled: its last parameter points to a flag that makes it return early.
     """
 
     entry: str
@@ -56,6 +58,8 @@ class Interface:
     workspace: Any
     threaded: bool
     checks: tuple[Check, ...]
+    work: Any
+    polled: bool
 
 
 def interface(program: Program, loops: LoopProgram, source: Source) -> Interface:
@@ -71,7 +75,7 @@ def interface(program: Program, loops: LoopProgram, source: Source) -> Interface
     return Interface(
         source.entry, source.prototype, *ports(program), tuple(passed(loops)), dims(program),
         dim_to_json(loops.workspace), loops.threaded,
-        tuple([Check(str(check.extent), check.line) for check in loops.checks]),
+        tuple([Check(str(check.extent), check.line) for check in loops.checks]), dim_to_json(loops.work), loops.polled,
     )
 
 

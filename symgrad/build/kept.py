@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from symgrad.options import Options
 
 FORMAT = "symgrad interface 1"
-_FIELDS = {"format", "library", "entry", "prototype", "data", "workspace", "threaded", "checks"}
+_FIELDS = {"format", "library", "entry", "prototype", "data", "workspace", "threaded", "checks", "work", "polled"}
 _HEX = frozenset("0123456789abcdef")
 _DATA = 1 << 24
 """A program with more bytes of constants is not looked up: that would take longer than to compile it."""
@@ -78,7 +78,7 @@ def keep(key: str, program: Program, interface: Interface, library: Library) -> 
     record = {
         "format": FORMAT, "library": folder, "entry": interface.entry, "prototype": interface.prototype,
         "data": [places[id(array)] for array in interface.data], "workspace": interface.workspace,
-        "threaded": interface.threaded, "checks": interface.checks,
+        "threaded": interface.threaded, "checks": interface.checks, "work": interface.work, "polled": interface.polled,
     }
     store.record(key, json.dumps(record).encode())
 
@@ -108,16 +108,17 @@ def _read(fields: Any, program: Program) -> Interface:
     """Take a record apart; any exception where it is not what `keep` wrote."""
     if fields.keys() != _FIELDS or fields["format"] != FORMAT or not set(fields["library"]) <= _HEX:
         raise ValueError("not a record of this version")
-    entry, prototype, workspace, threaded = [fields[k] for k in ("entry", "prototype", "workspace", "threaded")]
+    entry, prototype, workspace, work = [fields[k] for k in ("entry", "prototype", "workspace", "work")]
+    threaded, polled = fields["threaded"], fields["polled"]
     names = (f"sg_{program.name}", f"sg_{program.name}_")  # the latter where the former is a helper's
-    if type(threaded) is not bool or type(prototype) is not str or entry not in names:
+    if type(threaded) is not bool or type(polled) is not bool or type(prototype) is not str or entry not in names:
         raise ValueError("not a record")
     constants, extents = _constants(program), dims(program)
-    if evaluated(workspace, dict.fromkeys([*extents, "threads"], 1)) < 0:
+    if any(evaluated(size, dict.fromkeys([*extents, "threads"], 1)) < 0 for size in (workspace, work)):
         raise ValueError("not a size")
     return Interface(
         entry, prototype, *ports(program), tuple([constants[place] for place in fields["data"]]), extents, workspace,
-        threaded, tuple([_check(*check) for check in fields["checks"]]),
+        threaded, tuple([_check(*check) for check in fields["checks"]]), work, polled,
     )
 
 

@@ -15,7 +15,7 @@ C_WORDS = frozenset(
     _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert _Thread_local bool true
     false asm typeof main errno NAN INFINITY NULL I and or not xor class new delete this template namespace operator
     private public protected virtual friend try catch throw using export mutable explicit typename wchar_t
-    threads workspace pointers dims ops np scipy y0 y1 yn j0 j1 jn gamma""".split()  # noqa: SIM905 - a hundred quoted words would not read better
+    threads workspace stop pointers dims ops np scipy y0 y1 yn j0 j1 jn gamma""".split()  # noqa: SIM905 - a hundred quoted words would not read better
 )
 """Words a name must not be: C's, C++'s and Python's, what math.h declares shortly, and the generated code's own."""
 

@@ -88,6 +88,7 @@ class Loop:
         least: a loop over threads stays serial when what it shares out has fewer iterations.
         product: the nest that begins here is a sum of products, done in register blocks.
         part: ``borders`` or ``interior`` where it runs outside or inside of its `ends` only.
+        poll: after so many iterations it looks whether the call should stop (0: never; lanes look once, before).
         tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile.
     """
 
@@ -104,6 +105,7 @@ class Loop:
     least: int = 0
     part: str = ""
     ends: tuple[Dim, Dim] = (0, 0)
+    poll: int = 0
 
     @property
     def extent(self) -> Dim:
@@ -153,6 +155,8 @@ class LoopProgram:
         workspace: bytes of scratch memory a call needs, a number or an expression of the extents.
         threaded: some loop shares its iterations out among threads.
         notes: what was decided, in words for the user.
+        work: the operations of a call, a number or an expression of the extents: an estimate.
+        polled: some loop looks whether the call should stop.
     """
 
     name: str
@@ -165,6 +169,8 @@ class LoopProgram:
     workspace: Dim = 0
     threaded: bool = False
     notes: tuple[str, ...] = ()
+    work: Dim = 0
+    polled: bool = False
 
 
 def picture(items: list[Item], statements: bool = False) -> str:

@@ -11,6 +11,7 @@ from symgrad.loops.copies import renamed_copies
 from symgrad.loops.fuse import fuse
 from symgrad.loops.memory import plan
 from symgrad.loops.peel import peel
+from symgrad.loops.poll import poll, work
 from symgrad.loops.program import Array, Loop, LoopProgram
 from symgrad.loops.recompute import recompute
 from symgrad.loops.split import distribute, split
@@ -45,13 +46,15 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
     tree = peel(promote(tree, arrays))
     mark(tree)
+    polled, total = poll(tree), work(tree)
     tree = split(tree)
     private(tree)
     workspace = plan(tree, arrays)
     return LoopProgram(
         lowered.name, lowered.inputs, lowered.outputs, [a for a in arrays if a.kind == "constant"],
         [a for a in arrays if a.kind == "temporary"], tree, lowered.checks, workspace,
-        threaded=any(isinstance(item, Loop) and item.threads for item in tree), notes=notes,
+        threaded=any(isinstance(item, Loop) and item.threads for item in tree), notes=notes, work=total,
+        polled=polled,
     )
 
 

@@ -77,17 +77,22 @@ def work(loop: Loop) -> int:
     """Count the operations of a loop."""
     total = 0
     for statement, around in paths([loop]):
-        per = 1
-        stack: list[Any] = [statement.value]
-        while stack:
-            value = stack.pop()
-            if isinstance(value, Apply):
-                spelled = value.op.c.get(value.kind.kind, "")
-                per += CALL if spelled.isidentifier() or "sg_" in spelled else 1
-                stack.extend(value.args)
         walked = [outer for outer in around if not (outer.tile and any(x.window is outer for x in around))]
-        total += per * elements([outer.extent for outer in walked])
+        total += operations(statement) * elements([outer.extent for outer in walked])
     return total
+
+
+def operations(statement: Statement) -> int:
+    """Count the operations of a statement: its store, and what its value applies."""
+    count = 1
+    stack: list[Any] = [statement.value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Apply):
+            spelled = value.op.c.get(value.kind.kind, "")
+            count += CALL if spelled.isidentifier() or "sg_" in spelled else 1
+            stack.extend(value.args)
+    return count
 
 
 def pays(loop: Loop) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError
@@ -13,6 +13,7 @@ from symgrad.loops.program import Array, Loop, Part
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
 from symgrad.render.memory import LETTERS, threads_view
+from symgrad.render.polls import before, within
 from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
 from symgrad.render.ranges import guarded, walked
@@ -70,6 +71,7 @@ class Block:
         self.inline: dict[Array, tuple[str, bool]] = {}
         self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
         self.line: Any = None
+        self.leave, self.regions = "", count(1)
         self.quoted: set[Line] = set()
         self.thread = ""
         self.has_parts = False
@@ -113,6 +115,7 @@ class Block:
                 continue
             if isinstance(item, Loop):
                 self.declare_inside(item, mine, made)
+                made.extend(before(self, item))
                 if item.product is not None:
                     self.note(item.product.statement.line, made)
                 made.append(self.loop(item))
@@ -190,7 +193,7 @@ class Block:
             start, stop = self.bounds[loop]
             self.busy.update((letter, start, stop))
             thread = self.env[loop.shared.axis] if loop.shared is not None else ""
-            body = self.views(loop.body)
+            body = (*within(self, loop, start), *self.views(loop.body))
             self.busy.difference_update((letter, start, stop))
             return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, body)
         if loop.threads:
@@ -199,7 +202,7 @@ class Block:
         self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
         self.env.update(added)
-        body = self.views(loop.body)
+        body = (*within(self, loop, name), *self.views(loop.body))
         for axis in added:
             del self.env[axis]
         if loop.window is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.loops.store import paths, touched
 from symgrad.render.block import Block
 from symgrad.render.memory import memory_views
-from symgrad.render.views import CallView, FunctionView, LookupView, NoteView, ThreadsView
+from symgrad.render.views import CallView, FunctionView, LookupView, NoteView, PollView, ThreadsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,11 +78,13 @@ class Functions:
 
 
 def fails(views: tuple[Any, ...]) -> bool:
-    """Tell a body that checks an index, or calls a part that does."""
+    """Tell a body that checks an index or polls, or calls a part that does."""
     stack = list(views)
     while stack:
         view = stack.pop()
         if (isinstance(view, LookupView) and view.code) or (isinstance(view, CallView) and view.fails):
+            return True
+        if isinstance(view, PollView):
             return True
         stack.extend(getattr(view, "body", ()))
     return False
@@ -100,6 +102,8 @@ def words(view: Any) -> Iterator[str]:
             yield "threads"
         if getattr(view, "workspace", ()):
             yield "workspace"
+        if isinstance(view, PollView):
+            yield "stop"
         for each in fields(view):
             if each.name != "kind":
                 yield from words(getattr(view, each.name))

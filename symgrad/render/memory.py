@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.loops.program import Loop
 from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype
+from symgrad.render.polls import leave_of
 from symgrad.render.printer import index
 from symgrad.render.views import ArrayView, ThreadsView
 
@@ -53,9 +54,9 @@ def threads_view(block: Block, loop: Loop) -> ThreadsView:
     condition = "" if known else f" if({index(inner.extent, block.name)} >= {loop.least})"
     mine = dict.fromkeys(a.array for s, _ in paths([loop], parts=False) for a in touched(s) if a.array.private)
     stack, workspace = memory_views(mine, block, name)
-    block.thread = name
-    body = block.views(loop.body)
-    block.thread = ""
+    block.thread, block.leave = name, leave_of(block, loop)
+    body, leave = block.views(loop.body), block.leave
+    block.thread = block.leave = ""
     del block.env[loop.axis]
     block.busy.remove(name)
-    return ThreadsView(name, condition, stack, workspace, body)
+    return ThreadsView(name, condition, stack, workspace, body, leave)

@@ -66,6 +66,7 @@ def source_view(loops: LoopProgram, target: Target) -> tuple[SourceView, str]:
     entry = functions.whole(loops.body)
     said = set(words((entry, *functions.parts)))
     helpers = functions.helpers | {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
+    helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
     printed = tuple([helper(*h, target) for h in sorted(helpers)])
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used = functions.used | {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
@@ -98,7 +99,7 @@ def helper(name: str, kind: str, end: str, target: Target) -> str:
 
 
 def signature(loops: LoopProgram) -> tuple[list[tuple[str, str]], dict[Array, str]]:
-    """List the function's parameters as type and name: inputs, outputs, data, extents, threads, workspace."""
+    """List the function's parameters as type and name: inputs, outputs, data, extents, threads, workspace, stop."""
     names: dict[Array, str] = {}
     arguments: list[tuple[str, str]] = []
     for array in loops.inputs:
@@ -113,6 +114,8 @@ def signature(loops: LoopProgram) -> tuple[list[tuple[str, str]], dict[Array, st
             arguments.append((f"const {ctype(array.dtype)} *restrict ", array.name))
     arguments += [("const int64_t ", str(dim)) for dim in extents(loops)]
     arguments += [("const int32_t ", "threads"), ("char *restrict ", "workspace")]
+    if loops.polled:
+        arguments.append(("const volatile int32_t *", "stop"))
     return arguments, names
 
 
@@ -161,6 +164,8 @@ def head(loops: LoopProgram) -> tuple[str, ...]:
     notes.append(f"workspace: {loops.workspace} bytes")
     notes += [f"threads: at most {TEAM}"] if loops.threaded else []
     notes.append("returns 0, or the number of the index check that failed")
+    if loops.polled:
+        notes.append("returns -1 soon after *stop is set (stop may be a null pointer)")
     return tuple([comment(n) for n in notes])
 
 

@@ -52,7 +52,8 @@ class TilesView:
 class ThreadsView:
     """A loop over threads, with the arrays each has for itself.
 
-    It is serial unless `condition` holds; without one it is always shared.
+    It is serial unless `condition` holds; without one it is always shared. Where loops inside poll, `leave` is the
+    label they go to.
     """
 
     index: str
@@ -60,7 +61,18 @@ class ThreadsView:
     stack: tuple[ArrayView, ...]
     workspace: tuple[ArrayView, ...]
     body: tuple[ItemView, ...]
+    leave: str
     kind: str = "threads"
+
+
+@dataclass(frozen=True)
+class PollView:
+    """A look whether the call should stop, when `index` & `mask` is 0: it leaves the function, or goes to a label."""
+
+    index: str
+    mask: int
+    leave: str
+    kind: str = "poll"
 
 
 @dataclass(frozen=True)
@@ -174,5 +186,5 @@ class SourceView:
 
 ItemView: TypeAlias = (
     "LoopView | GuardView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | "
-    "NoteView | ProductView"
+    "NoteView | ProductView | PollView"
 )

@@ -7,9 +7,15 @@
  * workspace: threads*(128*m + 64*floor(m/8 + 63/64)) + 64*floor(m*threads/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the index check that failed
+ * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>
 #include <stdint.h>
+
+/* whether the caller wants no result any more; without a pointer it cannot say so */
+static inline int sg_stopped(const volatile int32_t *stop) {
+    return stop != 0 && *stop != 0;
+}
 
 int32_t sg_broadcast(
     const double *restrict a,
@@ -20,7 +26,8 @@ int32_t sg_broadcast(
     const int64_t n,
     const int64_t m,
     const int32_t threads,
-    char *restrict workspace)
+    char *restrict workspace,
+    const volatile int32_t *stop)
 {
     double *const restrict w5 = (double *)(void *)(workspace + 0);
     double w3[256];
@@ -36,6 +43,7 @@ int32_t sg_broadcast(
         double *const restrict w1 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));
         double *const restrict w2 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64) + 64*m) + t*(128*m + 64*((8*m + 63) / 64)));
         double v2 = 0.0;
+        if (sg_stopped(stop)) goto stopped1;
         #pragma omp simd
         for (int64_t i = 0; i < m; ++i) {
             w4[i] = 0.0;
@@ -44,6 +52,7 @@ int32_t sg_broadcast(
         const int64_t i_last = (n + 7) / 8 * (t + 1) / threads * 8;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 8) {
             const int64_t i1 = n - i0 > 8 ? i0 + 8 : n;
+            if (sg_stopped(stop)) goto stopped1;
             double v3 = 0.0;
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd reduction(+:v3)
@@ -70,12 +79,16 @@ int32_t sg_broadcast(
             v2 += v3;
         }
         w3[t] = v2;
+        if (sg_stopped(stop)) goto stopped1;
         #pragma omp simd
         for (int64_t i = 0; i < m; ++i) {
             w5[t*m + i] = w4[i];
         }
+        stopped1: ;
     }
+    if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
+        if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         v1 += w3[i];
         #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {

@@ -5,9 +5,15 @@
  * workspace: 0 bytes
  * threads: at most 256
  * returns 0, or the number of the index check that failed
+ * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>
 #include <stdint.h>
+
+/* whether the caller wants no result any more; without a pointer it cannot say so */
+static inline int sg_stopped(const volatile int32_t *stop) {
+    return stop != 0 && *stop != 0;
+}
 
 int32_t sg_guarded_root(
     const double *restrict x,
@@ -15,7 +21,8 @@ int32_t sg_guarded_root(
     double *restrict x_bar,
     const int64_t n,
     const int32_t threads,
-    char *restrict workspace)
+    char *restrict workspace,
+    const volatile int32_t *stop)
 {
     (void)workspace;
     double w1[256];
@@ -28,6 +35,7 @@ int32_t sg_guarded_root(
         const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
             const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+            if (sg_stopped(stop)) goto stopped1;
             double v3 = 0.0;
             #pragma omp simd reduction(+:v3)
             for (int64_t i = i0; i < i1; ++i) {
@@ -39,7 +47,9 @@ int32_t sg_guarded_root(
             v2 += v3;
         }
         w1[t] = v2;
+        stopped1: ;
     }
+    if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
         v1 += w1[i];
     }

@@ -4,16 +4,23 @@
  * workspace: 0 bytes
  * threads: at most 256
  * returns 0, or the number of the index check that failed
+ * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>
 #include <stdint.h>
+
+/* whether the caller wants no result any more; without a pointer it cannot say so */
+static inline int sg_stopped(const volatile int32_t *stop) {
+    return stop != 0 && *stop != 0;
+}
 
 int32_t sg_helix(
     const double *restrict t,
     double *restrict out0,
     const int64_t n,
     const int32_t threads,
-    char *restrict workspace)
+    char *restrict workspace,
+    const volatile int32_t *stop)
 {
     (void)workspace;
     #pragma omp parallel for num_threads(threads) if(n >= 57692)
@@ -23,6 +30,7 @@ int32_t sg_helix(
         const int64_t j_last = (n + 63) / 64 * (i + 1) / threads * 64;
         for (int64_t j0 = j_first; j0 < j_last; j0 += 64) {
             const int64_t j1 = n - j0 > 64 ? j0 + 64 : n;
+            if (sg_stopped(stop)) goto stopped1;
             for (int64_t j = j0; j < j1; ++j) {
                 /* test_golden.py:65  return np.stack([np.cos(t), np.sin(t), 0.1 * t]).T */
                 w1[0] = cos(t[j]);
@@ -33,6 +41,8 @@ int32_t sg_helix(
                 }
             }
         }
+        stopped1: ;
     }
+    if (sg_stopped(stop)) return -1;
     return 0;
 }

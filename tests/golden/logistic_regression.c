@@ -9,6 +9,7 @@
  * workspace: 64*floor(d/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the index check that failed
+ * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>
 #include <stdint.h>
@@ -25,6 +26,11 @@ static inline double sg_logaddexp(double a, double b) {
     return (a > b ? a : b) + log1p(exp(-fabs(apart)));
 }
 
+/* whether the caller wants no result any more; without a pointer it cannot say so */
+static inline int sg_stopped(const volatile int32_t *stop) {
+    return stop != 0 && *stop != 0;
+}
+
 int32_t sg_logistic_regression(
     const double *restrict b,
     const double *restrict w,
@@ -36,7 +42,8 @@ int32_t sg_logistic_regression(
     const int64_t d,
     const int64_t n,
     const int32_t threads,
-    char *restrict workspace)
+    char *restrict workspace,
+    const volatile int32_t *stop)
 {
     double *const restrict w3 = (double *)(void *)(workspace + 0);
     double *const restrict w4 = (double *)(void *)(workspace + 64*((8*d + 63) / 64));
@@ -56,6 +63,7 @@ int32_t sg_logistic_regression(
     for (int64_t t = 0; t < threads; ++t) {
         double w1[64];
         double w2[64];
+        if (sg_stopped(stop)) goto stopped1;
         #pragma omp simd
         for (int64_t i = 0; i < d; ++i) {
             w4[t*(d + 8) + i] = 0.0;
@@ -66,6 +74,7 @@ int32_t sg_logistic_regression(
         const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
             const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+            if (sg_stopped(stop)) goto stopped1;
             /* test_golden.py:24 */
             double v7 = 0.0;
             /* test_golden.py:23 */
@@ -106,7 +115,9 @@ int32_t sg_logistic_regression(
         }
         w5[t] = v5;
         w6[t] = v6;
+        stopped1: ;
     }
+    if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < d; ++j) {
@@ -124,6 +135,7 @@ int32_t sg_logistic_regression(
         const int64_t i_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
             const int64_t i1 = d - i0 > 1024 ? i0 + 1024 : d;
+            if (sg_stopped(stop)) goto stopped2;
             double v15 = 0.0;
             #pragma omp simd reduction(+:v15)
             for (int64_t i = i0; i < i1; ++i) {
@@ -136,7 +148,9 @@ int32_t sg_logistic_regression(
             v14 += v15;
         }
         w5[t] = v14;
+        stopped2: ;
     }
+    if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
         v13 += w5[i];
     }

@@ -3,9 +3,15 @@
  * writes out0: float64[n, m]
  * workspace: 64*floor(n/8 + 63/64) + 64*floor(m*n/8 + 63/64) bytes
  * returns 0, or the number of the index check that failed
+ * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>
 #include <stdint.h>
+
+/* whether the caller wants no result any more; without a pointer it cannot say so */
+static inline int sg_stopped(const volatile int32_t *stop) {
+    return stop != 0 && *stop != 0;
+}
 
 int32_t sg_running_total(
     const double *restrict x,
@@ -13,23 +19,27 @@ int32_t sg_running_total(
     const int64_t n,
     const int64_t m,
     const int32_t threads,
-    char *restrict workspace)
+    char *restrict workspace,
+    const volatile int32_t *stop)
 {
     (void)threads;
     double *const restrict w1 = (double *)(void *)(workspace + 0);
     double *const restrict w2 = (double *)(void *)(workspace + 64*((8*m*n + 63) / 64));
     for (int64_t i = 0; i < n; ++i) {
+        if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {
             /* test_golden.py:53  return np.cumsum(x * x, axis=-1) */
             w1[i*m + j] = x[i*m + j] * x[i*m + j];
         }
     }
+    if (sg_stopped(stop)) return -1;
     #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
         w2[i] = 0.0;
     }
     for (int64_t i = 0; i < n; ++i) {
+        if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         for (int64_t j = 0; j < m; ++j) {
             w2[i] += w1[i*m + j];
             out0[i*m + j] = w2[i];

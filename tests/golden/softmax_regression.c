@@ -7,6 +7,7 @@
  * workspace: 64*floor(n/64 + 63/64) + 192*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the index check that failed
+ * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>
 #include <stdint.h>
@@ -107,6 +108,11 @@ static void sg_product(
     }
 }
 
+/* whether the caller wants no result any more; without a pointer it cannot say so */
+static inline int sg_stopped(const volatile int32_t *stop) {
+    return stop != 0 && *stop != 0;
+}
+
 int32_t sg_softmax_regression(
     const double *restrict W,
     const double *restrict X,
@@ -115,7 +121,8 @@ int32_t sg_softmax_regression(
     double *restrict W_bar,
     const int64_t n,
     const int32_t threads,
-    char *restrict workspace)
+    char *restrict workspace,
+    const volatile int32_t *stop)
 {
     double *const restrict w1 = (double *)(void *)(workspace + 0);
     double *const restrict w2 = (double *)(void *)(workspace + 128*((80*n + 63) / 64));
@@ -130,6 +137,7 @@ int32_t sg_softmax_regression(
         const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
             const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+            if (sg_stopped(stop)) goto stopped1;
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
@@ -138,7 +146,9 @@ int32_t sg_softmax_regression(
                 }
             }
         }
+        stopped1: ;
     }
+    if (sg_stopped(stop)) return -1;
     sg_product(n, 64, 10,
         X, 64, 1,
         W, 10, 1,
@@ -149,6 +159,7 @@ int32_t sg_softmax_regression(
         const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
             const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+            if (sg_stopped(stop)) goto stopped2;
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
@@ -157,12 +168,15 @@ int32_t sg_softmax_regression(
                 }
             }
         }
+        stopped2: ;
     }
+    if (sg_stopped(stop)) return -1;
     const double v1 = (double)((int64_t)n);
     const double v2 = 1.0 / v1;
     const double v3 = (- v2);
     for (int64_t i0 = 0; i0 < n; i0 += 1024) {
         const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+        if (sg_stopped(stop)) return -1;
         for (int64_t i = i0; i < i1; ++i) {
             w2[i] = -INFINITY;
             w5[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
@@ -176,6 +190,7 @@ int32_t sg_softmax_regression(
         }
     }
     for (int64_t i = 0; i < n; ++i) {
+        if ((i & 511) == 0 && sg_stopped(stop)) return -1;
         double v6 = w2[i];
         for (int64_t j = 0; j < 10; ++j) {
             const double v7 = w1[i*10 + j];
@@ -189,14 +204,18 @@ int32_t sg_softmax_regression(
         const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
         for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
             const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+            if (sg_stopped(stop)) goto stopped3;
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
                 w3[i] = (isfinite(w2[i]) != 0) ? w2[i] : 0.0;
                 w4[i] = 0.0;
             }
         }
+        stopped3: ;
     }
+    if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < n; ++i) {
+        if ((i & 63) == 0 && sg_stopped(stop)) return -1;
         double v8 = w4[i];
         #pragma omp simd reduction(+:v8)
         for (int64_t j = 0; j < 10; ++j) {
@@ -207,6 +226,7 @@ int32_t sg_softmax_regression(
     double v9 = 0.0;
     for (int64_t i0 = 0; i0 < n; i0 += 1024) {
         const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+        if (sg_stopped(stop)) return -1;
         double v10 = 0.0;
         for (int64_t i = i0; i < i1; ++i) {
             w2[i] = (log(w4[i])) + w3[i];
@@ -223,6 +243,7 @@ int32_t sg_softmax_regression(
     }
     value[0] = v9 / v1;
     for (int64_t i = 0; i < n; ++i) {
+        if ((i & 31) == 0 && sg_stopped(stop)) return -1;
         #pragma omp simd
         for (int64_t j = 0; j < 10; ++j) {
             const _Bool v13 = w7[i] && (w1[i*10 + j] == w2[i]);
