@@ -320,18 +320,13 @@ def test_as_a_module_and_without_a_terminal():
     assert "Traceback" not in wrong.stderr
 
 
-def interruptible():
-    """Take interrupts, which what a shell runs in the background ignores, with all it starts."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.mark.parametrize("command", ["show", "check"])
 def test_interrupting_ends_cleanly(command):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-m", "symgrad", command, "losses.py:slow", "--arg", "x=f64[]"]
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
-        preexec_fn=interruptible,  # noqa: PLW1509 - it takes no lock
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a background job ignores it
     ) as started:
         assert started.stderr is not None
         assert started.stderr.readline() == "the file is imported\n"
