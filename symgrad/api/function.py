@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from symgrad.api.reports import Cost, Memory
     from symgrad.api.transform import Transform
     from symgrad.pipeline import Built
 
@@ -226,6 +227,56 @@ class Function:
                 f"{self.__name__}() has not been compiled yet", instead="call it first, or use .lower(*args)"
             )
         return self._last
+
+    def cost(self, *args: Any, **sizes: int) -> Cost:
+        """Count what a call does: flops by kind, calls, bytes, loops, lines of C; of the signature that ran last.
+
+        Args:
+            args: arguments of a call: counts for these, compiling first when their signature is new.
+            sizes: numbers for open extents. Without either, counts are expressions of the open extents.
+
+        Raises:
+            ArgumentError: nothing was compiled yet and there are no arguments; or there is no such extent.
+
+        >>> import numpy as np, symgrad as sg
+        >>> f = sg.jit(lambda A, B: A @ B, specs=("f64[m,k]", "f64[k,n]"))
+        >>> f.cost(np.ones((3, 4)), np.ones((4, 5))).flops
+        120
+        >>> f.cost().flops
+        2*k*m*n
+        """
+        from symgrad.api.reports import cost_of
+
+        return self._reported(cost_of, args, sizes)  # type: ignore[no-any-return]
+
+    def memory(self, *args: Any, **sizes: int) -> Memory:
+        """List what a call needs besides its arguments and results, buffer by buffer, and the peak of it.
+
+        Args:
+            args: arguments of a call, as for `cost`.
+            sizes: numbers for open extents. Without either, bytes are expressions of the open extents.
+
+        Raises:
+            ArgumentError: nothing was compiled yet and there are no arguments; or there is no such extent.
+
+        >>> import numpy as np, symgrad as sg
+        >>> sg.jit(lambda x: np.sin(x[::-1])).memory(np.ones(1000)).peak
+        0
+        """
+        from symgrad.api.reports import memory_of
+
+        return self._reported(memory_of, args, sizes)  # type: ignore[no-any-return]
+
+    def _reported(self, made: Callable[[Stages], Any], args: tuple[Any, ...], sizes: dict[str, int]) -> Any:
+        """Make a report of a compilation, with numbers where arguments or sizes are given."""
+        from symgrad.api.reports import numbered
+        from symgrad.build.threads import threads
+
+        call = self._arguments.split(args, {}) if args else None
+        entry = self._ran() if call is None else self._find(call)
+        arrays = [] if call is None else as_inputs(call.leaves, entry.signature)
+        count = threads(self._options) if entry.built.stages.of("loops").threaded else 1
+        return numbered(made(entry.built.stages), entry.built.program, arrays, sizes, count)
 
     def cache_info(self) -> CacheInfo:
         """Tell for which signatures this function was compiled, and why each compilation was needed."""

@@ -77,6 +77,7 @@ def plan(items: list[Item], arrays: Iterable[Array]) -> Dim:
             frame = (life.threads, *homes[array])
             slot = stacks.setdefault(frame, Pool("stack", STACK_TOTAL)).take(size, array.dtype, life)
         array.slot = slot or pools.setdefault(life.threads, Pool("workspace")).take(size, array.dtype, life)
+        array.place = array.slot.place  # type: ignore[union-attr]  # a pool without limit gives one
     return _laid_out(pools)
 
 

@@ -1,0 +1,258 @@
+"""`count`: what a loop program does, counted by walking its statements and the loops around them.
+
+Nothing is estimated: how often a statement runs is the product of its loops' extents (of its range, where it runs over
+a part of one; of the number of tiles, where it stands beside the loops over a tile), an expression of unknown extents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Axis, accesses, looked_up, parts
+from symgrad.loops.program import Array, Loop
+from symgrad.loops.store import paths
+from symgrad.ops.spelling import pattern
+
+if TYPE_CHECKING:
+    from symgrad.ir.notation import Statement
+    from symgrad.ir.shapes import Dim
+    from symgrad.loops.program import LoopProgram
+
+KINDS = ("add", "multiply", "fma", "divide", "sqrt", "select")
+"""The kinds of floating-point operations that are no calls; `select` is every comparison, choice, sign and rounding."""
+
+SELECTS = frozenset({"fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "copysign", "fmin", "fmax", "signbit"})
+"""Functions of math.h that are one instruction: counted as `select`."""
+
+_SYMBOLS = {" + ": "add", " - ": "add", " * ": "multiply", " / ": "divide", "(- ": "select", "? ": "select"}
+_COMPARISON = re.compile(r" (?:[<>]=?|==|!=|&&|\|\|) ")
+_CALL = re.compile(r"\b([a-z]\w*?)(?:\{f\})?\(")
+
+
+class Tally(NamedTuple):
+    """What a program does in one call.
+
+    Attributes:
+        operations: how often each of `KINDS` is done.
+        calls: how often each function of math.h or helper is called.
+        in_lanes: how often of these in loops whose iterations run as lanes.
+        read, written: bytes of the inputs and constants, and of the outputs, each counted once.
+        loaded, stored: bytes that pass between memory and registers.
+    """
+
+    operations: dict[str, Dim]
+    calls: dict[str, Dim]
+    in_lanes: dict[str, Dim]
+    read: Dim
+    written: Dim
+    loaded: Dim
+    stored: Dim
+
+
+class Sizes(NamedTuple):
+    """How large a program is: statements, calls in them, loops, of them in lanes, in tiles, shared among threads."""
+
+    statements: int
+    calls: int
+    loops: int
+    lanes: int
+    tiles: int
+    threads: int
+
+
+def sizes(program: LoopProgram) -> Sizes:
+    """Count statements, places where functions are called, and loops by kind."""
+    found = paths(program.body)
+    loops = list({loop: None for _, around in found for loop in around})
+    calls = sum(sum(operations(s)[1].values()) for s, _ in found)
+    return Sizes(
+        len(found), calls, sum(not loop.threads for loop in loops),
+        sum(loop.simd or loop.product is not None for loop in loops), sum(loop.tile > 0 for loop in loops),
+        sum(loop.threads for loop in loops),
+    )
+
+
+def count(program: LoopProgram) -> Tally:
+    """Count the operations, calls and bytes of one call."""
+    done: defaultdict[str, Any] = defaultdict(int)
+    calls: defaultdict[str, Any] = defaultdict(int)
+    in_lanes: defaultdict[str, Any] = defaultdict(int)
+    moved = {"loaded": 0, "stored": 0}
+    seen: set[Any] = set()
+    times: dict[tuple[Loop, ...], Any] = {}
+    for statement, around in paths(program.body):
+        if around not in times:
+            times[around] = runs(around)
+        often = runs(around, statement) if statement.ranges else times[around]
+        kinds, called = operations(statement)
+        for kind, number in kinds.items():
+            done[kind] += number * often
+        for name, number in called.items():
+            calls[name] += number * often
+            if around and around[-1].simd:
+                in_lanes[name] += number * often
+        _move(statement, around, often, moved, seen)
+    used = {a.array: None for s, _ in paths(program.body) for a in (*_reads(s), s.target)}
+    inputs = sum((_bytes(a) for a in used if a.kind in {"input", "constant"}), 0)
+    outputs = sum((_bytes(a) for a in used if a.kind == "output"), 0)
+    return Tally(
+        {kind: shapes.simplified(done[kind]) for kind in KINDS if kind in done},
+        {name: shapes.simplified(calls[name]) for name in sorted(calls)},
+        {name: shapes.simplified(in_lanes[name]) for name in sorted(in_lanes)},
+        shapes.simplified(inputs), shapes.simplified(outputs), shapes.simplified(moved["loaded"]),
+        shapes.simplified(moved["stored"]),
+    )
+
+
+# -- how often
+
+
+def runs(around: tuple[Loop, ...], statement: Statement | None = None) -> Any:
+    """Count how often what stands inside of some loops runs."""
+    windows = {loop.window for loop in around if loop.window is not None}
+    shared = {loop.shared for loop in around if loop.shared is not None}
+    total: Any = 1
+    for loop in around:
+        if loop.tile:
+            total = total * (1 if loop in windows else (loop.extent + loop.tile - 1) // loop.tile)
+        elif loop.threads:
+            total = total * (1 if loop in shared else loop.extent)
+        else:
+            total = total * _iterations(loop, statement)
+    return total
+
+
+def _iterations(loop: Loop, statement: Statement | None) -> Any:
+    """Count the iterations of a loop, of its borders or interior, in which a statement runs."""
+    low, high = loop.ends if loop.part else (0, loop.extent)
+    ranges = [r for r in statement.ranges if r[0] in loop.members] if statement is not None else []
+    first, end = ranges[0][1:] if ranges else (0, loop.extent)
+    if loop.part == "interior":
+        return high - low
+    if loop.part == "borders":
+        return (end - first) - overlap(first, end, low, high)
+    return end - first
+
+
+def overlap(first: Any, end: Any, low: Any, high: Any) -> Any:
+    """Count what two ranges share."""
+    if all(type(x) is int for x in (first, end, low, high)):
+        return max(0, min(end, high) - max(first, low))
+    import sympy
+
+    return sympy.Max(0, sympy.Min(end, high) - sympy.Max(first, low))
+
+
+# -- how much
+
+
+def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
+    """Count the floating-point operations of one run of a statement, by kind, and its calls, by name."""
+    kinds: defaultdict[str, int] = defaultdict(int)
+    calls: defaultdict[str, int] = defaultdict(int)
+    stack: list[Any] = [statement.value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Apply):
+            stack.extend(value.args)
+            if value.kind.kind == "f":
+                spelled = pattern(value.op.c, (value.kind,) * len(value.args)) or ""
+                for name, number in _spelled(spelled):
+                    (kinds if name in KINDS else calls)[name] += number
+    if statement.target.array.dtype.kind == "f" and statement.how != "=":
+        _accumulate(statement, kinds)
+    return kinds, calls
+
+
+def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
+    value = statement.value
+    if statement.how == "+=" and isinstance(value, Apply) and value.op.name == "multiply":
+        kinds["multiply"] -= 1
+        kinds["fma"] = kinds.get("fma", 0) + 1
+        if not kinds["multiply"]:
+            del kinds["multiply"]
+        return
+    kind = {"+=": "add", "*=": "multiply"}.get(statement.how, "select")
+    kinds[kind] = kinds.get(kind, 0) + 1
+
+
+@cache
+def _spelled(spelled: str) -> tuple[tuple[str, int], ...]:
+    """Count what a C pattern does: ``{0} * 0.5{f}`` is one multiplication, ``exp`` one call."""
+    if spelled.isidentifier():
+        return ((_kind(spelled), 1),)
+    found: defaultdict[str, int] = defaultdict(int)
+    for symbol, kind in _SYMBOLS.items():
+        found[kind] += spelled.count(symbol)
+    found["select"] += len(_COMPARISON.findall(spelled))
+    for name in _CALL.findall(spelled):
+        found[_kind(name)] += 1
+    return tuple((kind, number) for kind, number in found.items() if number)
+
+
+def _kind(name: str) -> str:
+    if name == "sqrt":
+        return name
+    return "select" if name in SELECTS or name.startswith("is") else name.removeprefix("sg_")
+
+
+# -- bytes
+
+
+def _move(
+    statement: Statement, around: tuple[Loop, ...], often: Any, moved: dict[str, Any], seen: set[Any],
+) -> None:
+    """Add what a statement loads and stores.
+
+    A load counts once in a loop's body, and once for all iterations of inner loops that do not change its place.
+    """
+    inner = around[-1] if around else None
+    loops = {axis: loop for loop in around for axis in loop.members}
+
+    def place(access: Access) -> Any:
+        return inner, access.array, tuple([loops.get(i, i) if isinstance(i, Axis) else i for i in access.indices])
+
+    for access in _reads(statement):
+        key = place(access)
+        if is_memory(access.array) and key not in seen:
+            seen.add(key)
+            moved["loaded"] += access.array.dtype.itemsize * _distinct(access, around, often, statement)
+    target = statement.target
+    if is_memory(target.array):
+        size = target.array.dtype.itemsize
+        depth = next((loop.product.depth for loop in around if loop.product is not None), None)
+        written = runs(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
+        seen.add(place(target))
+        moved["stored"] += size * written
+        if statement.how != "=":
+            moved["loaded"] += size * written
+
+
+def _distinct(access: Access, around: tuple[Loop, ...], often: Any, statement: Statement) -> Any:
+    """Count how often an element is loaded anew: not by inner loops that do not change its place."""
+    used = {p for i in access.indices for p in parts(i)}
+    used |= {p for a in looked_up(access.indices) for i in a.indices for p in parts(i)}
+    if any(loop.product is not None for loop in around):  # blocks are held in registers
+        product = next(loop.product for loop in around if loop.product is not None)
+        return runs(tuple([loop for loop in around if loop not in product[:3] or loop.members & used]))
+    depth = len(around)
+    while depth and not around[depth - 1].members & used and not around[depth - 1].tile:
+        depth -= 1
+    return often if depth == len(around) else runs(around[:depth], statement)
+
+
+def is_memory(array: Array) -> bool:
+    """Tell an array that is no register; scalars that are passed are read once and stay in one."""
+    return array.kind != "temporary" or array.place != "register"
+
+
+def _reads(statement: Statement) -> list[Access]:
+    return [*looked_up(statement.target.indices), *accesses(statement.value)]
+
+
+def _bytes(array: Array) -> Any:
+    return shapes.size(array.shape) * array.dtype.itemsize
