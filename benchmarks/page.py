@@ -1,7 +1,7 @@
 """Makes the tables of docs/benchmarks.md of figures that were measured: ``python -m benchmarks.page a.json b.json``.
 
 A long table may be measured in parts, at different times; the last measurement of a workload counts. Rows measured
-while the machine was busy are left out.
+while other programs ran are left out.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def read(paths: tuple[Path, ...]) -> dict[str, dict[str, Row]]:
         for name, rows in found.items():
             for each in figures.get(name, []):
                 row = Row(**{key: value for key, value in each.items() if key in known})
-                if row.preempted <= table.BUSY:
+                if row.others <= table.BUSY:
                     rows[row.name] = row
     return found
 

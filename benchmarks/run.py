@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import resource
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Row:
             largest number of the array; None when symgrad failed.
         against: what `error` was taken against.
         notes: how a peer was compiled, or why it is not there.
-        preempted: how often a second another program took a core away while calls were timed.
+        others: how many cores other programs used, on average, while calls were timed.
     """
 
     name: str
@@ -41,7 +42,7 @@ class Row:
     tolerance: float = 0.0
     least: float | None = None
     notes: dict[str, str] = field(default_factory=dict)
-    preempted: float = 0.0
+    others: float = 0.0
 
     def ratio(self, above: str, below: str) -> float | None:
         """Divide two medians; None where one is not there."""
@@ -90,11 +91,20 @@ def measured(work: Workload, wanted: frozenset[str], seconds: float) -> Row:
     if "symgrad" in calls:
         inspect(row, found["function"])
         compare(row, found, work, arguments)
-    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+    start, before = time.perf_counter(), used_by_others()
     row.seconds = interleaved(calls, seconds)
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
-    row.preempted = (after - before) / (time.perf_counter() - start)
+    row.others = (used_by_others() - before) / (time.perf_counter() - start)
     return row
+
+
+def used_by_others() -> float:
+    """Return the seconds of all cores that other programs have used so far; 0 where the system does not tell."""
+    try:
+        cores = Path("/proc/stat").read_text(encoding="ascii").split("\n")[0].split()[1:9]
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _wait, *interrupts = [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in cores]
+    return user + nice + system + sum(interrupts) - time.process_time()
 
 
 def others(work: Workload, arguments: Any, wanted: frozenset[str]) -> dict[str, Callable[[], peers.Peer]]:

@@ -97,8 +97,8 @@ def summary(rows: Sequence[Row]) -> str:
     return f"JAX / symgrad: geometric mean {mean:.2f}, minimum {min(ratios):.2f}, of {len(ratios)}"
 
 
-BUSY = 50
-"""Preemptions a second beyond which medians of threaded calls are those of the scheduler's time slices."""
+BUSY = 0.1
+"""Cores used by other programs beyond which a call of as many threads as cores waits for one of them."""
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:
@@ -106,8 +106,8 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     lines = []
     for row in rows:
         lines += [f"{row.name}: {peer}: {note}" for peer, note in row.notes.items() if note not in {"", "compile"}]
-        if row.preempted > BUSY:
-            lines.append(f"{row.name}: the machine was busy ({row.preempted:.0f} preemptions a second): measure again")
+        if row.others > BUSY:
+            lines.append(f"{row.name}: other programs used {row.others:.1f} cores meanwhile: measure again")
     return lines
 
 

@@ -149,10 +149,10 @@ def test_names_are_bound_anew_in_all_of_a_module():
 
 
 def test_a_busy_machine_is_remarked():
-    busy = run.Row("w", {"symgrad": 1.0}, notes={"torch": "eager, as compile fails: no"}, preempted=200.0)
-    assert table.remarks([busy, run.Row("v", notes={"torch": "compile"}, preempted=3.0)]) == [
+    busy = run.Row("w", {"symgrad": 1.0}, notes={"torch": "eager, as compile fails: no"}, others=0.52)
+    assert table.remarks([busy, run.Row("v", notes={"torch": "compile"}, others=0.01)]) == [
         "w: torch: eager, as compile fails: no",
-        "w: the machine was busy (200 preemptions a second): measure again",
+        "w: other programs used 0.5 cores meanwhile: measure again",
     ]
 
 
@@ -160,7 +160,7 @@ def test_the_page_is_made_of_figures(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "PAGE", tmp_path / "benchmarks.md")
     page.PAGE.write_text((ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"), encoding="utf-8")
     slow = run.Row("rosenbrock n=2", {"symgrad": 2.0, "jax": 1.0}, error=0.0, least=4.0)
-    busy = run.Row("eight schools", {"symgrad": 2.0, "jax": 1.0}, error=0.0, preempted=500.0)
+    busy = run.Row("eight schools", {"symgrad": 2.0, "jax": 1.0}, error=0.0, others=0.9)
     table.write_json(tmp_path / "figures.json", {"promised": [busy, slow], "others": []})
     done = CliRunner().invoke(page.main, [str(tmp_path / "figures.json"), "--write"], catch_exceptions=False)
     assert done.exit_code == 0
