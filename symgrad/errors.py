@@ -44,6 +44,10 @@ class ArgumentValueError(SymgradError, ValueError):
     """An argument has the right type and a wrong value: a shape, an option, a spec."""
 
 
+class BusyError(SymgradError, RuntimeError):
+    """A bound call was made while it was running: in another thread, or in a signal's handler."""
+
+
 class ConcretizationError(SymgradError, TypeError):
     """A traced value was used where Python or NumPy needs a number: ``if x > 0``, ``float(x)``."""
 

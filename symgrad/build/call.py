@@ -96,9 +96,9 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
         A function of contiguous, aligned arrays of the inputs' dtypes and shapes, giving new arrays.
     """
     from_buffer = library.ffi.from_buffer
-    constants = [from_buffer(f"{_ctype(d)}[]", d) for d in interface.data]
-    inputs = [f"{_ctype(a)}[]" for a in interface.inputs]
-    outputs = [(a.dtype, f"{_ctype(a)}[]") for a in interface.outputs]
+    constants = [from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
+    inputs = [f"{ctype(a)}[]" for a in interface.inputs]
+    outputs = [(a.dtype, f"{ctype(a)}[]") for a in interface.outputs]
     checks, threaded = interface.checks, interface.threaded
     columns = [a.fortran for a in interface.inputs]
     checked = requirements(program)
@@ -186,8 +186,8 @@ def direct(
     from_buffer, empty, plain = ffi.from_buffer, np.empty, np.ndarray
     wanted = [(a.dtype, a.shape) for a in interface.inputs]
     shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
-    kinds = [ffi.typeof(f"{_ctype(a)}[]") for a in (*interface.inputs, *interface.outputs)]
-    constants = [from_buffer(f"{_ctype(d)}[]", d) for d in interface.data]
+    kinds = [ffi.typeof(f"{ctype(a)}[]") for a in (*interface.inputs, *interface.outputs)]
+    constants = [from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
     count, threaded, checks = len(wanted), interface.threaded, interface.checks
     sizes: dict[int, int] = {}
     nothing = ffi.NULL
@@ -226,7 +226,7 @@ def _one_to_two(
     (x,), (first, second), checks = interface.inputs, interface.outputs, interface.checks
     dtype, shape = x.dtype, x.shape
     dtype_1, dtype_2, shape_1, shape_2 = first.dtype, second.dtype, first.shape, second.shape
-    kind, kind_1, kind_2 = [library.ffi.typeof(f"{_ctype(a)}[]") for a in (x, first, second)]
+    kind, kind_1, kind_2 = [library.ffi.typeof(f"{ctype(a)}[]") for a in (x, first, second)]
 
     def call(args: tuple[Any, ...]) -> Any:
         if len(args) != 1:
@@ -246,7 +246,8 @@ def _one_to_two(
     return call
 
 
-def _ctype(array: Any) -> str:
+def ctype(array: Any) -> str:
+    """Name the C type of an array's elements."""
     dtype = array.dtype
     if dtype.kind == "f":
         return "double" if dtype.itemsize == 8 else "float"
