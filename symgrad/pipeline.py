@@ -14,6 +14,7 @@ from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
 from symgrad.options import Target
+from symgrad.transforms.hoist import hoist
 from symgrad.transforms.inline import inline
 from symgrad.transforms.simplify import simplify
 from symgrad.transforms.stabilize import stabilize
@@ -108,7 +109,7 @@ def optimize(program: Program, options: Options) -> Program:
 
 def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:
     """Take a traced program through stabilize, derive and optimize."""
-    stable = stages.keep("stable", stabilize(gather_writes(stages.keep("traced", traced))))
+    stable = stages.keep("stable", stabilize(hoist(gather_writes(stages.keep("traced", traced)))))
     derived = stages.keep("derived", derive(stable))
     return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
 

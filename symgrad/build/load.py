@@ -13,6 +13,7 @@ import _cffi_backend  # type: ignore[import-untyped]
 from symgrad.build import scratch
 from symgrad.build.compiler import Compiled, compile_library
 from symgrad.build.notice import warn_once
+from symgrad.build.threads import short_waits
 from symgrad.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def build(source: Source, toolchain: Toolchain, options: Options) -> Library:
 
 def load(compiled: Compiled, entry: str, prototype: str) -> Library:
     """Load a library that `compile_library` returned; OSError when the system refuses it."""
-    handle, path = open_library(compiled.library)
+    with short_waits():
+        handle, path = open_library(compiled.library)
     handle = _loaded.setdefault(str(path), handle)
     function = handle.load_function(function_type(prototype, entry), entry)
     return Library(ffi, function, compiled.c, path, handle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from symgrad.build.cores import cores
@@ -11,12 +12,38 @@ from symgrad.errors import ArgumentValueError
 from symgrad.options import TEAM
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from symgrad.options import Options
 
 _chosen: int | None = None  # what set_num_threads said
 _cores: int | None = None  # how many there are; None: not yet looked up
 _used = False  # a call of this process, or of one it was forked from, was given more than one thread
 _serial = False  # this process was forked: libgomp would wait for its parent's threads, which are gone
+
+
+_SPINS = "2000"
+"""How often a thread looks for work before it sleeps: some 20 us. libgomp's own 300,000 take the processor from
+whoever else runs, who then keeps our thread waiting: a loop of 1 ms took 9 ms beside one busy process."""
+
+
+@contextmanager
+def short_waits() -> Iterator[None]:
+    """Let the OpenMP runtime that is loaded here wait shortly, unless the user's environment says how it waits.
+
+    Example:
+        >>> with short_waits():
+        ...     "GOMP_SPINCOUNT" in os.environ
+        True
+    """
+    if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
+        yield
+        return
+    os.environ["GOMP_SPINCOUNT"] = _SPINS
+    try:
+        yield
+    finally:
+        os.environ.pop("GOMP_SPINCOUNT", None)
 
 
 def threads(options: Options) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from symgrad.build import cores as counting
 from symgrad.build import threads as module
-from symgrad.build.threads import get_num_threads, set_num_threads, threads
+from symgrad.build.threads import get_num_threads, set_num_threads, short_waits, threads
 from symgrad.errors import ArgumentValueError
 from symgrad.options import Options
 from tests.build.sources import ROOT, finish
@@ -171,7 +171,7 @@ def test_the_quota_of_the_control_group(monkeypatch, tmp_path, groups, files, ex
 POOL = """
 import multiprocessing, sys
 from concurrent.futures import ProcessPoolExecutor
-from symgrad.build.threads import get_num_threads, set_num_threads, threads
+from symgrad.build.threads import get_num_threads, set_num_threads, short_waits, threads
 from symgrad.options import Options
 
 AT_IMPORT = get_num_threads()
@@ -201,3 +201,14 @@ def test_workers_of_a_pool_of_processes(tmp_path, method, environment, expected)
     command = [sys.executable, script, method]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() in expected
+
+
+def test_short_waits_leave_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    with short_waits():
+        assert int(os.environ["GOMP_SPINCOUNT"]) < 300_000
+    assert "GOMP_SPINCOUNT" not in os.environ
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    with short_waits():
+        assert "GOMP_SPINCOUNT" not in os.environ, "what the user chose goes before"
