@@ -8,6 +8,7 @@ array([1., 1.])
 from __future__ import annotations
 
 from symgrad.api.checking import check_grads
+from symgrad.api.custom import custom_jvp, custom_vjp
 from symgrad.api.derivatives import grad, jit, value_and_grad
 from symgrad.api.function import Function
 from symgrad.api.gradients import gradients, stop_gradient
@@ -17,6 +18,7 @@ from symgrad.api.vmap import vmap
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
+from symgrad.trace.overrides import named, override_gradient
 from symgrad.trace.signature import Spec, spec
 from symgrad.trace.tracer import Tracer
 
@@ -24,6 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
-    "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linearize",
-    "set_num_threads", "spec", "stop_gradient", "value_and_grad", "vjp", "vmap",
+    "custom_jvp", "custom_vjp", "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev",
+    "jit", "jvp", "linearize", "named", "override_gradient", "set_num_threads", "spec", "stop_gradient",
+    "value_and_grad", "vjp", "vmap",
 ]

@@ -30,10 +30,12 @@ class Trace:
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
+        self.overrides: list[Any] = []
+        self.scopes: list[str] = []
 
 
 active = _Stack()
-"""The traces of this thread, the innermost last."""
+"""The traces of this thread, the innermost last; the overrides of rules and the named scopes in force."""
 
 
 

@@ -18,6 +18,7 @@ from symgrad.trace.constants import compiled, constant, number, plain, refuse_ot
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.refusals import Refusals
+from symgrad.trace.state import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -236,6 +237,8 @@ WRITERS = frozenset({np.copyto, np.put, np.place, np.putmask, np.put_along_axis,
 
 def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
     """Make the node of an op on tracers, arrays and numbers."""
+    if active.overrides:
+        op = in_force(op)
     nodes = tuple([as_node(trace, value) for value in inputs])
     ordered = tuple([params[name] for name in op.params])
     shape, dtype = op.infer(*nodes, **params)
@@ -320,7 +323,17 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     except SymgradError as error:
         raise located(error) from None
     graph = trace.graph
+    if active.overrides:
+        op = in_force(op)
     return Tracer(graph.node(op, nodes, (), shape, loop[len(nodes)], graph.line or user_line()), trace)
+
+
+def in_force(op: Op) -> Op:
+    """Return the op with the rule that overrides its own here."""
+    from symgrad.trace.overrides import overridden
+
+    found: Op = overridden(op)
+    return found
 
 
 _SIGNED = frozenset({int, *[np.dtype(t) for t in "bhilq"]})

@@ -129,7 +129,7 @@ def test_n_writes_cost_n(fun):
         counts.append((len(lowered.program.nodes()), lowered.as_text("c").count("\n")))
         assert lowered.as_text("optimized").count("set_slice") <= 1
     for first, second, third in zip(*counts, strict=True):
-        assert third - second <= 2.2 * (second - first)
+        assert max(second / first, third / second) < 3  # it would be 4 if they cost the square of n
     bytes_ = int(lowered.as_text("c").split(" * workspace: ")[1].split(" bytes")[0])
     assert bytes_ <= 8 * 4 * 160
 

@@ -1,0 +1,254 @@
+"""`custom_vjp`, `custom_jvp`: functions with a derivative of the user's own."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optree
+
+from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
+from symgrad.ir.names import identifier
+from symgrad.ir.op import Composite
+from symgrad.ir.program import Program, copied
+from symgrad.ops import leaves as leaf_ops
+from symgrad.ops.declare import is_traced
+from symgrad.trace.creation import installed
+from symgrad.trace.lines import user_line
+from symgrad.trace.nested import settled
+from symgrad.trace.overrides import checked, override_of
+from symgrad.trace.signature import Signature, flatten, leaf_spec
+from symgrad.trace.state import current
+from symgrad.trace.trace import trace
+from symgrad.trace.tracer import Tracer, as_node
+from symgrad.transforms.jvp import fresh, linear
+from symgrad.transforms.vjp import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from symgrad.ir.node import Node
+    from symgrad.trace.state import Trace
+
+
+class _Custom:
+    """A function with a rule; called with plain arrays it is the function."""
+
+    def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Iterable[int] = ()) -> None:
+        """Keep the function; arguments at `nondiff_argnums` are handed to the rule as they are."""
+        self.fun = fun
+        self.name = getattr(fun, "__name__", "custom")
+        self.nondiff = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self.__name__, self.__doc__ = self.name, getattr(fun, "__doc__", None)
+        self.__wrapped__ = fun
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it: recorded as one op with the rule where an argument is traced."""
+        bound = inspect.signature(self.fun).bind(*args, **kwargs)
+        bound.apply_defaults()
+        if bound.kwargs:
+            raise ArgumentError(f"{self.name}() has keyword-only arguments, which a rule has no place for")
+        arguments = [settled(a) for a in bound.args]
+        nondiff = {k % len(arguments): arguments[k] for k in self.nondiff}
+        diff = [a for k, a in enumerate(arguments) if k not in nondiff]
+        leaves, tree = flatten(tuple(diff))
+        active = current()
+        if active is None or not any(is_traced(leaf) for leaf in leaves):
+            return self.fun(*arguments)
+        return _Call(self, nondiff, tree, active, leaves).result()
+
+    def cotangents(self, call: _Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
+        """Return a cotangent, or None, for each leaf of the arguments."""
+        raise NotImplementedError
+
+    def _missing(self, what: str) -> NoGradient:
+        return NoGradient(f"{self.name} has no rule", line=user_line(), instead=f"{self.name}.{what}")
+
+
+class _Call:
+    """One call of a custom function in a trace: what it was called with, and what it made."""
+
+    def __init__(
+        self, custom: _Custom, nondiff: dict[int, Any], tree: Any, active: Trace, leaves: list[Any],
+    ) -> None:
+        self.custom, self.nondiff, self.tree, self.leaves, self.active = custom, nondiff, tree, leaves, active
+        specs = tuple([leaf_spec(leaf, f"a{k}") for k, leaf in enumerate(leaves)])
+        names = tuple([f"a{k}" for k in range(len(specs))])
+        signature = Signature(tree, specs, names, names, (), tuple(range(len(specs))))
+        made = trace(
+            custom.fun, signature, lambda tracers: custom.fun(*self.arguments(tracers)),
+            name=identifier(custom.name), outer=active,
+        )
+        self.program, self.results = made.program, made.tree
+        self._closed()
+
+    def arguments(self, leaves: Any) -> list[Any]:
+        """Put leaves and what is not differentiated by in the function's order."""
+        rest = iter(optree.tree_unflatten(self.tree, list(leaves)))
+        count = len(self.tree.children()) + len(self.nondiff)
+        return [self.nondiff[k] if k in self.nondiff else next(rest) for k in range(count)]
+
+    def _closed(self) -> None:
+        """Refuse values of the caller's that the function closes over: its rule would not see them."""
+        for node in self.program.nodes():
+            for read in (*node.inputs, *self.program.outputs):
+                if read.number < self.program.start and read.op is not leaf_ops.constant:
+                    raise UnsupportedError(
+                        f"{self.custom.name} uses a traced value that is none of its arguments: its rule could give it "
+                        "no cotangent", line=read.line or user_line(), instead="an argument more",
+                    )
+
+    def result(self) -> Any:
+        """Record the op, and take its result apart."""
+        outputs = self.program.outputs
+        if len({o.dtype for o in outputs}) != 1:
+            raise UnsupportedError(
+                f"{self.custom.name} returns arrays of different dtypes", line=user_line(), instead="one dtype",
+            )
+        rule = override_of(self.custom)
+        vjp = checked(self.custom.name, rule) if rule else self.rule
+        shape = outputs[0].shape if len(outputs) == 1 else (sum(self._size(o) for o in outputs),)
+        op = Composite(
+            self.custom.name, (), evaluate=self.custom.fun, infer=lambda *_: (shape, outputs[0].dtype), vjp=vjp,
+            body=lambda *x: self.packed(substituted(self.program, x)),
+        )
+        nodes = tuple([as_node(self.active, leaf) for leaf in self.leaves])
+        node = self.active.graph.node(op, nodes, (), shape, outputs[0].dtype, user_line())
+        return self.results.unflatten([Tracer(p.node, p.owner) for p in self.parts(Tracer(node, self.active))])
+
+    def _size(self, node: Node) -> int:
+        if not all(type(d) is int for d in node.shape):
+            raise UnsupportedError(
+                f"{self.custom.name} returns several arrays of unknown extents", line=user_line(),
+                instead="one array, or known extents",
+            )
+        return int(np.prod(node.shape, dtype=int))
+
+    def packed(self, values: list[Any]) -> Any:
+        """Make one vector of several results."""
+        return values[0] if len(values) == 1 else np.concatenate([np.reshape(v, (-1,)) for v in values])
+
+    def parts(self, whole: Any) -> list[Any]:
+        """Take the vector apart again."""
+        outputs = self.program.outputs
+        if len(outputs) == 1:
+            return [whole]
+        found, start = [], 0
+        for output in outputs:
+            size = self._size(output)
+            found.append(np.reshape(whole[start : start + size], output.shape))
+            start += size
+        return found
+
+    def rule(self, g: Any, y: Any, *x: Any) -> tuple[Any, ...]:
+        """Run the user's rule."""
+        with installed():
+            found = self.custom.cotangents(self, g, y, list(x))
+            made: tuple[Any, ...] = checked(self.custom.name, lambda *_: found)(g, y, *x)
+        return made
+
+
+def substituted(program: Program, x: tuple[Any, ...]) -> list[Any]:
+    """Put a function's program in the place of its call, on whatever table the values are."""
+    active = current()
+    if active is None:
+        raise AssertionError("a body is inlined in a trace")
+    graph = active.graph
+    new: dict[Node, Node] = {node: as_node(active, v) for node, v in zip(program.inputs, x, strict=True)}
+    for node in Program(program.inputs, program.outputs).nodes():
+        if node not in new:
+            graph.line = node.line
+            new[node] = copied(graph, node, tuple([new[i] for i in node.inputs]))
+    graph.line = None
+    return [Tracer(new[o], active) for o in program.outputs]
+
+
+class custom_vjp(_Custom):  # noqa: N801 - a decorator, and JAX's name
+    """Give a function a reverse rule of one's own.
+
+    ``f.defvjp(fwd, bwd)``: ``fwd(*args)`` returns the result and whatever the backward pass needs, and
+    ``bwd(residuals, g)`` a tuple with one cotangent for each argument (None where there is none); what
+    `nondiff_argnums` names comes first in `bwd`, as it was given. The rule need not be linear in `g` (a gradient may
+    be clipped); forward mode refuses one that is not.
+
+    >>> import numpy as np, symgrad as sg
+    >>> @sg.custom_vjp
+    ... def clipped(x):
+    ...     return x
+    >>> clipped.defvjp(lambda x: (x, None), lambda _, g: (np.clip(g, -1, 1),))
+    >>> sg.grad(lambda x: np.sum(5 * clipped(x) ** 2))(np.array([0.01, 3.0]))
+    array([0.1, 1. ])
+    """
+
+    fwd: Callable[..., Any] | None = None
+    bwd: Callable[..., Any] | None = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Set the rule."""
+        self.fwd, self.bwd = fwd, bwd
+
+    def cotangents(self, call: _Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+        """Run the forward pass for its residuals (what it shares with the function is one), then the backward pass."""
+        if self.fwd is None or self.bwd is None:
+            raise self._missing("defvjp(fwd, bwd)")
+        pair = self.fwd(*call.arguments(x))
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ArgumentError(f"the forward rule of {self.name} must return a pair (result, residuals)")
+        found = self.bwd(*call.nondiff.values(), pair[1], call.results.unflatten(call.parts(g)))
+        children = call.tree.children()
+        if not isinstance(found, (tuple, list)) or len(found) != len(children):
+            given = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+            raise ArgumentError(f"the backward rule of {self.name} gives {given} for {len(children)} arguments")
+        flat: list[Any] = []
+        for part, child in zip(found, children, strict=True):
+            flat += [None] * child.num_leaves if part is None else child.flatten_up_to(part)
+        return tuple([settled(item) for item in flat])
+
+
+class custom_jvp(_Custom):  # noqa: N801 - a decorator, and JAX's name
+    """Give a function a forward rule of one's own; reverse mode is its transpose.
+
+    ``f.defjvp(rule)``: ``rule(primals, tangents)`` returns the result and its tangent, which must be linear in the
+    tangents; what `nondiff_argnums` names comes first, as it was given.
+
+    >>> import numpy as np, symgrad as sg
+    >>> @sg.custom_jvp
+    ... def log1pexp(x):
+    ...     return np.log(1 + np.exp(x))
+    >>> @log1pexp.defjvp
+    ... def _(primals, tangents):
+    ...     (x,), (t,) = primals, tangents
+    ...     return log1pexp(x), (1 - 1 / (1 + np.exp(x))) * t
+    >>> float(sg.grad(log1pexp)(100.0))
+    1.0
+    """
+
+    jvp: Callable[..., Any] | None = None
+
+    def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Set the rule."""
+        self.jvp = rule
+        return rule
+
+    def cotangents(self, call: _Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+        """Transpose the rule: run it on fresh tangents, and go back from the result's to theirs."""
+        if self.jvp is None:
+            raise self._missing("defjvp(rule)")
+        active = g.owner
+        tangents = [Tracer(fresh(active, f"t{k}", v.node), active) for k, v in enumerate(x)]
+        pair = self.jvp(*call.nondiff.values(), *[self._trees(call, v) for v in (x, tangents)])
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ArgumentError(f"the rule of {self.name} must return a pair (result, tangent)")
+        out = call.packed([Tracer(as_node(active, settled(v)), active) for v in flatten(pair[1])[0]]).node
+        ts = [t.node for t in tangents]
+        cut = Program(tuple(ts), (out,), scope=active.graph, start=ts[0].number)
+        by = [t for t in ts if t.dtype.kind == "f"]
+        found = sweep(active, cut, {out: g}, by)
+        if not linear(found, ts, [out]):
+            raise NoGradient(f"the rule of {self.name} is not linear in the tangents", line=user_line())
+        places = dict(zip(by, found, strict=True))
+        return tuple([Tracer(places[t], active) if t in places else None for t in ts])
+
+    def _trees(self, call: _Call, leaves: list[Any]) -> tuple[Any, ...]:
+        return tuple(optree.tree_unflatten(call.tree, leaves))

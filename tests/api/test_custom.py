@@ -1,0 +1,269 @@
+"""Rules of one's own: custom_vjp, custom_jvp, overrides; what they refuse, and how they go with every mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
+
+X = np.array([0.5, -1.5, 2.0])
+
+
+def scaled(factor):
+    return lambda g, _y, _x: g * factor
+
+
+# -- overrides
+
+
+def test_an_override_holds_inside_of_its_block_only():
+    def f(x):
+        with sg.override_gradient("square", scaled(100)):
+            inside = np.square(x)
+            with sg.override_gradient(np.square, scaled(7)):
+                nested = np.square(x)
+            again = np.square(x)
+        return inside, nested, again, np.square(x)
+
+    found = [float(sg.grad(lambda x, k=k: f(x)[k])(5.0)) for k in range(4)]
+    assert found == [100, 7, 100, 10]
+    assert float(sg.grad(lambda x: sum(f(x)))(5.0)) == 217
+    assert [float(v) for v in sg.jit(f)(5.0)] == [25.0] * 4
+
+
+def test_several_overrides_and_names():
+    def f(x):
+        with sg.override_gradient({"outer/square": scaled(3), np.exp: scaled(2), "outer/inner/square": scaled(5)}):
+            total = np.square(x) + np.exp(x)
+            with sg.named("outer"):
+                total = total + np.square(x)
+                with sg.named("inner"):
+                    total = total + np.square(x)
+        return np.sum(total)
+
+    np.testing.assert_allclose(sg.grad(f)(X), 2 * X + 2 + 3 + 5)
+
+
+def test_overrides_of_what_takes_parameters_and_is_stabilized():
+    def f(x):
+        with sg.override_gradient("sum", lambda g, _y, x, **_: g * np.ones(x.shape) * 3):
+            total = np.sum(x, axis=0)
+        with sg.override_gradient("log", scaled(11)):
+            return total + np.log(1 + np.exp(x[0]))
+
+    np.testing.assert_allclose(sg.grad(f)(X), [3 + 11 * np.exp(0.5), 3, 3])
+
+
+def test_an_override_of_a_custom_function():
+    @sg.custom_vjp
+    def twice(x):
+        return 2 * x
+
+    twice.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * g,))
+
+    def f(x):
+        with sg.override_gradient(twice, lambda g, _y, _x: g * 9):
+            return np.sum(twice(x)) + 0 * np.sum(X)
+
+    np.testing.assert_allclose(sg.grad(f)(X), [9, 9, 9])
+    np.testing.assert_allclose(sg.grad(lambda x: np.sum(twice(x)))(X), [2, 2, 2])
+
+
+@pytest.mark.parametrize(("what", "rule", "message"), [
+    ("sqare", scaled(1), "no op has the name 'sqare'"),
+    ("transpose", scaled(1), "is a view"),
+    (len, scaled(1), "neither the name of an op nor a ufunc"),
+    ("square", 3.0, "is no function"),
+])
+def test_overrides_that_cannot_be(what, rule, message):
+    def f(x):
+        with sg.override_gradient(what, rule):
+            return np.sum(np.square(x))
+
+    with pytest.raises(ArgumentError, match=message):
+        sg.grad(f)(X)
+
+
+def test_an_override_outside_of_a_trace():
+    with pytest.raises(ArgumentError, match="outside of a traced function"), sg.override_gradient("square", scaled(1)):
+        pass
+
+
+def test_a_rule_whose_shape_does_not_fit():
+    def f(x):
+        with sg.override_gradient("square", lambda g, _y, _x: np.concatenate([g, g])):
+            return np.sum(np.square(x))
+
+    with pytest.raises(ArgumentError, match=r"cotangent of shape \(6,\) for input 0"):
+        sg.grad(f)(X)
+
+
+def test_a_rule_with_the_wrong_number_of_cotangents():
+    def f(x):
+        with sg.override_gradient("multiply", lambda g, _y, _a, _b: g):
+            return np.sum(x * np.sin(x))
+
+    with pytest.raises(ArgumentError, match="gives 1 cotangents for 2 inputs"):
+        sg.grad(f)(X)
+
+
+# -- custom_vjp
+
+
+@sg.custom_vjp
+def clipped(x):
+    return x
+
+
+clipped.defvjp(lambda x: (x, None), lambda _, g: (np.clip(g, -1, 1),))
+
+
+def test_clipping_a_gradient_works_in_reverse_and_is_refused_forward():
+    def f(x):
+        return np.sum(3 * clipped(x) ** 2)
+
+    np.testing.assert_allclose(sg.grad(f)(X), np.clip(6 * X, -1, 1))
+    with pytest.raises(NoGradient, match="the rule of clipped is not linear in the cotangent"):
+        sg.jvp(f, (X,), (X,))
+
+
+def test_straight_through_and_reversal():
+    @sg.custom_vjp
+    def rounded(x):
+        return np.round(x)
+
+    rounded.defvjp(lambda x: (np.round(x), None), lambda _, g: (g,))
+
+    @sg.custom_vjp
+    def reversed_(x):
+        return x
+
+    reversed_.defvjp(lambda x: (x, ()), lambda _, g: (-g,))
+    np.testing.assert_allclose(sg.grad(lambda x: np.sum(rounded(x) * X))(X), X)
+    np.testing.assert_allclose(sg.grad(lambda x: np.sum(reversed_(x) * X))(X), -X)
+    np.testing.assert_allclose(sg.jvp(lambda x: rounded(x) * 2, (X,), (X,))[1], 2 * X)
+
+
+def test_several_results_trees_and_settings():
+    def fun(power, params, y):
+        return params["w"] ** power * y, np.sum(params["b"]) + np.sum(y)
+
+    def fwd(power, params, y):
+        return fun(power, params, y), (params, y)
+
+    def bwd(power, residuals, g):
+        params, y = residuals
+        first, second = g
+        by_w = power * params["w"] ** (power - 1) * y * first
+        return {"w": by_w, "b": second * np.ones(2)}, params["w"] ** power * first + second
+
+    custom = sg.custom_vjp(fun, nondiff_argnums=(0,))
+    custom.defvjp(fwd, bwd)
+    params = {"w": X, "b": np.array([1.0, 2.0])}
+
+    def loss(f):
+        def of(params, y):
+            a, b = f(3, params, y)
+            return np.sum(np.sin(a)) * b
+
+        return of
+
+    own = sg.grad(loss(custom), argnums=(0, 1))(params, X + 1)
+    plain = sg.grad(loss(fun), argnums=(0, 1))(params, X + 1)
+    np.testing.assert_allclose(own[0]["w"], plain[0]["w"], rtol=1e-13)
+    np.testing.assert_allclose(own[0]["b"], plain[0]["b"], rtol=1e-13)
+    np.testing.assert_allclose(own[1], plain[1], rtol=1e-13)
+    second = sg.grad(lambda y: np.sum(sg.grad(loss(custom), argnums=1)(params, y) ** 2))(X + 1)
+    want = sg.grad(lambda y: np.sum(sg.grad(loss(fun), argnums=1)(params, y) ** 2))(X + 1)
+    np.testing.assert_allclose(second, want, rtol=1e-12)
+    tangent = sg.jvp(loss(custom), (params, X + 1), (params, X))[1]
+    np.testing.assert_allclose(tangent, sg.jvp(loss(fun), (params, X + 1), (params, X))[1], rtol=1e-12)
+    assert custom(3, params, X)[1] == np.sum(params["b"]) + np.sum(X)
+
+
+def test_writes_inside_of_a_rule():
+    @sg.custom_vjp
+    def zero_out(x):
+        out = np.zeros(4)
+        out[0] = x[0]
+        return out
+
+    def bwd(_, g):
+        by = np.zeros(4)
+        by[0] = g[0]
+        return (by,)
+
+    zero_out.defvjp(lambda x: (zero_out(x), None), bwd)
+    weights = np.array([7.0, 1, 1, 1])
+    f = sg.grad(lambda x: np.sum(zero_out(x) * weights))
+    np.testing.assert_array_equal(f(np.array([5.0, 4, 3, 2])), [7, 0, 0, 0])
+
+
+def test_without_a_rule_a_gradient_is_refused_and_a_value_is_not():
+    @sg.custom_vjp
+    def bare(x):
+        return x * 2
+
+    np.testing.assert_array_equal(sg.jit(bare)(X), 2 * X)
+    with pytest.raises(NoGradient, match=r"bare has no rule(.|\n)*bare.defvjp"):
+        sg.grad(lambda x: np.sum(bare(x)))(X)
+
+
+def test_what_a_custom_function_may_not_do():
+    def closing(x):
+        @sg.custom_vjp
+        def inner(y):
+            return x * y
+
+        inner.defvjp(lambda y: (inner(y), None), lambda _, g: (g,))
+        return np.sum(inner(x * 2))
+
+    with pytest.raises(UnsupportedError, match="none of its arguments"):
+        sg.grad(closing)(X)
+
+    @sg.custom_vjp
+    def bad(x, y):
+        return x * y
+
+    bad.defvjp(lambda x, y: (x * y, None), lambda _, g: (g,))
+    with pytest.raises(ArgumentError, match="the backward rule of bad gives 1 cotangents for 2 arguments"):
+        sg.grad(lambda x: np.sum(bad(x, x)))(X)
+    bad.defvjp(lambda x, y: x * y, lambda _, g: (g, g))
+    with pytest.raises(ArgumentError, match="must return a pair"):
+        sg.grad(lambda x: np.sum(bad(x, x)))(X)
+
+
+# -- custom_jvp
+
+
+def test_a_forward_rule_serves_every_mode():
+    @sg.custom_jvp
+    def hypotenuse(x, y):
+        return np.sqrt(x * x + y * y)
+
+    @hypotenuse.defjvp
+    def _(primals, tangents):
+        (x, y), (dx, dy) = primals, tangents
+        h = hypotenuse(x, y)
+        return h, (x * dx + y * dy) / h
+
+    f = lambda x, y: np.sum(np.sin(hypotenuse(x, y)))  # noqa: E731
+    plain = lambda x, y: np.sum(np.sin(np.sqrt(x * x + y * y)))  # noqa: E731
+    for own, want in zip(sg.grad(f, (0, 1))(X, X + 1), sg.grad(plain, (0, 1))(X, X + 1), strict=True):
+        np.testing.assert_allclose(own, want, rtol=1e-13)
+    tangents = (np.ones(3), X)
+    own, want = [sg.jvp(h, (X, X + 1), tangents)[1] for h in (f, plain)]
+    np.testing.assert_allclose(own, want, rtol=1e-13)
+    sg.check_grads(f, (X, X + 1), order=2)
+
+
+def test_a_forward_rule_that_is_not_linear_is_refused():
+    @sg.custom_jvp
+    def odd(x):
+        return x
+
+    odd.defjvp(lambda primals, tangents: (primals[0], tangents[0] ** 2))
+    with pytest.raises(NoGradient, match="the rule of odd is not linear in the tangents"):
+        sg.grad(lambda x: np.sum(odd(x)))(X)
