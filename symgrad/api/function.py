@@ -304,6 +304,25 @@ class Function:
 
         return self._reported(memory_of, args, sizes)  # type: ignore[no-any-return]
 
+    def report(self) -> str:
+        """Say in words what became of the signature that ran last.
+
+        What each loop computes, what stands between loops and why, what is computed again, memory, threads,
+        vectorized functions, and where slopes are infinite and what guards them there.
+
+        Raises:
+            ArgumentError: nothing was compiled yet.
+
+        >>> import numpy as np, symgrad as sg
+        >>> f = sg.grad(lambda x: np.sum(np.sqrt(x)))
+        >>> _ = f(np.ones(3))
+        >>> "infinite slope at 0, and nothing guards it" in f.report()
+        True
+        """
+        from symgrad.api.words import report
+
+        return report(self._ran().built.stages)
+
     def _reported(self, made: Callable[[Stages], Any], args: tuple[Any, ...], sizes: dict[str, int]) -> Any:
         """Make a report of a compilation, with numbers where arguments or sizes are given."""
         from symgrad.api.reports import numbered
@@ -348,6 +367,12 @@ class Lowered:
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
         return self.stages.as_text(stage)
+
+    def report(self) -> str:
+        """Say in words what the program becomes; see `Function.report`."""
+        from symgrad.api.words import report
+
+        return report(self.stages)
 
     def compile(self) -> Function:
         """Compile for this signature alone: every call must fit it."""

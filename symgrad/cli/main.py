@@ -37,21 +37,22 @@ def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001 - main() l
 @cli.command()
 @_TARGET
 @_ARG
-@click.option("--stage", type=click.Choice(NAMES), default="c", show_default=True, help="What to print.")
+@click.option("--stage", type=click.Choice([*NAMES, "report"]), default="c", show_default=True, help="What to print.")
 @click.option("--value", "kind", flag_value="jit", help="The function itself.")
 @click.option("--grad", "kind", flag_value="grad", help="Its gradient.")
 @click.option("--value-and-grad", "kind", flag_value="value_and_grad", help="Both (the default).")
 @click.option("--wrt", metavar="NAMES", help="The arguments to differentiate by, with commas; else the first one.")
 def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt: str | None) -> None:
-    """Print what a function becomes: programs as Python, loops as a picture, C.
+    """Print what a function becomes: programs as Python, loops as a picture, C; or a report in words.
 
     Example: symgrad show loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --stage optimized
     """
     from symgrad.cli.show import lowered
 
     with terminal.working(f"compiling {target}"):
-        text = lowered(target, words, kind, wrt).as_text(stage)
-    terminal.code(text, {"c": "c", "loops": "text"}.get(stage, "python"))
+        made = lowered(target, words, kind, wrt)
+        text = made.report() if stage == "report" else made.as_text(stage)
+    terminal.code(text, {"c": "c", "loops": "text", "report": "text"}.get(stage, "python"))
 
 
 @cli.command()

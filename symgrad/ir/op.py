@@ -78,6 +78,7 @@ class Elementwise(Op):
         c: C spelling by kind of dtype: ``{"f": ...}``; a bare name is called with C's suffix for float.
         lanes: C spelling where exp has vector variants: an inlined function of exp may beat the library's own.
         infix: Python's operator, where there is one.
+        steep: where the slope is infinite or missing: of which argument, in words, and whether that is at 0.
     """
 
     arity: int = 1
@@ -87,6 +88,7 @@ class Elementwise(Op):
     c: dict[str, str] = field(default_factory=dict)
     lanes: str = ""
     infix: str | None = None
+    steep: tuple[int, str, bool] | None = None
 
     kind = "elementwise"
 

@@ -28,7 +28,8 @@ multiply = elementwise(
     sample=normal(), edges=PAIRS)
 
 divide = elementwise(
-    numpy=np.divide, value=lambda a, b: a / b, infix="/",
+    numpy=np.divide, steep=(1, "no slope where the divisor is 0", True),
+    value=lambda a, b: a / b, infix="/",
     vjp=lambda g, y, _a, b: (g / b, -g * (y / b)),  # b * b would overflow where a / b does not
     c="{0} / {1}", sample=(normal(), positive()), edges=PAIRS)
 
@@ -58,7 +59,8 @@ positive_ = elementwise(
     c={"fiu": "{0}"}, sample=normal(), edges=SPECIAL)
 
 reciprocal = elementwise(
-    numpy=np.reciprocal, value=lambda x: 1 / x, ddx=lambda _x, y: -y * y,
+    numpy=np.reciprocal, steep=(0, "no slope at 0", True),
+    value=lambda x: 1 / x, ddx=lambda _x, y: -y * y,
     c="1.0{f} / {0}", sample=positive(), edges=SPECIAL)
 
 square = elementwise(
@@ -66,11 +68,13 @@ square = elementwise(
     c={"f": "{0} * {0}", "iu": "({t})((uint64_t){0} * (uint64_t){0})"}, sample=normal(), edges=SPECIAL)
 
 sqrt = elementwise(
-    numpy=np.sqrt, value=sp.sqrt, ddx=lambda _x, y: 0.5 / y,
+    numpy=np.sqrt, steep=(0, "infinite slope at 0", True),
+    value=sp.sqrt, ddx=lambda _x, y: 0.5 / y,
     c="sqrt", sample=positive(), edges=(*SPECIAL, 1e-308, 1e300))
 
 cbrt = elementwise(
-    numpy=np.cbrt, value=lambda x: sp.sign(x) * sp.Abs(x) ** sp.Rational(1, 3),
+    numpy=np.cbrt, steep=(0, "infinite slope at 0", True),
+    value=lambda x: sp.sign(x) * sp.Abs(x) ** sp.Rational(1, 3),
     ddx=lambda _x, y: 1 / (3 * np.square(y)),  # y / (3 * x) is NaN at 0
     c="cbrt", sample=positive(), edges=(*SPECIAL, -8.0, 27.0))
 
@@ -197,11 +201,13 @@ def _power_partials(x: Any, b: Any, y: Any) -> Any:
 
 
 power = elementwise(
-    numpy=np.power, value=lambda x, b: x**b, ddx=_power_partials, infix="**",
+    numpy=np.power, steep=(0, "infinite slope at base 0 where the exponent is below 1", True),
+    value=lambda x, b: x**b, ddx=_power_partials, infix="**",
     c={"f": "pow", "u": "sg_power{f}({0}, {1})"}, sample=(positive(), normal()), edges=PAIRS)
 
 float_power = elementwise(
-    numpy=np.float_power, value=lambda x, b: x**b, ddx=_power_partials,
+    numpy=np.float_power, steep=(0, "infinite slope at base 0 where the exponent is below 1", True),
+    value=lambda x, b: x**b, ddx=_power_partials,
     c="pow", sample=(positive(), normal()), edges=PAIRS)
 
 

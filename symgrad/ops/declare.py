@@ -116,6 +116,7 @@ def elementwise(
     linear: bool = False,
     lanes: str = "",
     infix: str | None = None,
+    steep: tuple[int, str, bool] | None = None,
     name: str | None = None,
     result: Any = None,
     params: tuple[str, ...] = (),
@@ -137,13 +138,15 @@ def elementwise(
         linear: linear in all arguments together, so that a guarded cotangent needs no select.
         lanes: the C spelling in vector code, where exp has vector variants; empty: as `c`.
         infix: Python's operator.
+        steep: where its slope is infinite or missing: of which argument, in words for a report, and whether that
+            is where the argument is 0.
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
     """
     ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
     op = Elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, sample=sample, edges=edges,
         arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
-        c=spelling.by_kind(c), lanes=lanes, infix=infix, vjp=vjp, doc=doc or first_line(numpy),
+        c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, vjp=vjp, doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
     op.text = _elementwise_text(op, ufunc)

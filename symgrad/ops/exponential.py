@@ -25,19 +25,23 @@ expm1 = elementwise(
     c="expm1", sample=normal(), edges=(*SPECIAL, 709.0, -37.0))
 
 log = elementwise(
-    numpy=np.log, value=sp.log, vjp=lambda g, _y, x: g / x,
+    numpy=np.log, steep=(0, "infinite slope at 0", True),
+    value=sp.log, vjp=lambda g, _y, x: g / x,
     c="log", sample=positive(), edges=(*SPECIAL, 1e300))
 
 log2 = elementwise(
-    numpy=np.log2, value=lambda x: sp.log(x) / sp.log(2), vjp=lambda g, _y, x: g / x * (1 / math.log(2)),
+    numpy=np.log2, steep=(0, "infinite slope at 0", True),
+    value=lambda x: sp.log(x) / sp.log(2), vjp=lambda g, _y, x: g / x * (1 / math.log(2)),
     c="log2", sample=positive(), edges=(*SPECIAL, 8.0))
 
 log10 = elementwise(
-    numpy=np.log10, value=lambda x: sp.log(x) / sp.log(10), vjp=lambda g, _y, x: g / x * (1 / math.log(10)),
+    numpy=np.log10, steep=(0, "infinite slope at 0", True),
+    value=lambda x: sp.log(x) / sp.log(10), vjp=lambda g, _y, x: g / x * (1 / math.log(10)),
     c="log10", sample=positive(), edges=(*SPECIAL, 1000.0))
 
 log1p = elementwise(
-    numpy=np.log1p, value=lambda x: sp.log(1 + x), vjp=lambda g, _y, x: g / (1 + x),
+    numpy=np.log1p, steep=(0, "infinite slope at -1", False),
+    value=lambda x: sp.log(1 + x), vjp=lambda g, _y, x: g / (1 + x),
     c="log1p", sample=between(-0.9, 1e3), edges=(*SPECIAL, 1e-300, -1 + 2**-40))
 
 

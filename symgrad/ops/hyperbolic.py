@@ -27,9 +27,11 @@ arcsinh = elementwise(
     sample=normal(), edges=(*SPECIAL, 1e300))
 
 arccosh = elementwise(
-    numpy=np.arccosh, value=sp.acosh, vjp=lambda g, _y, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    numpy=np.arccosh, steep=(0, "infinite slope at 1", False),
+    value=sp.acosh, vjp=lambda g, _y, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)),
     c="acosh", sample=between(1.1, 5.0), edges=(*SPECIAL, 1 + 2**-40, 1e300))
 
 arctanh = elementwise(
-    numpy=np.arctanh, value=sp.atanh, vjp=lambda g, _y, x: g / one_minus_square(x), c="atanh",
+    numpy=np.arctanh, steep=(0, "infinite slope at -1 and 1", False),
+    value=sp.atanh, vjp=lambda g, _y, x: g / one_minus_square(x), c="atanh",
     sample=between(-0.95, 0.95), edges=(*SPECIAL, 1 - 2**-40))

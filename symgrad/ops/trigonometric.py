@@ -40,11 +40,13 @@ one_minus_square = elementwise(
     ddx=lambda x, _y: -2 * x, c="(1.0{f} - {0}) * (1.0{f} + {0})", sample=normal(), edges=(0.0, 1.0, -1.0, nan, 1e-8))
 
 arcsin = elementwise(
-    numpy=np.arcsin, value=sp.asin, vjp=lambda g, _y, x: g / np.sqrt(one_minus_square(x)),
+    numpy=np.arcsin, steep=(0, "infinite slope at -1 and 1", False),
+    value=sp.asin, vjp=lambda g, _y, x: g / np.sqrt(one_minus_square(x)),
     c="asin", sample=between(-0.95, 0.95), edges=SPECIAL)
 
 arccos = elementwise(
-    numpy=np.arccos, value=sp.acos, vjp=lambda g, _y, x: -g / np.sqrt(one_minus_square(x)),
+    numpy=np.arccos, steep=(0, "infinite slope at -1 and 1", False),
+    value=sp.acos, vjp=lambda g, _y, x: -g / np.sqrt(one_minus_square(x)),
     c="acos", sample=between(-0.95, 0.95), edges=SPECIAL)
 
 # Likewise: differentiated as it stands, the square of the result would underflow long before the derivative does.
