@@ -22,6 +22,7 @@ from symgrad.trace.signature import bind, flatten
 from symgrad.trace.state import current
 from symgrad.transforms.batch import batch
 from symgrad.transforms.jvp import pullback, pushforward
+from symgrad.transforms.units import without_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -219,7 +220,7 @@ def over_basis(at: Point, linear: Program, of: Node) -> list[Any]:
     eye = OPS["embed_diagonal"](filled(at.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
     basis = _shaped(eye, (size, *of.shape))
     program, many = batch(linear, [False] * (len(linear.inputs) - 1) + [True], size)
-    found = at.nest.put(program, [basis])
+    found = at.nest.put(program, [basis], without_units)
     full = zip(found, many, strict=True)
     return [y if m else OPS["broadcast_to"](y, shape=(size, *y.node.shape)) for y, m in full]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from symgrad.ir.names import identifier
-from symgrad.ir.program import Program, replaced
+from symgrad.ir.program import Program, copied, replaced
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node, cast
 from symgrad.transforms.stabilize import stabilize
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.api.arguments import Arguments
+    from symgrad.ir.node import Graph, Node
     from symgrad.trace.signature import Signature
     from symgrad.trace.state import Trace
+
+    Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,9 @@ class Nested:
         """Return the function's results."""
         return self.put(self.program)
 
-    def put(self, program: Program, more: Sequence[Any] = ()) -> list[Tracer]:
+    def put(self, program: Program, more: Sequence[Any] = (), rewrite: Rewrite = copied) -> list[Tracer]:
         """Put a program in its place: its inputs are the function's arguments, and more."""
-        return substituted(self.outer, program, [*self.leaves, *more])
+        return substituted(self.outer, program, [*self.leaves, *more], rewrite)
 
     def unflatten(self, results: Sequence[Any]) -> Any:
         """Give results the structure the function gave them."""
@@ -80,10 +83,12 @@ def inlined(
     return substituted(outer, derive(stabilize(gather_writes(program))), leaves)
 
 
-def substituted(outer: Trace, program: Program, leaves: Sequence[Any]) -> list[Tracer]:
+def substituted(
+    outer: Trace, program: Program, leaves: Sequence[Any], rewrite: Rewrite = copied,
+) -> list[Tracer]:
     """Put a nested program in the place where it was called: its inputs become the caller's values."""
     values = []
     for node, leaf in zip(program.inputs, leaves, strict=True):
         value = as_node(outer, leaf)
         values.append(value if value.dtype == node.dtype else cast(outer, value, node.dtype))
-    return [Tracer(node, outer) for node in replaced(outer.graph, program, values)]
+    return [Tracer(node, outer) for node in replaced(outer.graph, program, values, rewrite)]

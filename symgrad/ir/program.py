@@ -83,13 +83,16 @@ def copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     return graph.node(node.op, inputs, node.params, node.shape, node.dtype, node.line)
 
 
-def replaced(graph: Graph, program: Program, values: Sequence[Node]) -> list[Node]:
+def replaced(
+    graph: Graph, program: Program, values: Sequence[Node],
+    rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node] = copied,
+) -> list[Node]:
     """Copy a program into a table with values in the place of its inputs; return its outputs."""
     new = dict(zip(program.inputs, values, strict=True))
     before = graph.line
     for node in program.nodes():
         if node not in new:
             graph.line = node.line
-            new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
+            new[node] = rewrite(graph, node, tuple([new.get(i, i) for i in node.inputs]))
     graph.line = before
     return [new.get(o, o) for o in program.outputs]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Constant, Graph, Node
+from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops import leaves
 from symgrad.ops.declare import OPS
@@ -47,6 +48,29 @@ def is_number(node: Node, value: float) -> bool:
 def shaped(graph: Graph, node: Node, shape: Any) -> Node:
     """Broadcast a node to a shape, unless it has it."""
     return node if node.shape == shape else make(graph, "broadcast_to", node, shape=shape)
+
+
+DEPTH = 6
+"""So many ops of constants are computed to find out a condition."""
+
+
+def known(condition: Node, depth: int = DEPTH) -> bool | None:
+    """Return what a condition always is, when scalar constants decide it; None for any other."""
+    op, value = condition.op, scalar(condition)
+    if value is not None or not depth or not isinstance(op, Elementwise):
+        return None if value is None else bool(value)
+    if op.name in _JOINED and all(i.dtype.kind == "b" for i in condition.inputs):
+        parts = {known(i, depth - 1) for i in condition.inputs}
+        absorbing = _JOINED[op.name]
+        return absorbing if absorbing in parts else None if None in parts else not absorbing
+    values = [scalar(i) for i in condition.inputs]
+    if any(v is None for v in values):
+        return None
+    with np.errstate(all="ignore"):
+        return bool(op.evaluate(*values, **dict(zip(op.params, condition.params, strict=True))))
+
+
+_JOINED = {"logical_and": False, "bitwise_and": False, "logical_or": True, "bitwise_or": True}
 
 
 def applied(node: Node) -> str:

@@ -15,7 +15,7 @@ from symgrad.ops.contract import parse
 from symgrad.ops.declare import OPS
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
-from symgrad.transforms.build import applied, literal, scalar
+from symgrad.transforms.build import applied, known, literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,18 +60,18 @@ def conditions(graph: Graph, condition: Node) -> Guard:
         if inner is not None and inner.op.name in {"logical_or", "bitwise_or"} and _is_boolean(inner):
             stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
             continue
-        if scalar(node) is None or not scalar(node):  # what always holds says nothing
+        if known(node) is not True:  # what always holds says nothing
             found[node] = None
     return tuple(found)
 
 
 def opposite(graph: Graph, condition: Node) -> Node:
     """Negate a condition; twice is not at all."""
-    inner, known = _negated(condition), scalar(condition)
+    inner, value = _negated(condition), known(condition)
+    if value is not None:
+        return literal(graph, not value, bool)
     if inner is not None:
         return inner
-    if known is not None:
-        return literal(graph, not known, bool)
     return graph.node(OPS["logical_not"], (condition,), (), condition.shape, condition.dtype)
 
 
