@@ -10,6 +10,7 @@ import scipy.special
 
 import symgrad as sg
 from symgrad.ir.node import Graph
+from symgrad.ops.declare import OPS
 from symgrad.trace.state import Trace, tracing
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.guards import conditions, either, opposite
@@ -164,7 +165,7 @@ def trace():
 
 @pytest.fixture
 def conditions_abc(trace):
-    x = literal(trace.graph, 1.0, np.float64)
+    x = trace.graph.node(OPS["input"], (), ("x", (), np.dtype(np.float64)), (), np.dtype(np.float64))
     return [make(trace.graph, "greater", x, literal(trace.graph, float(k), np.float64)) for k in range(3)]
 
 
@@ -176,6 +177,16 @@ def test_conjunctions_are_taken_apart(trace, conditions_abc):
     neither = make(graph, "logical_not", make(graph, "bitwise_or", a, b))
     assert conditions(graph, neither) == (opposite(graph, a), opposite(graph, b))
     assert conditions(graph, make(graph, "logical_or", a, b)) == (make(graph, "logical_or", a, b),)
+
+
+def test_what_constants_decide_guards_nothing(trace, conditions_abc):
+    a, graph = conditions_abc[0], trace.graph
+    zero = literal(graph, 0.0, np.float64)
+    never = make(graph, "isinf", zero)
+    assert conditions(graph, opposite(graph, never)) == ()
+    assert conditions(graph, opposite(graph, make(graph, "bitwise_and", never, a))) == ()
+    assert conditions(graph, make(graph, "logical_and", a, make(graph, "equal", zero, zero))) == (a,)
+    assert conditions(graph, never) == (never,)
 
 
 def test_where_cotangents_meet_one_of_the_guards_holds(trace, conditions_abc):
