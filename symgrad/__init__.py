@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from symgrad.api.checking import check_grads
 from symgrad.api.custom import custom_jvp, custom_vjp
+from symgrad.api.define import define_op, extern
 from symgrad.api.derivatives import grad, jit, value_and_grad
 from symgrad.api.function import Function
 from symgrad.api.gradients import gradients, stop_gradient
@@ -26,7 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
-    "custom_jvp", "custom_vjp", "get_num_threads", "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev",
-    "jit", "jvp", "linearize", "named", "override_gradient", "set_num_threads", "spec", "stop_gradient",
-    "value_and_grad", "vjp", "vmap",
+    "custom_jvp", "custom_vjp", "define_op", "extern", "get_num_threads", "grad", "gradients", "hessian", "hvp",
+    "jacfwd", "jacrev", "jit", "jvp", "linearize", "named", "override_gradient", "set_num_threads", "spec",
+    "stop_gradient", "value_and_grad", "vjp", "vmap",
 ]

@@ -79,6 +79,7 @@ class Elementwise(Op):
         lanes: C spelling where exp has vector variants: an inlined function of exp may beat the library's own.
         infix: Python's operator, where there is one.
         steep: where the slope is infinite or missing: of which argument, in words, and whether that is at 0.
+        source: C text of the user's that its spelling calls.
     """
 
     arity: int = 1
@@ -89,6 +90,7 @@ class Elementwise(Op):
     lanes: str = ""
     infix: str | None = None
     steep: tuple[int, str, bool] | None = None
+    source: str = ""
 
     kind = "elementwise"
 

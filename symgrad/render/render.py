@@ -11,6 +11,7 @@ import jinja2
 import numpy as np
 
 from symgrad.ir.names import comment
+from symgrad.ir.notation import Apply
 from symgrad.loops.program import Array
 from symgrad.loops.store import paths
 from symgrad.ops.spelling import ctype
@@ -67,7 +68,7 @@ def source_view(loops: LoopProgram, target: Target) -> tuple[SourceView, str]:
     said = set(words((entry, *functions.parts)))
     helpers = functions.helpers | {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
-    printed = tuple([helper(*h, target) for h in sorted(helpers)])
+    printed = (*[helper(*h, target) for h in sorted(helpers)], *foreign(loops.body))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used = functions.used | {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
     view = SourceView(
@@ -78,6 +79,18 @@ def source_view(loops: LoopProgram, target: Target) -> tuple[SourceView, str]:
     )
     declared = ", ".join(kind.replace("restrict ", "").replace("_Bool", "uint8_t") + name for kind, name in arguments)
     return view, f"int32_t {entry.name}({declared})"
+
+
+def foreign(body: list[Item]) -> list[str]:
+    """List the C functions of the user's that are called."""
+    found: dict[str, None] = {}
+    stack: list[Any] = [statement.value for statement, _ in paths(body)]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Apply):
+            stack.extend(value.args)
+            found |= {value.op.source: None} if value.op.source else {}
+    return sorted(found)
 
 
 def entry_of(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.op import Composite
 from symgrad.ir.program import Program, copied, rebuild
 from symgrad.trace.state import active_on, tracing
-from symgrad.trace.tracer import Tracer
+from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
@@ -25,5 +25,4 @@ def _inlined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         return copied(graph, node, inputs)
     with tracing(active_on(graph, node.op.name)) as trace:
         params = dict(zip(node.op.params, node.params, strict=True))
-        result = node.op.body(*[Tracer(i, trace) for i in inputs], **params)
-    return result.node  # type: ignore[no-any-return]
+        return as_node(trace, node.op.body(*[Tracer(i, trace) for i in inputs], **params))

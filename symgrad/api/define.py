@@ -1,0 +1,236 @@
+"""`define_op`: an op from a formula, element by element or in index notation; `extern`: an op from a C function."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, DtypeError, NoGradient, ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.op import Composite, Elementwise
+from symgrad.ops.calculus import in_numpy
+from symgrad.ops.declare import shape_of
+from symgrad.trace.overrides import checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+_NAME = re.compile(r"[A-Za-z]\w*")
+_NOTATION = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*")
+
+
+def define_op(name: str, value: Any, notation: str | None = None, *, arguments: tuple[Any, ...] = ()) -> Composite:
+    """Define an op by a formula; its derivatives are SymPy's.
+
+    Args:
+        name: an identifier, for messages and printed programs.
+        value: the formula: a SymPy expression, or a function of SymPy symbols that returns one.
+        notation: None applies the formula to every element of broadcast arrays. ``"ik,jk->ij"`` says which indices
+            the arguments and the result have: ``y[i, j] += value(a[i, k], b[j, k])``, summed over what the result
+            does not have.
+        arguments: the symbols of an expression, in the order of the op's arguments; by name where left out.
+
+    Returns:
+        A function of arrays, traced or not.
+
+    Raises:
+        ArgumentError: a name, a formula or a notation that is none.
+        UnsupportedError: the formula has a function that NumPy has no word for.
+
+    >>> import numpy as np, sympy, symgrad as sg
+    >>> softsign = sg.define_op("softsign", lambda x: x / (1 + sympy.Abs(x)))
+    >>> softsign(np.array([1.0, -3.0])), float(sg.grad(softsign)(1.0))
+    (array([ 0.5 , -0.75]), 0.25)
+    >>> distance = sg.define_op("distance", lambda a, b: (a - b) ** 2, "ik,jk->ij")
+    >>> distance(np.array([[0.0, 0.0], [3.0, 4.0]]), np.array([[0.0, 0.0]]))
+    array([[ 0.],
+           [25.]])
+    """
+    if not _NAME.fullmatch(name):
+        raise ArgumentError(f"the name {name!r} of an op is no identifier")
+    symbols, formula = _formula(name, value, arguments)
+    terms, result = _parsed(name, notation, len(symbols))
+    slopes = [formula.diff(symbol) for symbol in symbols]
+    labels = result + "".join(dict.fromkeys(c for term in terms for c in term if c not in result))
+    _speakable(name, symbols, [formula, *slopes])
+
+    def body(*x: Any) -> Any:
+        if notation is None:
+            wide = shapes.broadcast(*[shape_of(v) for v in x])
+            return _cast(in_numpy(formula, dict(zip(symbols, x, strict=True))), wide, _kind(x))
+        known = dict(zip(symbols, [_spread(v, t, labels) for v, t in zip(x, terms, strict=True)], strict=True))
+        whole = _cast(in_numpy(formula, known), _extents(name, terms, labels, x), _kind(x))
+        summed = tuple(range(len(result), len(labels)))
+        return np.sum(whole, axis=summed) if summed else whole
+
+    def rule(g: Any, _y: Any, *x: Any) -> tuple[Any, ...]:
+        if notation is None:
+            return tuple([g * in_numpy(s, dict(zip(symbols, x, strict=True))) for s in slopes])
+        known = dict(zip(symbols, [_spread(v, t, labels) for v, t in zip(x, terms, strict=True)], strict=True))
+        full, wide = _extents(name, terms, labels, x), _spread(g, result, labels)
+        parts = [wide * in_numpy(slope, known) for slope in slopes]
+        return tuple([_gathered(part, term, labels, full) for part, term in zip(parts, terms, strict=True)])
+
+    def infer(*nodes: Node) -> tuple[Shape, Any]:
+        if notation is None:
+            return shapes.broadcast(*[n.shape for n in nodes]), _kind(nodes)
+        return _extents(name, terms, labels, nodes)[: len(result)], _kind(nodes)
+
+    return Composite(
+        name, (), evaluate=body, infer=infer, body=body, vjp=checked(name, rule), doc=f"{formula}, by the user",
+    )
+
+
+def _formula(name: str, value: Any, arguments: tuple[Any, ...]) -> tuple[list[Any], Any]:
+    """Return the symbols and the expression."""
+    import inspect
+
+    import sympy
+
+    if callable(value) and not isinstance(value, sympy.Basic):
+        words = list(inspect.signature(value).parameters)
+        symbols = [sympy.Symbol(word, real=True) for word in words]
+        found = value(*symbols)
+    else:
+        found = value
+        symbols = list(arguments) or sorted(getattr(value, "free_symbols", ()), key=str)
+    if not isinstance(found, (sympy.Expr, int, float)):
+        raise ArgumentError(f"the value of {name} is a {type(found).__name__}, not a SymPy expression")
+    found = sympy.sympify(found) if isinstance(found, (int, float)) else found
+    loose = found.free_symbols - set(symbols)
+    if loose:
+        raise ArgumentError(f"the value of {name} has {sorted(map(str, loose))}, which are none of its arguments")
+    return symbols, found
+
+
+def _parsed(name: str, notation: str | None, count: int) -> tuple[list[str], str]:
+    if notation is None:
+        return [], ""
+    if not _NOTATION.fullmatch(notation):
+        raise ArgumentError(f"{notation!r} is no notation for {name}", instead='indices as in "ik,jk->ij"')
+    before, _, result = notation.partition("->")
+    terms = before.split(",")
+    twice = any(len(set(t)) < len(t) for t in (*terms, result))
+    if len(terms) != count or twice or not set(result) <= set(before):
+        raise ArgumentError(
+            f"the notation {notation!r} of {name}: it must have {count} arguments, each index once in each of them, "
+            "and in the result only indices that arguments have",
+        )
+    return terms, result
+
+
+def _speakable(name: str, symbols: list[Any], expressions: list[Any]) -> None:
+    """Refuse a formula with functions that in_numpy does not know, now and not when it is used."""
+    try:
+        with np.errstate(all="ignore"):
+            for expression in expressions:
+                in_numpy(expression, dict.fromkeys(symbols, np.float64(0.5)))
+    except NotImplementedError as error:
+        raise UnsupportedError(f"the op {name}: {error}", instead="elementary functions, Piecewise, erf") from None
+
+
+def _kind(x: Any) -> np.dtype[Any]:
+    """Return the dtype a formula computes in: that of its floats, float64 where it has none."""
+    found: np.dtype[Any] = np.result_type(*[v.dtype if hasattr(v, "dtype") else np.asarray(v).dtype for v in x])
+    return found if found.kind == "f" else np.dtype(np.float64)
+
+
+def _cast(value: Any, shape: Any, dtype: np.dtype[Any]) -> Any:
+    """Give a formula's value the shape and dtype it must have; a constant has neither."""
+    value = value if hasattr(value, "dtype") else np.asarray(value, dtype)
+    value = value if value.dtype == dtype else value.astype(dtype)
+    return value if shape_of(value) == shape else np.broadcast_to(value, shape)
+
+
+def _spread(x: Any, term: str, labels: str) -> Any:
+    """Give an array an axis for every index, of extent 1 for those it does not have."""
+    order = sorted(range(len(term)), key=lambda k: labels.index(term[k]))
+    moved = np.transpose(x, order) if order != list(range(len(term))) else x
+    missing = tuple([k for k, label in enumerate(labels) if label not in term])
+    return np.expand_dims(moved, missing) if missing else moved
+
+
+def _gathered(whole: Any, term: str, labels: str, full: Any) -> Any:
+    """Sum over the indices an argument does not have, and order the others as it has them."""
+    whole = np.broadcast_to(whole, full)
+    axes = tuple([k for k, label in enumerate(labels) if label not in term])
+    summed = np.sum(whole, axis=axes) if axes else whole
+    left = [label for label in labels if label in term]
+    return np.transpose(summed, [left.index(label) for label in term]) if left != list(term) else summed
+
+
+def _extents(name: str, terms: list[str], labels: str, x: Any) -> Any:
+    """Find the extent of every index."""
+    found: dict[str, Any] = {}
+    for k, (value, term) in enumerate(zip(x, terms, strict=True)):
+        shape = value.shape if hasattr(value, "op") else shape_of(value)
+        if len(shape) != len(term):
+            raise ShapeError(f"{name}: argument {k} has the shape {shapes.show(shape)}, and the indices {term!r}")
+        for label, extent in zip(term, shape, strict=True):
+            if found.setdefault(label, extent) != extent:
+                raise ShapeError(f"{name}: the index {label!r} runs to {found[label]} and to {extent}")
+    return tuple([found[label] for label in labels])
+
+
+def extern(
+    name: str, c_source: str, numpy: Callable[..., Any], *, arity: int = 1, vjp: Callable[..., Any] | None = None,
+    needs: tuple[str, ...] = (),
+) -> Elementwise:
+    """Make an elementwise op of a scalar C function, which stands in the generated C and is called in its loops.
+
+    Args:
+        name: the C function's name.
+        c_source: its text: ``double NAME(double a, double b) { ... }``, in C11, with nothing but math.h around it.
+        numpy: what it computes, by NumPy: for plain arrays, for checks, and where there is no compiler.
+        arity: how many arguments it has.
+        vjp: its rule in NumPy, ``vjp(g, **needed)``: one cotangent, or a tuple with one for each argument.
+        needs: what the rule is given beside `g`: ``"out"``, and ``"x0"``, ``"x1"``, ... Only this is kept for it.
+
+    Returns:
+        A function of float64 arrays, traced or not.
+
+    Raises:
+        ArgumentError: the text does not define the function, or `needs` names something else.
+        DtypeError, when called: an argument is not float64.
+        NoGradient, when derived: there is no `vjp`.
+
+    >>> import numpy as np, symgrad as sg
+    >>> cube = sg.extern("cube", "double cube(double x) { return x * x * x; }", lambda x: x**3,
+    ...                  vjp=lambda g, x0: 3 * g * x0**2, needs=("x0",))
+    >>> float(sg.jit(cube)(2.0)), float(sg.grad(cube)(2.0))
+    (8.0, 12.0)
+    """
+    if not _NAME.fullmatch(name) or not re.search(rf"\bdouble\s+{name}\s*\(", c_source):
+        raise ArgumentError(f"the C text does not define a function `double {name}(...)`")
+    known = {"out", *[f"x{k}" for k in range(arity)]}
+    if not set(needs) <= known:
+        raise ArgumentError(f"{name} needs {sorted(set(needs) - known)}; there is {', '.join(sorted(known))}")
+
+    def rule(g: Any, y: Any, *x: Any) -> Any:
+        if vjp is None:
+            raise NoGradient(f"{name} is an extern op without a rule", instead=f"extern({name!r}, ..., vjp=...)")
+        given = {"out": y, **{f"x{k}": v for k, v in enumerate(x)}}
+        return vjp(g, **{need: given[need] for need in needs})
+
+    def infer(*nodes: Node) -> tuple[Shape, Any]:
+        if len(nodes) != arity:
+            raise ArgumentError(f"{name} takes {arity} arguments, not {len(nodes)}")
+        for k, node in enumerate(nodes):
+            if node.dtype != np.float64:
+                raise DtypeError(f"{name} computes in float64; argument {k} is {node.dtype}", instead="x.astype(float)")
+        return shapes.broadcast(*[n.shape for n in nodes]), np.dtype(np.float64)
+
+    text = c_source.strip()
+    text = text if text.startswith("static") else f"static {text}"
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]  # kept programs know an op by its name
+    places = ", ".join(f"{{{k}}}" for k in range(arity))
+    return Elementwise(
+        f"{name}_{digest}", (), evaluate=numpy, infer=infer, vjp=checked(name, rule), arity=arity,
+        c={"f": f"{name}({places})"}, source=text, doc=f"the C function {name}",
+    )

@@ -1,0 +1,122 @@
+"""define_op and extern: formulas, index notation and C functions of the user's as ops like any other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, DtypeError, GradientCheckError, NoGradient, ShapeError, UnsupportedError
+
+X = np.array([0.5, -1.5, 2.0])
+A, B = np.arange(6.0).reshape(2, 3) / 5, np.arange(12.0).reshape(4, 3) / 7 - 1
+
+
+def test_a_formula_is_an_op():
+    morse = sg.define_op("morse", lambda r, a: (1 - sympy.exp(-a * (r - 1))) ** 2)
+    plain = lambda r, a: (1 - np.exp(-a * (r - 1))) ** 2  # noqa: E731
+    np.testing.assert_allclose(sg.jit(morse)(X, 0.7), plain(X, 0.7), rtol=1e-14)
+    np.testing.assert_allclose(morse(X, 0.7), plain(X, 0.7), rtol=1e-14)
+    for own, want in zip(
+        sg.grad(lambda r, a: np.sum(morse(r, a)), (0, 1))(X, 0.7),
+        sg.grad(lambda r, a: np.sum(plain(r, a)), (0, 1))(X, 0.7), strict=True,
+    ):
+        np.testing.assert_allclose(own, want, rtol=1e-13)
+    sg.check_grads(lambda r, a: morse(r, a) * r, (X, np.array(0.7)), order=2)
+    assert sg.jit(morse)(X.astype(np.float32), np.float32(0.7)).dtype == np.float32
+    own, want = sg.jvp(lambda r: morse(r, 0.7), (X,), (X,))[1], sg.jvp(lambda r: plain(r, 0.7), (X,), (X,))[1]
+    np.testing.assert_allclose(own, want, rtol=1e-13)
+
+
+def test_a_formula_as_an_expression_and_constants():
+    a, b = sympy.symbols("a b")
+    op = sg.define_op("op", a - 2 * b, arguments=(b, a))
+    np.testing.assert_allclose(op(X, 1.0), 1 - 2 * X)
+    np.testing.assert_allclose(sg.grad(lambda x: np.sum(op(x, x[::-1])))(X), [-1, -1, -1])
+    constant = sg.define_op("constant", lambda x: 3)  # noqa: ARG005 - a formula without its argument
+    np.testing.assert_array_equal(sg.jit(constant)(X), [3, 3, 3])
+    np.testing.assert_array_equal(sg.grad(lambda x: np.sum(constant(x)))(X), [0, 0, 0])
+
+
+@pytest.mark.parametrize(("formula", "notation", "plain"), [
+    (lambda a, b: (a - b) ** 2, "ik,jk->ij", lambda a, b: ((a[:, None] - b) ** 2).sum(-1)),
+    (lambda a, b: a * b, "ik,jk->ji", lambda a, b: b @ a.T),
+    (lambda a, b: sympy.exp(a * b), "ik,jk->", lambda a, b: np.exp(a[:, None] * b).sum()),
+    (lambda a, b: sympy.sin(a) + b, "ik,jk->kij", lambda a, b: np.transpose(np.sin(a)[:, None] + b, (2, 0, 1))),
+])
+def test_index_notation(formula, notation, plain):
+    op = sg.define_op("op", formula, notation)
+    np.testing.assert_allclose(sg.jit(op)(A, B), plain(A, B), rtol=1e-13)
+    np.testing.assert_allclose(op(A, B), plain(A, B), rtol=1e-13)
+    own = sg.grad(lambda a, b: np.sum(np.cos(op(a, b))), (0, 1))(A, B)
+    want = sg.grad(lambda a, b: np.sum(np.cos(plain(a, b))), (0, 1))(A, B)
+    for one, other in zip(own, want, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: sg.define_op("a b", lambda x: x), ArgumentError, "no identifier"),
+    (lambda: sg.define_op("f", "x + 1"), ArgumentError, "is a str, not a SymPy expression"),
+    (lambda: sg.define_op("f", lambda x: x + sympy.Symbol("loose")), ArgumentError, "none of its arguments"),
+    (lambda: sg.define_op("f", sympy.zeta), UnsupportedError, "no NumPy word for SymPy's zeta"),
+    (lambda: sg.define_op("f", lambda x: x, "i>j"), ArgumentError, "is no notation"),
+    (lambda: sg.define_op("f", lambda x: x, "i,j->i"), ArgumentError, "it must have 1 arguments"),
+    (lambda: sg.define_op("f", lambda x: x, "i->j"), ArgumentError, "only indices that arguments have"),
+    (lambda: sg.jit(sg.define_op("f", lambda x, y: x * y, "ij,jk->ik"))(A, B), ShapeError, "the index 'j' runs to 3"),
+    (lambda: sg.jit(sg.define_op("f", lambda x: x, "ij->i"))(X), ShapeError, "has the shape"),
+    (lambda: sg.extern("f", "double g(double x) { return x; }", np.abs), ArgumentError, "does not define"),
+    (lambda: sg.extern("f", "double f(double x) { return x; }", np.abs, needs=("y",)), ArgumentError, "f needs"),
+])
+def test_what_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+LOGISTIC = "double steep(double x, double k) {\n    return 1.0 / (1.0 + exp(-k * x));\n}"
+
+
+def steep(x, k):
+    return 1 / (1 + np.exp(-k * x))
+
+
+def test_an_extern_function_is_called_in_the_loop():
+    op = sg.extern(
+        "steep", LOGISTIC, steep, arity=2, needs=("out", "x0", "x1"),
+        vjp=lambda g, out, x0, x1: (g * out * (1 - out) * x1, g * out * (1 - out) * x0),
+    )
+    f = sg.value_and_grad(lambda x, k: np.sum(op(2 * x, k) ** 2), (0, 1))
+    plain = sg.value_and_grad(lambda x, k: np.sum(steep(2 * x, k) ** 2), (0, 1))
+    (value, grads), (want, wanted) = f(X, 3.0), plain(X, 3.0)
+    np.testing.assert_allclose(value, want, rtol=1e-14)
+    for one, other in zip(grads, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11)
+    text = f.lower(X, 3.0).as_text("c")
+    assert text.count("static double steep(double x, double k)") == 1
+    assert text.count("{") == text.count("}")
+    interpreted = sg.jit(op, options=sg.Options(compiler="none"))(X, 3.0)
+    np.testing.assert_allclose(interpreted, steep(X, 3.0), rtol=1e-15)
+    sg.check_grads(op, (X, np.array(3.0)), order=2)
+
+
+def test_needs_are_all_a_rule_gets():
+    op = sg.extern(
+        "steep", LOGISTIC, steep, arity=2, needs=("out",), vjp=lambda g, out, x0, x1: (g * out * x0 * x1, None),
+    )
+    with pytest.raises(TypeError, match="missing 2 required positional arguments: 'x0' and 'x1'"):
+        sg.grad(lambda x: np.sum(op(x, 2.0)))(X)
+    ramp = sg.extern(
+        "ramp", "double ramp(double x) { return x > 0 ? x : 0; }", lambda x: np.maximum(x, 0), needs=("out",),
+        vjp=lambda g, out: np.where(out > 0, g, 0),
+    )
+    np.testing.assert_array_equal(sg.grad(lambda x: np.sum(ramp(x) * 3))(X), [3, 0, 3])
+
+
+def test_an_extern_function_without_a_rule_or_with_a_wrong_one():
+    text = "double half(double x) { return 0.5 * x; }"
+    with pytest.raises(NoGradient, match="half is an extern op without a rule"):
+        sg.grad(sg.extern("half", text, lambda x: 0.5 * x))(2.0)
+    with pytest.raises(DtypeError, match="half computes in float64; argument 0 is float32"):
+        sg.jit(sg.extern("half", text, lambda x: 0.5 * x))(np.float32(2))
+    with pytest.raises(GradientCheckError):
+        sg.check_grads(sg.extern("half", text, lambda x: 0.5 * x, vjp=lambda g: 2 * g), (X,))
