@@ -102,7 +102,8 @@ def _formula(name: str, value: Any, arguments: tuple[Any, ...]) -> tuple[list[An
         symbols = list(arguments) or sorted(getattr(value, "free_symbols", ()), key=str)
     if not isinstance(found, (sympy.Expr, int, float)):
         raise ArgumentError(f"the value of {name} is a {type(found).__name__}, not a SymPy expression")
-    found = sympy.sympify(found) if isinstance(found, (int, float)) else found
+    if isinstance(found, (int, float)):
+        found = sympy.Integer(found) if isinstance(found, int) else sympy.Float(found)
     loose = found.free_symbols - set(symbols)
     if loose:
         raise ArgumentError(f"the value of {name} has {sorted(map(str, loose))}, which are none of its arguments")
