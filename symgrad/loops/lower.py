@@ -12,6 +12,8 @@ from symgrad.ir.op import Elementwise
 from symgrad.loops.program import Array, Check, Lowered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
     from symgrad.ir.notation import Axis, Body, Value
     from symgrad.ir.program import Program
@@ -21,19 +23,26 @@ SMALL = 1 << 10
 
 
 class Source(NamedTuple):
-    """How a node's element at some indices is read: ``array[indices]`` with `axes` in the place of the indices."""
+    """How a node's element at some indices is read: ``array[indices]`` with `axes` in the place of the indices.
+
+    Without an array it is `literal`: the same number everywhere, or (with axes) a number that is counted, which is
+    no less than the first of `limits` and no more than the second.
+    """
 
     array: Array | None
     axes: tuple[Axis, ...]
     indices: tuple[Any, ...]
     flat: bool
     literal: Any = None
+    limits: tuple[Any, Any] | None = None
 
     def at(self, indices: tuple[Any, ...]) -> Value:
         """Read the element at these indices."""
-        if self.array is None:
+        if self.array is None and not self.axes:
             return self.literal  # type: ignore[no-any-return]
         by = dict(zip(self.axes, indices, strict=True))
+        if self.array is None:
+            return IndexValue(substitute(self.literal.index, by), self.literal.dtype)
         return Access(self.array, tuple([substitute(i, by) for i in self.indices]), self.flat)
 
 
@@ -92,6 +101,8 @@ class _Lowering:
             return self.constant(node)
         if op.name == "extent":
             return Source(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
+        if op.name == "arange" and node.inputs[0].op.name == "constant":
+            return counted(node)
         if isinstance(op, Elementwise):
             axes = axes_of(node.shape)
             target = self.array("t", node, "temporary")
@@ -118,16 +129,18 @@ class _Lowering:
         """Compose a view with what it views."""
         statement = body.statements[0]
         axes = statement.axes
-        read = statement.value
+        read: Any = statement.value  # a view's value is an access
         inner = self.sources[node.inputs[0]]
-        if inner.array is None:
+        if inner.array is None and not inner.axes:
             return inner
-        if not read.flat:  # type: ignore[union-attr]  # a view's value is an access
-            found = inner.at(read.indices)  # type: ignore[union-attr]
-            return Source(inner.array, axes, found.indices, inner.flat)  # type: ignore[union-attr]
+        if not read.flat and inner.array is None:
+            return Source(None, axes, (), flat=False, literal=inner.at(read.indices), limits=inner.limits)
+        if not read.flat:
+            found: Any = inner.at(read.indices)
+            return Source(inner.array, axes, found.indices, inner.flat)
         if not _is_whole(inner):
             inner = _whole(self.copied(node.inputs[0], inner))
-        return Source(inner.array, axes, read.indices, flat=True)  # type: ignore[union-attr]
+        return Source(inner.array, axes, read.indices, flat=True)
 
     def copied(self, node: Node, source: Source) -> Array:
         """Write a value that is only a view into an array of its own."""
@@ -163,22 +176,30 @@ class _Lowering:
             return v
 
         def index(i: Any) -> Any:
-            if not isinstance(i, Lookup):
-                return i
-            read = value(i.access)
-            if isinstance(read, Number):  # one known place; it was checked while tracing
-                place = int(read.value)
-                return place if place >= 0 else i.extent + place
-            return Lookup(read, i.extent, self.check(node, i))
+            return self.place(node, i, value) if isinstance(i, Lookup) else i
 
         target = Access(arrays[statement.target.array], tuple([index(i) for i in statement.target.indices]))
         prefix = frozenset([arrays[k] for k in statement.prefix])
         return replace(statement, target=target, value=value(statement.value), prefix=prefix)
 
+    def place(self, node: Node, lookup: Lookup, value: Callable[[Any], Any]) -> Any:
+        """Bind an index that is looked up; what is counted and certain to lie on the axis is no lookup."""
+        read = value(lookup.access)
+        if isinstance(read, Number):  # one known place; it was checked while tracing
+            known = int(read.value)
+            return known if known >= 0 else lookup.extent + known
+        if isinstance(read, IndexValue):
+            numbers = node.inputs[lookup.access.array]
+            if within(self.sources[numbers].limits, lookup.extent):
+                return read.index
+            self.sources[numbers] = _whole(self.copied(numbers, self.sources[numbers]))
+            read = value(lookup.access)
+        return Lookup(read, lookup.extent, self.check(node, lookup))
+
     def read(self, node: Node, indices: tuple[Any, ...], flat: bool) -> Value:
         """Read a node's element, by one flat index where that is asked for."""
         source = self.sources[node]
-        if flat and source.array is not None:
+        if flat and (source.array is not None or source.axes):
             if not _is_whole(source):
                 source = self.sources[node] = _whole(self.copied(node, source))
             return Access(source.array, indices, flat=True)
@@ -200,6 +221,23 @@ class _Lowering:
         value = self.sources[node].at(axes)
         self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
         return target
+
+
+def counted(node: Node) -> Source:
+    """Count from a known start: no array is needed."""
+    (axis,) = axes = axes_of(node.shape)
+    start, step = int(node.inputs[0].params[0].array), node.param("step")
+    ends = (start, start + step * (node.shape[0] - 1))
+    limits = ends if step >= 0 else ends[::-1]
+    return Source(None, axes, (), flat=False, literal=IndexValue(axis * step + start, node.dtype), limits=limits)
+
+
+def within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
+    """Tell whether an index is certain to lie on an axis."""
+    if limits is None:
+        return False
+    least, space = limits[0], extent - 1 - limits[1]
+    return all(d >= 0 if type(d) is int else bool(d.is_nonnegative) for d in (least, space))
 
 
 def without_ones(statement: Statement) -> Statement:

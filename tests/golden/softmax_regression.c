@@ -4,8 +4,7 @@
  * reads labels: int64[n]
  * writes value: float64[]
  * writes W_bar: float64[64, 10]
- * workspace: 64*floor(n/64 + 63/64) + 192*floor(n/8 + 63/64) + 192*floor(5*n/4 + 63/64) bytes
- * threads: at most 256
+ * workspace: 20480 bytes
  * returns 0, or the number of the index check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
  */
@@ -124,142 +123,118 @@ int32_t sg_softmax_regression(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
-    double *const restrict w1 = (double *)(void *)(workspace + 0);
-    double *const restrict w2 = (double *)(void *)(workspace + 128*((80*n + 63) / 64));
-    double *const restrict w3 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 128*((8*n + 63) / 64)));
-    double *const restrict w4 = (double *)(void *)(workspace + (128*((80*n + 63) / 64) + 192*((8*n + 63) / 64)));
-    int64_t *const restrict w5 = (int64_t *)(void *)(workspace + (128*((80*n + 63) / 64) + 64*((8*n + 63) / 64)));
-    double *const restrict w6 = (double *)(void *)(workspace + 64*((80*n + 63) / 64));
-    _Bool *const restrict w7 = (_Bool *)(void *)(workspace + (192*((80*n + 63) / 64) + 192*((8*n + 63) / 64)));
-    #pragma omp parallel for num_threads(threads) if(n >= 150000)
-    for (int64_t t = 0; t < threads; ++t) {
-        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
-        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
-            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
-            if (sg_stopped(stop)) goto stopped1;
-            for (int64_t i = i0; i < i1; ++i) {
-                #pragma omp simd
-                for (int64_t j = 0; j < 10; ++j) {
-                    /* test_golden.py:28  z = X @ W */
-                    w1[i*10 + j] = 0.0;
-                }
-            }
-        }
-        stopped1: ;
-    }
-    if (sg_stopped(stop)) return -1;
-    sg_product(n, 64, 10,
-        X, 64, 1,
-        W, 10, 1,
-        w1, 10, 1);
-    #pragma omp parallel for num_threads(threads) if(n >= 150000)
-    for (int64_t t = 0; t < threads; ++t) {
-        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
-        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
-            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
-            if (sg_stopped(stop)) goto stopped2;
-            for (int64_t i = i0; i < i1; ++i) {
-                #pragma omp simd
-                for (int64_t j = 0; j < 10; ++j) {
-                    /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
-                    w6[i*10 + j] = 0.0;
-                }
-            }
-        }
-        stopped2: ;
-    }
-    if (sg_stopped(stop)) return -1;
-    const double v1 = (double)((int64_t)n);
-    const double v2 = 1.0 / v1;
-    const double v3 = (- v2);
-    for (int64_t i0 = 0; i0 < n; i0 += 1024) {
-        const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
-        if (sg_stopped(stop)) return -1;
-        for (int64_t i = i0; i < i1; ++i) {
-            w2[i] = -INFINITY;
-            w5[i] = (int64_t)((uint64_t)0 + (uint64_t)((int64_t)i));
-            int64_t v4 = (int64_t)w5[i];
-            if (v4 < 0) v4 += n;
-            if (v4 < 0 || v4 >= n) return 3;
-            int64_t v5 = (int64_t)labels[i];
-            if (v5 < 0) v5 += 10;
-            if (v5 < 0 || v5 >= 10) return 4;
-            w6[v4*10 + v5] += v3;
-        }
-    }
-    for (int64_t i = 0; i < n; ++i) {
-        if ((i & 511) == 0 && sg_stopped(stop)) return -1;
-        double v6 = w2[i];
-        for (int64_t j = 0; j < 10; ++j) {
-            const double v7 = w1[i*10 + j];
-            v6 = v7 > v6 || v7 != v7 ? v7 : v6;
-        }
-        w2[i] = v6;
-    }
-    #pragma omp parallel for num_threads(threads) if(n >= 300000)
-    for (int64_t t = 0; t < threads; ++t) {
-        const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;
-        const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
-            const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
-            if (sg_stopped(stop)) goto stopped3;
-            #pragma omp simd
-            for (int64_t i = i0; i < i1; ++i) {
-                w3[i] = (isfinite(w2[i]) != 0) ? w2[i] : 0.0;
-                w4[i] = 0.0;
-            }
-        }
-        stopped3: ;
-    }
-    if (sg_stopped(stop)) return -1;
-    for (int64_t i = 0; i < n; ++i) {
-        if ((i & 63) == 0 && sg_stopped(stop)) return -1;
-        double v8 = w4[i];
-        #pragma omp simd reduction(+:v8)
-        for (int64_t j = 0; j < 10; ++j) {
-            v8 += exp(w1[i*10 + j] - w3[i]);
-        }
-        w4[i] = v8;
-    }
-    double v9 = 0.0;
-    for (int64_t i0 = 0; i0 < n; i0 += 1024) {
-        const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
-        if (sg_stopped(stop)) return -1;
-        double v10 = 0.0;
-        for (int64_t i = i0; i < i1; ++i) {
-            w2[i] = (log(w4[i])) + w3[i];
-            int64_t v11 = (int64_t)w5[i];
-            if (v11 < 0) v11 += n;
-            if (v11 < 0 || v11 >= n) return 1;
-            int64_t v12 = (int64_t)labels[i];
-            if (v12 < 0) v12 += 10;
-            if (v12 < 0 || v12 >= 10) return 2;
-            v10 += w2[i] - w1[v11*10 + v12];
-            w7[i] = isinf(w2[i]) != 0;
-        }
-        v9 += v10;
-    }
-    value[0] = v9 / v1;
-    for (int64_t i = 0; i < n; ++i) {
-        if ((i & 31) == 0 && sg_stopped(stop)) return -1;
-        #pragma omp simd
-        for (int64_t j = 0; j < 10; ++j) {
-            const _Bool v13 = w7[i] && (w1[i*10 + j] == w2[i]);
-            /* test_golden.py:28 */
-            w4[i*10 + j] = w6[i*10 + j] + (v2 * (exp(v13 ? 0.0 : (w1[i*10 + j] - w2[i]))));
-        }
-    }
+    (void)threads;
+    double *const restrict w1 = (double *)(void *)(workspace + 5120);
+    double *const restrict w5 = (double *)(void *)(workspace + 10240);
+    double *const restrict w7 = (double *)(void *)(workspace + 15360);
+    double *const restrict w8 = (double *)(void *)(workspace + 0);
+    double w2[64];
+    double w3[64];
+    double w4[64];
+    _Bool w6[64];
+    /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
+    double v1 = 0.0;
+    const double v2 = (double)((int64_t)n);
+    const double v3 = 1.0 / v2;
+    const double v4 = (- v3);
     for (int64_t i = 0; i < 64; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 10; ++j) {
+            /* test_golden.py:28  z = X @ W */
             W_bar[i*10 + j] = 0.0;
         }
     }
-    sg_product(64, n, 10,
-        X, 1, 64,
-        w4, 10, 1,
-        W_bar, 10, 1);
+    for (int64_t i0 = 0; i0 < n; i0 += 64) {
+        const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+        if (sg_stopped(stop)) return -1;
+        /* test_golden.py:29 */
+        double v5 = 0.0;
+        for (int64_t j = 0; j < 64; ++j) {
+            #pragma omp simd
+            for (int64_t k = 0; k < 10; ++k) {
+                /* test_golden.py:28 */
+                w8[j*10 + k] = 0.0;
+            }
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            #pragma omp simd
+            for (int64_t j = 0; j < 10; ++j) {
+                w1[(i - i0)*10 + j] = 0.0;
+            }
+        }
+        sg_product(i1 - i0, 64, 10,
+            X + i0*64, 64, 1,
+            W, 10, 1,
+            w1, 10, 1);
+        #pragma omp simd
+        for (int64_t i = i0; i < i1; ++i) {
+            /* test_golden.py:29 */
+            w2[i - i0] = -INFINITY;
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            double v6 = w2[i - i0];
+            for (int64_t j = 0; j < 10; ++j) {
+                const double v7 = w1[(i - i0)*10 + j];
+                v6 = v7 > v6 || v7 != v7 ? v7 : v6;
+            }
+            w2[i - i0] = v6;
+        }
+        #pragma omp simd
+        for (int64_t i = i0; i < i1; ++i) {
+            w3[i - i0] = (isfinite(w2[i - i0]) != 0) ? w2[i - i0] : 0.0;
+            w4[i - i0] = 0.0;
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            double v8 = w4[i - i0];
+            #pragma omp simd reduction(+:v8)
+            for (int64_t j = 0; j < 10; ++j) {
+                v8 += exp(w1[(i - i0)*10 + j] - w3[i - i0]);
+            }
+            w4[i - i0] = v8;
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            w2[i - i0] = (log(w4[i - i0])) + w3[i - i0];
+            int64_t v9 = (int64_t)labels[i];
+            if (v9 < 0) v9 += 10;
+            if (v9 < 0 || v9 >= 10) return 1;
+            v5 += w2[i - i0] - w1[(i - i0)*10 + v9];
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            #pragma omp simd
+            for (int64_t j = 0; j < 10; ++j) {
+                w5[(i - i0)*10 + j] = 0.0;
+            }
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            int64_t v10 = (int64_t)labels[i];
+            if (v10 < 0) v10 += 10;
+            if (v10 < 0 || v10 >= 10) return 2;
+            w5[(i - i0)*10 + v10] += v4;
+            w6[i - i0] = isinf(w2[i - i0]) != 0;
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            #pragma omp simd
+            for (int64_t j = 0; j < 10; ++j) {
+                const _Bool v11 = w6[i - i0] && (w1[(i - i0)*10 + j] == w2[i - i0]);
+                /* test_golden.py:28 */
+                w7[(i - i0)*10 + j] = w5[(i - i0)*10 + j] + (v3 * (exp(v11 ? 0.0 : (w1[(i - i0)*10 + j] - w2[i - i0]))));
+            }
+        }
+        sg_product(64, i1 - i0, 10,
+            X + i0*64, 1, 64,
+            w7, 10, 1,
+            w8, 10, 1);
+        /* test_golden.py:29 */
+        v1 += v5;
+        for (int64_t j = 0; j < 64; ++j) {
+            #pragma omp simd
+            for (int64_t k = 0; k < 10; ++k) {
+                /* test_golden.py:28 */
+                W_bar[j*10 + k] += w8[j*10 + k];
+            }
+        }
+    }
+    /* test_golden.py:29 */
+    value[0] = v1 / v2;
     return 0;
 }
