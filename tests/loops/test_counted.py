@@ -12,6 +12,13 @@ from tests.looking import code, loops
 X = np.arange(1.0, 6.0)
 M = np.arange(1.0, 17.0).reshape(4, 4)
 
+
+def written(x):
+    out = np.zeros(7)
+    out[np.arange(5) + 1] = x
+    return out
+
+
 CASES = {
     "whole": (lambda x: x[np.arange(x.shape[0])], X),
     "part": (lambda x: x[np.arange(3)], X),
@@ -26,16 +33,10 @@ CASES = {
     "as a column": (lambda x: x[:, None] + np.arange(x.shape[0])[None, :], X),
     "reshaped as a value": (lambda x: x * np.reshape(np.arange(16), (4, 4)), M),
     "summed": (lambda x: x + np.cumsum(np.arange(x.shape[0])), X),
-    "written to": (lambda x: _written(x), X),
+    "written to": (written, X),
     "a result": (lambda x: (np.arange(x.shape[0]), x * 1), X),
     "none": (lambda x: x[np.arange(0)], X),
 }
-
-
-def _written(x):
-    out = np.zeros(7)
-    out[np.arange(5) + 1] = x
-    return out
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["known", "named"])

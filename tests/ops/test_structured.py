@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-
 from symgrad.ir.evaluate import concrete, evaluate, extents
 from symgrad.ir.op import Composite, Structured
 from symgrad.ir.text import as_text
