@@ -19,7 +19,7 @@ from symgrad.ops.declare import OPS, structured
 from symgrad.ops.domains import case, integers, normal
 
 if TYPE_CHECKING:
-    from symgrad.ir.shapes import Dim, Shape
+    from symgrad.ir.shapes import Shape
 
 
 def stand_in(x: Any, *, batched: bool) -> Node:
@@ -58,13 +58,13 @@ def _body(node: Node) -> Body:
     one = Node(OPS[of], inputs, params, node.shape[1:], node.dtype, node.line, 0)
     body = OPS[of].body(one)  # type: ignore[attr-defined]  # a structured op
     lead = node.shape[0]
-    statements = [_with_axis(s, lead, mapped, [x.shape for x in inputs]) for s in body.statements]
+    axis = Axis("b", lead)  # one for all: statements that read running values go point by point with what makes them
+    statements = [_with_axis(s, axis, mapped, [x.shape for x in inputs]) for s in body.statements]
     return Body(tuple(statements), tuple([t._replace(shape=(lead, *t.shape)) for t in body.temporaries]))
 
 
-def _with_axis(statement: Statement, lead: Dim, mapped: tuple[bool, ...], inner: list[Shape]) -> Statement:
+def _with_axis(statement: Statement, axis: Axis, mapped: tuple[bool, ...], inner: list[Shape]) -> Statement:
     """Give a statement one more axis, in front, along which every batched array is read and written."""
-    axis = Axis("b", lead)
 
     def access(a: Access) -> Access:
         indices = tuple([index(i) for i in a.indices])

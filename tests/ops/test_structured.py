@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
 from symgrad.ir.evaluate import concrete, evaluate, extents
 from symgrad.ir.op import Composite, Structured
 from symgrad.ir.text import as_text
@@ -105,8 +106,8 @@ def test_a_rule_is_the_derivative(case: Case) -> None:
         moves = [rng.normal(size=x.shape) if x.dtype.kind == "f" else np.zeros(x.shape, x.dtype) for x in inputs]
         predicted = 0.0
         for cotangent, move, x in zip(cotangents, moves, inputs, strict=True):
-            assert (cotangent is None) == (x.dtype.kind != "f")
-            if cotangent is not None:
+            assert cotangent is None or x.dtype.kind == "f"
+            if cotangent is not None:  # none for floats means zero, which the differences see too
                 assert np.shape(cotangent) == x.shape
                 predicted += float(np.sum(cotangent * move))
         h, ends = 1e-6, []
