@@ -191,7 +191,7 @@ def promised(text: str) -> dict[str, list[float]]:
 
 
 @click.command()
-@click.option("--points", "count", default=20_000, show_default=True, help="How many points a function.")
+@click.option("--points", "count", default=40_000, show_default=True, help="How many points a function.")
 @click.option("--seed", default=1, show_default=True, help="Of the random points.")
 @click.option("--write", is_flag=True, help="Write the table into docs/accuracy.md.")
 def main(count: int, seed: int, write: bool) -> None:
