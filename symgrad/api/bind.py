@@ -43,7 +43,7 @@ def bind(entry: Entry, leaves: Sequence[Any], out: Any, options: Options) -> Cal
         ArgumentValueError: `out` has other shapes, or shares memory.
     """
     paths, program = entry.signature.paths, entry.built.program
-    arrays = [_input(*each) for each in zip(leaves, entry.signature.specs, paths, strict=True)]
+    arrays = [as_it_lies(*each) for each in zip(leaves, entry.signature.specs, paths, strict=True)]
     shapes = result_shapes(program, arrays)
     wanted = [(shape, node.dtype) for shape, node in zip(shapes, program.outputs, strict=True)]
     results = [np.empty(*each) for each in wanted] if out is None else _outputs(entry, out, wanted)
@@ -70,11 +70,15 @@ def _by_numpy(entry: Entry, arrays: Arrays, results: Arrays, out: Any) -> Callab
     return call
 
 
-def _input(leaf: Any, want: Spec, path: str) -> np.ndarray[Any, Any]:
-    """Take an array as it lies; a number cannot change and is taken for good."""
+def as_it_lies(leaf: Any, want: Spec, path: str) -> np.ndarray[Any, Any]:
+    """Take an array as it lies; a number cannot change and is taken for good.
+
+    Raises:
+        ArgumentError: C could not read the array without a conversion.
+    """
     if not isinstance(leaf, np.ndarray):
         return np.array(leaf, want.dtype)
-    words = f"argument {path}: bind takes {want} as it lies in memory, and this array"
+    words = f"argument {path}: C reads {want} as it lies in memory, and this array"
     if leaf.dtype != want.dtype:
         raise ArgumentError(f"{words} has dtype {leaf.dtype}", instead=f"{path}.astype(np.{want.dtype.name})")
     if not (leaf.flags.fnc if want.fortran else leaf.flags.c_contiguous):

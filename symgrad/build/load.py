@@ -17,7 +17,7 @@ from symgrad.build.threads import short_waits
 from symgrad.errors import ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from symgrad.build.toolchain import Toolchain
     from symgrad.options import Options
@@ -35,8 +35,10 @@ _loaded: dict[str, Any] = {}
 # Files of libraries loaded from memory. They stay open: a path with the same number would give the old library.
 _open: list[int] = []
 
-_PROTOTYPE = re.compile(r"\s*(?P<result>int32_t)\s+(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*;?\s*")
-_SCALAR = r"(?:void|char|float|double|_Bool|(?:u?int(?:8|16|32|64)_t))"
+_PROTOTYPE = re.compile(
+    r"\s*(?P<result>int32_t|int|double)\s+(?P<name>[A-Za-z_]\w*)\s*\((?P<parameters>[^()]*)\)\s*;?\s*"
+)
+_SCALAR = r"(?:void|char|int|float|double|_Bool|intptr_t|(?:u?int(?:8|16|32|64)_t))"
 _PARAMETER = re.compile(rf"(?P<type>{_SCALAR})\s*(?P<pointers>(?:\*\s*)*)(?P<name>[A-Za-z_]\w*)?")
 _QUALIFIERS = re.compile(r"\b(?:const|restrict|__restrict__|__restrict|volatile)\b")
 
@@ -58,6 +60,11 @@ class Library:
     c_path: Path
     library_path: Path
     keepalive: object
+
+    @property
+    def address(self) -> int:
+        """Where the function's machine code is."""
+        return int(ffi.cast("uintptr_t", self.function))
 
 
 def build(source: Source, toolchain: Toolchain, options: Options) -> Library:
@@ -85,6 +92,13 @@ def build(source: Source, toolchain: Toolchain, options: Options) -> Library:
     except OSError as error:
         message = f"the library compiled for {source.entry} does not load: {error}"
         raise ToolchainError(message, instead="compiler='none' runs by NumPy") from error
+
+
+def user_data(arrays: Sequence[Any]) -> Any:
+    """Make a ``void *`` to an array of pointers to arrays, which it keeps alive."""
+    held = [ffi.from_buffer("char[]", array) for array in arrays]
+    pointers = ffi.new("void *[]", held)
+    return ffi.gc(ffi.cast("void *", pointers), lambda _, kept=(held, pointers): None)  # noqa: ARG005 - it keeps them
 
 
 def load(compiled: Compiled, entry: str, prototype: str) -> Library:

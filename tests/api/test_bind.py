@@ -176,7 +176,7 @@ def test_cache_info_counts_it():
 
 X = np.ones((2, 3))
 REFUSED: dict[str, tuple[Any, Any, type[Exception], str]] = {
-    "another byte order": (X.astype(">f8"), None, ArgumentError, r"argument x: bind takes f64\[2,3\] .* dtype >f8"),
+    "another byte order": (X.astype(">f8"), None, ArgumentError, r"argument x: C reads f64\[2,3\] .* dtype >f8"),
     "strides": (np.ones((4, 3))[::2], None, ArgumentError, r"(?s)has strides \(48, 8\).*np.ascontiguousarray\(x\)"),
     "alignment": (
         np.frombuffer(bytearray(49), np.uint8)[1:].view(np.float64).reshape(2, 3), None, ArgumentError,

@@ -36,7 +36,7 @@ def test_prototypes(prototype, kind):
 @pytest.mark.parametrize(
     "prototype",
     [
-        "int32_t g(void);", "int f(void);", "int32_t f(struct s *x);", "int32_t f(double *x); int32_t g(void);", "",
+        "int32_t g(void);", "float f(void);", "int32_t f(struct s *x);", "int32_t f(double *x); int32_t g(void);", "",
         "int32_t f(int32_t (*callback)(void));", "int32_t f(double x y);",
     ],
 )

@@ -1,0 +1,75 @@
+"""A function of the signature that another library calls, around one of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from symgrad.render.render import environment
+from symgrad.render.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.build.interface import Interface
+
+PARAMETERS = {
+    "double (double)": ("double x",),
+    "double (double, void *)": ("double x", "void *user_data"),
+    "double (int, double *)": ("int n", "double *x"),
+    "double (int, double *, void *)": ("int n", "double *x", "void *user_data"),
+    "int (double *, intptr_t, double *, void *)": ("double *x", "intptr_t n", "double *value", "void *user_data"),
+}
+"""The signatures of SciPy's low-level callbacks that can be made, with names for their parameters."""
+
+WORKSPACE = 1 << 16
+"""Bytes of workspace that an adapter may put on its caller's stack."""
+
+
+@dataclass(frozen=True)
+class AdapterView:
+    """What the template prints: `count` numbers come by `x`; the other arguments are behind `user_data` if `bound`."""
+
+    name: str
+    result: str
+    comment: str
+    parameters: tuple[str, ...]
+    unused: tuple[str, ...]
+    entry: str
+    arguments: tuple[str, ...]
+    count: int
+    bound: bool
+    workspace: int
+
+
+def adapted(
+    source: Source, interface: Interface, signature: str, numbers: int, extents: Sequence[int], workspace: int,
+) -> Source:
+    """Print a program with an adapter to a signature after it.
+
+    Args:
+        source: the program's C.
+        interface: how its function is called.
+        signature: one of `PARAMETERS`.
+        numbers: how many numbers come first, an argument each; if negative, so many as one array.
+        extents: the values of its unknown extents.
+        workspace: bytes of its workspace.
+    """
+    parameters = PARAMETERS[signature]
+    one = parameters[0] == "double x"
+    first = ["x"] if numbers < 0 else ["&x"] if one else [f"&x[{k}]" for k in range(numbers)]
+    inputs, outputs = len(interface.inputs), len(interface.outputs)
+    ctypes = [word.rpartition("*")[0] for word in source.prototype.partition("(")[2].split(",")]
+    behind = [*range(len(first), inputs), *range(inputs + outputs, inputs + outputs + len(interface.data))]
+    bound = [f"({ctypes[k].strip()} *)bound[{place}]" for place, k in enumerate(behind)]
+    given = inputs - len(first)
+    arguments = [*first, *bound[:given], "value" if "double *value" in parameters else "&value", *bound[given:]]
+    arguments += [*map(str, extents), "1", "(char *)workspace" if workspace else "0", *["0"] * interface.polled]
+    view = AdapterView(
+        f"{interface.entry}_adapter", signature.partition(" ")[0], f"{interface.entry} as {signature}", parameters,
+        () if bound or "void *user_data" not in parameters else ("user_data",), interface.entry, tuple(arguments),
+        0 if one else abs(numbers), bool(bound), -(-workspace // 8),
+    )
+    text = environment().get_template("adapter.c.jinja").render(source=source.text, adapter=view)
+    declared = f"{view.result} {view.name}({', '.join(parameters)})"
+    return Source(text, view.name, declared, source.links)
