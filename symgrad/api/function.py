@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, is_bare, show_signature, told_apart
 from symgrad.api.captured import Captured
+from symgrad.api.native import Native
 from symgrad.build.call import MISS, compiled, direct, interpreted
 from symgrad.errors import ArgumentError, SymgradWarning
 from symgrad.ir.names import identifier
@@ -50,7 +51,7 @@ class CacheInfo(NamedTuple):
     hits: int
 
 
-class Function:
+class Function(Native):
     """A compiled function: traced, derived, fused and compiled at its first call of each signature.
 
     Made by `jit`, `grad`, `value_and_grad`. Calling it gives NumPy arrays and numbers; called with traced arrays
@@ -257,64 +258,6 @@ class Function:
         """The file the C that ran last was compiled from; None when it is interpreted."""
         library = self._ran().built.library
         return None if library is None else library.c_path
-
-    @property
-    def address(self) -> int:
-        """The address of the C function that ran last, whose declaration is `prototype`. It stays for the process.
-
-        Raises:
-            ArgumentError: nothing was compiled yet, or NumPy interprets the function.
-        """
-        from symgrad.api.native import compiled_parts
-
-        return compiled_parts(self._ran(), self.__name__)[1].address
-
-    @property
-    def prototype(self) -> str:
-        """The declaration of the C function that ran last.
-
-        >>> import numpy as np, symgrad as sg
-        >>> f = sg.jit(np.exp)
-        >>> _ = f(1.0)
-        >>> f.prototype
-        'int32_t sg_exp_(const double *x, double *out0, const int32_t threads, char *workspace)'
-
-        Raises:
-            ArgumentError: nothing was compiled yet, or NumPy interprets the function.
-        """
-        from symgrad.api.native import compiled_parts
-
-        return compiled_parts(self._ran(), self.__name__)[0].prototype
-
-    def low_level_callable(self, *extra: Any, size: int | None = None, signature: str | None = None) -> Any:
-        """Make a `scipy.LowLevelCallable`, which SciPy's integrators and filters call without Python.
-
-        The function takes one number (``double (double)``) or several (``double (int, double *)``), or one array of
-        `size` numbers, and returns one number. It runs in one thread; a failed check gives NaN.
-
-        Args:
-            extra: the function's arguments after those, arrays or numbers: they are passed as user data (``void *``),
-                kept alive, and read at each call, so that new values can be written into the arrays.
-            size: the numbers come as one array of so many.
-            signature: another one of SciPy's; ``"int (double *, intptr_t, double *, void *)"`` is that of
-                `scipy.ndimage.generic_filter`, with the footprint's number of elements as `size`.
-
-        Raises:
-            ArgumentError: there is no compiler, the function returns no float64 number, or an array of `extra` would
-                have to be converted.
-            ArgumentValueError: the signature does not fit the function, or it needs too much workspace.
-
-        >>> import numpy as np, scipy.integrate, symgrad as sg
-        >>> f = sg.jit(lambda x, a: np.exp(-a * x) * np.sin(x))
-        >>> round(scipy.integrate.quad(f.low_level_callable(2.0), 0, np.inf)[0], 9)
-        0.2
-        """
-        from symgrad.api.native import low_level_callable
-
-        def find(args: tuple[Any, ...]) -> Entry:
-            return self._find(self._arguments.split(args, {}))
-
-        return low_level_callable(find, self._arguments, self._options, extra, size, signature)
 
     def _ran(self) -> Entry:
         if self._last is None:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.api.bind import as_it_lies
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.trace.signature import spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.api.arguments import Arguments
+    from symgrad.api.arguments import Arguments, Call
     from symgrad.api.function import Entry
     from symgrad.build.interface import Interface
     from symgrad.build.load import Library
@@ -21,6 +20,72 @@ if TYPE_CHECKING:
 
 RESULT = (np.dtype(np.float64), ())
 """What a callback returns: one number."""
+
+
+class Native:
+    """What a `Function` gives to callers of its C: Python's part is over once they have it."""
+
+    __name__: str
+    _arguments: Arguments
+    _options: Options
+
+    if TYPE_CHECKING:
+
+        def _ran(self) -> Entry: ...
+        def _find(self, call: Call) -> Entry: ...
+
+    @property
+    def address(self) -> int:
+        """The address of the C function that ran last, whose declaration is `prototype`. It stays for the process.
+
+        Raises:
+            ArgumentError: nothing was compiled yet, or NumPy interprets the function.
+        """
+        return compiled_parts(self._ran(), self.__name__)[1].address
+
+    @property
+    def prototype(self) -> str:
+        """The declaration of the C function that ran last.
+
+        >>> import numpy as np, symgrad as sg
+        >>> f = sg.jit(np.exp)
+        >>> _ = f(1.0)
+        >>> f.prototype
+        'int32_t sg_exp_(const double *x, double *out0, const int32_t threads, char *workspace)'
+
+        Raises:
+            ArgumentError: nothing was compiled yet, or NumPy interprets the function.
+        """
+        return compiled_parts(self._ran(), self.__name__)[0].prototype
+
+    def low_level_callable(self, *extra: Any, size: int | None = None, signature: str | None = None) -> Any:
+        """Make a `scipy.LowLevelCallable`, which SciPy's integrators and filters call without Python.
+
+        The function takes one number (``double (double)``) or several (``double (int, double *)``), or one array of
+        `size` numbers, and returns one number. It runs in one thread; a failed check gives NaN.
+
+        Args:
+            extra: the function's arguments after those, arrays or numbers: they are passed as user data (``void *``),
+                kept alive, and read at each call, so that new values can be written into the arrays.
+            size: the numbers come as one array of so many.
+            signature: another one of SciPy's; ``"int (double *, intptr_t, double *, void *)"`` is that of
+                `scipy.ndimage.generic_filter`, with the footprint's number of elements as `size`.
+
+        Raises:
+            ArgumentError: there is no compiler, the function returns no float64 number, or an array of `extra` would
+                have to be converted.
+            ArgumentValueError: the signature does not fit the function, or it needs too much workspace.
+
+        >>> import numpy as np, scipy.integrate, symgrad as sg
+        >>> f = sg.jit(lambda x, a: np.exp(-a * x) * np.sin(x))
+        >>> round(scipy.integrate.quad(f.low_level_callable(2.0), 0, np.inf)[0], 9)
+        0.2
+        """
+
+        def find(args: tuple[Any, ...]) -> Entry:
+            return self._find(self._arguments.split(args, {}))
+
+        return low_level_callable(find, self._arguments, self._options, extra, size, signature)
 
 
 def compiled_parts(entry: Entry, name: str) -> tuple[Interface, Library]:
@@ -39,6 +104,8 @@ def low_level_callable(
     size: int | None, signature: str | None,
 ) -> Any:
     """Make what `Function.low_level_callable` returns; `find` compiles for arguments."""
+    from symgrad.api.bind import as_it_lies
+
     leading = _leading(arguments, len(extra)) if size is None else size
     numbers = [spec("f64[]")] * leading if size is None else [spec(f"f64[{leading}]")]
     kept = [np.asarray(value) for value in extra]
