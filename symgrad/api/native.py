@@ -179,7 +179,9 @@ def _made(
             f"{WORKSPACE} on the stack of its caller", instead="smaller arrays",
         )
     source = adapted(
-        entry.built.stages.of("c"), interface, signature, numbers, [sizes[d] for d in interface.dims], workspace
+        entry.built.stages.of("c"), signature, numbers,
+        (len(interface.inputs), len(interface.outputs), len(interface.data)), [sizes[d] for d in interface.dims],
+        workspace, polled=interface.polled,
     )
     toolchain = find(options)
     assert toolchain is not None  # noqa: S101 - it compiled the function

@@ -11,8 +11,6 @@ from symgrad.render.source import Source
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symgrad.build.interface import Interface
-
 PARAMETERS = {
     "double (double)": ("double x",),
     "double (double, void *)": ("double x", "void *user_data"),
@@ -43,31 +41,33 @@ class AdapterView:
 
 
 def adapted(
-    source: Source, interface: Interface, signature: str, numbers: int, extents: Sequence[int], workspace: int,
+    source: Source, signature: str, numbers: int, counts: tuple[int, int, int], extents: Sequence[int],
+    workspace: int, *, polled: bool,
 ) -> Source:
     """Print a program with an adapter to a signature after it.
 
     Args:
         source: the program's C.
-        interface: how its function is called.
         signature: one of `PARAMETERS`.
         numbers: how many numbers come first, an argument each; if negative, so many as one array.
+        counts: how many inputs, outputs and passed constants its function has.
         extents: the values of its unknown extents.
         workspace: bytes of its workspace.
+        polled: its last parameter is a flag.
     """
     parameters = PARAMETERS[signature]
     one = parameters[0] == "double x"
     first = ["x"] if numbers < 0 else ["&x"] if one else [f"&x[{k}]" for k in range(numbers)]
-    inputs, outputs = len(interface.inputs), len(interface.outputs)
+    inputs, outputs, data = counts
     ctypes = [word.rpartition("*")[0] for word in source.prototype.partition("(")[2].split(",")]
-    behind = [*range(len(first), inputs), *range(inputs + outputs, inputs + outputs + len(interface.data))]
+    behind = [*range(len(first), inputs), *range(inputs + outputs, inputs + outputs + data)]
     bound = [f"({ctypes[k].strip()} *)bound[{place}]" for place, k in enumerate(behind)]
     given = inputs - len(first)
     arguments = [*first, *bound[:given], "value" if "double *value" in parameters else "&value", *bound[given:]]
-    arguments += [*map(str, extents), "1", "(char *)workspace" if workspace else "0", *["0"] * interface.polled]
+    arguments += [*map(str, extents), "1", "(char *)workspace" if workspace else "0", *["0"] * polled]
     view = AdapterView(
-        f"{interface.entry}_adapter", signature.partition(" ")[0], f"{interface.entry} as {signature}", parameters,
-        () if bound or "void *user_data" not in parameters else ("user_data",), interface.entry, tuple(arguments),
+        f"{source.entry}_adapter", signature.partition(" ")[0], f"{source.entry} as {signature}", parameters,
+        () if bound or "void *user_data" not in parameters else ("user_data",), source.entry, tuple(arguments),
         0 if one else abs(numbers), bool(bound), -(-workspace // 8),
     )
     text = environment().get_template("adapter.c.jinja").render(source=source.text, adapter=view)
