@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from symgrad.errors import UnsupportedError, VerifyError
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ops import leaves
 from symgrad.ops.contract import LETTERS, parse
 from symgrad.ops.declare import OPS
+from symgrad.ops.each import stand_in
 from symgrad.trace.state import tracing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import make, opened
@@ -71,6 +74,8 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
         found = graph.node(op, _aligned(graph, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
     elif op.name == "einsum":
         found = _einsum(graph, node, xs, mapped)
+    elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
+        found = make(graph, for_all(op, mapped), *xs, **dict(zip(op.params, node.params, strict=True)))
     elif isinstance(op, Composite) or op.name in BY_PARAMS:
         found = _by_params(graph, node, _filled(graph, node, xs, mapped, size), size)
     else:
@@ -144,7 +149,37 @@ def _einsum(graph: Graph, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, 
     return make(graph, "einsum", *xs, subscripts=f"{left}->{new}{result}")
 
 
-# -- the derivative of `each`
+# -- functions for each example, and the rules of what is made of them
+
+
+def each_of(fun: Callable[..., Any], given: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:
+    """Call a function of traced values for each index of the first axis of some of them.
+
+    Returns:
+        Its results (None stays None), each with the axis in front.
+    """
+    trace = given[0].owner
+    graph = trace.graph
+    size = next(v.node.shape[0] for v, m in zip(given, mapped, strict=True) if m)
+    shapes = [v.node.shape[1:] if m else v.node.shape for v, m in zip(given, mapped, strict=True)]
+    inner = [graph.node(leaves.input_, (), ("x", s, v.dtype), s, v.dtype) for v, s in zip(given, shapes, strict=True)]
+    with tracing(trace):
+        found = fun(*[Tracer(i, trace) for i in inner])
+        parts = found if isinstance(found, tuple) else (found,)
+        there = tuple([p.node for p in parts if p is not None])
+        program, many = batch(Program(tuple(inner), there, "each", (), graph, inner[0].number), mapped, size)
+    made = iter(zip(replaced(graph, program, [v.node for v in given]), many, strict=True))
+    return [None if p is None else Tracer(_all(graph, *next(made), size=size), trace) for p in parts]
+
+
+def _all(graph: Graph, x: Node, many: bool, size: Dim) -> Node:
+    return x if many else make(graph, "broadcast_to", x, shape=(size, *x.shape))
+
+
+def _summed(parts: list[Any], mapped: Sequence[bool], g: Any) -> tuple[Any, ...]:
+    """Add the cotangents of what is the same for all examples; of guards, that one of them holds."""
+    add = OPS["any" if g.dtype.kind == "b" else "sum"]
+    return tuple([p if p is None or m else add(p, axes=(0,)) for p, m in zip(parts, mapped, strict=True)])
 
 
 def each_rule(
@@ -162,26 +197,40 @@ def each_rule(
     """
     from symgrad.transforms.vjp import rule
 
-    trace, graph = g.owner, g.owner.graph
+    op, named = OPS[of], dict(zip(OPS[of].params, params, strict=True))
+
+    def pull(*ones: Any) -> Any:
+        x = ones[len(ones) - len(xs) :]
+        one = g.owner.graph.node(op, tuple([v.node for v in x]), params, ones[0].node.shape, ones[-len(xs)].dtype)
+        return rule(op, one)(ones[0], None if y is None else ones[1], *x, **named)
+
     given = [v for v in (g, y, *xs) if v is not None]
-    flags = [True] * (len(given) - len(xs)) + list(mapped)
-    shapes = [v.node.shape[1:] if m else v.node.shape for v, m in zip(given, flags, strict=True)]
-    inner = [graph.node(leaves.input_, (), ("x", s, v.dtype), s, v.dtype) for v, s in zip(given, shapes, strict=True)]
-    one = [Tracer(i, trace) for i in inner]
-    ones = one[len(one) - len(xs) :]
-    stand_in = graph.node(OPS[of], tuple([x.node for x in ones]), params, shapes[0], given[0].dtype)
-    named = dict(zip(OPS[of].params, params, strict=True))
-    with tracing(trace):
-        found = rule(OPS[of], stand_in)(one[0], None if y is None else one[1], *ones, **named)
-        parts = found if isinstance(found, tuple) else (found,)
-        there = tuple([p.node for p in parts if p is not None])
-        program, many = batch(Program(tuple(inner), there, "each", (), graph, inner[0].number), flags, g.node.shape[0])
-    made = iter(zip(replaced(graph, program, [v.node for v in given]), many, strict=True))
-    back = [None if p is None else _all(graph, *next(made), size=g.node.shape[0]) for p in parts]
-    add = "any" if g.dtype.kind == "b" else "sum"
-    summed = [p if p is None or m else make(graph, add, p, axes=(0,)) for p, m in zip(back, mapped, strict=True)]
-    return tuple([None if p is None else Tracer(p, trace) for p in summed])
+    return _summed(each_of(pull, given, [True] * (len(given) - len(xs)) + list(mapped)), mapped, g)
 
 
-def _all(graph: Graph, x: Node, many: bool, size: Dim) -> Node:
-    return x if many else make(graph, "broadcast_to", x, shape=(size, *x.shape))
+def for_all(op: Composite, mapped: tuple[bool, ...]) -> Composite:
+    """Return a composite for each index: its body and its rule are called for one, and batched."""
+
+    def infer(*xs: Node, **params: Any) -> Any:
+        (size, *_), *_ = [x.shape for x, m in zip(xs, mapped, strict=True) if m]
+        shape, dtype = op.infer(*[stand_in(x, batched=m) for x, m in zip(xs, mapped, strict=True)], **params)
+        return (size, *shape), dtype
+
+    def evaluate(*xs: Any, **params: Any) -> Any:
+        (size, *shape), dtype = infer(*xs, **params)
+        out = np.empty((size, *shape), dtype)
+        for k in range(size):
+            out[k] = op.evaluate(*[x[k] if m else x for x, m in zip(xs, mapped, strict=True)], **params)
+        return out
+
+    def body(*xs: Any, **params: Any) -> Any:
+        return each_of(lambda *one: op.body(*one, **params), xs, mapped)[0]
+
+    def pull(g: Any, y: Any, *xs: Any, **params: Any) -> tuple[Any, ...]:
+        def one(*ones: Any) -> Any:
+            return op.vjp(*ones, **params)  # type: ignore[misc]  # what has no rule is not asked
+
+        return _summed(each_of(one, (g, y, *xs), (True, True, *mapped)), mapped, g)
+
+    rule = None if op.vjp is None else pull
+    return Composite(op.name, op.params, evaluate=evaluate, infer=infer, body=body, vjp=rule, doc=op.doc)

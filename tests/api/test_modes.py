@@ -335,3 +335,45 @@ def test_refused(case: str):
     call, message = REFUSED[case]
     with pytest.raises(sg.SymgradError, match=message):
         call()
+
+
+# -- rules of the user's own
+
+
+def test_a_rule_that_is_not_linear_is_refused_in_forward_mode_by_its_name():
+    @sg.custom_vjp
+    def clipped(x: Any) -> Any:
+        return x * 1.0
+
+    @sg.custom_vjp
+    def shifted(x: Any) -> Any:
+        return x * 1.0
+
+    clipped.defvjp(lambda x: (x, None), lambda _, g: (np.clip(g, -1, 1),))
+    shifted.defvjp(lambda x: (x, None), lambda _, g: (g + 1.0,))
+    for f in (clipped, shifted):
+        close(sg.grad(lambda x, f=f: np.sum(0.5 * f(x)))(X), np.full(4, 0.5 if f is clipped else 1.5))
+        with pytest.raises(sg.NoGradient, match=f"the rule of {f.__name__} is not linear in the cotangent"):
+            sg.jvp(lambda x, f=f: 2 * f(x), (X,), (V,))
+
+
+def test_linear_rules_go_forward_and_into_batches():
+    @sg.custom_vjp
+    def tenfold(x: Any, w: Any) -> Any:
+        return np.sin(x) * w
+
+    tenfold.defvjp(lambda x, w: (tenfold(x, w), (x, w)), lambda r, g: (10 * g * np.cos(r[0]) * r[1], g * np.sin(r[0])))
+    close(sg.jvp(tenfold, (X, V), (V, X))[1], 10 * np.cos(X) * V * V + np.sin(X) * X)
+    for axes, w in (((0, 0), V), ((0, None), 2.0)):
+        close(sg.vmap(tenfold, axes)(X, w), np.sin(X) * w)
+        close(sg.vmap(sg.grad(tenfold), axes)(X, w), 10 * np.cos(X) * w)
+        total = sg.grad(lambda x, w, axes=axes: np.sum(sg.vmap(tenfold, axes)(x, w)), argnums=(0, 1))(X, w)
+        close(total[0], 10 * np.cos(X) * w)
+        close(total[1], np.sin(X) if axes[1] == 0 else np.sum(np.sin(X)))
+
+    def overridden(x: Any) -> Any:
+        with sg.override_gradient("square", lambda g, _y, _x: 100 * g):
+            return np.square(x)
+
+    close(sg.vmap(sg.grad(overridden))(X), np.full(4, 100.0))
+    close(sg.grad(lambda x: np.sum(sg.vmap(overridden)(x)))(X), np.full(4, 100.0))
