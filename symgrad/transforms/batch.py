@@ -15,9 +15,9 @@ from symgrad.errors import UnsupportedError, VerifyError
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ops import leaves
+from symgrad.ops.batched import stand_in
 from symgrad.ops.contract import LETTERS, parse
 from symgrad.ops.declare import OPS
-from symgrad.ops.each import stand_in
 from symgrad.trace.state import tracing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import make, opened
