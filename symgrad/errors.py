@@ -76,6 +76,10 @@ class NoGradient(SymgradError, LookupError):  # noqa: N818 - a public name of th
     """The gradient's path goes through an operation that has no derivative."""
 
 
+class NonFiniteError(SymgradError, FloatingPointError):
+    """A value is NaN or infinite, where `Options(debug_nans=True)` looks for that."""
+
+
 class ShapeError(SymgradError, ValueError):
     """Shapes do not fit together."""
 

@@ -24,6 +24,8 @@ class Options:
         verify: verify every program between stages (also ``SYMGRAD_VERIFY=1``).
         cache: keep compiled libraries on disk.
         creation: replace NumPy's creation functions while a trace is active in this thread.
+        debug_nans: compile checks of every value: a call whose result is NaN or infinite raises NonFiniteError with
+            the user's line where that began. Slower; nothing is checked, and nothing costs, without it.
     """
 
     compiler: str | None = None
@@ -34,6 +36,7 @@ class Options:
     verify: bool = False
     cache: bool = True
     creation: bool = True
+    debug_nans: bool = False
 
 
 @dataclass(frozen=True)

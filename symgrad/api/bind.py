@@ -42,6 +42,8 @@ def bind(entry: Entry, leaves: Sequence[Any], out: Any, options: Options) -> Cal
         ArgumentError: an array would have to be converted, or `out` has another structure or dtypes.
         ArgumentValueError: `out` has other shapes, or shares memory.
     """
+    if options.debug_nans:
+        raise ArgumentError("bind of a function with debug_nans", instead="a call, which looks at what it computed")
     paths, program = entry.signature.paths, entry.built.program
     arrays = [as_it_lies(*each) for each in zip(leaves, entry.signature.specs, paths, strict=True)]
     shapes = result_shapes(program, arrays)

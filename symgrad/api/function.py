@@ -187,7 +187,13 @@ class Function(Native):
             traced = self._traced(signature, None)
             outputs = self._transform.check(traced, signature)
             program = transform(traced.program, functools.partial(self._transform.derive, outputs), stages)
-        return stages, program, self._transform.unflatten(traced, signature), traced.tree
+            unflatten = self._transform.unflatten(traced, signature)
+            if self._options.debug_nans:
+                from symgrad.transforms.watch import watched
+
+                program, unflatten = watched(program, unflatten)
+                stages.keep("optimized", program)
+        return stages, program, unflatten, traced.tree
 
     def _traced(self, signature: Signature, outer: Trace | None) -> Traced:
         name = identifier(getattr(self._fun, "__name__", type(self._fun).__name__))

@@ -1,0 +1,118 @@
+"""`watched`: a program that also says which of its values hold a NaN or an infinity, for `Options(debug_nans=True)`.
+
+One more output has a flag for each value. What is raised is where it began: a value that is not finite though all it
+was computed from is, on the way to a result that is not finite. So the root in ``where(x > 0, sqrt(x), 0)`` is no
+reason to raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.errors import NonFiniteError
+from symgrad.ir import shapes
+from symgrad.trace.state import tracing
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import literal, make, opened, shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.errors import Line
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+
+
+class Value(NamedTuple):
+    """A watched value: what computed it, in words, where, and the numbers of the values it was computed from."""
+
+    what: str
+    line: Line | None
+    reads: tuple[int, ...]
+
+
+class Watch(NamedTuple):
+    """The watched values of a program, and the numbers of those that are its results."""
+
+    name: str
+    values: list[Value]
+    results: tuple[int, ...]
+
+    def check(self, flags: Sequence[Any]) -> None:
+        """Look at the flags of one call.
+
+        Raises:
+            NonFiniteError: a result is not finite; with the user's line where that began.
+        """
+        stack = [k for k in self.results if flags[k]]
+        seen, began = {*stack}, []
+        while stack:
+            k = stack.pop()
+            bad = [read for read in self.values[k].reads if flags[read]]
+            if not bad:
+                began.append(k)
+            new = [read for read in bad if read not in seen]
+            seen.update(new)
+            stack.extend(new)
+        if began:
+            found = self.values[min(began)]
+            raise NonFiniteError(
+                f"{found.what} NaN or Inf, and so does a result of {self.name}()", line=found.line,
+                instead="np.where(safe, x, 1) for its argument and np.where(safe, value, otherwise) for its value",
+            )
+
+
+Handing = Callable[[Any], Any]
+
+
+def watched(program: Program, unflatten: Handing) -> tuple[Program, Handing]:
+    """Add an output with a flag for every floating-point value.
+
+    Args:
+        program: to be compiled.
+        unflatten: hands out its results.
+
+    Returns:
+        The program, and what looks at the flags before it hands out the results.
+    """
+    program, trace = opened(program)
+    numbers: dict[Node, tuple[int, ...]] = {}
+    values: list[Value] = []
+    watched_nodes: list[Node] = []
+    for node in program.nodes():
+        reads = tuple(dict.fromkeys([k for i in node.inputs for k in numbers.get(i, ())]))
+        if node.dtype.kind != "f" or getattr(node.op, "view", False) or node.op.name == "extent":
+            numbers[node] = reads
+            continue
+        numbers[node] = (len(values),)
+        values.append(Value(_words(node), node.line, reads))
+        watched_nodes.append(node)
+    with tracing(trace):
+        flags = []
+        for node in watched_nodes:
+            bad: Any = np.logical_not(np.isfinite(Tracer(node, trace)))
+            some: Any = np.any(bad) if node.shape else bad
+            flags.append(some.node)
+    base = shaped(trace.graph, literal(trace.graph, value=False, dtype=np.dtype(bool)), (len(flags),))
+    found = make(trace.graph, "assemble", base, *flags, indices=tuple([((k,),) for k in range(len(flags))]))
+    results = tuple(dict.fromkeys([k for o in program.outputs for k in numbers[o]]))
+    labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
+    watch = Watch(program.name, values, results)
+
+    def looking(results: Any) -> Any:
+        watch.check(results[-1])
+        return unflatten(list(results[:-1]))
+
+    return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), looking
+
+
+def _words(node: Node) -> str:
+    if node.op.name == "input":
+        return f"the argument {node.param('name')!r} holds"
+    if node.op.name == "constant":
+        return "a constant holds"
+    return f"{node.op.name}, {node.dtype}{shapes.show(node.shape)}, gives"
