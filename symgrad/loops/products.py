@@ -23,6 +23,9 @@ FEWEST = 4
 WORTH = 512
 """So many products pay for a call."""
 
+PANEL = 128
+"""So many terms are added in registers before they are added to the sums."""
+
 VECTOR = 8
 """About so many lanes and rows are done at once: what is not a multiple is padded."""
 
@@ -134,8 +137,8 @@ def _cost(made: Product, s: Statement) -> float:
         return -(-extent // VECTOR) * VECTOR
 
     factors: Any = s.value
-    packed = depth * padded(lanes) * (0.5 if _by_ones(factors.args[1 - made.left], made.lanes) else 2.0)
-    added = rows * lanes * (0.5 if _by_ones(s.target, made.lanes) else 2.0)
+    packed = depth * padded(lanes) * (0.2 if _by_ones(factors.args[1 - made.left], made.lanes) else 1.5)
+    added = rows * lanes * -(-depth // PANEL) * (0.3 if _by_ones(s.target, made.lanes) else 4.0)
     return padded(rows) * depth * padded(lanes) / (2 * VECTOR) + packed + added
 
 

@@ -40,10 +40,10 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
         tree = share(tree, lowered.arrays)
     tree = distribute(arrange(compensate(tree, lowered.arrays)))
     contract(tree)
-    fit(tree, lowered.arrays)
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
+    fit(tree, arrays)
     tree = peel(promote(tree, arrays))
     mark(tree)
     polled, total = poll(tree), work(tree)

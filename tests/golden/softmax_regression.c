@@ -79,29 +79,42 @@ static inline void sg_block1(
     }
 }
 
-/* c[i, j] += sum over k of a[i, k] * b[k, j]; strides count elements. Columns of b are laid side by side first
- * (K. Goto, R. van de Geijn: Anatomy of high-performance matrix multiplication. ACM TOMS 34, 2008). */
+/* c[i, j] += sum over k of a[i, k] * b[k, j]; strides count elements. Columns of b are laid side by side first, and rows
+ * of a where they are used often (K. Goto, R. van de Geijn: Anatomy of high-performance matrix multiplication. ACM TOMS
+ * 34, 2008). */
 static void sg_product(
     int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, int64_t a_depth,
     const double *b, int64_t b_depth, int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
 {
-    double panel[256 * 8];
-    for (int64_t k = 0; k < depth; k += 256) {
-        const int64_t deep = depth - k < 256 ? depth - k : 256;
-        for (int64_t j = 0; j < width; j += 8) {
-            const int64_t wide = width - j < 8 ? width - j : 8;
-            const double *const column = b + k * b_depth + j * b_lane;
-            const int64_t step = wide > 4 ? 8 : 4;
-            for (int64_t p = 0; p < deep; ++p) {
-                for (int64_t l = 0; l < wide; ++l) panel[p * step + l] = column[p * b_depth + l * b_lane];
-                for (int64_t l = wide; l < step; ++l) panel[p * step + l] = 0.0;
+    double panel[1024], side[8192];
+    const int64_t often = width > 32, most = often ? 64 : rows;
+    for (int64_t k = 0; k < depth; k += 128) {
+        const int64_t deep = depth - k < 128 ? depth - k : 128;
+        for (int64_t i0 = 0; i0 < rows; i0 += most) {
+            const int64_t tall = rows - i0 < most ? rows - i0 : most;
+            const double *const left = a + i0 * a_row + k * a_depth;
+            for (int64_t i = 0; often && i < tall; i += 4) {
+                const int64_t high = tall - i < 4 ? tall - i : 4;
+                for (int64_t p = 0; p < deep; ++p) {
+                    for (int64_t r = 0; r < high; ++r) side[i * deep + p * 4 + r] = left[(i + r) * a_row + p * a_depth];
+                }
             }
-            for (int64_t i = 0; i < rows; i += 4) {
-                const int64_t high = rows - i < 4 ? rows - i : 4;
-                const double *const left = a + i * a_row + k * a_depth;
-                double *const sums = c + i * c_row + j * c_lane;
-                if (wide > 4) sg_block2(high, deep, wide, left, a_row, a_depth, panel, step, sums, c_row, c_lane);
-                else sg_block1(high, deep, wide, left, a_row, a_depth, panel, step, sums, c_row, c_lane);
+            for (int64_t j = 0; j < width; j += 8) {
+                const int64_t wide = width - j < 8 ? width - j : 8;
+                const int64_t step = wide > 4 ? 8 : 4;
+                const double *const column = b + k * b_depth + j * b_lane;
+                for (int64_t p = 0; p < deep; ++p) {
+                    for (int64_t l = 0; l < wide; ++l) panel[p * step + l] = column[p * b_depth + l * b_lane];
+                    for (int64_t l = wide; l < step; ++l) panel[p * step + l] = 0.0;
+                }
+                for (int64_t i = 0; i < tall; i += 4) {
+                    const int64_t high = tall - i < 4 ? tall - i : 4;
+                    const double *const from = often ? side + i * deep : left + i * a_row;
+                    const int64_t by_row = often ? 1 : a_row, by_depth = often ? 4 : a_depth;
+                    double *const sums = c + (i0 + i) * c_row + j * c_lane;
+                    if (wide > 4) sg_block2(high, deep, wide, from, by_row, by_depth, panel, step, sums, c_row, c_lane);
+                    else sg_block1(high, deep, wide, from, by_row, by_depth, panel, step, sums, c_row, c_lane);
+                }
             }
         }
     }
