@@ -56,7 +56,7 @@ def align(lowered: Lowered) -> Lowered:
     Extents that are unknown must have been simplified for large ones (`assume`).
     """
     frames = _framed(lowered.statements)
-    hulls = {id(frame): _hull(frame) for frame in frames.values()}
+    hulls = {key: _hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}
     moved = {place: (f.offsets[place] - hulls[id(f)][0], hulls[id(f)][1], f) for place, f in frames.items()}
     uneven = {id(f) for p, (offset, extent, f) in moved.items() if _moves(p) and partial(p, offset, extent)}
     if not uneven:
@@ -87,7 +87,8 @@ def _hull(frame: Frame) -> tuple[int, Any]:
     """Return where a frame begins, and its extent: all of what moves."""
     moving = [p for p in frame.offsets if _moves(p)] or list(frame.offsets)
     low = min(frame.offsets[p] for p in moving)
-    ends = [simplified(frame.offsets[p] + _extent(p) - frame.extent) for p in moving]
+    spans = {(frame.offsets[p], _extent(p)) for p in moving}  # few differ, and SymPy takes its time
+    ends = [simplified(offset + extent - frame.extent) for offset, extent in spans]
     return low, simplified(frame.extent + max(ends) - low)
 
 
