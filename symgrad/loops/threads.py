@@ -6,6 +6,7 @@ result depends on how many threads there are, and on nothing else.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +103,10 @@ def pays(loop: Loop) -> bool:
 
 def independent(loop: Loop, own: set[Array]) -> bool:
     """Tell whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
-    for statement, _ in paths([loop]):
+    flat = _flat(loop)
+    uses = Counter([access.array for statement in flat for access in touched(statement)])
+    pay = work(loop) // COPYING
+    for statement in flat:
         if statement.prefix or any(
             isinstance(p, Lookup) and p.check for a in touched(statement) for i in a.indices for p in parts(i)
         ):
@@ -110,23 +114,21 @@ def independent(loop: Loop, own: set[Array]) -> bool:
         target = statement.target
         if target.array in own or any(i in loop.members for i in target.indices):
             continue
-        if not is_total(statement, own, loop) and not grows(statement, loop):
+        if not is_total(statement, own, loop) and not (uses[target.array] == 1 and grows(statement, loop, pay)):
             return False
     return True
 
 
-def grows(statement: Statement, loop: Loop) -> bool:
-    """Tell a sum over the loop that a thread's own copy is worth: much is added to each of its elements."""
+def grows(statement: Statement, loop: Loop, most: int) -> bool:
+    """Tell a sum over the loop of so few elements that a thread's own copy pays."""
     array = statement.target.array
     if statement.how != "+=" or array.dtype.kind != "f" or any(
         not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
         for i in statement.target.indices
     ):
         return False
-    alone = [s for s, _ in paths([loop]) for a in touched(s) if a.array is array] == [statement]
     size = elements(array.shape)
-    bytes_ = size * array.dtype.itemsize
-    return alone and bytes_ <= MOST and COPYING * size <= work(loop)
+    return size * array.dtype.itemsize <= MOST and size <= most
 
 
 def _flat(item: Item) -> list[Statement]:
