@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from symgrad.api.reports import memory_of
 from symgrad.api.slopes import slopes
 from symgrad.ir.notation import Axis
-from symgrad.ir.shapes import symbol
 from symgrad.loops import cost as counting
 from symgrad.loops import threads
 from symgrad.loops.program import Loop, LoopProgram, Part
@@ -145,11 +144,12 @@ def shared(items: list[Loop]) -> list[str]:
     """Say which loops are shared among threads, and why others are not."""
     said = []
     for number, item in enumerate(items, 1):
-        if item.axis.extent == symbol("threads") and not item.threads:
+        if item.axis.extent is threads.THREADS and not item.threads:
             continue
         if item.threads:
-            least = f" from {item.least} iterations on" if item.least > 1 else ""
-            said.append(f"loop {number} is shared among threads{least}")
+            count, least = item.enough
+            enough = "" if type(count) is int else f" where {count} >= {least}"
+            said.append(f"loop {number} is shared among threads{enough}")
         elif not threads.pays(item):
             said.append(f"loop {number} is serial: fewer than {threads.PAYS} operations")
         elif not item.tile:

@@ -85,7 +85,8 @@ class Loop:
         sums: scalar accumulators of the body, by how they accumulate, for the simd pragma.
         threads: its iterations may be shared out among threads.
         shared: the loop over threads around this one, each of which takes a run of the tiles.
-        least: a loop over threads stays serial when what it shares out has fewer iterations.
+        enough: a loop over threads stays serial where the first (an extent, or a count of operations) is less than
+            the second.
         product: the nest that begins here is a sum of products, done in register blocks.
         part: ``borders`` or ``interior`` where it runs outside or inside of its `ends` only.
         poll: after so many iterations it looks whether the call should stop (0: never; lanes look once, before).
@@ -102,7 +103,7 @@ class Loop:
     tile: int = 0
     window: Loop | None = None
     shared: Loop | None = None
-    least: int = 0
+    enough: tuple[Dim, int] = (0, 0)
     part: str = ""
     ends: tuple[Dim, Dim] = (0, 0)
     poll: int = 0

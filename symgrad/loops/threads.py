@@ -96,6 +96,21 @@ def operations(statement: Statement) -> int:
     return count
 
 
+def condition(loop: Loop) -> tuple[Any, int]:
+    """Say when a loop is worth sharing out: an extent, or a count of operations, and the least it must be.
+
+    Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
+    """
+    every: Any = 0
+    for statement, around in paths([loop]):
+        walked = [outer.extent for outer in around if not (outer.tile and any(x.window is outer for x in around))]
+        every = every + operations(statement) * size(tuple(walked))
+    rest = every - loop.extent * (work(loop) // max(1, upper(loop.extent)))
+    if rest == 0 or type(every) is int:
+        return loop.extent, max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
+    return every, PAYS
+
+
 def pays(loop: Loop) -> bool:
     """Tell a loop with work enough."""
     return work(loop) >= PAYS
@@ -177,7 +192,7 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     loop.body = [_into(item, named, own, loop) for item in loop.body]
     loop.body = [_sliced(item, slices, thread) for item in loop.body]
     outer = Loop(thread, frozenset([thread]), [*before, loop, *after], threads=True)
-    outer.least = max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
+    outer.enough = condition(loop)
     loop.shared = outer
     return [outer, *([Loop(again, frozenset([again]), combined)] if combined else [])]
 

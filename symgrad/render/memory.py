@@ -49,9 +49,8 @@ def threads_view(block: Block, loop: Loop) -> ThreadsView:
     name = next(n for n in ("t", *LETTERS) if n not in block.taken)
     block.busy.add(name)
     block.env[loop.axis] = name
-    (inner,) = [item for item in loop.body if isinstance(item, Loop) and item.shared is loop]
-    known = type(inner.extent) is int
-    condition = "" if known else f" if({index(inner.extent, block.name)} >= {loop.least})"
+    count, least = loop.enough
+    condition = "" if type(count) is int else f" if({index(count, block.name)} >= {least})"
     mine = dict.fromkeys(a.array for s, _ in paths([loop], parts=False) for a in touched(s) if a.array.private)
     stack, workspace = memory_views(mine, block, name)
     block.thread, block.leave = name, leave_of(block, loop)

@@ -35,7 +35,10 @@ def simplify(program: Program) -> Program:
 
 def simplified(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
     """Make a node anew and rewrite it until no rule fires."""
-    node = graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line)
+    return _rewritten(graph, graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line))
+
+
+def _rewritten(graph: Graph, node: Node) -> Node:
     for _ in range(ROUNDS):
         new = _step(graph, node)
         if new is None or new is node:
@@ -77,7 +80,7 @@ def narrow(graph: Graph, node: Node) -> Node | None:
         return None
     shape = shapes.broadcast(*[i.shape for i in inputs])
     made = graph.node(node.op, inputs, node.params, shape, node.dtype, node.line)
-    return shaped(graph, made, node.shape)
+    return shaped(graph, _rewritten(graph, made), node.shape)
 
 
 def bare(node: Node) -> Node:

@@ -37,7 +37,7 @@ int32_t sg_broadcast(
     for (int64_t i = 0; i < m; ++i) {
         b_bar[i] = 0.0;
     }
-    #pragma omp parallel for num_threads(threads) if(n >= 1)
+    #pragma omp parallel for num_threads(threads) if(11*m*n + 4*n >= 1500000)
     for (int64_t t = 0; t < threads; ++t) {
         double *const restrict w4 = (double *)(void *)(workspace + 64*((8*m*threads + 63) / 64) + t*(128*m + 64*((8*m + 63) / 64)));
         double *const restrict w1 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));

@@ -59,7 +59,7 @@ int32_t sg_logistic_regression(
     for (int64_t i = 0; i < d; ++i) {
         w3[i] = 0.0;
     }
-    #pragma omp parallel for num_threads(threads) if(n >= 1)
+    #pragma omp parallel for num_threads(threads) if(39*n + 4*d*n >= 1500000)
     for (int64_t t = 0; t < threads; ++t) {
         double w1[64];
         double w2[64];

@@ -19,37 +19,36 @@ int32_t sg_rosenbrock(
     (void)workspace;
     /* test_golden.py:33  return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2) */
     double v1 = 0.0;
-    const double v2 = 1.0 * 100.0;
     for (int64_t i = 0; i < 100; i = i + 1 == 1 ? 99 : i + 1) {
-        double v6 = 0;
+        double v5 = 0;
         if (i < 99) {
-            const double v3 = x[i];
-            const double v4 = x[i + 1] - (v3 * v3);
-            const double v5 = 1.0 - x[i];
-            v1 += (100.0 * (v4 * v4)) + (v5 * v5);
-            v6 = (((- (v2 * (2.0 * v4)))) * (2.0 * x[i])) - (2.0 * v5);
+            const double v2 = x[i];
+            const double v3 = x[i + 1] - (v2 * v2);
+            const double v4 = 1.0 - x[i];
+            v1 += (100.0 * (v3 * v3)) + (v4 * v4);
+            v5 = (((- (100.0 * (2.0 * v3)))) * (2.0 * x[i])) - (2.0 * v4);
         }
-        double v7 = 0.0;
+        double v6 = 0.0;
         if (i < 99) {
-            v7 += v6;
+            v6 += v5;
         }
         if (i >= 1) {
-            const double v8 = x[i - 1];
-            v7 += v2 * (2.0 * (x[i] - (v8 * v8)));
+            const double v7 = x[i - 1];
+            v6 += 100.0 * (2.0 * (x[i] - (v7 * v7)));
         }
-        x_bar[i] = v7;
+        x_bar[i] = v6;
     }
     #pragma omp simd reduction(+:v1)
     for (int64_t i = 1; i < 99; ++i) {
-        const double v9 = x[i];
-        const double v10 = x[i + 1] - (v9 * v9);
-        const double v11 = 1.0 - x[i];
-        v1 += (100.0 * (v10 * v10)) + (v11 * v11);
-        double v12 = 0.0;
-        v12 += (((- (v2 * (2.0 * v10)))) * (2.0 * x[i])) - (2.0 * v11);
-        const double v13 = x[i - 1];
-        v12 += v2 * (2.0 * (x[i] - (v13 * v13)));
-        x_bar[i] = v12;
+        const double v8 = x[i];
+        const double v9 = x[i + 1] - (v8 * v8);
+        const double v10 = 1.0 - x[i];
+        v1 += (100.0 * (v9 * v9)) + (v10 * v10);
+        double v11 = 0.0;
+        v11 += (((- (100.0 * (2.0 * v9)))) * (2.0 * x[i])) - (2.0 * v10);
+        const double v12 = x[i - 1];
+        v11 += 100.0 * (2.0 * (x[i] - (v12 * v12)));
+        x_bar[i] = v11;
     }
     value[0] = v1;
     return 0;

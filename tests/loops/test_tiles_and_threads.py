@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -92,3 +93,12 @@ def test_twenty_calls_in_two_threads_are_the_same_bits() -> None:
         for _ in range(20):
             assert all(np.array_equal(one, two) for one, two in zip(first, leaves(function(X, w)), strict=True))
     assert "num_threads" in function.c_source
+
+
+def test_the_condition_for_threads_counts_all_unknown_extents():
+    """A short loop around long ones is worth sharing out, and a long one around nothing is not."""
+    pairs = sg.jit(lambda a, b: np.sum((a[:, None] - b[None, :]) ** 2, axis=1), specs=("f64[n]", "f64[m]"))
+    text = pairs.lower(sg.spec("f64[n]"), sg.spec("f64[m]")).as_text("c")
+    assert re.search(r"num_threads\(threads\) if\([^)]*\bm\*n\b[^)]* >= \d+\)", text)
+    one = sg.jit(lambda a: np.sum(np.exp(a)), specs=("f64[n]",))
+    assert re.search(r"num_threads\(threads\) if\(n >= \d+\)", one.lower(sg.spec("f64[n]")).as_text("c"))
