@@ -157,3 +157,23 @@ def test_versions_of_an_array_stay_apart():
     x = np.array([1.5, 2.5, -3.5])
     for got, want in zip(sg.jit(f)(x), f(x), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+INTERPRETED = sg.Options(compiler="none")
+
+
+@pytest.mark.parametrize(("fun", "args"), PROGRAMS)
+def test_forward_is_reverse_and_vmap_is_a_loop(fun, args):
+    def floats(*a):
+        return [leaf for leaf in optree.tree_leaves(fun(*a)) if leaf.dtype.kind == "f"]
+
+    forward, reverse = sg.jacfwd(floats, options=INTERPRETED)(*args), sg.jacrev(floats, options=INTERPRETED)(*args)
+    for one, other in zip(forward, reverse, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6 if one.dtype == np.float32 else 1e-11, atol=1e-12)
+    x, *rest = args
+    batch = np.stack([x, 0.9 * x + 0.05, -x])
+    with np.errstate(invalid="ignore"):  # what a mask leaves out
+        mapped = sg.vmap(floats, in_axes=(0, *[None] * len(rest)), options=INTERPRETED)(batch, *rest)
+        looped = [floats(row, *copies(rest)) for row in batch]
+    for k, found in enumerate(mapped):
+        np.testing.assert_allclose(found, np.stack([results[k] for results in looped]), rtol=1e-6, atol=1e-12)
