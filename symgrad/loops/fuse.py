@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Axis, accesses
+from symgrad.ir.notation import Axis, Number, accesses
 from symgrad.ir.shapes import upper
 from symgrad.loops.classes import Graph, classify, read_accesses
 from symgrad.loops.lower import elements
@@ -173,20 +173,22 @@ class Fusion:
     def groups(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[list[int]]:
         """Gather statements that iterate over the same axes and need only what the same iteration makes.
 
-        Tiny axes do not count: they are loops inside of the group's nest.
+        Tiny axes do not count: they are loops inside of the group's nest. What a sum over further axes starts from
+        comes first, so that it stands between no two groups.
         """
         found: list[list[int]] = []
-        kinds: list[frozenset[Axis]] = []
+        kinds: list[frozenset[Any]] = []
         place: dict[int, int] = {}
-        latest: dict[frozenset[Axis], int] = {}
-        for k in members:
-            kind = frozenset([axis for axis in remaining[k] if upper(axis.extent) > TINY])
-            alone = len(kind) > 2 and self.products[k]
+        latest: dict[frozenset[Any], int] = {}
+        for k in self.starts_first(members, remaining):
+            axes = frozenset([axis for axis in remaining[k] if upper(axis.extent) > TINY])
+            kind = axes | {self.statements[k].note} if self.statements[k].note else axes
+            alone = len(axes) > 2 and self.products[k]
             least = 0
             for writer, access in self.graph.needs[k]:
                 if writer in place:
                     at = place[writer]
-                    together = kinds[at] == kind and all(self.local(writer, k, access, axis) for axis in kind)
+                    together = kinds[at] == kind and all(self.local(writer, k, access, axis) for axis in axes)
                     least = max(least, at if together else at + 1)
             where = latest.get(kind, -1)
             if where < least or alone:
@@ -198,6 +200,15 @@ class Fusion:
             if alone:
                 del latest[kind]
         return found
+
+    def starts_first(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[int]:
+        """Put numbers that a statement over more axes adds to before everything else."""
+        starts = {
+            writer for k in members for writer, access in self.graph.needs[k]
+            if access is self.statements[k].target and isinstance(self.statements[writer].value, Number)
+            and writer in remaining and len(remaining[writer]) < len(remaining[k]) and not self.graph.needs[writer]
+        }
+        return sorted(members, key=lambda k: k not in starts) if starts else members
 
     def nest(self, members: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Loop:
         """Make a perfect nest of a group: the chosen class, what is parallel, what is reduced; then tiny loops."""

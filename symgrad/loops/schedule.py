@@ -18,6 +18,7 @@ from symgrad.loops.split import distribute, split
 from symgrad.loops.store import adopt_outputs, contract, paths, touched
 from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
+from symgrad.loops.unroll import unroll
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Axis
@@ -34,7 +35,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     Returns:
         The loop program `render` prints.
     """
-    lowered, notes = recompute(renamed_copies(align(lowered)))
+    lowered, notes = recompute(renamed_copies(align(unroll(lowered))))
     tree = tile(fuse(lowered), lowered.arrays)
     if options.threads != 1:
         tree = share(tree, lowered.arrays)

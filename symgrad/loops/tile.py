@@ -54,7 +54,8 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     sums = [s for s in inside if adds_up(s, members)]
     if any(s.prefix for s in inside) or (len(nests) == 1 and not sums and not pays(sweep.nests[0])):
         return sweep.body
-    size = ROWS if any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body) else TERMS
+    inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
+    size = ROWS if inner or len(sweep.nests) > 1 else TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
         return sweep.body
     before, after, named = partial_sums([s for s in sums if shares(s, inside)], arrays)
