@@ -28,7 +28,7 @@ from symgrad.ir.notation import (
 from symgrad.ir.shapes import upper
 from symgrad.loops.fuse import TINY
 from symgrad.loops.products import FEWEST, WORTH, is_product
-from symgrad.loops.scalars import simplified
+from symgrad.loops.scalars import Splitting, simplified
 from symgrad.loops.store import touched
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 POINTS = 64
 """One statement becomes at most so many."""
 
-LANES = 4
-"""An axis that is longer than this fills a vector by itself: a loop over nothing else stays one."""
+WIDE = 32
+"""Further axes of more points than this are worth running as lanes."""
 
 BUDGET = 40_000
 """All that is unrolled in a program makes at most so many statements; what has fewer elements goes first."""
@@ -53,14 +53,32 @@ def unroll(lowered: Lowered) -> Lowered:
     chosen = within(choose(lowered.statements))
     if not any(chosen):
         return lowered
-    made: list[Statement] = []
-    for statement, axes in zip(lowered.statements, chosen, strict=True):
-        if not axes:
-            made.append(resolved(statement, {}))
-            continue
-        points = product(*[range(axis.extent) for axis in axes])
-        made.extend(resolved(statement, dict(zip(axes, point, strict=True))) for point in points)
-    return simplified(lowered, made)
+    made = [expanded(s, axes) for s, axes in zip(lowered.statements, chosen, strict=True)]
+    whole = still_whole(made)
+    for k, s in enumerate(lowered.statements):
+        if chosen[k] and s.target.array in whole and moves(s.value, whole):
+            made[k] = [resolved(s, {})]
+    return simplified(lowered, [s for group in made for s in group])
+
+
+def expanded(s: Statement, axes: tuple[Axis, ...]) -> list[Statement]:
+    """Make a statement for each point of some axes, in the order a loop would have."""
+    points = product(*[range(axis.extent) for axis in axes])
+    return [resolved(s, dict(zip(axes, point, strict=True))) for point in points]
+
+
+def still_whole(made: list[list[Statement]]) -> set[Array]:
+    """Collect the arrays that do not fall apart."""
+    statements = [s for group in made for s in group]
+    taken = Splitting(statements).taken
+    return {access.array for s in statements for access in touched(s)} - set(taken)
+
+
+def moves(value: Any, whole: set[Array]) -> bool:
+    """Tell a number, or an element of an array that stays whole: the loop that copies it is good as it is."""
+    return isinstance(value, Number) or (
+        isinstance(value, Access) and value.array in whole and value.array.kind == "temporary"
+    )
 
 
 # -- which axes
@@ -82,10 +100,19 @@ def choose(statements: list[Statement]) -> list[tuple[Axis, ...]]:
         if not axes or s.target.array in running or looks_up(s):
             chosen.append(())
             continue
-        wide = len(axes) < len(s.axes)
-        worth = wide or any(axis.extent <= LANES or apart.has(axis) for axis in axes)
+        worth = (is_wide(s, axes) and reckons(s)) or any(apart.has(axis) for axis in axes)
         chosen.append(axes if worth and not is_block(s, axes) else ())
     return chosen
+
+
+def is_wide(s: Statement, axes: tuple[Axis, ...]) -> bool:
+    """Tell a statement whose other axes are worth running as lanes."""
+    return prod([upper(axis.extent) for axis in s.axes if axis not in axes]) > WIDE
+
+
+def reckons(s: Statement) -> bool:
+    """Tell a statement that does more than move or start something."""
+    return s.how != "=" or isinstance(s.value, Apply)
 
 
 def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
@@ -123,7 +150,11 @@ def within(chosen: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
 
 
 class Apart:
-    """The axes along which some array is taken apart: read or written at one place, or unrolled beside a wide axis."""
+    """The axes along which arrays would better be scalars.
+
+    They are those along which an array is taken apart (read or written at one place), those along which a temporary
+    is read again and again, and those that are unrolled beside a wide axis.
+    """
 
     def __init__(self, statements: list[Statement]) -> None:
         """Join the axes and the dimensions they walk; note what is indexed in another way."""
@@ -139,8 +170,12 @@ class Apart:
                         self.parent[self.find(place)] = self.find(index)
                     else:
                         odd.append(place)
-            if len(s.axes) > len(tiny(s)):
-                odd += tiny(s)
+            few = tiny(s)
+            if few and is_wide(s, few) and reckons(s) and not looks_up(s) and not is_block(s, few):
+                odd += few
+            for access in accesses(s.value) if len(s.axes) == len(few) > 1 else ():
+                if access.array.kind == "temporary" and len(set(access.indices).intersection(few)) < len(few):
+                    odd += [axis for axis in few if axis in access.indices]
         self.odd = {self.find(place) for place in odd}
 
     def find(self, item: Any) -> Any:
