@@ -4,7 +4,7 @@
  * writes value: float64[]
  * writes a_bar: float64[n]
  * writes b_bar: float64[m]
- * workspace: threads*(128*m + 64*floor(m/8 + 63/64)) + 64*floor(m*threads/8 + 63/64) bytes
+ * workspace: 64*threads*floor(m/8 + 63/64) + 64*floor(m*threads/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the index check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
@@ -29,8 +29,8 @@ int32_t sg_broadcast(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
-    double *const restrict w5 = (double *)(void *)(workspace + 0);
-    double w3[256];
+    double *const restrict w3 = (double *)(void *)(workspace + 0);
+    double w1[256];
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
     double v1 = 0.0;
     #pragma omp simd
@@ -39,60 +39,52 @@ int32_t sg_broadcast(
     }
     #pragma omp parallel for num_threads(threads) if(11*m*n + 4*n >= 1500000)
     for (int64_t t = 0; t < threads; ++t) {
-        double *const restrict w4 = (double *)(void *)(workspace + 64*((8*m*threads + 63) / 64) + t*(128*m + 64*((8*m + 63) / 64)));
-        double *const restrict w1 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64)) + t*(128*m + 64*((8*m + 63) / 64)));
-        double *const restrict w2 = (double *)(void *)(workspace + (64*((8*m*threads + 63) / 64) + 64*((8*m + 63) / 64) + 64*m) + t*(128*m + 64*((8*m + 63) / 64)));
+        double *const restrict w2 = (double *)(void *)(workspace + 64*((8*m*threads + 63) / 64) + t*(64*((8*m + 63) / 64)));
         double v2 = 0.0;
         if (sg_stopped(stop)) goto stopped1;
         #pragma omp simd
         for (int64_t i = 0; i < m; ++i) {
-            w4[i] = 0.0;
+            w2[i] = 0.0;
         }
-        const int64_t i_first = (n + 7) / 8 * t / threads * 8;
-        const int64_t i_last = (n + 7) / 8 * (t + 1) / threads * 8;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 8) {
-            const int64_t i1 = n - i0 > 8 ? i0 + 8 : n;
+        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
+        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
+            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
             if (sg_stopped(stop)) goto stopped1;
             double v3 = 0.0;
-            for (int64_t i = i0; i < i1; ++i) {
-                #pragma omp simd reduction(+:v3)
-                for (int64_t j = 0; j < m; ++j) {
-                    const double v4 = a[i] - b[j];
-                    v3 += v4 * v4;
-                    w1[(i - i0)*m + j] = 2.0 * v4;
-                    w2[(i - i0)*m + j] = (- w1[(i - i0)*m + j]);
-                }
-            }
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
                 a_bar[i] = 0.0;
             }
             for (int64_t i = i0; i < i1; ++i) {
-                double v5 = a_bar[i];
-                #pragma omp simd reduction(+:v5)
+                double v4 = a_bar[i];
+                #pragma omp simd reduction(+:v3) reduction(+:v4)
                 for (int64_t j = 0; j < m; ++j) {
-                    v5 += w1[(i - i0)*m + j];
-                    w4[j] += w2[(i - i0)*m + j];
+                    const double v5 = a[i] - b[j];
+                    v3 += v5 * v5;
+                    const double v6 = 2.0 * v5;
+                    v4 += v6;
+                    w2[j] += (- v6);
                 }
-                a_bar[i] = v5;
+                a_bar[i] = v4;
             }
             v2 += v3;
         }
-        w3[t] = v2;
+        w1[t] = v2;
         if (sg_stopped(stop)) goto stopped1;
         #pragma omp simd
         for (int64_t i = 0; i < m; ++i) {
-            w5[t*m + i] = w4[i];
+            w3[t*m + i] = w2[i];
         }
         stopped1: ;
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
         if ((i & 15) == 0 && sg_stopped(stop)) return -1;
-        v1 += w3[i];
+        v1 += w1[i];
         #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {
-            b_bar[j] += w5[i*m + j];
+            b_bar[j] += w3[i*m + j];
         }
     }
     value[0] = v1;

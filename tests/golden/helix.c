@@ -23,22 +23,19 @@ int32_t sg_helix(
     const volatile int32_t *stop)
 {
     (void)workspace;
-    #pragma omp parallel for num_threads(threads) if(n >= 57692)
+    #pragma omp parallel for num_threads(threads) if(n >= 65217)
     for (int64_t i = 0; i < threads; ++i) {
-        double w1[3];
-        const int64_t j_first = (n + 63) / 64 * i / threads * 64;
-        const int64_t j_last = (n + 63) / 64 * (i + 1) / threads * 64;
-        for (int64_t j0 = j_first; j0 < j_last; j0 += 64) {
-            const int64_t j1 = n - j0 > 64 ? j0 + 64 : n;
+        const int64_t j_first = (n + 1023) / 1024 * i / threads * 1024;
+        const int64_t j_last = (n + 1023) / 1024 * (i + 1) / threads * 1024;
+        for (int64_t j0 = j_first; j0 < j_last; j0 += 1024) {
+            const int64_t j1 = n - j0 > 1024 ? j0 + 1024 : n;
             if (sg_stopped(stop)) goto stopped1;
+            #pragma omp simd
             for (int64_t j = j0; j < j1; ++j) {
                 /* test_golden.py:65  return np.stack([np.cos(t), np.sin(t), 0.1 * t]).T */
-                w1[0] = cos(t[j]);
-                w1[1] = sin(t[j]);
-                w1[2] = 0.1 * t[j];
-                for (int64_t k = 0; k < 3; ++k) {
-                    out0[j*3 + k] = w1[k];
-                }
+                out0[j*3] = cos(t[j]);
+                out0[j*3 + 1] = sin(t[j]);
+                out0[j*3 + 2] = 0.1 * t[j];
             }
         }
         stopped1: ;
