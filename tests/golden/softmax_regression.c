@@ -175,16 +175,19 @@ int32_t sg_softmax_regression(
                 w1[(i - i0)*10 + j] = 0.0;
             }
         }
-        sg_product(i1 - i0, 64, 10,
-            X + i0*64, 64, 1,
-            W, 10, 1,
-            w1, 10, 1);
         #pragma omp simd
         for (int64_t i = i0; i < i1; ++i) {
             /* test_golden.py:29 */
             w2[i - i0] = -INFINITY;
+            w4[i - i0] = 0.0;
         }
+        /* test_golden.py:28 */
+        sg_product(i1 - i0, 64, 10,
+            X + i0*64, 64, 1,
+            W, 10, 1,
+            w1, 10, 1);
         for (int64_t i = i0; i < i1; ++i) {
+            /* test_golden.py:29 */
             double v6 = w2[i - i0];
             for (int64_t j = 0; j < 10; ++j) {
                 const double v7 = w1[(i - i0)*10 + j];
@@ -195,7 +198,6 @@ int32_t sg_softmax_regression(
         #pragma omp simd
         for (int64_t i = i0; i < i1; ++i) {
             w3[i - i0] = (isfinite(w2[i - i0]) != 0) ? w2[i - i0] : 0.0;
-            w4[i - i0] = 0.0;
         }
         for (int64_t i = i0; i < i1; ++i) {
             double v8 = w4[i - i0];
