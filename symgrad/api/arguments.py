@@ -245,5 +245,8 @@ def describe_change(previous: list[Signature], signature: Signature, *, captured
             return f"the static argument {key} changed from {old!r} to {new!r}"
     for path, old, new in zip(signature.paths, last.specs, signature.specs, strict=True):
         if old != new:
-            return f"argument {path} changed from {old} to {new}"
+            laid = {True: " in Fortran order", False: " in C order"} if old.fortran != new.fortran else {}
+            return (
+                f"argument {path} changed from {old}{laid.get(old.fortran, '')} to {new}{laid.get(new.fortran, '')}"
+            )
     return "the arguments changed"

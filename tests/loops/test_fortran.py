@@ -33,6 +33,7 @@ def test_columns_give_what_rows_give(f, threads):
         for one, other in zip(found[1], rows[1], strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
     assert derived.cache_info().compilations == 2
+    assert "argument a changed from f64[8,6] in C order to f64[8,6] in Fortran order" in derived.cache_info().reasons[1]
 
 
 def test_a_column_array_of_three_axes_and_single_precision():
