@@ -29,6 +29,7 @@ class Growth:
     values: dict[str, Array] = field(default_factory=dict)
     elsewhere: list[dict[str, Array]] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    functions: dict[str, Any] = field(default_factory=dict)
 
     def pick(self, kinds: str = "f", ndim: int = 0) -> str:
         """Choose a name, later ones more often."""
@@ -63,7 +64,7 @@ class Growth:
         Raises:
             Unfit: it is not.
         """
-        value = evaluated(text, self.values, LARGEST)
+        value = evaluated(text, {**self.functions, **self.values}, LARGEST)
         others = [evaluated(text, values, 1e3) for values in self.elsewhere]
         name = f"v{len(self.values)}"
         self.lines.append(f"{name} = {text}")

@@ -67,10 +67,10 @@ def _literal(value: Any) -> str:
     return f"np.array({value.tolist()!r}, np.{value.dtype}).reshape({value.shape})"
 
 
-def random_program(seed: int) -> Written:
-    """Grow a program of 1 to 30 lines from a seed."""
+def random_program(seed: int, *, more: Any = (), functions: tuple[str, dict[str, Any]] = ("", {})) -> Written:
+    """Grow a program of 1 to 30 lines from a seed; of `more` kinds of lines, which call functions, given as text."""
     rng = Random(seed)
-    g = Growth(rng)
+    g = Growth(rng, functions=functions[1])
     draw = np.random.default_rng(seed)
     extents = [rng.choice([0, 1, 2, 3, 3, 4, 5, 6]) for _ in range(3)]
     args: list[Any] = []
@@ -88,8 +88,8 @@ def random_program(seed: int) -> Written:
         args.append(arrays if len(arrays) > 1 else arrays["x"])
         if kind in {"f8", "f4"}:
             argnums.append(k)
-    grow(g, KINDS, rng.randrange(1, 31))
-    return Written(seed, HEAD + _text(g, parameters), tuple(args), tuple(argnums))
+    grow(g, [*KINDS, *more], rng.randrange(1, 31))
+    return Written(seed, HEAD + functions[0] + _text(g, parameters), tuple(args), tuple(argnums))
 
 
 def _drawn(draw: np.random.Generator, rng: Random, extents: list[int], kind: str) -> Array:
