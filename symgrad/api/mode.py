@@ -11,6 +11,7 @@ from symgrad.api.arguments import Arguments
 from symgrad.api.function import Function
 from symgrad.api.transform import Transform
 from symgrad.options import Options
+from symgrad.trace.lines import ends_here
 
 if TYPE_CHECKING:
     import inspect
@@ -45,8 +46,9 @@ class Mode:
         """The function."""
         return self._fun if self._get is None else self._get()
 
+    @ends_here
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Derive for traced arguments."""
+        """Derive for traced arguments; the C is the same from wherever it is called."""
         return self._rule(self.__wrapped__, args, kwargs, **self._settings)
 
 

@@ -41,6 +41,9 @@ def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001 - main() l
 @click.option("--value", "kind", flag_value="jit", help="The function itself.")
 @click.option("--grad", "kind", flag_value="grad", help="Its gradient.")
 @click.option("--value-and-grad", "kind", flag_value="value_and_grad", help="Both (the default).")
+@click.option("--jacfwd", "kind", flag_value="jacfwd", help="Its Jacobian, in forward mode.")
+@click.option("--jacrev", "kind", flag_value="jacrev", help="Its Jacobian, in reverse mode.")
+@click.option("--hessian", "kind", flag_value="hessian", help="Its Hessian.")
 @click.option("--wrt", metavar="NAMES", help="The arguments to differentiate by, with commas; else the first one.")
 def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt: str | None) -> None:
     """Print what a function becomes: programs as Python, loops as a picture, C; or a report in words.

@@ -32,7 +32,7 @@ def lowered(target: str, words: Sequence[str], kind: str | None, wrt: str | None
             raise Refused("--wrt says what to differentiate by, and --value differentiates nothing")
         made = sg.jit(fun, static_argnames=call.static)
     else:
-        transform = sg.grad if kind == "grad" else sg.value_and_grad
+        transform = getattr(sg, kind or "value_and_grad")
         made = transform(fun, arguments.argnums(names, call), static_argnames=call.static)
     with contextlib.redirect_stdout(sys.stderr):  # what the function prints while it is traced
         return made.lower(*call.args, **call.kwargs)

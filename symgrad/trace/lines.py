@@ -10,14 +10,14 @@ import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import Line
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
 _HERE = str(Path(__file__).absolute().parents[1])
 _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
@@ -49,10 +49,21 @@ def _libraries() -> tuple[str, ...]:
     return tuple([folder.rstrip(os.sep) + os.sep for folder in found])
 
 
+_ends: set[CodeType] = set()
+
+
+def ends_here(function: Any) -> Any:
+    """Mark a function of symgrad's: what it does by itself is done for no line of the user's, whoever calls it."""
+    _ends.add(function.__code__)
+    return function
+
+
 def user_frame() -> FrameType | None:
     """Return the innermost frame of the user's code."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same, slower
     while frame is not None and not is_user_code(frame.f_code.co_filename):
+        if frame.f_code in _ends:
+            return None
         frame = frame.f_back
     return frame
 

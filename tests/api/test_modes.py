@@ -65,6 +65,14 @@ def test_a_hessian_is_one_call_of_one_c_function():
     assert hessian.c_source.count("for (") < 12
 
 
+def test_the_c_does_not_depend_on_who_calls():
+    first, second = sg.hessian(loss), sg.hessian(loss)
+    first(X)
+    second(X)
+    assert first.c_source == second.c_source
+    assert first.c_path == second.c_path
+
+
 def test_guards_survive_forward_mode_to_second_order():
     def root(x: Any) -> Any:
         return np.where(x > 0, np.sqrt(np.where(x > 0, x, 0)), 0.0)

@@ -79,7 +79,8 @@ def test_show_prints_what_as_text_gives(run, losses, capsys, stage):
     ("words", "transform"),
     [([], sg.value_and_grad), (["--grad"], sg.grad), (["--value"], sg.jit),
      (["--value-and-grad", "--wrt", "X"], lambda f: sg.value_and_grad(f, 1)),
-     (["--grad", "--wrt", "X, params"], lambda f: sg.grad(f, (1, 0)))],
+     (["--grad", "--wrt", "X, params"], lambda f: sg.grad(f, (1, 0))), (["--hessian"], sg.hessian),
+     (["--jacfwd"], sg.jacfwd), (["--jacrev", "--wrt", "y"], lambda f: sg.jacrev(f, 2))],
 )
 def test_what_is_derived(run, losses, capsys, words, transform):
     made = transform(imported(losses).loss)
