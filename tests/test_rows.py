@@ -95,6 +95,7 @@ def test_r02_a_chain_of_100_000_ops_traces_differentiates_and_prints() -> None:
             x = x * x - 0.1
         return x
 
+    before = slowness()
     began = time.process_time()
     lowered = sg.value_and_grad(chain, options=INTERPRETED).lower(0.3)
     text = lowered.as_text("traced")
@@ -102,7 +103,8 @@ def test_r02_a_chain_of_100_000_ops_traces_differentiates_and_prints() -> None:
     seconds = time.process_time() - began
     assert text.count("\n") > 100_000
     assert optimized.count("\n") > 200_000
-    assert seconds < 10 * slowness(), f"{seconds:.1f} s"
+    slow = max(before, slowness())  # other work may have come or gone meanwhile
+    assert seconds < 10 * slow, f"{seconds:.1f} s, on a machine {slow:.1f} times slower than usual"
 
 
 def slowness() -> float:

@@ -45,8 +45,7 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
         text = dumps(program)
     except SerializationError:
         return None
-    target = json.dumps([toolchain.target.openmp, sorted(toolchain.target.simd_math), toolchain.target.fma,
-                         toolchain.target.vector_bits])
+    target = repr(vars(toolchain.target) | {"simd_math": sorted(toolchain.target.simd_math)})
     return cache.key(
         FORMAT, text, repr(sorted(program.fortran)), repr(options), target, toolchain.identity, *toolchain.flags,
         *toolchain.libraries, toolchain.cpu, _own_files(),

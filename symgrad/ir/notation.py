@@ -7,7 +7,7 @@ structured ops are written in it, and the loops are built from it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -184,6 +184,19 @@ class Apply:
     kind: np.dtype[Any]
     params: tuple[Any, ...] = ()
 
+    @cached_property
+    def accesses(self) -> tuple[Access, ...]:
+        """What it reads, in order: found once, for every step of scheduling asks."""
+        found: list[Access] = []
+        stack: list[Any] = list(reversed(self.args))
+        while stack:
+            item = stack.pop()
+            if isinstance(item, Apply):
+                stack.extend(reversed(item.args))
+            else:
+                found.extend(accesses(item))
+        return tuple(found)
+
 
 Value: TypeAlias = Access | Number | IndexValue | Apply
 
@@ -241,20 +254,13 @@ def mapped(value: Value, access: Callable[[Access], Value], index: Callable[[Any
     return IndexValue(index(value.index), value.dtype) if isinstance(value, IndexValue) else value
 
 
-def accesses(value: Value) -> list[Access]:
+def accesses(value: Value) -> tuple[Access, ...]:
     """List the accesses of a value in the order they are read, those inside of indices first."""
-    found: list[Access] = []
-    stack: list[Any] = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Apply):
-            stack.extend(reversed(item.args))
-        elif isinstance(item, Access):
-            found.extend(looked_up(item.indices))
-            found.append(item)
-        elif isinstance(item, IndexValue):
-            found.extend(looked_up((item.index,)))
-    return found
+    if isinstance(value, Apply):
+        return value.accesses
+    if isinstance(value, Access):
+        return (*looked_up(value.indices), value)
+    return tuple(looked_up((value.index,))) if isinstance(value, IndexValue) else ()
 
 
 def looked_up(indices: tuple[Any, ...]) -> list[Access]:

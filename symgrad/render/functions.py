@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from symgrad.loops.store import paths, touched
@@ -12,8 +12,6 @@ from symgrad.render.memory import memory_views
 from symgrad.render.views import CallView, FunctionView, LookupView, NoteView, PollView, ThreadsView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from symgrad.loops.program import Array, Item, LoopProgram, Part
     from symgrad.options import Target
 
@@ -45,7 +43,7 @@ class Functions:
         """Print the entry, and on the way the parts that it calls."""
         block = Block(body, self.names, self.taken, self.target, self.outlined)
         view = self.function(self.entry, body, block)
-        said = set(words(view))
+        said = words(view)
         parameters = tuple([f"{kind}{name}" for kind, name in self.arguments])
         return FunctionView(
             self.entry, parameters, tuple([name for _, name in self.arguments if name not in said]), view.body,
@@ -57,7 +55,7 @@ class Functions:
         block = Block(part.body, self.names, self.taken, self.target, self.outlined)
         block.inside(around)
         view = self.function("", part.body, block)
-        said = set(words(view))
+        said = words(view)
         variables = dict.fromkeys([*around.env.values(), *[name for pair in around.bounds.values() for name in pair]])
         passed = [(kind, name) for kind, name in self.arguments if name in said]
         passed += [("const int64_t ", name) for name in variables if name in said]
@@ -90,20 +88,22 @@ def fails(views: tuple[Any, ...]) -> bool:
     return False
 
 
-def words(view: Any) -> Iterator[str]:
+def words(view: Any) -> set[str]:
     """List the words a view prints, comments left out, and the parameters its template names."""
-    if isinstance(view, str):
-        yield from re.findall(r"[A-Za-z_]\w*", view)
-    elif isinstance(view, tuple):
-        for item in view:
-            yield from words(item)
-    elif is_dataclass(view) and not isinstance(view, NoteView):
-        if isinstance(view, ThreadsView) or getattr(view, "thread", None):
-            yield "threads"
-        if getattr(view, "workspace", ()):
-            yield "workspace"
-        if isinstance(view, PollView):
-            yield "stop"
-        for each in fields(view):
-            if each.name != "kind":
-                yield from words(getattr(view, each.name))
+    texts: list[str] = []
+    stack = [view]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            texts.append(item)
+        elif isinstance(item, tuple):
+            stack.extend(item)
+        elif is_dataclass(item) and not isinstance(item, NoteView):
+            if isinstance(item, ThreadsView) or getattr(item, "thread", None):
+                texts.append("threads")
+            if getattr(item, "workspace", ()):
+                texts.append("workspace")
+            if isinstance(item, PollView):
+                texts.append("stop")
+            stack.extend(value for name, value in vars(item).items() if name != "kind")
+    return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))

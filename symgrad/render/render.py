@@ -65,7 +65,7 @@ def source_view(loops: LoopProgram, target: Target) -> tuple[SourceView, str]:
     arguments, names = signature(loops)
     functions = Functions(entry_of(loops.name), loops, names, arguments, target)
     entry = functions.whole(loops.body)
-    said = set(words((entry, *functions.parts)))
+    said = words((entry, *functions.parts))
     helpers = functions.helpers | {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
     printed = (*[helper(*h, target) for h in sorted(helpers)], *foreign(loops.body))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import symgrad as sg
 from symgrad.api.function import Function
 from symgrad.build import cache, kept
 from symgrad.errors import IndexOutOfBounds, SymgradWarning
+from symgrad.ir.program import Program
 from symgrad.options import Options, Target
 from tests.build.sources import forget
 
@@ -82,8 +84,6 @@ def test_what_the_key_covers(folder, tools):
         return np.sum(x * 2.0)
 
     double = lambda x: np.sum(x * 2.0)  # noqa: E731 - on a line of its own
-    from dataclasses import replace
-
     found = [
         key(), key(double), key(named), key(lambda x: np.sum(x * 3.0)), key(lambda x: np.sum(2.0 * x)),
         key(double, "f64[4]"), key(double, "f32[3]"), key(double, "f64[n]"), key(double, options=Options(threads=2)),
@@ -94,6 +94,12 @@ def test_what_the_key_covers(folder, tools):
     assert None not in found
     assert len(set(found)) == len(found)
     assert key(double) == found[1]
+
+
+def test_the_key_covers_every_field_of_a_program():
+    """What `dumps` writes and the layout of inputs; a nested program is not kept. A new field must be thought of."""
+    covered = {"inputs", "outputs", "name", "requirements", "labels", "fortran", "scope", "start"}
+    assert {field.name for field in fields(Program)} == covered
 
 
 def test_other_files_of_symgrad_are_another_key(folder, tools, monkeypatch):
