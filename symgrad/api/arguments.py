@@ -194,24 +194,20 @@ def as_inputs(leaves: Sequence[Any], signature: Signature) -> list[np.ndarray[An
     """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to.
 
     An array that lies column by column stays so where the signature says so.
+
+    Raises:
+        ArgumentError: an integer does not fit in 64 bits.
     """
     arrays = []
-    for leaf, want in zip(leaves, signature.specs, strict=True):
+    for leaf, want, path in zip(leaves, signature.specs, signature.paths, strict=True):
+        if type(leaf) is int:
+            leaf_spec(leaf, path)
         array = np.asarray(leaf, want.dtype)
         flags = array.flags
         if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
             array = np.array(array, want.dtype, order="C")
         arrays.append(array)
     return arrays
-
-
-def is_bare(signature: Signature) -> bool:
-    """Tell a signature of plain arrays with known extents, one an argument."""
-    positional, keywords = signature.tree.children()
-    return (
-        not signature.statics and not keywords.num_leaves and all(child.is_leaf() for child in positional.children())
-        and all(s.weak is None and not s.fortran and all(type(d) is int for d in s.shape) for s in signature.specs)
-    )
 
 
 def show_signature(signature: Signature) -> str:

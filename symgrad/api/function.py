@@ -6,10 +6,12 @@ import functools
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, is_bare, show_signature, told_apart
+from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, show_signature, told_apart
 from symgrad.api.captured import Captured
 from symgrad.api.native import Native
-from symgrad.build.call import MISS, compiled, direct, interpreted
+from symgrad.api.short import short_call
+from symgrad.build.call import compiled, interpreted
+from symgrad.build.direct import MISS
 from symgrad.errors import ArgumentError, SymgradWarning
 from symgrad.ir.names import identifier
 from symgrad.options import Options
@@ -165,20 +167,11 @@ class Function(Native):
             run, short = interpreted(program), None
         else:
             run = compiled(program, built.interface, built.library, self._options)
-            short = self._direct(signature, built, unflatten)
+            fixed = self._arguments.fixed_to is not None
+            short = None if fixed else short_call(signature, built, self._options, self._captured, unflatten)
         self._reasons.append(reason)
         self._complain()
         return Entry(signature, built, run, unflatten, reason, short, tree)
-
-    def _direct(self, signature: Signature, built: Built, unflatten: Callable[[list[Any]], Any]) -> Any:
-        """Return the shortest call for plain arrays; it also looks whether a captured name was bound anew."""
-        if not is_bare(signature) or self._arguments.fixed_to is not None:
-            return None
-        call: Any = direct(built.interface, built.library, self._options, unflatten)  # type: ignore[arg-type]
-        captured, identity = self._captured, self._captured.identity()
-        if not captured.places:
-            return call
-        return lambda args: call(args) if captured.identity() == identity else MISS
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""

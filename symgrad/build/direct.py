@@ -1,0 +1,149 @@
+"""The shortest call: arguments that C can read as they are, each checked exactly, of known shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.build.call import ctype, out_of_bounds, started
+from symgrad.build.threads import threads
+from symgrad.ir.dims import evaluated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from symgrad.build.interface import Interface
+    from symgrad.build.load import Library
+    from symgrad.options import Options
+
+    Flatten = Callable[[tuple[Any, ...]], Sequence[Any] | None]
+
+MISS: Any = object()
+"""What a direct call answers when its arguments are not what it was made for."""
+
+CONTIGUOUS_AND_ALIGNED = 0x101
+"""NumPy's flag bits C_CONTIGUOUS and ALIGNED."""
+
+DOUBLE = np.dtype(np.float64)
+
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+def direct(
+    interface: Interface, library: Library, options: Options, numbers: Sequence[type | None], flatten: Flatten | None,
+    finish: Callable[[Any], Any],
+) -> Callable[[tuple[Any, ...]], Any]:
+    """Make the shortest call of a compiled function.
+
+    Args:
+        interface: what is passed, and what comes back.
+        library: the loaded function.
+        options: how many threads.
+        numbers: which arguments are Python numbers, and of what type.
+        flatten: gives the arrays and numbers in the arguments, None for another structure; without it they are those.
+        finish: makes what is returned of the new arrays.
+
+    Returns:
+        A function of a tuple of arguments: it returns `MISS`, and has called nothing, when one is not as it should be.
+    """
+    simple = not (interface.data or interface.workspace or interface.threaded or interface.polled)
+    if simple and flatten is None and [*numbers] == [None] and len(interface.outputs) == 2:
+        return _one_to_two(interface, library, finish)
+    function, checks = started(interface, library, {}), interface.checks
+    wanted, fixed, rest = _wanted(interface, library, numbers), *_rest(interface, library, options)
+    from_buffer, empty, count = library.ffi.from_buffer, np.empty, len(interface.inputs)
+    shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
+    kinds = [library.ffi.typeof(f"{ctype(a)}[]") for a in interface.outputs]
+
+    def call(args: tuple[Any, ...]) -> Any:
+        leaves = args if flatten is None else flatten(args)
+        if leaves is None or len(leaves) != count:
+            return MISS
+        pointers = []
+        for leaf, (of, dtype, shape, kind) in zip(leaves, wanted):  # noqa: B905 - equal lengths, and strict costs time
+            if type(leaf) is not of:
+                number = _number(leaf, dtype, shape, kind)
+                if number is MISS:
+                    return MISS
+                pointers.append(number)
+            elif (
+                leaf.dtype is not dtype or leaf.shape != shape
+                or leaf.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
+            ):
+                return MISS
+            else:
+                pointers.append(from_buffer(kind, leaf))
+        results = [*map(empty, shapes, dtypes)]
+        code = function(*pointers, *map(from_buffer, kinds, results), *(fixed or rest()))
+        if code:
+            raise out_of_bounds(checks[code - 1])
+        return finish(results)
+
+    return call
+
+
+def _number(leaf: Any, dtype: np.dtype[Any], shape: Any, kind: Any) -> Any:
+    """Pass a number as a tuple, which cffi copies to where C can read it; `MISS` if it is not the one to come."""
+    if type(leaf) is kind:
+        return (leaf,) if kind is not int or SMALLEST <= leaf <= LARGEST else MISS
+    return (leaf,) if type(leaf) is np.float64 and shape == () and dtype is DOUBLE else MISS
+
+
+def _wanted(
+    interface: Interface, library: Library, numbers: Sequence[type | None],
+) -> list[tuple[Any, np.dtype[Any], Any, Any]]:
+    """Say what each argument must be: for an array dtype, shape, and C's type; for a number its Python type."""
+    typeof = library.ffi.typeof
+    return [
+        (None, a.dtype, None, number) if number else (np.ndarray, a.dtype, a.shape, typeof(f"{ctype(a)}[]"))
+        for a, number in zip(interface.inputs, numbers, strict=True)
+    ]
+
+
+def _rest(
+    interface: Interface, library: Library, options: Options,
+) -> tuple[tuple[Any, ...], Callable[[], tuple[Any, ...]]]:
+    """Return what follows the results (constants, number of threads, workspace) if it is always the same, or made."""
+    from_buffer, chars, threaded = library.ffi.from_buffer, library.ffi.typeof("char[]"), interface.threaded
+    constants = tuple([from_buffer(f"{ctype(d)}[]", d) for d in interface.data])
+    sizes: dict[int, int] = {}
+
+    def rest() -> tuple[Any, ...]:
+        team = threads(options) if threaded else 1
+        size = sizes.get(team)
+        if size is None:
+            size = sizes[team] = evaluated(interface.workspace, {"threads": team})
+        return (*constants, team, from_buffer(chars, np.empty(size, np.uint8)))
+
+    same = not threaded and evaluated(interface.workspace, {"threads": 1}) == 0
+    return (*constants, 1, library.ffi.NULL) if same else (), rest
+
+
+def _one_to_two(
+    interface: Interface, library: Library, finish: Callable[[Any], Any],
+) -> Callable[[tuple[Any, ...]], Any]:
+    """Make the direct call of one array to two (a small loss and its gradient), where each loop above would show."""
+    function, from_buffer, nothing = library.function, library.ffi.from_buffer, library.ffi.NULL
+    empty, plain = np.empty, np.ndarray
+    (x,), (first, second), checks = interface.inputs, interface.outputs, interface.checks
+    dtype, shape = x.dtype, x.shape
+    dtype_1, dtype_2, shape_1, shape_2 = first.dtype, second.dtype, first.shape, second.shape
+    kind, kind_1, kind_2 = [library.ffi.typeof(f"{ctype(a)}[]") for a in (x, first, second)]
+
+    def call(args: tuple[Any, ...]) -> Any:
+        if len(args) != 1:
+            return MISS
+        (array,) = args
+        if (
+            type(array) is not plain or array.dtype is not dtype or array.shape != shape
+            or array.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
+        ):
+            return MISS
+        one, two = empty(shape_1, dtype_1), empty(shape_2, dtype_2)
+        code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), 1, nothing)
+        if code:
+            raise out_of_bounds(checks[code - 1])
+        return finish((one, two))
+
+    return call

@@ -1,0 +1,93 @@
+"""The short path of a call gives what the long one gives, and steps aside for all else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.build.direct import MISS
+from symgrad.errors import ArgumentError
+from tests.programs import leaves
+
+rng = np.random.default_rng(4)
+TABLE = rng.normal(size=1000)
+W, X, Y = rng.normal(size=3), rng.normal(size=(5, 3)), rng.normal(size=5)
+
+
+def model(p, x, y):
+    return np.sum((x @ p["w"] + p["b"] - y) ** 2)
+
+
+def scaled(a, k, x):
+    return a * np.sum(x) + k
+
+
+CALLS: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
+    "an array": (sg.value_and_grad(lambda x: np.sum(x * x)), [(W,), (2 * W,)]),
+    "three arrays": (sg.jit(lambda w, x, y: np.sum((x @ w - y) ** 2)), [(W, X, Y), (W, 2 * X, Y)]),
+    "a dict": (sg.value_and_grad(model), [({"w": W, "b": np.array(b)}, X, Y) for b in (0.3, 0.4)]),
+    "a dict with a number": (sg.value_and_grad(model), [({"b": b, "w": W}, X, Y) for b in (0.3, np.pi)]),
+    "numbers": (sg.jit(scaled), [(0.3, 2, W), (-np.inf, -(1 << 63), W), (0.5, (1 << 63) - 1, W)]),
+    "a number alone": (sg.value_and_grad(lambda t: np.sin(t) * t), [(0.3,), (1e300,)]),
+    "a scalar of NumPy": (
+        sg.jit(lambda t, s: np.exp(t) * s), [(np.float64(0.3), np.array(2.0)), (np.float64(1), np.array(1.0))],
+    ),
+    "None and a list": (sg.jit(lambda p: p[0] + p[2][0]), [([W, None, (Y[0],)],), ([2 * W, None, (Y[1],)],)]),
+    "several results": (sg.jit(lambda x: {"a": x + 1, "b": [x[0], x > 0]}), [(W,), (-W,)]),
+    "a constant that is passed": (sg.jit(lambda x: np.sum(np.outer(x, TABLE))), [(W,), (-W,)]),
+    "workspace and threads": (sg.grad(lambda x: np.sum(np.cumsum(np.exp(x)) ** 2)), [(rng.normal(size=200_000),)] * 2),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_short_call_is_the_long_one(name):
+    function, calls = CALLS[name]
+    function(*calls[0])
+    short = function._short
+    assert short is not None
+    for args in calls:
+        found = short(args)
+        assert found is not MISS
+        function._short = None
+        expected = function(*args)
+        for one, two in zip(leaves(found), leaves(expected), strict=True):
+            assert type(one) is type(two)
+            assert np.asarray(one).dtype == np.asarray(two).dtype
+            assert np.array_equal(one, two, equal_nan=True)
+    assert function.cache_info().compilations == 1
+
+
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "fewer": (0.3, 2), "another number": (1, 2, W), "a boolean": (True, 2, W), "a NumPy integer": (0.3, np.int64(2), W),
+    "single": (np.float32(0.3), 2, W), "another shape": (0.3, 2, W[:2]), "a list": (0.3, 2, [0.1, 0.2]),
+    "another dtype": (0.3, 2, W.astype(np.float32)), "strides": (0.3, 2, np.repeat(W, 2)[::2]),
+    "the other byte order": (0.3, 2, W.astype(">f8")),
+    "a subclass": (0.3, 2, W.view(type("Mine", (np.ndarray,), {}))), "too large": (0.3, 1 << 63, W),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_all_else_goes_the_long_way(name):
+    function = sg.jit(scaled)
+    function(0.3, 2, W)
+    assert function._short is not None
+    assert function._short(OTHERS[name]) is MISS
+    if name == "fewer":
+        with pytest.raises(TypeError, match="missing a required argument"):
+            function(*OTHERS[name])
+    elif name == "too large":
+        with pytest.raises(ArgumentError, match="does not fit in 64 bits"):
+            function(*OTHERS[name])
+    elif name != "a list":
+        np.testing.assert_allclose(function(*OTHERS[name]), scaled(*OTHERS[name]), rtol=1e-6)
+    assert function(0.3, 2, W) == scaled(0.3, 2, W)
+
+
+def test_another_structure_goes_the_long_way():
+    function = sg.jit(lambda p: sum(p.values()) if isinstance(p, dict) else p[0])
+    for argument, expected in (({"a": 1.0}, 1.0), ({"a": 1.0, "b": 2.0}, 3.0), ([5.0], 5.0), ({"a": 7.0}, 7.0)):
+        assert function(argument) == expected
+    assert function.cache_info().compilations == 3
