@@ -1,7 +1,7 @@
 """Makes the tables of docs/benchmarks.md of figures that were measured: ``python -m benchmarks.page a.json b.json``.
 
-A long table may be measured in parts, at different times; the last measurement of a workload counts. Rows measured
-while other programs ran are left out.
+A long table may be measured in parts, at different times; the last measurement of a workload counts. The last
+column says how many cores other programs used meanwhile.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ def read(paths: tuple[Path, ...]) -> dict[str, dict[str, Row]]:
         for name, rows in found.items():
             for each in figures.get(name, []):
                 row = Row(**{key: value for key, value in each.items() if key in known})
-                if row.others <= table.BUSY:
-                    rows[row.name] = row
+                rows[row.name] = row
     return found
 
 
@@ -44,11 +43,11 @@ def in_order(rows: dict[str, Row], name: str) -> list[Row]:
 
 def markdown(rows: list[Row]) -> str:
     """Print a table; figures that miss what was promised are bold."""
-    lines = [table.HEAD, ["---"] + ["---:"] * (len(table.HEAD) - 1)]
+    lines = [[*table.HEAD, "others"], ["---"] + ["---:"] * len(table.HEAD)]
     for row in rows:
         missed = table.misses(row)
         shown = zip(table.HEAD, table.cells(row), strict=True)
-        lines.append([f"**{cell}**" if name in missed else cell for name, cell in shown])
+        lines.append([*[f"**{cell}**" if name in missed else cell for name, cell in shown], f"{row.others:.1f}"])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{table.summary(rows)}.\n"
 
 
