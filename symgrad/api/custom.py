@@ -63,7 +63,7 @@ class _Custom:
         raise NotImplementedError
 
     def _missing(self, what: str) -> NoGradient:
-        return NoGradient(f"{self.name} has no rule", line=user_line(), instead=f"{self.name}.{what}")
+        return NoGradient(f"{self.name} has no rule", instead=f"{self.name}.{what}")
 
 
 class _Call:
@@ -144,8 +144,8 @@ class _Call:
     def rule(self, g: Any, y: Any, *x: Any) -> tuple[Any, ...]:
         """Run the user's rule."""
         with installed():
-            found = self.custom.cotangents(self, g, y, list(x))
-            made: tuple[Any, ...] = checked(self.custom.name, lambda *_: found)(g, y, *x)
+            rule = checked(self.custom.name, lambda *_: self.custom.cotangents(self, g, y, list(x)))
+            made: tuple[Any, ...] = rule(g, y, *x)
         return made
 
 
@@ -246,7 +246,7 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator, and JAX's name
         by = [t for t in ts if t.dtype.kind == "f"]
         found = sweep(active, cut, {out: g}, by)
         if not linear(found, ts, [out]):
-            raise NoGradient(f"the rule of {self.name} is not linear in the tangents", line=user_line())
+            raise NoGradient(f"the rule of {self.name} is not linear in the tangents")
         places = dict(zip(by, found, strict=True))
         return tuple([Tracer(places[t], active) if t in places else None for t in ts])
 

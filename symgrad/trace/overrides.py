@@ -65,7 +65,12 @@ def checked(name: str, rule: Rule) -> Rule:
     """Check what a user's rule gives: one cotangent for each input, of a shape that fits."""
 
     def apply(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
-        found = rule(g, y, *x, **params)
+        try:
+            found = rule(g, y, *x, **params)
+        except SymgradError as error:
+            if error.line is not None:
+                raise
+            raise type(error)(error.what, line=g.owner.graph.line, instead=error.instead) from None
         parts = found if isinstance(found, (tuple, list)) else (found,)
         if len(parts) != len(x):
             raise ArgumentError(f"the rule for {name} gives {len(parts)} cotangents for {len(x)} inputs")
