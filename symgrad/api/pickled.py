@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.arguments import Arguments, show_signature
 from symgrad.api.function import Function
+from symgrad.api.mode import Mode
 from symgrad.errors import ArgumentError
 from symgrad.ir.program import Program
 from symgrad.ir.serial import dumps, loads
@@ -71,7 +72,8 @@ def reduced(
     if _named(function) is function:
         return str(getattr(function, "__qualname__", ""))  # a decorated function: found where it stands
     static = tuple(sorted(arguments.static, key=str))
-    if not isinstance(fun, (types.FunctionType, _Absent)) or _named(fun) is fun:
+    plain = _plain(fun)
+    if not isinstance(plain, (types.FunctionType, _Absent)) or _named(plain) is plain:
         return again, (fun, transform, options, static, arguments.fixed_to)
     saved = tuple([_saved(e.signature, e.built.program, e.tree) for e in entries])
     if isinstance(function, Restored):
@@ -84,6 +86,14 @@ def reduced(
         )
     fixed = arguments.fixed_to is not None
     return restored, (_origin(fun), transform, options, static, fixed, saved)
+
+
+def _plain(fun: Any) -> Any:
+    """Return the Python function that modes and compiled functions are made of."""
+    found: Any = fun
+    while type(found) in {Mode, Function}:
+        found = found.__wrapped__
+    return found
 
 
 def again(

@@ -194,10 +194,18 @@ def constant(value: Any, path: str) -> Constant:
     return Constant(np.frombuffer(content, kind.newbyteorder("<")).astype(kind).reshape(shape))
 
 
+def inner(value: Any, path: str) -> tuple[Any, ...]:
+    """Read the parameters of an op inside of another one: as many as it has, each read as its own kind says."""
+    if not isinstance(value, list):
+        raise wrong(path, "a list of parameters is expected")
+    return tuple(value)
+
+
 KINDS: dict[str, Callable[[Any, str], Any]] = {
     "name": name, "shape": _tuple(extent), "dtype": dtype, "value": constant, "dim": dim, "axes": axes,
     "axis": axis, "offset": integer, "index": _tuple(interval), "indices": _tuple(_tuple(interval), NODES),
     "subscripts": subscripts, "extent": extent, "count": extent, "step": step, "upper": boolean, "k": integer,
     "exponent": integer, "order": integer, "unique": boolean,
+    "of": word, "mapped": _tuple(boolean, NODES), "params": inner,
 }
 """What an op's parameter of each name may be."""

@@ -195,8 +195,17 @@ class _Reader:
             if name not in given or name not in KINDS:  # the second: an op whose parameter nobody can check yet
                 raise fields.wrong(f"{path}.{name}", f"{op.name} needs the parameter {name!r}")
             found[name] = KINDS[name](given[name], f"{path}.{name}")
+            if name == "params":
+                found[name] = self.inner(found["of"], found[name], f"{path}.{name}")
             self.note(found[name], f"{path}.{name}")
         return found
+
+    def inner(self, of: str, values: tuple[Any, ...], path: str) -> tuple[Any, ...]:
+        """Read the parameters of the op that is applied to each example."""
+        op = self.ops.get(of)
+        if not isinstance(op, Structured) or len(values) != len(op.params):
+            raise fields.wrong(path, f"{len(values)} parameters for {of!r:.60}, which is applied to each")
+        return tuple(self.params(op, dict(zip(op.params, values, strict=True)), path).values())
 
     def enter(self, node: Node, path: str) -> None:
         name = node.param("name")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.ir.serial import dumps, loads
+from symgrad.ops import OPS
 
 RNG = np.random.default_rng(3)
 X, V = RNG.normal(size=4), RNG.normal(size=4)
@@ -100,3 +103,31 @@ def test_refused(case: str):
     call, message = REFUSED[case]
     with pytest.raises(sg.SymgradError, match=message):
         call()
+
+
+def test_pickled_with_and_without_a_name():
+    """A mode of a function with a name is made again; of a lambda, the programs are kept, `each` among their ops."""
+    index = np.array([[0, 1], [2, -1]])
+    xs = RNG.normal(size=(2, 4))
+    named = pickle.loads(pickle.dumps(sg.vmap(np_like)))
+    close(named(xs), np.sum(np.sin(xs), axis=1))
+    unnamed = sg.vmap(lambda x, i: x[i] * 2)
+    expected = unnamed(xs, index)
+    close(pickle.loads(pickle.dumps(unnamed))(xs, index), expected)
+    hessian = sg.hessian(lambda x: np.sum(x**3))
+    close(hessian(X), np.diag(6 * X))
+    again = pickle.loads(pickle.dumps(hessian))
+    close(again(X), np.diag(6 * X))
+
+
+def np_like(x: Any) -> Any:
+    return np.sum(np.sin(x))
+
+
+def test_a_saved_program_names_the_op_that_is_applied_to_each():
+    text = dumps(sg.vmap(lambda x, i: x[i]).lower(np.ones((2, 4)), np.zeros((2, 3), int)).program)
+    assert '"of": "gather"' in text
+    assert loads(text, OPS).outputs[0].shape == (2, 3)
+    for wrong in ('"of": "input"', '"of": "nothing"', '"of": "cumsum"'):
+        with pytest.raises(sg.SymgradError, match="nodes"):
+            loads(text.replace('"of": "gather"', wrong), OPS)
