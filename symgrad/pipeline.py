@@ -120,8 +120,9 @@ def loops_and_c(stages: Stages, optimized: Program) -> tuple[LoopProgram, Source
     from symgrad.loops.schedule import schedule
     from symgrad.render.render import render
 
-    loops = stages.keep("loops", schedule(lower(optimized), stages.options))
-    return loops, stages.keep("c", render(loops, stages.options, stages.target))
+    with uncollected():
+        loops = stages.keep("loops", schedule(lower(optimized), stages.options))
+        return loops, stages.keep("c", render(loops, stages.options, stages.target))
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,11 @@ class Statement:
     prefix: frozenset[Any] = frozenset()
     ranges: tuple[tuple[Axis, Dim, Dim], ...] = ()
 
+    @cached_property
+    def reads(self) -> tuple[Access, ...]:
+        """What is read, in order: what the target's indices are looked up from, then what the value is made of."""
+        return (*looked_up(self.target.indices), *accesses(self.value))
+
 
 class Temporary(NamedTuple):
     """An array of a body that is neither operand nor result."""

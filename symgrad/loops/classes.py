@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up
+from symgrad.ir.notation import Access, Axis, Statement, accesses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +57,7 @@ class Classes:
 
 def read_accesses(statement: Statement) -> list[Access]:
     """List what a statement reads, what its target's indices are read from included."""
-    return [*looked_up(statement.target.indices), *accesses(statement.value)]
+    return list(statement.reads)
 
 
 class Graph:

@@ -207,7 +207,7 @@ def without_unread(statements: list[Statement]) -> list[Statement]:
     for s in reversed(statements):
         if s.target.array.kind != "temporary" or s.target.array in read or _checks(s):
             kept.append(s)
-            read.update(a.array for a in (*looked_up(s.target.indices), *accesses(s.value)))
+            read.update(a.array for a in s.reads)
     return kept[::-1]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Statement, accesses, looked_up, parts
+from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Statement, parts
 from symgrad.loops.program import Array, Loop
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def paths(items: list[Item], parts: bool = True) -> list[tuple[Statement, tuple[
 
 def touched(statement: Statement) -> list[Access]:
     """List every access of a statement, its target first."""
-    return [statement.target, *looked_up(statement.target.indices), *accesses(statement.value)]
+    return [statement.target, *statement.reads]
 
 
 def contract(items: list[Item]) -> None:

@@ -21,7 +21,6 @@ from symgrad.ir.notation import (
     Lookup,
     Number,
     Statement,
-    accesses,
     parts,
     substitute,
 )
@@ -161,7 +160,7 @@ class Apart:
         self.parent: dict[Any, Any] = {}
         odd: list[Any] = []
         for s in statements:
-            for access in [s.target, *accesses(s.value)]:
+            for access in touched(s):
                 if access.array.kind != "temporary":
                     continue
                 for d, index in enumerate(access.indices):
@@ -173,7 +172,7 @@ class Apart:
             few = tiny(s)
             if few and is_wide(s, few) and reckons(s) and not looks_up(s) and not is_block(s, few):
                 odd += few
-            for access in accesses(s.value) if len(s.axes) == len(few) > 1 else ():
+            for access in s.reads if len(s.axes) == len(few) > 1 else ():
                 if access.array.kind == "temporary" and len(set(access.indices).intersection(few)) < len(few):
                     odd += [axis for axis in few if axis in access.indices]
         self.odd = {self.find(place) for place in odd}

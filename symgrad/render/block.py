@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError
 from symgrad.ir.names import comment
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, looked_up, parts
+from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, parts
 from symgrad.loops.program import Array, Loop, Part
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
@@ -96,7 +96,7 @@ class Block:
                     stack.extend([(item.body, here)] if isinstance(item, Loop) else [])
                     continue
                 self.writes[item.target.array] = self.writes.get(item.target.array, 0) + 1
-                read = [*looked_up(item.target.indices), *accesses(item.value)]
+                read = item.reads
                 for access in read:
                     self.reads.setdefault(access.array, []).append(id(items))
                 for access in [item.target, *read]:
