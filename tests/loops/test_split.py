@@ -116,6 +116,21 @@ def test_a_workspace_of_an_open_extent_does_not_grow_with_it() -> None:
     assert loops(function).workspace < 1 << 17
 
 
+@pytest.mark.nightly
+def test_fifty_thousand_operations() -> None:
+    """One after the other on a number: functions of at most 1,000 statements, one value across each cut."""
+
+    def long(x):
+        for _ in range(25_000):
+            x = np.sin(x) * 1.01
+        return x
+
+    function = sg.jit(long)
+    np.testing.assert_allclose(function(0.7), long(0.7), rtol=1e-9)
+    assert code(function).count("APART void") >= 50
+    assert loops(function).workspace == 64
+
+
 # ------------------------------------------------------------------------------------------------------ by hand
 
 
