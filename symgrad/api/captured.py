@@ -60,6 +60,32 @@ class Captured:
             self.held.append(values)
         return ids
 
+    def watched(self, call: Callable[[tuple[Any, ...]], Any], otherwise: Any) -> Callable[[tuple[Any, ...]], Any]:
+        """Make a call that is made only while the places hold what they hold now; else it answers `otherwise`.
+
+        It is what `identity` would find, without counting what a call of a microsecond would feel.
+        """
+        self.identity()
+        places = self.places or []
+        if not places:
+            return call
+        cells = [(place, place.cell_contents) for place, name in places if name is None]
+        named = [(place, name, place.get(name)) for place, name in places if name is not None]
+
+        def checked(args: tuple[Any, ...]) -> Any:
+            try:
+                for cell, value in cells:
+                    if cell.cell_contents is not value:
+                        return otherwise
+            except ValueError:  # the variable was deleted
+                return otherwise
+            for place, name, value in named:
+                if place.get(name) is not value:
+                    return otherwise
+            return call(args)
+
+        return checked
+
     def changed(self) -> bool:
         """Tell whether the last identification found something new."""
         return len(self.held) > 1 and [*map(id, self.held[-1])] != [*map(id, self.held[-2])]

@@ -30,10 +30,7 @@ def short_call(
         return None
     numbers = [each.weak for each in signature.specs]
     call = direct(built.interface, built.library, options, numbers, flatten_as(signature.tree), unflatten)
-    identity = captured.identity()
-    if not captured.places:
-        return call
-    return lambda args: call(args) if captured.identity() == identity else MISS
+    return captured.watched(call, MISS)
 
 
 def is_plain(signature: Signature) -> bool:

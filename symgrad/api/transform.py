@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from symgrad.api.argnums import Argnums, chosen
+from symgrad.build.direct import value_and_array
 from symgrad.errors import ArgumentError
 from symgrad.transforms.vjp import value_and_grad
 
@@ -84,7 +85,7 @@ class Transform:
             if self.kind == "grad":
                 return lambda results: finish(results[0])
             if not traced_results and signature.specs[wanted[0].leaves[0]].shape:
-                return lambda results: (results[0][()], results[1])  # a small loss's call is as short as it can be
+                return value_and_array
             return lambda results: (finish(results[0]), finish(results[1]))
         return self._structured(traced, trees, finish)
 

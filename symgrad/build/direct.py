@@ -120,6 +120,11 @@ def _rest(
     return (*constants, 1, library.ffi.NULL) if same else (), rest
 
 
+def value_and_array(results: Sequence[Any]) -> tuple[Any, Any]:
+    """Give a number and an array: how a loss and its gradient are returned."""
+    return results[0][()], results[1]
+
+
 def _one_to_two(
     interface: Interface, library: Library, finish: Callable[[Any], Any],
 ) -> Callable[[tuple[Any, ...]], Any]:
@@ -129,6 +134,7 @@ def _one_to_two(
     (x,), (first, second), checks = interface.inputs, interface.outputs, interface.checks
     dtype, shape = x.dtype, x.shape
     dtype_1, dtype_2, shape_1, shape_2 = first.dtype, second.dtype, first.shape, second.shape
+    pair = finish is value_and_array  # which is done here: a call would show
     kind, kind_1, kind_2 = [library.ffi.typeof(f"{ctype(a)}[]") for a in (x, first, second)]
 
     def call(args: tuple[Any, ...]) -> Any:
@@ -144,6 +150,6 @@ def _one_to_two(
         code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), 1, nothing)
         if code:
             raise out_of_bounds(checks[code - 1])
-        return finish((one, two))
+        return (one[()], two) if pair else finish((one, two))
 
     return call

@@ -91,3 +91,29 @@ def test_another_structure_goes_the_long_way():
     for argument, expected in (({"a": 1.0}, 1.0), ({"a": 1.0, "b": 2.0}, 3.0), ([5.0], 5.0), ({"a": 7.0}, 7.0)):
         assert function(argument) == expected
     assert function.cache_info().compilations == 3
+
+
+def test_captured_names_are_looked_at_in_the_short_call():
+    """Bound anew: traced again; deleted: the function's own error."""
+    factor = np.full(3, 2.0)
+
+    def loss(x):
+        return np.sum(factor * x * TABLE[0])
+
+    def bind(value):
+        nonlocal factor
+        factor = value
+
+    def delete():
+        nonlocal factor
+        del factor
+
+    function = sg.jit(loss)
+    for value in (factor, np.full(3, 5.0)):
+        bind(value)
+        for _ in range(3):
+            np.testing.assert_allclose(function(W), loss(W), rtol=1e-14)
+    assert function.cache_info().compilations == 2
+    delete()
+    with pytest.raises(NameError, match="factor"):
+        function(W)
