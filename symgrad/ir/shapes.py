@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.errors import ShapeError
+from symgrad.ir.extents import canonical
 
 if TYPE_CHECKING:
     import sympy
@@ -29,12 +30,12 @@ def symbol(name: str) -> sympy.Symbol:
 
 
 def simplified(dim: Any) -> Dim:
-    """Turn a SymPy integer into a Python one and leave everything else as SymPy has it."""
+    """Turn a SymPy integer into a Python one, and what is equal for every extent into one form."""
     if type(dim) is int:
         return dim
     if isinstance(dim, bool):
         return int(dim)
-    return int(dim) if getattr(dim, "is_Integer", True) else dim
+    return int(dim) if getattr(dim, "is_Integer", True) else canonical(dim)
 
 
 def size(shape: Shape) -> Dim:

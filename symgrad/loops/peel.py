@@ -37,7 +37,8 @@ def _peeled(items: list[Item], uses: Counter[Array]) -> list[Item]:
         if ends is not None:
             body = inside(item.body, item.members, ends)
             inner = replace(item, body=body, part="interior", ends=ends)
-            fresh_registers(inner, uses)
+            here = touches([item])
+            fresh_registers(inner, {a for a, count in here.items() if uses[a] == count}, uses)
             item.part, item.ends = "borders", ends
         item.body = _peeled(item.body, uses)
         made.append(item)
@@ -114,12 +115,12 @@ def overwritten(items: list[Item]) -> list[Item]:
     return made[::-1]
 
 
-def fresh_registers(loop: Loop, uses: Counter[Array]) -> None:
-    """Give a copied loop registers of its own in the place of those that nothing else touches."""
+def fresh_registers(loop: Loop, own: set[Array], uses: Counter[Array]) -> None:
+    """Give a copied loop registers in the place of the original's own ones."""
     inside = touches([loop])
     named = {
-        array: replace(array, windows=dict(array.windows)) for array, count in inside.items()
-        if array.place == "register" and array.kind == "temporary" and uses[array] == count
+        array: replace(array, windows=dict(array.windows)) for array in inside
+        if array in own and array.place == "register" and array.kind == "temporary"
     }
     uses.update({fresh: inside[array] for array, fresh in named.items()})
     stack = [loop]

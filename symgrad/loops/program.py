@@ -158,6 +158,7 @@ class LoopProgram:
         notes: what was decided, in words for the user.
         work: the operations of a call, a number or an expression of the extents: an estimate.
         polled: some loop looks whether the call should stop.
+        small: the same for calls with an extent that is less than its number in `least`.
     """
 
     name: str
@@ -172,6 +173,8 @@ class LoopProgram:
     notes: tuple[str, ...] = ()
     work: Dim = 0
     polled: bool = False
+    small: LoopProgram | None = None
+    least: dict[Any, int] = field(default_factory=dict)
 
 
 def picture(items: list[Item], statements: bool = False) -> str:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply, Lookup, Statement, parts
 from symgrad.loops.align import align
+from symgrad.loops.assume import assume
 from symgrad.loops.compensate import compensate
 from symgrad.loops.copies import renamed_copies
 from symgrad.loops.fuse import fuse
-from symgrad.loops.memory import plan
+from symgrad.loops.memory import larger, plan
 from symgrad.loops.peel import peel
 from symgrad.loops.poll import poll, work
 from symgrad.loops.program import Array, Loop, LoopProgram
@@ -32,10 +33,27 @@ FEW = 4
 def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     """Turn statements into loops with a place for every array.
 
+    Where slices depend on unknown extents, what is made for large ones comes with what is made for all others.
+
     Returns:
         The loop program `render` prints.
     """
-    lowered, notes = recompute(renamed_copies(align(unroll(lowered))))
+    lowered = unroll(lowered)
+    large = assume(lowered)
+    aligned = align(lowered if large is None else large[0])
+    if large is None or aligned is large[0]:
+        return scheduled(aligned if large is None else lowered, options)
+    loops, small = scheduled(aligned, options), scheduled(lowered, options)
+    loops.small, loops.least = small, large[1]
+    loops.constants += [a for a in small.constants if a not in loops.constants]
+    loops.workspace = larger([loops.workspace, small.workspace])
+    loops.threaded = loops.threaded or small.threaded
+    return loops
+
+
+def scheduled(lowered: Lowered, options: Options) -> LoopProgram:
+    """Turn statements in their frames into loops."""
+    lowered, notes = recompute(renamed_copies(lowered))
     tree = tile(fuse(lowered), lowered.arrays)
     if options.threads != 1:
         tree = share(tree, lowered.arrays)

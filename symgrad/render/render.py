@@ -20,7 +20,7 @@ from symgrad.render.functions import Functions, words
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates_dir import TEMPLATES
-from symgrad.render.views import ArrayView, SourceView
+from symgrad.render.views import ArrayView, SmallView, SourceView
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Item, LoopProgram
@@ -65,6 +65,8 @@ def source_view(loops: LoopProgram, target: Target) -> tuple[SourceView, str]:
     arguments, names = signature(loops)
     functions = Functions(entry_of(loops.name), loops, names, arguments, target)
     entry = functions.whole(loops.body)
+    if loops.small is not None:
+        entry = replace(entry, small=small_call(loops, loops.small, functions), unused=())
     said = words((entry, *functions.parts))
     helpers = functions.helpers | {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
@@ -98,6 +100,19 @@ def helper_names() -> tuple[str, ...]:
     """List the helper functions there are, as the template's text says: to compile it takes 40 ms."""
     text = (TEMPLATES / "helpers.c.jinja").read_text(encoding="utf-8")
     return tuple(re.findall(r"% macro (sg_\w+)\(", text))
+
+
+def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> SmallView:
+    """Print what small extents take as a part, and describe its call."""
+    arguments, names = functions.arguments, dict(functions.names)
+    names.update(zip(small.outputs, [names[a] for a in loops.outputs], strict=True))
+    few = Functions(f"{functions.entry}_small", small, names, arguments, functions.target)
+    functions.parts[:0] = [few.whole(small.body)]
+    functions.parts[:0] = few.parts
+    functions.helpers |= few.helpers
+    functions.used |= few.used
+    condition = " || ".join(f"{dim} < {least}" for dim, least in loops.least.items())
+    return SmallView(condition, few.entry, ", ".join(name for _, name in arguments))
 
 
 def entry_of(name: str) -> str:

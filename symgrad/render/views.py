@@ -168,7 +168,17 @@ class FunctionView:
     stack: tuple[ArrayView, ...]
     workspace: tuple[ArrayView, ...]
     fails: bool
+    small: SmallView | None = None
     kind: str = "function"
+
+
+@dataclass(frozen=True)
+class SmallView:
+    """``if (condition) return function(arguments);``: extents too small for what follows."""
+
+    condition: str
+    function: str
+    arguments: str
 
 
 @dataclass(frozen=True)

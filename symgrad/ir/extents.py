@@ -1,0 +1,129 @@
+"""Extents with minima and maxima in them: what they are where the unknown ones are large, and one form for equal ones.
+
+``u = np.concatenate([u[:1], u[1:-1], u[-1:]])`` has ``Min(1, n) + Max(0, n - 2) + Max(0, n - Max(0, n - 1))`` elements:
+n, or 2 where n is 1. After ten such steps nobody could write that down, though it is the same number still. From some
+n on such an extent is linear, so it is a linear one and a few corrections for small n, in the one way there is.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, floor, prod
+from typing import Any
+
+FIRST = 32
+"""Extents that are not linear from here on stay as they are, and so do those that would not get shorter."""
+
+
+class Large:
+    """Extents where each symbol is at least so large."""
+
+    def __init__(self, symbols: set[Any], least: int) -> None:
+        """Assume ``symbol >= least`` for each symbol."""
+        self.symbols, self.least = symbols, least
+        self.known: dict[Any, Any] = {}
+
+    def simpler(self, e: Any) -> Any:
+        """Choose in minima and maxima, the inner ones first; each is looked at once.
+
+        >>> import sympy
+        >>> n = sympy.Symbol("n", integer=True, nonnegative=True)
+        >>> Large({n}, 32).simpler(sympy.Max(0, n - 2) + sympy.Min(1, n))
+        n - 1
+        """
+        if not e.args:
+            return e
+        if e not in self.known:
+            args = [self.simpler(a) for a in e.args]
+            kind = type(e).__name__
+            if kind in {"Max", "Min"}:
+                most = kind == "Max"
+                made = [a for a in args if all(self._before(*((b, a) if most else (a, b))) for b in args)]
+                self.known[e] = made[0] if made else e.func(*args)
+            elif kind == "Mod" and args[0].is_nonnegative and self._before(args[0] + 1, args[1]):
+                self.known[e] = args[0]
+            else:
+                self.known[e] = e.func(*args) if any(a is not b for a, b in zip(args, e.args, strict=True)) else e
+        return self.known[e]
+
+    def _before(self, one: Any, other: Any) -> bool:
+        """Tell whether one is at most the other for all large extents."""
+        if one is other:
+            return True
+        more = (other - one).subs({s: s + self.least for s in self.symbols})
+        return bool(more.expand().is_nonnegative)
+
+
+def chooses(dim: Any) -> bool:
+    """Tell a minimum, a maximum or a remainder in an extent."""
+    import sympy
+
+    return type(dim) is not int and dim.has(sympy.Min, sympy.Max, sympy.Mod)
+
+
+@lru_cache(maxsize=4096)
+def canonical(dim: Any) -> Any:
+    """Write an extent of one unknown in its one form: linear, and corrections where that is small.
+
+    >>> import sympy
+    >>> n = sympy.Symbol("n", integer=True, nonnegative=True)
+    >>> canonical(sympy.Max(0, n - 1) + sympy.Min(1, n))
+    n
+    >>> canonical(sympy.Max(0, sympy.Max(0, n - 1) - 1))
+    Max(0, n - 2)
+    """
+    import sympy
+
+    choices = dim.atoms(sympy.Min, sympy.Max, sympy.Mod)
+    if len(choices) < 2 or len(dim.free_symbols) != 1:
+        return dim
+    (n,) = dim.free_symbols
+    if hasattr(n, "index") or not n.is_nonnegative or dim.has(sympy.floor, sympy.ceiling):
+        return dim
+    line = Large({n}, FIRST).simpler(dim).expand()
+    slope, start = line.coeff(n, 1), line.coeff(n, 0)
+    if not (slope.is_Integer and start.is_Integer and line == slope * n + start):
+        return dim
+    kinks = _kinks([at(dim, k) - int(slope) * k - int(start) for k in range(FIRST)])
+    return _bent(n, slope, start, kinks) if len(kinks) < len(choices) else dim
+
+
+def _bent(n: Any, slope: Any, start: Any, kinks: dict[int, int]) -> Any:
+    """Write a line and its bends, a single bend as the maximum or minimum it is."""
+    import sympy
+
+    line = slope * n + start
+    if len(kinks) == 1:
+        ((place, bend),) = kinks.items()
+        if bend == slope:
+            return sympy.Max(slope * place + start, line)
+        if slope == 0 and bend == -1:
+            return sympy.Min(start, n + start - place)
+    return line + sum(bend * sympy.Max(0, place - n) for place, bend in kinks.items())
+
+
+def _kinks(rest: list[int]) -> dict[int, int]:
+    """Write what is left of a line as bends: ``rest[k] == sum(bend * max(0, place - k))``."""
+    found: dict[int, int] = {}
+    for k in reversed(range(len(rest))):
+        bend = rest[k] - sum(b * (place - k) for place, b in found.items())
+        if bend:
+            found[k + 1] = bend
+    return found
+
+
+def at(e: Any, k: int) -> Any:
+    """Evaluate an extent of one unknown."""
+    if e.is_Symbol:
+        return k
+    if not e.args:
+        return Fraction(int(e.p), int(e.q)) if not e.is_Integer else int(e)
+    args = [at(a, k) for a in e.args]
+    return _EVALUATE[type(e).__name__](args)
+
+
+_EVALUATE: dict[str, Any] = {
+    "Add": sum, "Mul": prod, "Max": max, "Min": min, "Mod": lambda a: a[0] % a[1], "Pow": lambda a: a[0] ** a[1],
+    "floor": lambda a: floor(a[0]), "ceiling": lambda a: ceil(a[0]),
+}
