@@ -54,8 +54,8 @@ def interior(loop: Loop) -> tuple[Any, Any] | None:
     found = False
     if loop.tile or loop.threads:
         return None
-    for statement, _ in paths([loop]):
-        if statement.prefix:
+    for statement, around in paths([loop]):
+        if statement.prefix or any(one.tile for one in around):  # windows of a tile belong to one loop
             return None
         for axis, *bounds in statement.ranges:
             if axis in loop.members:
