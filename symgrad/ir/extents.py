@@ -43,6 +43,8 @@ class Large:
                 self.known[e] = made[0] if made else e.func(*args)
             elif kind == "Mod" and args[0].is_nonnegative and self._before(args[0] + 1, args[1]):
                 self.known[e] = args[0]
+            elif kind == "Mod" and args[0].is_negative and self._before(-args[0], args[1]):
+                self.known[e] = args[0] + args[1]
             else:
                 self.known[e] = e.func(*args) if any(a is not b for a, b in zip(args, e.args, strict=True)) else e
         return self.known[e]

@@ -101,7 +101,10 @@ def _floor(e: Any, name: Names) -> tuple[str, int]:
 
 
 def _mod(e: Any, name: Names) -> tuple[str, int]:
-    return f"{index(e.args[0], name, ATOM)} % {index(e.args[1], name, ATOM)}", PRODUCT
+    number, by = [index(a, name, ATOM) for a in e.args]
+    if e.args[0].is_nonnegative:
+        return f"{number} % {by}", PRODUCT
+    return f"({number} % {by} + {by}) % {by}", PRODUCT  # C's remainder has the number's sign
 
 
 def _choice(helper: str) -> Any:

@@ -1,0 +1,247 @@
+"""Stencils: shifted reads, regions and their adjoints are one loop a step, with its borders peeled."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ShapeError
+from symgrad.loops import threads, tile
+from symgrad.loops.program import LoopProgram, picture
+
+rng = np.random.default_rng(11)
+
+
+def rosenbrock(x):
+    return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+
+def heat(u):
+    for _ in range(3):
+        u = np.concatenate([u[:1], u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]), u[-1:]])
+    return np.sum(u**2)
+
+
+def heat_in_place(u):
+    for _ in range(3):
+        v = u.copy()
+        v[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        u = v
+    return np.sum(u**2)
+
+
+def heat_plane(u):
+    for _ in range(2):
+        star = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+        u = np.pad(u[1:-1, 1:-1] + 0.1 * star, 1)
+    return np.sum(u**2)
+
+
+def smooth(u):
+    return np.sum((u[1:, :] - u[:-1, :]) ** 2) + np.sum((u[:, 1:] - u[:, :-1]) ** 2)
+
+
+def variation(u):
+    dx, dy = u[1:, :-1] - u[:-1, :-1], u[:-1, 1:] - u[:-1, :-1]
+    return np.sum(np.sqrt(dx * dx + dy * dy + 1e-6))
+
+
+def periodic(u):
+    return np.sum((np.roll(u, 1) + np.roll(u, -1) - 2 * u) ** 2)
+
+
+def burgers(u):
+    for _ in range(2):
+        inner = u[1:-1]
+        slope = np.where(inner > 0, inner - u[:-2], u[2:] - inner)
+        u = np.concatenate([u[:1], inner - 0.1 * inner * slope, u[-1:]])
+    return np.sum(u**2)
+
+
+def wave(u):
+    before = np.cos(u)
+    for _ in range(3):
+        after = 2 * u[1:-1] - before[1:-1] + 0.25 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        before, u = u, np.concatenate([u[:1], after, u[-1:]])
+    return np.sum(u**2)
+
+
+def taps(x):
+    return np.sum(np.tanh(0.3 * x[:-2] + 0.5 * x[1:-1] - 0.2 * x[2:]))
+
+
+def differences(x):
+    return np.sum(np.diff(x, 2) ** 2) + np.sum(np.sqrt(np.diff(x) ** 2 + 1e-3))
+
+
+def strided(x):
+    return np.sum(x[::2] ** 2) + np.sum(x[1::2] ** 3) + np.sum(x[::-1][1:] * x[:-1])
+
+
+def chained(x):
+    for k in range(12):
+        x = (x[1:] + 0.5 * x[:-1]) * (1 + 0.1 * k)
+    return np.sum(x * x)
+
+
+LINES: list[Callable[..., Any]] = [
+    rosenbrock, heat, heat_in_place, periodic, burgers, wave, taps, differences, strided, chained,
+]
+PLANES: list[Callable[..., Any]] = [heat_plane, smooth, variation]
+
+
+def loops_of(function: Callable[..., Any], spec: str) -> LoopProgram:
+    lowered = sg.value_and_grad(function, options=sg.Options(threads=1)).lower(sg.spec(spec))
+    lowered.as_text("loops")
+    found: LoopProgram = lowered.stages.kept["loops"]
+    return found
+
+
+def sweep(extent: str, tiled: str = "") -> str:
+    """The picture of one loop with its borders peeled."""
+    cut = f"i<{extent} borders {{  }}; i<{extent} interior simd {{  }}"
+    return f"i<{extent} tile 1024 {{ {cut} }}" if tiled else cut
+
+
+def untiled(drawn: str) -> str:
+    """Leave tiles out of a picture: they are for sums, and for threads where those may pay."""
+    return re.sub(r"i<\w+ tile 1024 \{ ((?:[^{}]|\{  \})*) \}", r"\1", drawn)
+
+
+@pytest.mark.parametrize(("spec", "extent"), [("f64[100000]", "100000"), ("f64[n]", "n")])
+def test_rosenbrock_is_one_loop(spec: str, extent: str) -> None:
+    found = loops_of(rosenbrock, spec)
+    assert picture(found.body) == sweep(extent, "tiled")
+    assert all(array.place == "register" for array in found.temporaries)
+
+
+@pytest.mark.parametrize("function", [heat, heat_in_place])
+def test_a_step_of_the_heat_equation_is_one_sweep(function: Callable[..., Any]) -> None:
+    """Three steps, the last with the sum, and three steps back."""
+    assert untiled(picture(loops_of(function, "f64[100000]").body)) == "; ".join([sweep("100000")] * 6)
+
+
+def test_the_heat_equation_needs_two_buffers() -> None:
+    found = loops_of(heat, "f64[100000]")
+    assert len({a.slot for a in found.temporaries if a.slot is not None}) == 2
+
+
+def test_the_heat_equation_of_unknown_extent_has_the_same_loops() -> None:
+    found = loops_of(heat, "f64[n]")
+    assert untiled(picture(found.body)) == "; ".join([sweep("n")] * 6)
+    assert len({a.slot for a in found.temporaries if a.slot is not None}) == 2
+    assert found.small is not None
+    assert {str(n): least for n, least in found.least.items()} == {"n": 32}
+
+
+def test_what_is_computed_again_is_said() -> None:
+    (note,) = loops_of(rosenbrock, "f64[100000]").notes
+    assert note.startswith("recomputed t12 (test_stencils.py:")
+    assert note.endswith("at 1 place: 4 operations against 16 bytes")
+
+
+def test_a_call_of_the_math_library_is_stored() -> None:
+    """tanh once for each element: one array more, and a second sweep that reads it at three places."""
+    found = loops_of(taps, "f64[100000]")
+    assert picture(found.body) == f"{sweep('100000', 'tiled')}; {sweep('100000')}"
+    assert len([a for a in found.temporaries if a.place == "workspace"]) == 1
+
+
+def test_a_chain_of_shifts_stays_linear() -> None:
+    """What is computed again is bounded: twice the steps, twice the operations."""
+
+    def run(depth: int) -> Callable[..., Any]:
+        def steps(x: Any) -> Any:
+            for _ in range(depth):
+                x = x[1:] + x[:-1]
+            return np.sum(x * x)
+
+        return steps
+
+    lengths = [len(sg.value_and_grad(run(d)).lower(sg.spec("f64[100000]")).as_text("c")) for d in (6, 12, 24)]
+    assert lengths[2] - lengths[1] < 2.5 * (lengths[1] - lengths[0])
+
+
+@pytest.mark.parametrize("function", LINES)
+@pytest.mark.parametrize("count", [1, 2])
+def test_lines_of_every_extent(function: Callable[..., Any], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One binary for n from nothing on gives what NumPy gives, and what a binary for each n gives."""
+    monkeypatch.setattr(threads, "PAYS", 1)
+    monkeypatch.setattr(tile, "TERMS", 16)
+    options = sg.Options(threads=count)
+    of_all = sg.value_and_grad(function, specs=("f64[n]",), options=options)
+    for n in (0, 1, 2, 3, 4, 31, 32, 33, 47, 1030):
+        x = rng.normal(size=n)
+        if function is chained and n < 13:
+            x = x[:0]
+        check(of_all, function, x)
+        if n in {3, 33, 47}:
+            check(sg.value_and_grad(function, options=options), function, x)
+
+
+@pytest.mark.parametrize("function", PLANES)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_planes_of_every_extent(function: Callable[..., Any], dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "PAYS", 1)
+    monkeypatch.setattr(tile, "ROWS", 8)
+    of_all = sg.value_and_grad(function, specs=(f"f{8 * int(dtype[1])}[n,m]",), options=sg.Options(threads=2))
+    for shape in ((0, 3), (1, 1), (2, 2), (2, 40), (40, 2), (33, 35), (70, 40)):
+        check(of_all, function, rng.normal(size=shape).astype(dtype))
+    check(sg.value_and_grad(function), function, rng.normal(size=(34, 36)).astype(dtype))
+
+
+def check(compiled: Any, function: Callable[..., Any], x: Any) -> None:
+    """Compare value and gradient with the interpreter's."""
+    value, gradient = compiled(x)
+    expected, slope = sg.value_and_grad(function, options=sg.Options(compiler="none"))(x)
+    tolerance = 1e-12 if x.dtype == np.float64 else 2e-5
+    assert value == pytest.approx(expected, rel=tolerance, abs=tolerance)
+    np.testing.assert_allclose(gradient, slope, rtol=tolerance, atol=tolerance * np.max(np.abs(slope), initial=1.0))
+
+
+def random_steps(seed: int) -> Callable[..., Any]:
+    """Write a random program of slices, joins, writes and paddings that keep the extent."""
+    draws = np.random.default_rng(seed)
+    plan = [(int(draws.integers(6)), float(draws.normal())) for _ in range(4)]
+
+    def run(x: Any) -> Any:
+        y = x
+        for kind, a in plan:
+            if kind == 0:
+                y = np.concatenate([y[:1], a * y[1:-1] + y[2:] * y[:-2], y[-1:]])
+            elif kind == 1:
+                v = y.copy()
+                v[1:] -= a * y[:-1]
+                y = v
+            elif kind == 2:
+                y = np.pad(np.tanh(y[:-2] + a * x[2:]), 1)
+            elif kind == 3:
+                y = np.where(y > a, np.roll(y, 1), np.roll(x, -2))
+            elif kind == 4:
+                y = y - a * np.concatenate([np.diff(y), y[:1]])
+            else:
+                v = y * 1.0
+                v[2:-1] = np.sin(y[:-3])
+                v[0] = a
+                y = v + a * x
+        return np.sum(y * y) + np.sum(y[1:] * x[:-1])
+
+    return run
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_stencils(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "PAYS", 1)
+    monkeypatch.setattr(tile, "TERMS", 16)
+    function = random_steps(seed)
+    check(sg.value_and_grad(function, options=sg.Options(threads=1)), function, 0.5 * rng.normal(size=37))
+    of_all = sg.value_and_grad(function, specs=("f64[n]",), options=sg.Options(threads=1 + seed % 2))
+    for n in (4, 5, 32, 41):
+        with contextlib.suppress(ShapeError):  # u[:1], u[1:-1] and u[-1:] are one element more than u where n is 1
+            check(of_all, function, 0.5 * rng.normal(size=n))
