@@ -47,7 +47,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     loops.small, loops.least = small, large[1]
     loops.constants += [a for a in small.constants if a not in loops.constants]
     loops.workspace = larger([loops.workspace, small.workspace])
-    loops.threaded = loops.threaded or small.threaded
+    loops.threaded, loops.polled = loops.threaded or small.threaded, loops.polled or small.polled
     return loops
 
 
