@@ -168,8 +168,7 @@ def test_a_chain_of_shifts_stays_linear() -> None:
     assert lengths[2] - lengths[1] < 2.5 * (lengths[1] - lengths[0])
 
 
-@pytest.mark.parametrize("function", LINES)
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(("count", "function"), [(1 + k % 2, function) for k, function in enumerate(LINES)])
 def test_lines_of_every_extent(function: Callable[..., Any], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One binary for n from nothing on gives what NumPy gives, and what a binary for each n gives."""
     monkeypatch.setattr(threads, "PAYS", 1)
