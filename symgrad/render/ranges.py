@@ -67,9 +67,9 @@ def walked(block: Block, loop: Loop, view: LoopView) -> LoopView:
         return replace(view, start=low if tile is None else f"sg_larger({begin}, {low})", extent=after)
     if loop.ends[1] == loop.extent:
         return replace(view, start=begin, extent=low if tile is None else f"sg_smaller({end}, {low})")
+    # Not by sg_larger: then gcc 12 gives the interior's loop, which follows, no lanes in a thread's part.
+    within = f"{begin} < {high}" if low == "0" else f"{begin} >= {low} && {begin} < {high}"
+    start = f"{within} ? {high} : {begin}"
     if tile is None:
-        start = after if low == "0" else begin
-    else:
-        start = f"sg_larger({begin}, {after})"
-        start = start if low == "0" else f"{begin} < {low} ? {begin} : {start}"
-    return replace(view, start=start, extent=end, low=low, high="" if low == "0" else after)
+        start = high if low == "0" else begin
+    return replace(view, start=start, extent=end, low=low, high="" if low == "0" else high)
