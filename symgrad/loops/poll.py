@@ -23,7 +23,7 @@ LONG = 20_000_000
 """A call of so many operations may take 20 ms, and then it runs where it can be stopped."""
 
 STEP = 100_000_000
-"""Between two looks there are at most about so many operations, less than 100 ms."""
+"""Inside of an iteration of so many operations, which may take 100 ms, the loops look too."""
 
 SELDOM = 4096
 """A loop of short iterations looks again after so many operations."""
@@ -99,7 +99,7 @@ def _choose(items: list[Item], sizes: dict[Loop, float], unknown: int, since: fl
             since += operations(item)
             continue
         whole = sizes[item] * _guess(item, unknown)
-        if since + whole < STEP:
+        if since + whole < LONG:
             since += whole
         elif item.threads:
             since, inside = _choose(item.body, sizes, unknown, since)
