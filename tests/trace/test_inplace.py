@@ -117,7 +117,6 @@ def by_slices(x):
 
 @pytest.mark.parametrize("fun", [prefix, through_rows, by_slices])
 def test_n_writes_cost_n(fun):
-    counts = []
     for n in (40, 80, 160):
         x = np.linspace(-1, 1, n)
         f = sg.value_and_grad(lambda x: np.sum(fun(x) ** 2))
@@ -126,12 +125,11 @@ def test_n_writes_cost_n(fun):
         by_numpy = sg.grad(lambda x: np.sum(fun(x) ** 2), options=sg.Options(compiler="none"))(x)
         np.testing.assert_allclose(gradient, by_numpy, rtol=1e-11, atol=1e-12)
         lowered = f.lower(x)
-        counts.append((len(lowered.program.nodes()), lowered.as_text("c").count("\n")))
+        assert len(lowered.program.nodes()) <= 16 * n
+        assert lowered.as_text("c").count("\n") <= 20 * n + 50
         assert lowered.as_text("optimized").count("set_slice") <= 1
-    for first, second, third in zip(*counts, strict=True):
-        assert max(second / first, third / second) < 3  # it would be 4 if they cost the square of n
-    bytes_ = int(lowered.as_text("c").split(" * workspace: ")[1].split(" bytes")[0])
-    assert bytes_ <= 8 * 4 * 160
+        workspace = int(lowered.as_text("c").split(" * workspace: ")[1].split(" bytes")[0])
+        assert workspace <= 8 * 4 * n
 
 
 def test_many_writes_in_several_c_functions():
