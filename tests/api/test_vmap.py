@@ -131,3 +131,21 @@ def test_a_saved_program_names_the_op_that_is_applied_to_each():
     for wrong in ('"of": "input"', '"of": "nothing"', '"of": "cumsum"'):
         with pytest.raises(sg.SymgradError, match="nodes"):
             loads(text.replace('"of": "gather"', wrong), OPS)
+
+
+def test_an_op_defined_by_its_index_notation_in_every_mode():
+    distance = sg.define_op("distance_in_batches", lambda a, b: (a - b) ** 2, "ik,jk->ij")
+    a, b = RNG.normal(size=(4, 3, 2)), RNG.normal(size=(5, 2))
+    close(sg.vmap(distance, (0, None))(a, b), np.sum((a[:, :, None] - b) ** 2, axis=-1))
+
+    def energy(a: Any, b: Any) -> Any:
+        return np.sum(np.sin(distance(a, b)))
+
+    looped = np.stack([sg.grad(energy)(one, b) for one in a])
+    close(sg.vmap(sg.grad(energy), (0, None))(a, b), looped)
+    close(sg.grad(lambda a: np.sum(sg.vmap(lambda one: energy(one, b))(a)))(a), looped)
+    forward, reverse = [mode(distance, argnums=(0, 1))(a[0], b) for mode in (sg.jacfwd, sg.jacrev)]
+    close(forward[0], reverse[0])
+    close(forward[1], reverse[1])
+    pushed = sg.jvp(distance, (a[0], b), (a[1], b))[1]
+    close(pushed, np.tensordot(forward[0], a[1], 2) + np.tensordot(forward[1], b, 2))
