@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 
@@ -63,9 +63,9 @@ def chain(x):
 
 
 def test_a_long_chain_is_fast():
-    started = perf_counter()
+    started = process_time()
     made = traced(chain, 1.0)
-    seconds = perf_counter() - started
+    seconds = process_time() - started
     assert len(made.program.nodes()) == 100_003
     assert seconds < 5, (
         f"{seconds:.2f} s for 100,000 operations"
