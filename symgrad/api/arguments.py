@@ -8,7 +8,7 @@ import numpy as np
 import optree
 
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, flatten, leaf_names, leaf_spec, spec
+from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, by_columns, flatten, leaf_names, leaf_spec, spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -182,11 +182,11 @@ def _kind(leaf: Any) -> Any:
     """Identify a leaf's type cheaply: what decides whether a compilation fits."""
     kind = type(leaf)
     if kind is np.ndarray:
-        return leaf.dtype, leaf.shape, leaf.flags.fnc
+        return leaf.dtype, leaf.shape, by_columns(leaf)
     if kind in {bool, int, float, Spec}:
         return leaf if kind is Spec else kind
     if isinstance(leaf, (np.ndarray, np.generic)):
-        return leaf.dtype, leaf.shape, leaf.flags.fnc, kind
+        return leaf.dtype, leaf.shape, by_columns(leaf), kind
     return kind, getattr(leaf, "shape", None)
 
 

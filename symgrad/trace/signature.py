@@ -145,7 +145,16 @@ def _array_spec(value: Any, path: str) -> Spec:
             f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64",
             instead=f"{path}.astype(np.float64)",
         )
-    return Spec(value.shape, np.dtype(dtype.str), fortran=value.flags.fnc)
+    return Spec(value.shape, np.dtype(dtype.str), fortran=by_columns(value))
+
+
+LARGE = 1 << 16
+"""A smaller array in Fortran order is copied at each call: that costs less than another compilation."""
+
+
+def by_columns(array: Any) -> bool:
+    """Tell a large array in Fortran order, which loops walk as it lies."""
+    return bool(array.nbytes >= LARGE and array.flags.fnc)
 
 
 def _subclass_spec(value: np.ndarray[Any, Any], path: str) -> Spec:

@@ -6,6 +6,13 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.trace import signature
+
+
+@pytest.fixture(autouse=True)
+def small_arrays_count_as_large(monkeypatch):
+    monkeypatch.setattr(signature, "LARGE", 1)
+
 
 PROGRAMS = [
     ("matrix and vector", lambda a, w: np.sum(np.tanh(a @ w[: a.shape[1]]))),
@@ -43,6 +50,15 @@ def test_a_column_array_of_three_axes_and_single_precision():
     np.testing.assert_allclose(f(a), np.einsum("ijk->kj", a) * 2, rtol=1e-6)
     np.testing.assert_allclose(f(a[::-1]), np.einsum("ijk->kj", a[::-1]) * 2, rtol=1e-6)  # strided: copied
     assert "a[i*20" not in f.c_source
+
+
+def test_small_ones_are_copied_and_compile_nothing_new(monkeypatch):
+    monkeypatch.setattr(signature, "LARGE", 1 << 16)
+    f = sg.jit(lambda a: a @ a.T)
+    for n in (10, 100):
+        a = np.random.default_rng(2).normal(size=(n, n + 1))
+        np.testing.assert_allclose(f(a), f(np.asfortranarray(a)), rtol=1e-12, atol=1e-12)
+    assert f.cache_info().compilations == 3  # the large one has a compilation of its own
 
 
 def test_fortran_inputs_are_not_copied():
