@@ -15,6 +15,7 @@ from symgrad.build.load import ffi
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ops.spelling import ctype
 from symgrad.render.adapter import PARAMETERS
+from symgrad.trace import signature
 from tests.render.test_c import COMPILERS, STRICT
 from tests.table import INTERPRETED
 
@@ -79,8 +80,9 @@ def test_quad_with_arguments_of_its_own():
     np.testing.assert_allclose(integrate.quad(made, 0, 1, (2.0,))[0], integrate.quad(damped, 0, 1, (2.0,))[0])
 
 
-def test_arrays_tables_and_constants_as_user_data():
+def test_arrays_tables_and_constants_as_user_data(monkeypatch):
     """An array by columns, integers, a constant that is too large to be printed, a default."""
+    monkeypatch.setattr(signature, "LARGE", 1)
     rng = np.random.default_rng(0)
     table, k, F = rng.normal(size=2000), np.array([1, 7]), np.asfortranarray(rng.normal(size=(3, 4)))
 
