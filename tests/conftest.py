@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import scipy.special  # noqa: F401 - before an op is declared: the tests compare
 
 ROOT = Path(__file__).parents[1]
 OWN_CACHE = pytest.StashKey[str]()
+TOGETHER = 6
+"""So many random programs stand in one test, and in one module of C."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +37,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "SYMGRAD_CACHE_DIR" not in os.environ:
         config.stash[OWN_CACHE] = os.environ["SYMGRAD_CACHE_DIR"] = tempfile.mkdtemp(prefix="symgrad-tests-")
     os.environ.setdefault("SYMGRAD_VERIFY", "1")
+    if config.getoption("--fresh"):
+        now = int(time.time()) * 1_000_000
+        os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -41,6 +47,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
         os.environ.pop("SYMGRAD_CACHE_DIR", None)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give random programs their seeds: the module's `SEEDS`, or as many as --programs says; a range to each test."""
+    if "seeds" in metafunc.fixturenames:
+        usual: range = metafunc.module.SEEDS
+        count = metafunc.config.getoption("--programs") or len(usual)
+        first = int(os.environ["SYMGRAD_TESTS_FIRST"]) if metafunc.config.getoption("--fresh") else usual.start
+        ranges = [range(k, min(k + TOGETHER, first + count)) for k in range(first, first + count, TOGETHER)]
+        metafunc.parametrize("seeds", ranges, ids=str)
 
 
 @pytest.fixture

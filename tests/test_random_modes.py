@@ -12,17 +12,7 @@ import pytest
 import symgrad as sg
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 
-USUAL = 42
-MODULE = 6
-"""So many programs stand in one module."""
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    count = metafunc.config.getoption("--programs") or USUAL
-    first = 5_000 + (metafunc.config.getoption("--fresh") or 0)
-    if "seeds" in metafunc.fixturenames:
-        starts = range(first, first + count, MODULE)
-        metafunc.parametrize("seeds", [range(s, min(s + MODULE, first + count)) for s in starts], ids=str)
+SEEDS = range(5000, 5042)
 
 
 def rounding(written: Written) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from random import Random
 from typing import Any
@@ -16,16 +15,7 @@ from tests.table import INTERPRETED
 from tests.test_random_programs import apart, check, scale
 from tests.writers import KINDS, NAMES, TEXT
 
-USUAL = 36
-MODULE = 6
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    count = metafunc.config.getoption("--programs") or USUAL
-    first = int(time.time()) * 1_000_000 if metafunc.config.getoption("--fresh") else 0
-    if "seeds" in metafunc.fixturenames:
-        starts = range(first, first + count, MODULE)
-        metafunc.parametrize("seeds", [range(s, min(s + MODULE, first + count)) for s in starts], ids=str)
+SEEDS = range(36)
 
 
 def writing_program(seed: int) -> Written:
@@ -33,7 +23,7 @@ def writing_program(seed: int) -> Written:
 
 
 def test_the_programs_write() -> None:
-    texts = [writing_program(seed).text.split("def program")[1] for seed in range(USUAL)]
+    texts = [writing_program(seed).text.split("def program")[1] for seed in SEEDS]
     for function in NAMES.keys() - {"np", "__builtins__"}:
         assert any(function in text for text in texts), function
 
@@ -83,6 +73,6 @@ def test_a_wrong_write_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(self, graph, x, region)
 
     monkeypatch.setattr(writes._Writes, "read", forgetting)
-    programs = [writing_program(seed) for seed in range(USUAL)]
+    programs = [writing_program(seed) for seed in SEEDS]
     with pytest.raises(AssertionError):
         any(check([written], INTERPRETED) for written in programs)  # type: ignore[func-returns-value]

@@ -19,7 +19,7 @@ from symgrad.build.load import load
 from symgrad.build.notice import warn_once
 from symgrad.errors import Line, SerializationError
 from symgrad.ir.dims import evaluated
-from symgrad.ir.serial import dumps
+from symgrad.ir.serial import record as described
 from symgrad.ops import own
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
     if not {node.op for node in program.nodes()} <= own():
         return None
     try:
-        text = dumps(program)
+        text = json.dumps(described(program))
     except SerializationError:
         return None
     target = repr(vars(toolchain.target) | {"simd_math": sorted(toolchain.target.simd_math)})

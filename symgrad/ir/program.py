@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from symgrad.ir.node import Graph, Node, Requirement
@@ -35,8 +36,13 @@ class Program:
     labels: tuple[str, ...] = ()
     fortran: frozenset[str] = frozenset()
 
-    def nodes(self) -> list[Node]:
-        """Return every node an output needs, each after its inputs (by an explicit stack, then by number)."""
+    def nodes(self) -> tuple[Node, ...]:
+        """Return every node an output needs, each after its inputs."""
+        return self._nodes
+
+    @cached_property
+    def _nodes(self) -> tuple[Node, ...]:
+        """Walk by an explicit stack, then go by number; once, for every pass asks."""
         seen: set[Node] = set(self.inputs)
         stack = [node for node in dict.fromkeys(self.outputs) if node not in seen and node.number >= self.start]
         seen.update(stack)
@@ -45,7 +51,7 @@ class Program:
                 if node not in seen and node.number >= self.start:
                     seen.add(node)
                     stack.append(node)
-        return sorted(seen, key=_number)
+        return tuple(sorted(seen, key=_number))
 
 
 def _number(node: Node) -> int:
@@ -62,20 +68,9 @@ def rebuild(
     """
     graph = into if into is not None else program.scope if program.scope is not None else Graph(share=share)
     start = len(graph) + 1
-    new: dict[Node, Node] = {}
-    for node in program.inputs:
-        new[node] = graph.node(node.op, (), node.params, node.shape, node.dtype, node.line)
-    before = graph.line
-    for node in program.nodes():
-        if node not in new:
-            graph.line = node.line
-            new[node] = rewrite(graph, node, tuple([new.get(i, i) for i in node.inputs]))
-    graph.line = before
-    return replace(
-        program, inputs=tuple([new[i] for i in program.inputs]),
-        outputs=tuple([new.get(o, o) for o in program.outputs]),
-        start=start if program.scope is not None else 0,
-    )
+    inputs = tuple([graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in program.inputs])
+    outputs = tuple(replaced(graph, program, inputs, rewrite))
+    return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
 
 
 def copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:

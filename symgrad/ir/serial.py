@@ -48,27 +48,39 @@ def dumps(program: Program) -> str:
         >>> [node.op.name for node in loads(dumps(program), OPS).nodes()]
         ['input', 'multiply']
     """
+    head = record(program)
+    lists = {name: head.pop(name) for name in ("requirements", "lines", "nodes")}
+    parts = [json.dumps(head)[1:-1], *[f'"{name}": [{_one_a_line(items)}]' for name, items in lists.items()]]
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def record(program: Program) -> dict[str, Any]:
+    """Describe a program by numbers, texts, lists and dicts, as `dumps` writes it.
+
+    Raises:
+        SerializationError: a parameter of an op has no form in the file.
+    """
     if program.scope is not None:
         raise SerializationError(f"{program.name} is nested in another trace: its constants are not its own")
     nodes = program.nodes()
     number = {node: k for k, node in enumerate(nodes)}
     lines: dict[Line, int] = {}
-
-    def line(where: Line | None) -> dict[str, int]:
-        return {} if where is None else {"line": lines.setdefault(where, len(lines))}
-
-    rows = [_row(node, number) | line(node.line) for node in nodes]
+    rows = []
+    for node in nodes:
+        row = _row(node, number)
+        if node.line is not None:
+            row["line"] = lines.setdefault(node.line, len(lines))
+        rows.append(row)
     required = [
         {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis, "extremum": r.extremum}
-        | line(r.line)
+        | ({} if r.line is None else {"line": lines.setdefault(r.line, len(lines))})
         for r in program.requirements
     ]
-    head = {"format": "symgrad program", "version": VERSION, "name": program.name,
-            "inputs": [number[i] for i in program.inputs], "outputs": [number[o] for o in program.outputs],
-            "labels": list(program.labels)}
-    lists = {"requirements": required, "lines": lines, "nodes": rows}
-    parts = [json.dumps(head)[1:-1], *[f'"{name}": [{_one_a_line(items)}]' for name, items in lists.items()]]
-    return "{" + ",\n".join(parts) + "}\n"
+    return {
+        "format": "symgrad program", "version": VERSION, "name": program.name,
+        "inputs": [number[i] for i in program.inputs], "outputs": [number[o] for o in program.outputs],
+        "labels": list(program.labels), "requirements": required, "lines": list(lines), "nodes": rows,
+    }
 
 
 def _one_a_line(items: Any) -> str:
