@@ -15,7 +15,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 def test_the_page_runs():
-    assert len(BLOCKS) == 6
+    assert len(BLOCKS) == 7
     names: dict[str, Any] = {}
     for number, block in enumerate(BLOCKS):
         name = f"<inplace.md {number}>"

@@ -23,7 +23,7 @@ WITHOUT = sg.Options(cache=False)
 def rule_of(name: str) -> Any:
     """Return an op's derivative as ``(g, y, *x, **params)``."""
     op: Any = OPS[name]
-    return vjp.rule(op, op)
+    return vjp.rule(op)
 
 
 def scaled(name: str, position: int, factor: float) -> Any:

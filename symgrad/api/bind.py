@@ -12,12 +12,14 @@ from symgrad.build.call import interpreted
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ops.declare import is_traced
 from symgrad.trace.signature import NAMESPACE, Spec, flatten
+from symgrad.transforms.watch import Looking
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.api.function import Entry
     from symgrad.options import Options
+    from symgrad.transforms.watch import Watch
 
     Arrays = list[np.ndarray[Any, Any]]
 
@@ -42,8 +44,6 @@ def bind(entry: Entry, leaves: Sequence[Any], out: Any, options: Options) -> Cal
         ArgumentError: an array would have to be converted, or `out` has another structure or dtypes.
         ArgumentValueError: `out` has other shapes, or shares memory.
     """
-    if options.debug_nans:
-        raise ArgumentError("bind of a function with debug_nans", instead="a call, which looks at what it computed")
     paths, program = entry.signature.paths, entry.built.program
     arrays = [as_it_lies(*each) for each in zip(leaves, entry.signature.specs, paths, strict=True)]
     shapes = result_shapes(program, arrays)
@@ -56,8 +56,23 @@ def bind(entry: Entry, leaves: Sequence[Any], out: Any, options: Options) -> Cal
         _refuse_overlap(results, [(a, p) for a, p in zip(bare, paths, strict=True) if a is not None])
     built = entry.built
     if built.library is None or built.interface is None:
-        return _by_numpy(entry, arrays, results, out)
-    return bound(program, built.interface, built.library, options, arrays, results, out)
+        call = _by_numpy(entry, arrays, results, out)
+    else:
+        call = bound(program, built.interface, built.library, options, arrays, results, out)
+    if isinstance(entry.unflatten, Looking):
+        return _looking(call, entry.unflatten.watch, results[-1])
+    return call
+
+
+def _looking(call: Callable[[], Any], watch: Watch, flags: Any) -> Callable[[], Any]:
+    """Look at the flags that each call leaves, as `Options(debug_nans=True)` wants it."""
+
+    def looked() -> Any:
+        found = call()
+        watch.check(flags)
+        return found
+
+    return looked
 
 
 def _by_numpy(entry: Entry, arrays: Arrays, results: Arrays, out: Any) -> Callable[[], Any]:
@@ -104,7 +119,10 @@ class _Place:
 
 def _structure(entry: Entry) -> Any:
     """Return what a call returns, with a place for each array in it."""
-    return entry.unflatten([_Place(k) for k in range(len(entry.built.program.outputs))])
+    places = [_Place(k) for k in range(len(entry.built.program.outputs))]
+    if isinstance(entry.unflatten, Looking):
+        return entry.unflatten.unflatten(places[:-1])
+    return entry.unflatten(places)
 
 
 def _outputs(entry: Entry, out: Any, wanted: list[tuple[tuple[int, ...], Any]]) -> Arrays:

@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.api.differences import EPSILON, Reference, extrapolated, scale
 from symgrad.api.projection import Projection
+from symgrad.api.samples import drawn
 from symgrad.errors import ArgumentError, ArgumentValueError, GradientCheckError
 from symgrad.options import Options
 
@@ -77,7 +78,8 @@ class Difference(NamedTuple):
 
 
 def check_grads(
-    f: Callable[..., Any], args: tuple[Any, ...], order: int = 2, modes: str | Iterable[str] = ("fwd", "rev"),
+    f: Callable[..., Any], args: tuple[Any, ...] | None = None, order: int = 2,
+    modes: str | Iterable[str] = ("fwd", "rev"),
     atol: float | None = None, rtol: float | None = None, eps: float | None = None, *, mode: str | None = None,
     kwargs: dict[str, Any] | None = None, elements: int = 50, seed: int = 0,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
@@ -93,8 +95,9 @@ def check_grads(
     Arguments of float32 are compared in float64, and the float32 gradient with that.
 
     Args:
-        f: the function, plain or compiled by `jit`.
-        args: its arguments: arrays, numbers, trees of them; integers and booleans are not differentiated by.
+        f: the function, plain or compiled by `jit`; or an op: of `define_op` or `extern`, or a ufunc.
+        args: its arguments: arrays, numbers, trees of them; integers and booleans are not differentiated by. An op
+            that was defined with a `sample`, and a ufunc, need none: they are drawn from its domain.
         order: 1, or 2 for the first and the second.
         modes: ``"rev"``, reverse mode, element by element; ``"fwd"``, forward mode, along a random direction; or both.
         atol: allow this much more, absolutely.
@@ -115,34 +118,50 @@ def check_grads(
 
     Raises:
         GradientCheckError: a derivative is wrong: the argument and index, both values, what was allowed.
+        ArgumentError: there are no arguments, and no domain to draw them from.
         ArgumentValueError: an order or mode there is not, or no complex path where one is asked for.
 
     >>> import numpy as np, symgrad as sg
     >>> report = sg.check_grads(lambda x: np.sum(np.sin(x) * x), (np.array([0.5, 2.0]),))
     >>> report.method, report.derivatives
     ('complex step', 4)
+    >>> sg.check_grads(np.log1p).derivatives
+    12
     """
     _check_choice(order, modes, mode)
-    if not isinstance(args, (tuple, list)):
+    if args is not None and not isinstance(args, (tuple, list)):
         raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
-    problem = Projection(f, tuple(args), kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
+    wanted = frozenset([modes] if isinstance(modes, str) else modes)
+    reports = []
+    for call, arguments in drawn(f, seed) if args is None else [(f, tuple(args))]:
+        problem = Projection(call, arguments, kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
+        reference = _reference(problem, eps, mode)
+        method = "complex step" if reference.complex else "central differences"
+        report = Report(problem.name, method, (1, 2)[:order])
+        _Check(problem, reference, report, atol or 0.0, rtol, elements).all(wanted)
+        reports.append(report)
+    return _joined(reports)
+
+
+def _reference(problem: Projection, eps: float | None, mode: str | None) -> Reference:
+    """Find out how the function can be differentiated by numbers."""
     reference = Reference(problem.number, problem.wide, eps)
     if mode != "central":
         reference.try_complex(problem.direction())
         if mode == "complex-step" and not reference.complex:
             what = f"{problem.name}() has no complex path: {reference.why_not}"
             raise ArgumentValueError(what, instead='mode="central"')
-    method = "complex step" if reference.complex else "central differences"
-    report = Report(problem.name, method, (1, 2)[:order])
-    wanted = frozenset([modes] if isinstance(modes, str) else modes)
-    check = _Check(problem, reference, report, atol or 0.0, rtol, elements)
-    if "rev" in wanted:
-        check.first()
-    if "fwd" in wanted:
-        check.forward()
-    if order > 1:
-        check.second(wanted)
-    return report
+    return reference
+
+
+def _joined(reports: list[Report]) -> Report:
+    """Make one report of those of an op's cases."""
+    first, *others = reports
+    for other in others:
+        first.derivatives += other.derivatives
+        first.worst, first.loose = max(first.worst, other.worst), first.loose + other.loose
+        first.method = max(first.method, other.method, key="central differences".__eq__)
+    return first
 
 
 def _check_choice(order: int, modes: str | Iterable[str], mode: str | None) -> None:
@@ -167,6 +186,15 @@ class _Check:
     elements: int
     wrong: list[Difference] = field(default_factory=list)
     gradients: Arrays | None = None
+
+    def all(self, modes: frozenset[str]) -> None:
+        """Compare all orders in these modes."""
+        if "rev" in modes:
+            self.first()
+        if "fwd" in modes:
+            self.forward()
+        if len(self.report.orders) > 1:
+            self.second(modes)
 
     def first(self) -> None:
         """Compare the gradient."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
 
-class _Custom:
+class _Custom(ABC):
     """A function with a rule; called with plain arrays it is the function."""
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Iterable[int] = ()) -> None:
@@ -58,9 +59,9 @@ class _Custom:
             return self.fun(*arguments)
         return _Call(self, nondiff, tree, active, leaves).result()
 
+    @abstractmethod
     def cotangents(self, call: _Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
         """Return a cotangent, or None, for each leaf of the arguments."""
-        raise NotImplementedError
 
     def _missing(self, what: str) -> NoGradient:
         return NoGradient(f"{self.name} has no rule", instead=f"{self.name}.{what}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.api.samples import SHAPE, cases, domains
 from symgrad.errors import ArgumentError, DtypeError, NoGradient, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
@@ -25,7 +26,9 @@ _NAME = re.compile(r"[A-Za-z]\w*")
 _NOTATION = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*")
 
 
-def define_op(name: str, value: Any, notation: str | None = None, *, arguments: tuple[Any, ...] = ()) -> Composite:
+def define_op(
+    name: str, value: Any, notation: str | None = None, *, arguments: tuple[Any, ...] = (), sample: Any = None,
+) -> Composite:
     """Define an op by a formula; its derivatives are SymPy's.
 
     Args:
@@ -35,6 +38,8 @@ def define_op(name: str, value: Any, notation: str | None = None, *, arguments: 
             the arguments and the result have: ``y[i, j] += value(a[i, k], b[j, k])``, summed over what the result
             does not have.
         arguments: the symbols of an expression, in the order of the op's arguments; by name where left out.
+        sample: ``(low, high)``, between which the formula may be evaluated, or such a pair for each argument: what
+            ``check_grads(op)`` draws arguments from.
 
     Returns:
         A function of arrays, traced or not.
@@ -82,9 +87,12 @@ def define_op(name: str, value: Any, notation: str | None = None, *, arguments: 
             return shapes.broadcast(*[n.shape for n in nodes]), _kind(nodes)
         return _extents(name, terms, labels, nodes)[: len(result)], _kind(nodes)
 
-    return Composite(
+    op = Composite(
         name, (), evaluate=body, infer=infer, body=body, vjp=checked(name, rule), doc=f"{formula}, by the user",
     )
+    extents = [tuple([2 + labels.index(label) % 3 for label in term]) for term in terms]
+    op.sample = cases(domains(name, sample, len(symbols)), op, extents or [SHAPE] * len(symbols))
+    return op
 
 
 def _formula(name: str, value: Any, arguments: tuple[Any, ...]) -> tuple[list[Any], Any]:
@@ -132,8 +140,8 @@ def _speakable(name: str, symbols: list[Any], expressions: list[Any]) -> None:
         with np.errstate(all="ignore"):
             for expression in expressions:
                 in_numpy(expression, dict.fromkeys(symbols, np.float64(0.5)))
-    except NotImplementedError as error:
-        raise UnsupportedError(f"the op {name}: {error}", instead="elementary functions, Piecewise, erf") from None
+    except UnsupportedError as error:
+        raise UnsupportedError(f"the op {name}: {error.what}", instead="elementary functions, Piecewise, erf") from None
 
 
 def _kind(x: Any) -> np.dtype[Any]:
@@ -181,7 +189,7 @@ def _extents(name: str, terms: list[str], labels: str, x: Any) -> Any:
 
 def extern(
     name: str, c_source: str, numpy: Callable[..., Any], *, arity: int = 1, vjp: Callable[..., Any] | None = None,
-    needs: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (), sample: Any = None,
 ) -> Elementwise:
     """Make an elementwise op of a scalar C function, which stands in the generated C and is called in its loops.
 
@@ -192,6 +200,7 @@ def extern(
         arity: how many arguments it has.
         vjp: its rule in NumPy, ``vjp(g, **needed)``: one cotangent, or a tuple with one for each argument.
         needs: what the rule is given beside `g`: ``"out"``, and ``"x0"``, ``"x1"``, ... Only this is kept for it.
+        sample: as for `define_op`.
 
     Returns:
         A function of float64 arrays, traced or not.
@@ -233,5 +242,5 @@ def extern(
     places = ", ".join(f"{{{k}}}" for k in range(arity))
     return Elementwise(
         f"{name}_{digest}", (), evaluate=numpy, infer=infer, vjp=checked(name, rule), arity=arity,
-        c={"f": f"{name}({places})"}, source=text, doc=f"the C function {name}",
+        c={"f": f"{name}({places})"}, source=text, doc=f"the C function {name}", sample=domains(name, sample, arity),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.arguments import Arguments, show_signature
@@ -133,9 +134,15 @@ class Restored(Function):
     def _kept(self, signature: Signature, program: Program, results: Any) -> tuple[Stages, Any, Any, Any]:
         stages = Stages(self._options)
         stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
-        stages.keep("optimized", program)
         values = Traced(Program(program.inputs, program.outputs[: results.num_leaves], program.name), results)
-        return stages, program, self._transform.unflatten(values, signature), results
+        unflatten = self._transform.unflatten(values, signature)
+        if self._options.debug_nans:
+            from symgrad.transforms.watch import watched
+
+            bare = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])
+            program, unflatten = watched(bare, unflatten)
+        stages.keep("optimized", program)
+        return stages, program, unflatten, results
 
     def _traced(self, signature: Signature, outer: Trace | None) -> Traced:  # noqa: ARG002
         raise self._behind("it is called inside of another traced function")

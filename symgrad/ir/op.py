@@ -46,6 +46,11 @@ class Op:
 
     kind = "op"
 
+    @property
+    def __name__(self) -> str:
+        """The name, as functions have one."""
+        return self.name
+
     def __repr__(self) -> str:
         """Print the name."""
         return f"<{self.kind} {self.name}>"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import NoGradient, UnsupportedError
 from symgrad.ops.declare import OPS
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ def partials(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
     """Return the partial derivatives of an op as a function ``(x1, ..., y) -> tuple`` in NumPy words.
 
     They are the declared `ddx`; without one, SymPy differentiates the op's `value` once.
+
+    Raises:
+        NoGradient: there is neither.
     """
     declared = op.partials
     if declared is not None:
@@ -71,7 +75,7 @@ def partials(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
 
         return as_tuple
     if op.value is None:
-        raise NotImplementedError(f"op {op.name!r} has neither ddx, vjp nor value, and is not nondiff")
+        raise NoGradient(f"{op.name} has no derivative: neither a rule nor a formula")
     symbols = [sp.Symbol(f"x{k}", real=True) for k in range(op.arity)]
     value = op.value(*symbols)
     derivatives = [sp.diff(value, symbol) for symbol in symbols]
@@ -84,14 +88,18 @@ def partials(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
 
 
 def in_numpy(expression: Any, known: dict[Any, Any]) -> Any:
-    """Evaluate a SymPy expression with NumPy's functions; `known` gives the values of its symbols."""
+    """Evaluate a SymPy expression with NumPy's functions; `known` gives the values of its symbols.
+
+    Raises:
+        UnsupportedError: one of its functions has no NumPy word.
+    """
     if expression in known:
         return known[expression]
     if expression.is_Number or expression.is_NumberSymbol:
         return float(expression)
     word = _WORDS.get(expression.func.__name__)
     if word is None:
-        raise NotImplementedError(f"no NumPy word for SymPy's {expression.func.__name__} in {expression}")
+        raise UnsupportedError(f"no NumPy word for SymPy's {expression.func.__name__} in {expression}")
     return word(expression, known)
 
 

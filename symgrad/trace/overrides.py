@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, SymgradError
+from symgrad.errors import ArgumentError, NoGradient, SymgradError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite
 from symgrad.ops.declare import ANSWERS, OPS, shape_of
@@ -68,8 +68,8 @@ def checked(name: str, rule: Rule) -> Rule:
         try:
             found = rule(g, y, *x, **params)
         except SymgradError as error:
-            if error.line is not None:
-                raise
+            if error.line is not None or isinstance(error, NoGradient):
+                raise  # the sweep says where
             raise type(error)(error.what, line=g.owner.graph.line, instead=error.instead) from None
         parts = found if isinstance(found, (tuple, list)) else (found,)
         if len(parts) != len(x):

@@ -201,8 +201,7 @@ def each_rule(
 
     def pull(*ones: Any) -> Any:
         x = ones[len(ones) - len(xs) :]
-        one = g.owner.graph.node(op, tuple([v.node for v in x]), params, ones[0].node.shape, ones[-len(xs)].dtype)
-        return rule(op, one)(ones[0], None if y is None else ones[1], *x, **named)
+        return rule(op)(ones[0], None if y is None else ones[1], *x, **named)
 
     given = [v for v in (g, y, *xs) if v is not None]
     return _summed(each_of(pull, given, [True] * (len(given) - len(xs)) + list(mapped)), mapped, g)

@@ -168,7 +168,7 @@ def _has_linear_rule(trace: Trace, node: Node, active: set[Node]) -> bool:
     g = fresh(trace, "g", node)
     params = dict(zip(node.op.params, node.params, strict=True))
     inputs = [Tracer(i, trace) for i in node.inputs]
-    found = rule(node.op, node)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
+    found = rule(node.op)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
     parts = found if isinstance(found, tuple) else (found,)
     outputs = [p.node for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
     seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}

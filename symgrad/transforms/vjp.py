@@ -149,7 +149,10 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
     params = dict(zip(op.params, node.params, strict=True))
-    parts = rule(op, node)(total.value, y, *inputs, **params)
+    try:
+        parts = rule(op)(total.value, y, *inputs, **params)
+    except NoGradient as error:
+        raise _on_the_path(error, node, active) from None
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) != len(inputs):
         raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
@@ -164,7 +167,27 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
         yield read, Cotangent(value, fitting(trace, guard, read.shape, part.node.shape))
 
 
-def rule(op: Any, node: Node) -> Any:
+def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient:
+    """Say of which argument of the op there is no derivative, by what that depends on, and where the user wrote it."""
+    if error.line is not None:
+        return error  # of a rule's own ops
+    place, through = next((k, i) for k, i in enumerate(node.inputs) if i in active)
+    seen, stack, by = {through}, [through], []
+    while stack:
+        read = stack.pop()
+        by += [read.param("name")] if read.op.name == "input" else []
+        more = [i for i in read.inputs if i in active and i not in seen]
+        seen.update(more)
+        stack.extend(more)
+    names = " and ".join(map(repr, sorted(set(by)))) or "a value"
+    return NoGradient(
+        f"{error.what}, and the gradient by {names} goes through its argument {place}, "
+        f"{through.dtype.name}[{','.join(map(str, through.shape))}]", line=node.line,
+        instead=error.instead or "a formulation without it, or keep it off the path: sg.stop_gradient(its argument)",
+    )
+
+
+def rule(op: Any) -> Any:
     """Return an op's derivative as a function ``(g, y, *x, **params)``.
 
     Raises:
@@ -177,10 +200,7 @@ def rule(op: Any, node: Node) -> Any:
     if isinstance(op, Elementwise):
         from symgrad.ops.calculus import partials
 
-        try:
-            slopes: Any = op.partials or partials(op)
-        except NotImplementedError as error:
-            raise NoGradient(f"{op.name} has no derivative: {error}", line=node.line) from None
+        slopes: Any = op.partials or partials(op)
 
         def chain(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
             found = slopes(*x, y, **params)
@@ -189,11 +209,8 @@ def rule(op: Any, node: Node) -> Any:
 
         return chain
     if isinstance(op, Composite):
-        raise NoGradient(f"the composite {op.name} has no rule and was not inlined", line=node.line)
-    raise NoGradient(
-        f"{op.name} has no derivative, and the gradient's path goes through it", line=node.line,
-        instead="a formulation without it, or keep it off the path (its argument a constant)",
-    )
+        raise NoGradient(f"the composite {op.name} has no rule and was not inlined")
+    raise NoGradient(f"{op.name} has no derivative")
 
 
 def _is_one(d: Any) -> bool:

@@ -8,7 +8,7 @@ reason to raise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -69,7 +69,20 @@ class Watch(NamedTuple):
 Handing = Callable[[Any], Any]
 
 
-def watched(program: Program, unflatten: Handing) -> tuple[Program, Handing]:
+@dataclass(frozen=True)
+class Looking:
+    """What looks at the flags, the last result, before it hands out the others."""
+
+    watch: Watch
+    unflatten: Handing
+
+    def __call__(self, results: Any) -> Any:
+        """Hand out what a call gave."""
+        self.watch.check(results[-1])
+        return self.unflatten(list(results[:-1]))
+
+
+def watched(program: Program, unflatten: Handing) -> tuple[Program, Looking]:
     """Add an output with a flag for every floating-point value.
 
     Args:
@@ -101,12 +114,7 @@ def watched(program: Program, unflatten: Handing) -> tuple[Program, Handing]:
     found = make(trace.graph, "assemble", base, *flags, indices=tuple([((k,),) for k in range(len(flags))]))
     results = tuple(dict.fromkeys([k for o in program.outputs for k in numbers[o]]))
     labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
-    watch = Watch(program.name, values, results)
-
-    def looking(results: Any) -> Any:
-        watch.check(results[-1])
-        return unflatten(list(results[:-1]))
-
+    looking = Looking(Watch(program.name, values, results), unflatten)
     return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), looking
 
 

@@ -305,3 +305,41 @@ def test_forward_mode_alone_and_both(monkeypatch):
     monkeypatch.setattr(OPS["arctan_slope"], "partials", lambda x, y: -2 * (x * y) * y * (1 + 1e-6))
     with pytest.raises(GradientCheckError, match=r"by x\[\d\] \(in forward mode.*\) is wrong \(order 2"):
         sg.check_grads(lambda x: np.sum(np.arctan(x)), (W,), modes="fwd")
+
+
+# -- an op by itself
+
+
+def test_an_op_is_checked_on_its_own_domain():
+    assert str(sg.check_grads(np.log1p)).startswith("log1p: 12 derivatives agree, order 1 (complex step)")
+    assert sg.check_grads(OPS["logsumexp"]).derivatives > 12
+    for op, count in (
+        (sg.define_op("distance", lambda a, b: (a - b) ** 2, "ik,jk->ij", sample=(-1, 1)), 2 * (2 * 4 + 3 * 4)),
+        (sg.define_op("between", lambda a, b: a**b, sample=((0.5, 2), (-1, 1))), 2 * 2 * 6),
+    ):
+        assert sg.check_grads(op).derivatives == count
+
+
+@pytest.mark.parametrize(("factor", "right"), [(3, True), (3 + 3e-6, False)])
+def test_a_rule_of_ones_own_is_checked_by_one_call(factor, right):
+    cube = sg.extern(
+        "cube", "double cube(double x) { return x * x * x; }", lambda x: x**3, needs=("x0",), sample=(-2, 2),
+        vjp=lambda g, x0: factor * g * x0**2,
+    )
+    if right:
+        assert str(sg.check_grads(cube)).startswith("cube_")
+        return
+    with pytest.raises(GradientCheckError, match=r"the derivative of cube_.*\(\) by args\[0\]\[\d, \d\] is wrong"):
+        sg.check_grads(cube)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: sg.check_grads(len), r"check_grads of len without arguments(.|\n)*check_grads\(len, \(x, ...\)\)"),
+    (lambda: sg.check_grads(sg.define_op("bare", lambda a: a)), r"bare has no domain(.|\n)*sample=\(low, high\)"),
+    (lambda: sg.check_grads(OPS["power_int"]), "power_int has parameters, exponent"),
+    (lambda: sg.define_op("wrong", lambda a: a, sample=(1, 0)), r"sample=\(1, 0\) of wrong"),
+    (lambda: sg.define_op("wrong", lambda a, b: a * b, sample=((0, 1),)), "such a pair for each of 2 arguments"),
+])
+def test_ops_that_cannot_be_checked_alone(call, message):
+    with pytest.raises(ArgumentError, match=message):
+        call()

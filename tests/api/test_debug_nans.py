@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ArgumentError, NonFiniteError
+from symgrad.errors import NonFiniteError
 
 WATCHING = [sg.Options(debug_nans=True), sg.Options(debug_nans=True, compiler="none")]
 X = np.array([4.0, 1.0, 0.25])
@@ -97,6 +98,27 @@ def test_nothing_is_checked_without_it():
     assert np.isinf(sg.grad(root)(np.array([0.0]))[0])
 
 
-def test_it_cannot_be_bound():
-    with pytest.raises(ArgumentError, match="bind of a function with debug_nans"):
-        sg.jit(root, options=WATCHING[0]).bind(X)
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.parametrize("options", WATCHING, ids=["compiled", "interpreted"])
+def test_a_bound_function_looks_too(options):
+    x = X.copy()
+    out = (np.empty(()), np.empty(3))
+    bound = sg.value_and_grad(root, options=options).bind(x, out=out)
+    assert bound() is out
+    np.testing.assert_array_equal(out[1], sg.grad(root)(X))
+    x[1] = 0.0
+    with pytest.raises(NonFiniteError, match="gives NaN or Inf") as caught:
+        bound()
+    assert caught.value.line is not None
+    assert caught.value.line.number == line_of(root, "root")
+    x[1] = 1.0
+    np.testing.assert_array_equal(sg.jit(lambda x: {"y": np.sqrt(x)}, options=options).bind(x)()["y"], np.sqrt(x))
+
+
+def test_a_pickled_function_looks_too():
+    f = sg.jit(lambda x: {"root": np.sqrt(x), "itself": x}, options=WATCHING[0])
+    f(X)
+    again = pickle.loads(pickle.dumps(f))
+    np.testing.assert_array_equal(again(X)["root"], np.sqrt(X))
+    with pytest.raises(NonFiniteError, match="sqrt"):
+        again(-X)

@@ -129,3 +129,25 @@ def test_an_extern_function_without_a_rule_or_with_a_wrong_one():
         sg.jit(sg.extern("half", text, lambda x: 0.5 * x))(np.float32(2))
     with pytest.raises(GradientCheckError):
         sg.check_grads(sg.extern("half", text, lambda x: 0.5 * x, vjp=lambda g: 2 * g), (X,))
+
+
+@pytest.mark.parametrize(("derive", "names"), [
+    (lambda f: sg.grad(f)({"w": X}, 2.0), "'w'"),
+    (lambda f: sg.grad(f, (0, 1))({"w": X}, 2.0), "'w' and 'y'"),
+    (lambda f: sg.jvp(f, ({"w": X}, 2.0), ({"w": X}, None)), "'w'"),
+    (lambda f: sg.hessian(f, 1)({"w": X}, 2.0), "'y'"),
+])
+def test_no_gradient_names_the_op_the_argument_and_the_line(derive, names):
+    half = sg.extern("half", "double half(double x) { return 0.5 * x; }", lambda x: 0.5 * x)
+
+    def loss(params, y):
+        z = np.sin(params["w"]) * y
+        return np.sum(half(z))
+
+    with pytest.raises(NoGradient) as caught:
+        derive(loss)
+    what = f"half is an extern op without a rule, and the gradient by {names} goes through its argument 0, float64[3]"
+    assert caught.value.what == what
+    assert caught.value.line is not None
+    assert caught.value.line.text == "return np.sum(half(z))"
+    assert caught.value.instead == "extern('half', ..., vjp=...)"
