@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import optree
 
 from symgrad.api.arguments import Arguments
@@ -15,13 +14,14 @@ from symgrad.api.mode import derived
 from symgrad.api.nested import Nested, nested
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
-from symgrad.trace.signature import NAMESPACE, flatten, leaf_spec
+from symgrad.trace.signature import NAMESPACE, leaf_spec
 from symgrad.trace.state import current
 from symgrad.transforms.jvp import pullback, pushforward
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from symgrad.api.halves import Linear
     from symgrad.ir.node import Node
 
 
@@ -61,13 +61,14 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
     Args:
         fun: takes and returns arrays, numbers, and tuples, lists, dicts of them.
-        primals: its arguments; they are copied.
+        primals: its arguments; those that the pulling back needs are copied.
         has_aux: `fun` returns ``(result, extras)``.
 
     Returns:
         ``(result, pull)``, or ``(result, pull, extras)``. ``pull(cotangent)``, for a cotangent of the result's
         structure and shapes (None stands for zeros), gives a tuple of one cotangent for each argument, of its
-        structure, shapes and dtypes (zeros for integers). It computes the function again, fused with the pulling back.
+        structure, shapes and dtypes (zeros for integers). It is compiled, and given what the function computed on
+        the way and it needs; what costs little to compute from the arguments is computed again.
 
     Raises:
         ArgumentError: an argument is no array or number.
@@ -103,23 +104,13 @@ def _at(fun: Callable[..., Any], primals: tuple[Any, ...], kind: type[Any], has_
         value, extras = at.value()
         linear = kind(at)
     else:
-        primals = _copied(primals)
-        result = derived(fun, _value, _OF_PRIMALS)(*primals)
-        value, extras = _pair(result) if has_aux else (result, None)
-        linear = kind(fun=fun, primals=primals, has_aux=has_aux)
+        from symgrad.api.halves import halves
+
+        result, point, half, kept = halves(fun, forward=kind is Push, has_aux=has_aux).at(primals)
+        value, extras = result if has_aux else (result, None)
+        linear = kind(point, half, kept)
     return (value, linear, extras) if has_aux else (value, linear)
 
-
-def _copied(primals: tuple[Any, ...]) -> tuple[Any, ...]:
-    leaves, tree = flatten(primals)
-    copies = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
-    return tuple(optree.tree_unflatten(tree, copies))
-
-
-def _pair(result: Any) -> Any:
-    if not isinstance(result, tuple) or len(result) != 2:
-        raise ArgumentError("has_aux=True needs a function that returns a pair (result, extras)")
-    return result
 
 
 # -- on traced values
@@ -156,7 +147,7 @@ class Point:
     def push(self, tangents: Sequence[Any]) -> list[Any]:
         """Push one tangent for each leaf of the arguments (None for zeros): one for each leaf of the result."""
         inputs = self.nest.program.inputs
-        wrt, given = _present(tangents, inputs, self.nest.signature.paths, "tangent")
+        wrt, given = present(tangents, inputs, self.nest.signature.paths, "tangent")
         of = [k for k, y in enumerate(self.results) if y.dtype.kind == "f"]
         found: dict[int, Any] = {}
         if wrt:
@@ -165,14 +156,17 @@ class Point:
 
     def pull(self, cotangents: Sequence[Any]) -> list[Any]:
         """Pull one cotangent for each leaf of the result (None for zeros): one for each leaf of the arguments."""
-        names = [f"result{accessor.codify('')}" for accessor in self.parts[0].accessors()]
-        of, given = _present(cotangents, self.results, names, "cotangent")
+        of, given = present(cotangents, self.results, self.names(), "cotangent")
         inputs = self.nest.program.inputs
         wrt = [k for k, x in enumerate(inputs) if x.dtype.kind == "f"]
         found: dict[int, Any] = {}
         if of and wrt:
             found = dict(zip(wrt, self.nest.put(pullback(self.nest.program, wrt, of), given), strict=True))
         return [found[k] if k in found else self.zeros(x) for k, x in enumerate(inputs)]
+
+    def names(self) -> list[str]:
+        """Name the parts of the result."""
+        return [f"result{accessor.codify('')}" for accessor in self.parts[0].accessors()]
 
     def zeros(self, like: Node) -> Any:
         """Return zeros of a value's shape and dtype."""
@@ -184,7 +178,7 @@ class Point:
         return OPS["broadcast_to"](zero, shape=like.shape) if like.shape else zero
 
 
-def _present(given: Sequence[Any], of: Sequence[Node], names: Sequence[str], what: str) -> tuple[list[int], list[Any]]:
+def present(given: Sequence[Any], of: Sequence[Node], names: Sequence[str], what: str) -> tuple[list[int], list[Any]]:
     """Take the tangents or cotangents that are there, checked against what they are of.
 
     Raises:
@@ -230,19 +224,11 @@ def _jvp(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bo
     return (value, pushed, extras) if has_aux else (value, pushed)
 
 
-def _value(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute the function itself."""
-    return fun(*args, **kwargs)
-
-
 class _Linear:
-    """The derivative at a point: of a traced one, or compiled for the arguments when it is called."""
+    """The derivative at a point: of a traced one, or the compiled half of it that is given residuals."""
 
-    def __init__(
-        self, at: Point | None = None, *, fun: Any = None, primals: tuple[Any, ...] = (), has_aux: bool = False,
-    ) -> None:
-        """Keep the point."""
-        self._at, self._fun, self._primals, self._has_aux = at, fun, primals, has_aux
+    def __init__(self, at: Point, half: Linear | None = None, kept: Sequence[Any] = ()) -> None:
+        self._at, self._half, self._kept = at, half, kept
 
 
 class Push(_Linear):
@@ -254,10 +240,9 @@ class Push(_Linear):
         Raises:
             ArgumentError: they do not match the arguments.
         """
-        if self._at is None:
-            return derived(self._fun, _push, _OF_PAIR, has_aux=self._has_aux)(self._primals, tangents)
         given = matched(self._at.nest.signature.tree.child(0), tangents, "tangents")
-        return optree.tree_unflatten(self._at.parts[0], self._at.push(given))
+        pushed = self._at.push(given) if self._half is None else self._half(self._kept, given)
+        return optree.tree_unflatten(self._at.parts[0], pushed)
 
 
 class Pull(_Linear):
@@ -269,23 +254,10 @@ class Pull(_Linear):
         Raises:
             ArgumentError: it does not match the result.
         """
-        if self._at is None:
-            return derived(self._fun, _pull, _OF_PAIR, has_aux=self._has_aux)(self._primals, cotangent)
         given = matched(self._at.parts[0], cotangent, "cotangents")
-        args, _ = optree.tree_unflatten(self._at.nest.signature.tree, self._at.pull(given))
+        pulled = self._at.pull(given) if self._half is None else self._half(self._kept, given)
+        args, _ = optree.tree_unflatten(self._at.nest.signature.tree, pulled)
         return tuple(args)
-
-
-def _push(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool) -> Any:
-    """Push alone: `linearize` on traced values."""
-    primals, tangents = args
-    return linearize(fun, *primals, has_aux=has_aux)[1](*tangents, **kwargs)
-
-
-def _pull(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool) -> Any:
-    """Pull alone: `vjp` on traced values."""
-    primals, cotangent = args
-    return vjp(fun, *primals, has_aux=has_aux)[1](cotangent, **kwargs)
 
 
 def _of_pair(primals: Any, tangents: Any) -> None:
@@ -296,6 +268,6 @@ def _of_primals(*primals: Any) -> None:
     """Have the signature of a mode of arguments."""
 
 
-_OF_PAIR, _OF_PRIMALS = inspect.signature(_of_pair), inspect.signature(_of_primals)
+_OF_PAIR, OF_PRIMALS = inspect.signature(_of_pair), inspect.signature(_of_primals)
 
-__all__ = ["NAMESPACE", "Point", "jvp", "linearize", "matched", "vjp"]
+__all__ = ["NAMESPACE", "OF_PRIMALS", "Point", "jvp", "linearize", "matched", "present", "vjp"]

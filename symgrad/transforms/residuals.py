@@ -1,0 +1,100 @@
+"""`residuals`: what the linear half of a derived program keeps of its forward half.
+
+A pullback (or a pushforward) is a program of a point x and of a vector w, linear in w. What does not depend on w is
+computed once, by whoever computes the function at x; the values among it that the linear half reads are residuals.
+What costs little to compute from arguments, or from other residuals, is not kept: memory costs more than arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir import shapes
+from symgrad.ir.op import Elementwise, Leaf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+
+LITTLE = 8
+"""So many arithmetic operations for each element are done again instead of keeping their result."""
+
+
+def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:
+    """Choose what is kept of a program that is linear in some of its inputs.
+
+    Args:
+        program: inputs are the point's and the vectors.
+        vectors: the inputs it is linear in.
+
+    Returns:
+        Values that depend on no vector, in the order of the program; with them and the point's inputs the outputs
+        can be computed.
+    """
+    nodes = replace(program, start=0).nodes()  # the caller's constants too
+    moving = set(vectors)
+    for node in nodes:
+        if not moving.isdisjoint(node.inputs):
+            moving.add(node)
+    read = {i for node in nodes if node in moving for i in node.inputs} | {*program.outputs}
+    work, _ = _known(nodes, set())
+    kept: set[Node] = set()
+    stack = [node for node in read if node not in moving]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if node in work:
+            continue
+        smaller = _smaller(node, work)
+        if smaller is None:
+            kept.add(node)
+        elif smaller not in seen:
+            seen.add(smaller)
+            stack.append(smaller)
+    return _known(nodes, kept)[1]
+
+
+def _cheap(node: Node) -> bool:
+    """Tell arithmetic, comparisons, choices and views from calls of functions, sums and products of matrices."""
+    if not isinstance(node.op, Elementwise):
+        return bool(getattr(node.op, "view", False))
+    spelled = node.op.c.get("f", "")
+    return not (spelled.isidentifier() or "sg_" in spelled or node.op.source)
+
+
+def _known(nodes: Sequence[Node], kept: set[Node]) -> tuple[dict[Node, int], list[Node]]:
+    """Count, for what is cheap to compute from inputs and kept values, the operations that takes.
+
+    Also return the kept values that are not cheap to compute from those before them.
+    """
+    work: dict[Node, int] = {}
+    left = []
+    for node in nodes:
+        if isinstance(node.op, Leaf):
+            work[node] = 0
+        elif _cheap(node) and all(i in work for i in node.inputs):
+            total = sum(work[i] for i in node.inputs) + isinstance(node.op, Elementwise)
+            if total <= LITTLE:
+                work[node] = total
+        if node in kept and node not in work:
+            work[node] = 0
+            left.append(node)
+    return work, left
+
+
+def _smaller(node: Node, work: dict[Node, int]) -> Node | None:
+    """Return the one value that a cheap node needs beside what is known, if that is no larger than the node."""
+    if not _cheap(node):
+        return None
+    missing = [i for i in dict.fromkeys(node.inputs) if i not in work]
+    return missing[0] if len(missing) == 1 and _bytes(missing[0]) <= _bytes(node) else None
+
+
+def _bytes(node: Node) -> int:
+    """Return how large a value is; unknown extents are taken to be equal and large."""
+    size: Any = shapes.size(node.shape)
+    count = size if type(size) is int else int(size.subs(dict.fromkeys(size.free_symbols, 1 << 16)))
+    return count * node.dtype.itemsize
