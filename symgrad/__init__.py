@@ -7,6 +7,7 @@ array([1., 1.])
 
 from __future__ import annotations
 
+from symgrad.api import linalg
 from symgrad.api.checking import check_grads
 from symgrad.api.custom import custom_jvp, custom_vjp
 from symgrad.api.define import define_op, extern
@@ -28,6 +29,6 @@ __version__ = "0.1.0"
 __all__ = [
     "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
     "custom_jvp", "custom_vjp", "define_op", "extern", "get_num_threads", "grad", "gradients", "hessian", "hvp",
-    "jacfwd", "jacrev", "jit", "jvp", "linearize", "named", "override_gradient", "set_num_threads", "spec",
+    "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named", "override_gradient", "set_num_threads", "spec",
     "stop_gradient", "value_and_grad", "vjp", "vmap",
 ]

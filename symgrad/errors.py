@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 
 class Line(NamedTuple):
     """A line of the user's code: file, number, source text."""
@@ -66,6 +68,10 @@ class IndexOutOfBounds(SymgradError, IndexError):  # noqa: N818 - a name of the 
 
 class LeakedTracerError(SymgradError, RuntimeError):
     """A traced value was used after its trace had ended, or in another trace's thread."""
+
+
+class LinAlgError(SymgradError, np.linalg.LinAlgError):
+    """A matrix has no inverse, or no Cholesky factor, where one is needed."""
 
 
 class MutationError(SymgradError, TypeError):

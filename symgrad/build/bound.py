@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.build.call import ctype, out_of_bounds, planner, require, requirements
+from symgrad.build.call import ctype, failed, planner, require, requirements
 from symgrad.build.threads import threads
 from symgrad.errors import BusyError
 
@@ -81,7 +81,7 @@ def _plain(function: Callable[..., int], arguments: list[Any], checks: Any, answ
     def call() -> Any:
         code = function(*arguments)
         if code:
-            raise out_of_bounds(checks[code - 1])
+            raise failed(checks[code - 1])
         return answer
 
     return call
@@ -110,7 +110,7 @@ def _guarded(
         finally:
             lock.release()
         if code:
-            raise out_of_bounds(checks[code - 1])
+            raise failed(checks[code - 1])
         return answer
 
     return call

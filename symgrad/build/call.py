@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.build.interrupt import interruptible
 from symgrad.build.threads import threads
-from symgrad.errors import ArgumentValueError, IndexOutOfBounds
+from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
 from symgrad.ir.dims import evaluated
 from symgrad.ir.evaluate import concrete, evaluate, extents
 
@@ -78,8 +78,10 @@ def requirements(program: Program) -> Callable[[Sequence[np.ndarray[Any, Any]]],
     return checked
 
 
-def out_of_bounds(check: Check) -> IndexOutOfBounds:
-    """Say which index failed."""
+def failed(check: Check) -> IndexOutOfBounds | LinAlgError:
+    """Say which index, or which matrix, failed."""
+    if check.what:
+        return LinAlgError(check.what, line=check.line)
     return IndexOutOfBounds(f"an index is out of bounds for an axis with size {check.extent}", line=check.line)
 
 
@@ -117,7 +119,7 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
             *constants, *passed, count, from_buffer("char[]", np.empty(scratch, np.uint8)),
         )
         if code:
-            raise out_of_bounds(checks[code - 1])
+            raise failed(checks[code - 1])
         return results
 
     return run

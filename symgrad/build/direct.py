@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.build.call import ctype, out_of_bounds, started
+from symgrad.build.call import ctype, failed, started
 from symgrad.build.threads import threads
 from symgrad.ir.dims import evaluated
 
@@ -77,7 +77,7 @@ def direct(
         results = [*map(empty, shapes, dtypes)]
         code = function(*pointers, *map(from_buffer, kinds, results), *(fixed or rest()))
         if code:
-            raise out_of_bounds(checks[code - 1])
+            raise failed(checks[code - 1])
         return finish(results)
 
     return call
@@ -149,7 +149,7 @@ def _one_to_two(
         one, two = empty(shape_1, dtype_1), empty(shape_2, dtype_2)
         code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), 1, nothing)
         if code:
-            raise out_of_bounds(checks[code - 1])
+            raise failed(checks[code - 1])
         return (one[()], two) if pair else finish((one, two))
 
     return call

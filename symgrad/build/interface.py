@@ -26,10 +26,11 @@ class Port(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a failed check of an index is about: the extent, as text, and the user's line."""
+    """What a failed check is about: of an index the extent, as text, else `what` in words; and the user's line."""
 
     extent: str
     line: Line | None
+    what: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ def interface(program: Program, loops: LoopProgram, source: Source) -> Interface
     return Interface(
         source.entry, source.prototype, *ports(program), tuple(passed(loops)), dims(program),
         dim_to_json(loops.workspace), loops.threaded,
-        tuple([Check(str(check.extent), check.line) for check in loops.checks]), dim_to_json(loops.work), loops.polled,
+        tuple([Check(str(check.extent), check.line, check.what) for check in loops.checks]),
+        dim_to_json(loops.work), loops.polled,
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from symgrad.ir.program import Program
     from symgrad.options import Options
 
-FORMAT = "symgrad interface 1"
+FORMAT = "symgrad interface 2"
 _FIELDS = {"format", "library", "entry", "prototype", "data", "workspace", "threaded", "checks", "work", "polled"}
 _HEX = frozenset("0123456789abcdef")
 _DATA = 1 << 24
@@ -121,7 +121,7 @@ def _read(fields: Any, program: Program) -> Interface:
     )
 
 
-def _check(extent: Any, line: Any) -> Check:
-    if type(extent) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
+def _check(extent: Any, line: Any, what: Any) -> Check:
+    if type(extent) is not str or type(what) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
         raise ValueError("not a check")
-    return Check(extent, None if line is None else Line(*line))
+    return Check(extent, None if line is None else Line(*line), what)

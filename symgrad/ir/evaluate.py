@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError
+from symgrad.errors import ArgumentValueError, LinAlgError
 from symgrad.ir.node import Constant
 
 if TYPE_CHECKING:
@@ -48,6 +48,9 @@ def evaluate(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> list[n
 
     Returns:
         One new array for each output.
+
+    Raises:
+        LinAlgError: a matrix is singular, or not positive definite, where it must not be.
     """
     dims = extents(program, arrays)
     values: dict[Any, Any] = dict(zip(program.inputs, arrays, strict=True))
@@ -59,7 +62,10 @@ def evaluate(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> list[n
             if node in values:
                 continue
             params = {k: concrete(v, dims) for k, v in zip(node.op.params, node.params, strict=True)}
-            value = node.op.evaluate(*[values[i] for i in node.inputs], **params)
+            try:
+                value = node.op.evaluate(*[values[i] for i in node.inputs], **params)
+            except LinAlgError as error:
+                raise LinAlgError(error.what, line=node.line) from None
             values[node] = np.asarray(value, node.dtype)
             for read in node.inputs:  # free what nobody reads again
                 if last[read] is node and read not in kept:

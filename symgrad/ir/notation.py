@@ -201,18 +201,55 @@ class Apply:
 Value: TypeAlias = Access | Number | IndexValue | Apply
 
 
+class Routine(NamedTuple):
+    """A C function of whole matrices, which a statement calls at each point of its axes.
+
+    It gets extents, flags, then address and strides of the matrix that is read, and of the one that is written in
+    place; where both are one, it is passed once. The axes of the matrices it walks itself: no loop has them.
+
+    Attributes:
+        name: the function's.
+        extents: the axes whose extents it gets.
+        read, written: the axes of rows and columns of the two matrices.
+        work: how many products it adds up.
+        flags: settings.
+    """
+
+    name: str
+    extents: tuple[Axis, ...]
+    read: tuple[Axis, ...]
+    written: tuple[Axis, ...]
+    work: Dim
+    flags: tuple[int, ...] = ()
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All axes it walks."""
+        return tuple(dict.fromkeys([*self.read, *self.written]))
+
+    def at(self, by: dict[Axis, Axis]) -> Routine:
+        """Walk other axes."""
+        extents, read, written = [
+            tuple([by.get(axis, axis) for axis in axes]) for axes in (self.extents, self.read, self.written)
+        ]
+        return self._replace(extents=extents, read=read, written=written)
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """``target how value``, for every point of `axes`.
 
     Attributes:
         target: what is written; its array's number or `Array`.
-        how: ``=``, or an accumulation: ``+=``, ``*=``, ``max=``, ``min=``, ``|=``, ``&=``.
+        how: ``=``, or an accumulation: ``+=``, ``*=``, ``max=``, ``min=``, ``|=``, ``&=``; ``call``: `routine` makes
+            the target of itself and of the value; ``check``: the call of the program fails unless the value is 0.
         value: a small expression; what it reads of `prefix` arrays is their running value.
         axes: parallel and reduced axes, in the order the loops would have if nothing else spoke.
         line: the user's line.
         note: words for a comment.
         ranges: axes that run over a part of their extent only, each as ``(axis, first, end)``.
+        routine: what a ``call`` calls.
+        check: the number of a ``check``, of which `note` says what failed.
     """
 
     target: Access
@@ -223,6 +260,8 @@ class Statement:
     note: str = ""
     prefix: frozenset[Any] = frozenset()
     ranges: tuple[tuple[Axis, Dim, Dim], ...] = ()
+    routine: Routine | None = None
+    check: int = 0
 
     @cached_property
     def reads(self) -> tuple[Access, ...]:

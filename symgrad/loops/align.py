@@ -141,6 +141,8 @@ def _pinned(statements: list[Statement]) -> Iterator[Place]:
         fixed = [a for a in read if a.flat]
         for access in (statement.target, *read):
             fixed += looked_up(access.indices)
+        if statement.routine is not None:
+            fixed += [statement.target, *read]
         for access in fixed:
             yield from [(access.array, d) for d in range(len(access.array.shape))]
         bare = [i for i in statement.target.indices if isinstance(i, Axis)]

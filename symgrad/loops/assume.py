@@ -85,7 +85,8 @@ class _Large(Large):
 
     def statement(self, s: Statement) -> Statement:
         """Copy a statement."""
-        by: dict[Axis, Any] = {a: Axis(a.name, self.dim(a.extent)) for a in s.axes if chooses(a.extent)}
+        walked = s.routine.axes if s.routine is not None else ()
+        by: dict[Axis, Any] = {a: Axis(a.name, self.dim(a.extent)) for a in (*s.axes, *walked) if chooses(a.extent)}
 
         def index(i: Any) -> Any:
             if isinstance(i, Lookup):
@@ -95,7 +96,8 @@ class _Large(Large):
         def access(a: Access) -> Access:
             return Access(self.array(a.array), tuple([index(i) for i in a.indices]), a.flat)
 
+        routine = None if s.routine is None else s.routine.at(by)
         return without_ones(replace(
-            s, target=access(s.target), value=mapped(s.value, access, index),
+            s, target=access(s.target), value=mapped(s.value, access, index), routine=routine,
             axes=tuple([by.get(a, a) for a in s.axes]), prefix=frozenset([self.array(a) for a in s.prefix]),
         ))

@@ -102,5 +102,5 @@ def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
     if access.flat:
         return
     for theirs, ours in zip(indices, access.indices, strict=True):
-        if isinstance(theirs, Axis) and isinstance(ours, Axis):
+        if theirs in classes.parent and ours in classes.parent:  # not what a routine walks itself
             classes.unite(theirs, ours)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
@@ -163,7 +164,9 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
                 spelled = pattern(value.op.c, (value.kind,) * len(value.args)) or ""
                 for name, number in _spelled(spelled):
                     (kinds if name in KINDS else calls)[name] += number
-    if statement.target.array.dtype.kind == "f" and statement.how != "=":
+    if statement.routine is not None:
+        kinds["fma"] += statement.routine.work
+    elif statement.target.array.dtype.kind == "f" and statement.how not in {"=", "check"}:
         _accumulate(statement, kinds)
     return kinds, calls
 
@@ -220,16 +223,23 @@ def _move(
         key = place(access)
         if is_memory(access.array) and key not in seen:
             seen.add(key)
-            moved["loaded"] += access.array.dtype.itemsize * _distinct(access, around, often, statement)
+            size = access.array.dtype.itemsize * _walked(access, statement)
+            moved["loaded"] += size * _distinct(access, around, often, statement)
     target = statement.target
     if is_memory(target.array):
-        size = target.array.dtype.itemsize
+        size = target.array.dtype.itemsize * _walked(target, statement)
         depth = next((loop.product.depth for loop in around if loop.product is not None), None)
         written = runs(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
         seen.add(place(target))
         moved["stored"] += size * written
         if statement.how != "=":
             moved["loaded"] += size * written
+
+
+def _walked(access: Access, statement: Statement) -> Any:
+    """Count the elements that a routine touches at one point of its statement's axes."""
+    axes = statement.routine.axes if statement.routine is not None else ()
+    return prod([axis.extent for axis in axes if axis in access.indices])
 
 
 def _distinct(access: Access, around: tuple[Loop, ...], often: Any, statement: Statement) -> Any:

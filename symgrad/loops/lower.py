@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
-from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Number, Statement, axes_of, substitute
+from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Number, Statement, axes_of, parts, substitute
 from symgrad.ir.op import Elementwise
 from symgrad.loops.program import Array, Check, Lowered
 
@@ -178,6 +178,11 @@ class _Lowering:
         def index(i: Any) -> Any:
             return self.place(node, i, value) if isinstance(i, Lookup) else i
 
+        if statement.routine is not None:
+            self.strided(node, statement.value)
+        if statement.how == "check":
+            self.checks.append(Check(len(self.checks) + 1, -1, 0, node.line, statement.note))
+            statement = replace(statement, check=len(self.checks))
         target = Access(arrays[statement.target.array], tuple([index(i) for i in statement.target.indices]))
         prefix = frozenset([arrays[k] for k in statement.prefix])
         return replace(statement, target=target, value=value(statement.value), prefix=prefix)
@@ -204,6 +209,14 @@ class _Lowering:
                 source = self.sources[node] = _whole(self.copied(node, source))
             return Access(source.array, indices, flat=True)
         return source.at(indices)
+
+    def strided(self, node: Node, read: Any) -> None:
+        """See that an operand stands in an array, its elements at even distances along each axis."""
+        if read.array >= 0:
+            operand = node.inputs[read.array]
+            source = self.sources[operand]
+            if source.array is None or source.flat or any(type(p) is Lookup for i in source.indices for p in parts(i)):
+                self.sources[operand] = _whole(self.copied(operand, source))
 
     def check(self, node: Node, lookup: Lookup) -> int:
         """Number a runtime check; constant indices were checked while tracing (0: no check)."""

@@ -127,12 +127,13 @@ Item: TypeAlias = "Loop | Statement"
 
 @dataclass(eq=False)
 class Check:
-    """A runtime check of an index: what the caller says when it fails."""
+    """A runtime check of an index, or of what `what` says: what the caller says when it fails."""
 
     number: int
     axis: int
     extent: Dim
     line: Line | None
+    what: str = ""
 
 
 @dataclass(eq=False)

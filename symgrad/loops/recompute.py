@@ -101,6 +101,9 @@ class _Search:
         """Put recipes in the place of the wanted reads."""
         if not any(a.array in self.recipes and wanted(a, statement) for a in accesses(statement.value)):
             return statement
+        if statement.routine is not None:  # it reads memory
+            self.stored |= {a.array for a in accesses(statement.value)}
+            return statement
 
         def read(access: Access) -> Value:
             recipe = self.recipes.get(access.array)
@@ -212,8 +215,8 @@ def without_unread(statements: list[Statement]) -> list[Statement]:
 
 
 def _checks(statement: Statement) -> bool:
-    """Tell a statement that may fail: an index it reads is checked."""
-    return any(
+    """Tell a statement that may fail: it is a check, or an index it reads is checked."""
+    return statement.how == "check" or any(
         getattr(part, "check", 0) for a in (statement.target, *accesses(statement.value)) for i in a.indices
         for part in parts(i)
     )

@@ -203,7 +203,7 @@ def living(statements: list[Statement]) -> list[Statement]:
     kept: list[Statement] = []
     for s in reversed(statements):
         read = touched(s)[1:]
-        if s.target.array.kind == "temporary" and s.target.array not in needed:
+        if s.target.array.kind == "temporary" and s.target.array not in needed and s.how != "check":
             continue
         needed.update(access.array for access in read)
         kept.append(s)

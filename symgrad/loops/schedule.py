@@ -99,7 +99,8 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
     sums: dict[Array, str] = {}
     for statement in body:
         target = statement.target
-        if statement.prefix or any(isinstance(p, Lookup) for i in target.indices for p in parts(i)):
+        looked_up = any(isinstance(p, Lookup) for i in target.indices for p in parts(i))
+        if statement.prefix or looked_up or statement.routine is not None:
             return None
         partly = any(axis in loop.members for axis, _, _ in statement.ranges)
         if partly or any(checked(access.indices) for access in touched(statement)):

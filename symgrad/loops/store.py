@@ -37,7 +37,9 @@ def touched(statement: Statement) -> list[Access]:
 def contract(items: list[Item]) -> None:
     """Drop, from every temporary, the dimensions that loops around all its uses have taken."""
     uses: dict[Array, list[tuple[Access, tuple[Loop, ...]]]] = {}
+    passed: set[Array] = set()
     for statement, around in paths(items):
+        passed |= {access.array for access in touched(statement)} if statement.routine is not None else set()
         for access in touched(statement):
             uses.setdefault(access.array, []).append((access, around))
     for array, found in uses.items():
@@ -55,7 +57,7 @@ def contract(items: list[Item]) -> None:
                 if taking:
                     array.windows[d] = taking[0]
             array.kept = tuple(kept)
-            array.place = "workspace" if array.stored else "register"
+            array.place = "workspace" if array.stored or array in passed else "register"
 
 
 def common_loops(all_paths: list[tuple[Loop, ...]]) -> tuple[Loop, ...]:

@@ -84,8 +84,8 @@ def work(loop: Loop) -> int:
 
 
 def operations(statement: Statement) -> int:
-    """Count the operations of a statement: its store, and what its value applies."""
-    count = 1
+    """Count the operations of a statement: its store, and what its value applies or its routine does."""
+    count = 1 if statement.routine is None else upper(statement.routine.work)
     stack: list[Any] = [statement.value]
     while stack:
         value = stack.pop()

@@ -212,7 +212,7 @@ def _promoted(loop: Loop, arrays: list[Array]) -> list[Item]:
     for s in statements:
         array = s.target.array
         fixed = not any(isinstance(p, Lookup) or p in loop.members for i in s.target.indices for p in parts(i))
-        if s.how == "=" or array.place == "register" or not fixed or uses[array] != 1 or not s.target.indices:
+        if s.how in {"=", "call"} or array.place == "register" or not fixed or uses[array] != 1 or not s.target.indices:
             body.append(s)
             continue
         register = Array("r", (), array.dtype, "temporary", s.line, place="register")

@@ -96,7 +96,7 @@ def choose(statements: list[Statement]) -> list[tuple[Axis, ...]]:
     chosen: list[tuple[Axis, ...]] = []
     for s in statements:
         axes = tiny(s)
-        if not axes or s.target.array in running or looks_up(s):
+        if not axes or s.routine is not None or s.target.array in running or looks_up(s):
             chosen.append(())
             continue
         worth = (is_wide(s, axes) and reckons(s)) or any(apart.has(axis) for axis in axes)

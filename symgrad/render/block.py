@@ -17,17 +17,8 @@ from symgrad.render.polls import before, within
 from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
 from symgrad.render.ranges import guarded, walked
-from symgrad.render.views import (
-    LetView,
-    LocalView,
-    LookupView,
-    LoopView,
-    NoteView,
-    ProductView,
-    StoreView,
-    ThreadsView,
-    TilesView,
-)
+from symgrad.render.routines import called
+from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, TilesView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +29,7 @@ if TYPE_CHECKING:
     from symgrad.loops.products import Product
     from symgrad.loops.program import Item
     from symgrad.options import Target
-    from symgrad.render.views import CallView, ItemView
+    from symgrad.render.views import CallView, ItemView, ProductView, ThreadsView
 
     Outline = Callable[[Part, "Block"], CallView]
 
@@ -229,6 +220,9 @@ class Block:
 
     def statement(self, s: Statement, items: list[Item], made: list[ItemView], loads: dict[str, str]) -> None:
         """Turn one statement into views."""
+        if s.how in {"call", "check"}:
+            made.append(called(self, s, made, loads))
+            return
         self.lookups: dict[Lookup, str] = {}
         array = s.target.array
         if self.fuses(s):

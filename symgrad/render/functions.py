@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.loops.store import paths, touched
 from symgrad.render.block import Block
 from symgrad.render.memory import memory_views
-from symgrad.render.views import CallView, FunctionView, LookupView, NoteView, PollView, ThreadsView
+from symgrad.render.views import CallView, CheckView, FunctionView, LookupView, NoteView, PollView, ThreadsView
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, LoopProgram, Part
@@ -82,7 +82,7 @@ def fails(views: tuple[Any, ...]) -> bool:
         view = stack.pop()
         if (isinstance(view, LookupView) and view.code) or (isinstance(view, CallView) and view.fails):
             return True
-        if isinstance(view, PollView):
+        if isinstance(view, (PollView, CheckView)):
             return True
         stack.extend(getattr(view, "body", ()))
     return False

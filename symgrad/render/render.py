@@ -18,6 +18,7 @@ from symgrad.ops.spelling import ctype
 from symgrad.options import TEAM
 from symgrad.render.functions import Functions, words
 from symgrad.render.printer import literal
+from symgrad.render.routines import FUNCTIONS
 from symgrad.render.source import Source
 from symgrad.render.templates_dir import TEMPLATES
 from symgrad.render.views import ArrayView, SmallView, SourceView
@@ -70,7 +71,7 @@ def source_view(loops: LoopProgram, target: Target) -> tuple[SourceView, str]:
     said = words((entry, *functions.parts))
     helpers = functions.helpers | {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
-    printed = (*[helper(*h, target) for h in sorted(helpers)], *foreign(loops.body))
+    printed = (*[helper(*h, target) for h in sorted(helpers, key=place)], *foreign(loops.body))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used = functions.used | {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
     view = SourceView(
@@ -117,18 +118,26 @@ def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> 
 
 def entry_of(name: str) -> str:
     """Name the C function after the user's, which may have the name of one of ours (`expit`)."""
-    ours = [*helper_names(), "sg_product"]
+    ours = [*helper_names(), *FUNCTIONS]
     entry = f"sg_{name}"
     return f"{entry}_" if any(re.fullmatch(rf"{own}(f|_[biu]\d*)?", entry) for own in ours) else entry
+
+
+def place(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, str, str]]:
+    """Order helper functions: by name, then what works on matrices, each after those that it calls."""
+    name = helper[0]
+    called = name in FUNCTIONS and name != "sg_product"
+    return called, [*FUNCTIONS].index(name) if called else 0, helper
 
 
 @cache
 def helper(name: str, kind: str, end: str, target: Target) -> str:
     """Print one helper function for a C type."""
-    if name == "sg_product":
+    if name in FUNCTIONS:
         bits = target.vector_bits or NARROW
-        module: Any = environment().get_template("product.c.jinja").module
-        return str(module.sg_product(kind, end, bits, target.fma)).strip()
+        file = "product.c.jinja" if name == "sg_product" else "linalg.c.jinja"
+        whole = getattr(environment().get_template(file).module, name)
+        return str(whole(kind, end, bits, target.fma)).strip()
     macro = getattr(environment().get_template("helpers.c.jinja").module, name)
     return str(macro(kind, end)).strip()
 

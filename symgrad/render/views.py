@@ -138,6 +138,15 @@ class CallView:
 
 
 @dataclass(frozen=True)
+class CheckView:
+    """``if (condition) return code;``."""
+
+    condition: str
+    code: int
+    kind: str = "check"
+
+
+@dataclass(frozen=True)
 class NoteView:
     """A comment with the user's line."""
 
@@ -196,5 +205,5 @@ class SourceView:
 
 ItemView: TypeAlias = (
     "LoopView | GuardView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | "
-    "NoteView | ProductView | PollView"
+    "NoteView | ProductView | PollView | CheckView"
 )

@@ -127,13 +127,17 @@ def _zero_constant(node: Node) -> bool:
     return is_number(node, 0.0) or is_number(node, -0.0)
 
 
+LINEAR_IN = {"divide": 0, "recurrence": 1, "solve_triangular": 1, "lu_solve": 2}
+"""Which operand makes the result of an op zero."""
+
+
 def _is_zero(node: Node, zero: list[bool]) -> bool:
     """Tell whether a value is zero, given which of its operands are."""
     op, name = node.op, applied(node)
     if name in {"multiply", "einsum", "convolve", "slide"}:
         return any(zero)
-    if name in {"divide", "recurrence"}:
-        return zero[1 if name == "recurrence" else 0]
+    if name in LINEAR_IN:
+        return zero[LINEAR_IN[name]]
     if name == "where":
         return all(zero[1:])
     of_floats = [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
