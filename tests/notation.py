@@ -9,6 +9,7 @@ import numpy as np
 
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number
+from symgrad.ops import OPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +22,21 @@ ACCUMULATE: dict[str, Callable[[Any, Any], Any]] = {
     "=": lambda _old, new: new, "+=": np.add, "*=": np.multiply, "max=": np.maximum, "min=": np.minimum,
     "|=": np.logical_or, "&=": np.logical_and,
 }
+
+
+def _solved(triangle: Array, x: Array, upper: int, unit: int) -> Array:
+    triangle = np.triu(triangle) if upper else np.tril(triangle)
+    return np.linalg.solve(triangle - unit * np.diag(np.diag(triangle) - 1), x)
+
+
+ROUTINES: dict[str, Callable[..., Array]] = {
+    "sg_cholesky": lambda _, a: np.linalg.cholesky(a),
+    "sg_solve": _solved,
+    "sg_lu": lambda _, a: OPS["lu"].evaluate(a[:-1]),
+    "sg_lu_solve": lambda lu, x, trans: OPS["lu_solve"].evaluate(lu[:-1], lu, x, trans=trans, checked=False),
+    "sg_cofactors": lambda _, a: np.concatenate([OPS["cofactors"].evaluate(a[:-4], None), a[-4:]]),
+}
+"""What each routine makes of the matrix that it reads and the one that it writes."""
 
 
 def run(body: Body, node: Node, operands: Sequence[Any], dims: dict[Any, int]) -> Array:
@@ -52,10 +68,27 @@ def _together(statements: Sequence[Statement]) -> list[list[Statement]]:
 
 def _execute(statement: Statement, arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int]) -> None:
     target = statement.target
+    if statement.how == "check":
+        assert _value(statement.value, arrays, at, dims) == 0
+        return
+    if statement.routine is not None:
+        read: Any = statement.value
+        found, written = [_matrix(a, statement, arrays, at, dims) for a in (read, target)]
+        written[...] = ROUTINES[statement.routine.name](found.copy(), written.copy(), *statement.routine.flags)
+        return
     assert not target.flat, "targets are written by indices"
     array = arrays[target.array]
     where = _place(target, array.shape, arrays, at, dims)
     array[where] = ACCUMULATE[statement.how](array[where], _value(statement.value, arrays, at, dims))
+
+
+def _matrix(
+    access: Access, statement: Statement, arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int],
+) -> Array:
+    """Return the matrix that a routine walks, at one point of the statement's axes."""
+    assert statement.routine is not None
+    whole = [slice(None) if i in statement.routine.axes else _index(i, arrays, at, dims) for i in access.indices]
+    return arrays[access.array][tuple(whole)]
 
 
 def _place(
