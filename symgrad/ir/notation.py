@@ -79,13 +79,18 @@ def _index_symbol() -> Any:
     return IndexSymbol
 
 
+SURE = -1
+"""What stands in the place of a check's number where an integer is a place as it stands: checked, and nonnegative."""
+
+
 class Lookup:
     """An index that is read from an array of integers, checked against the extent it indexes.
 
     Attributes:
         access: where the integer stands.
         extent: what it indexes; negative ones count from its end.
-        check: the number of the runtime check, which the caller turns into a message; 0 where none is needed.
+        check: the number of the runtime check, which the caller turns into a message; 0 where none is needed, `SURE`
+            where the integer does not count from the end either.
     """
 
     __slots__ = ("_symbol", "access", "check", "extent")

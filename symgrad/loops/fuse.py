@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Axis, Number, accesses
+from symgrad.ir.notation import Axis, Lookup, Number, accesses, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.classes import Graph, classify, read_accesses
 from symgrad.loops.lower import elements
@@ -63,6 +63,10 @@ class Fusion:
         self.axis_of: list[dict[Axis, Axis]] = [
             {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
         ]
+        self.scattered = {
+            s.target.array for s in self.statements
+            if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
+        }
         self.products = [is_product(s) for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
 
@@ -143,7 +147,7 @@ class Fusion:
         own = self.axis_of[k][axis]
         rest = {self.axis_of[k][other] for other in others} - {own}
         found = [s.target, *[a for a in accesses(s.value) if not a.flat]]
-        if self.products[k] and not all(own in a.indices for a in found):
+        if self.products[k] and not all(own in a.indices for a in (s.target, *accesses(s.value))):
             return False
         return not any(a.indices and a.indices[-1] is own and rest & set(a.indices) for a in found)
 
@@ -258,13 +262,16 @@ class Fusion:
         return min(distance, key=lambda axis: (-count[axis], distance[axis]))
 
     def crossing(self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> int:
-        """Count the elements that live from one time to a later one, and those of inputs read at several times."""
+        """Count the elements that live from one time to a later one, and those of inputs read at several times.
+
+        What is written at looked-up places is there as a whole in any case.
+        """
         time = {k: t for t, part in self.times(members, chosen, remaining) for k in part}
         stored: dict[Array, int] = {}
         read: dict[Array, set[int]] = {}
         for k in members:
             for writer, access in self.graph.needs[k]:
-                if writer in time and time[writer] != time[k]:
+                if writer in time and time[writer] != time[k] and access.array not in self.scattered:
                     stored[access.array] = elements(access.array.shape)
             for access in read_accesses(self.statements[k]):
                 if access.array.kind in {"input", "constant"}:

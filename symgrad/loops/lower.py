@@ -5,9 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
-from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Number, Statement, axes_of, parts, substitute
+from symgrad.ir.notation import (
+    SURE,
+    Access,
+    Apply,
+    IndexValue,
+    Lookup,
+    Number,
+    Statement,
+    as_index,
+    axes_of,
+    parts,
+    substitute,
+    symbolic,
+)
 from symgrad.ir.op import Elementwise
 from symgrad.loops.program import Array, Check, Lowered
 
@@ -18,8 +33,15 @@ if TYPE_CHECKING:
     from symgrad.ir.notation import Axis, Body, Value
     from symgrad.ir.program import Program
 
+EVEN = 1 << 31
+"""Integers up to this size are counted where they are evenly spaced."""
+
 SMALL = 1 << 10
 """Array constants up to so many bytes are text in the C; larger ones are data passed to it."""
+
+
+PLACES = "places"
+"""What notes the statement that checks indices, with which lanes do not share a loop."""
 
 
 class Source(NamedTuple):
@@ -64,6 +86,7 @@ class _Lowering:
         self.statements: list[Statement] = []
         self.arrays: list[Array] = []
         self.checks: list[Check] = []
+        self.places: dict[tuple[Node, Any], Array] = {}
         self.names: set[str] = set()
 
     def run(self) -> Lowered:
@@ -121,6 +144,12 @@ class _Lowering:
         data = node.params[0].array
         if data.ndim == 0:
             return Source(None, (), (), flat=False, literal=Number(data.item(), node.dtype))
+        steps = evenly_spaced(data)
+        if steps is not None:
+            axes = axes_of(node.shape)
+            index = sum([axis * step for axis, step in zip(axes, steps, strict=True) if step], int(data.flat[0]))
+            limits = (int(data.min()), int(data.max()))
+            return Source(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
         made = self.array(f"c{sum(a.kind == 'constant' for a in self.arrays)}", node, "constant")
         made.data = data
         return _whole(made)
@@ -138,9 +167,10 @@ class _Lowering:
         if not read.flat:
             found: Any = inner.at(read.indices)
             return Source(inner.array, axes, found.indices, inner.flat)
-        if not _is_whole(inner):
-            inner = _whole(self.copied(node.inputs[0], inner))
-        return Source(inner.array, axes, read.indices, flat=True)
+        begin = _begin(inner)
+        if begin is None:
+            begin, inner = 0, _whole(self.copied(node.inputs[0], inner))
+        return Source(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
 
     def copied(self, node: Node, source: Source) -> Array:
         """Write a value that is only a view into an array of its own."""
@@ -199,15 +229,22 @@ class _Lowering:
                 return read.index
             self.sources[numbers] = _whole(self.copied(numbers, self.sources[numbers]))
             read = value(lookup.access)
-        return Lookup(read, lookup.extent, self.check(node, lookup))
+        key = numbers, extent = node.inputs[lookup.access.array], lookup.extent
+        if not self.checked(numbers, extent):
+            return Lookup(read, extent, 0)
+        if key not in self.places:
+            self.places[key] = self.checked_places(node, numbers, extent)
+        return Lookup(replace(lookup.access, array=self.places[key]), extent, SURE)
 
     def read(self, node: Node, indices: tuple[Any, ...], flat: bool) -> Value:
         """Read a node's element, by one flat index where that is asked for."""
         source = self.sources[node]
         if flat and (source.array is not None or source.axes):
-            if not _is_whole(source):
-                source = self.sources[node] = _whole(self.copied(node, source))
-            return Access(source.array, indices, flat=True)
+            begin = _begin(source)
+            if begin is None:
+                begin, source = 0, _whole(self.copied(node, source))
+                self.sources[node] = source
+            return Access(source.array, (_after(begin, indices[0]),), flat=True)
         return source.at(indices)
 
     def strided(self, node: Node, read: Any) -> None:
@@ -218,13 +255,24 @@ class _Lowering:
             if source.array is None or source.flat or any(type(p) is Lookup for i in source.indices for p in parts(i)):
                 self.sources[operand] = _whole(self.copied(operand, source))
 
-    def check(self, node: Node, lookup: Lookup) -> int:
-        """Number a runtime check; constant indices were checked while tracing (0: no check)."""
-        source = self.sources[node.inputs[lookup.access.array]]
-        if source.array is not None and source.array.kind == "constant" and type(lookup.extent) is int:
-            return 0
-        self.checks.append(Check(len(self.checks) + 1, -1, lookup.extent, node.line))
-        return len(self.checks)
+    def checked(self, numbers: Node, extent: Any) -> bool:
+        """Tell indices that are checked when they are used; constants were checked while tracing."""
+        source = self.sources[numbers]
+        return not (source.array is not None and source.array.kind == "constant" and type(extent) is int)
+
+    def checked_places(self, node: Node, numbers: Node, extent: Any) -> Array:
+        """Check integers, once for all that is looked up by them, and count negative ones from the end.
+
+        What uses them then has neither checks nor exits, so that it runs as lanes.
+        """
+        self.checks.append(Check(len(self.checks) + 1, -1, extent, node.line))
+        target = self.array("n", numbers, "temporary")
+        target.dtype, target.line = np.dtype(np.int64), node.line
+        axes = axes_of(numbers.shape)
+        index = Lookup(self.sources[numbers].at(axes), extent, len(self.checks))
+        value = IndexValue(index, target.dtype)
+        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line, note=PLACES))
+        return target
 
     def stored(self, node: Node, position: int) -> Array:
         """Copy an output into an array of its own; storage planning makes them one where it can."""
@@ -243,6 +291,22 @@ def counted(node: Node) -> Source:
     ends = (start, start + step * (node.shape[0] - 1))
     limits = ends if step >= 0 else ends[::-1]
     return Source(None, axes, (), flat=False, literal=IndexValue(axis * step + start, node.dtype), limits=limits)
+
+
+def evenly_spaced(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+    """Return by how much integers grow along each axis, where that is even: ``np.arange(n)[:, None]`` is counted.
+
+    >>> evenly_spaced(np.arange(12).reshape(3, 4)), evenly_spaced(np.array([0, 1, 3])), evenly_spaced(np.zeros(3, int))
+    ((4, 1), None, None)
+    """
+    if data.dtype.kind != "i" or data.size < 2 or max(-int(data.min()), int(data.max())) > EVEN:
+        return None
+    first = int(data.flat[0])
+    ones = [tuple([int(k == d) for k in range(data.ndim)]) for d in range(data.ndim)]
+    steps = tuple([int(data[one]) - first if dim > 1 else 0 for one, dim in zip(ones, data.shape, strict=True)])
+    walked = [np.arange(dim).reshape(-1, *[1] * (data.ndim - d - 1)) * s
+              for d, (dim, s) in enumerate(zip(data.shape, steps, strict=True))]
+    return steps if any(steps) and np.array_equal(sum(walked, first) + np.zeros_like(data), data) else None
 
 
 def within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
@@ -283,11 +347,32 @@ def _columns(array: Array) -> Source:
     return Source(array, axes, axes[::-1], flat=False)
 
 
-def _is_whole(source: Source) -> bool:
-    """Tell an array read as it stands; a slice from the first element on has other extents."""
-    if source.array is None or source.flat or source.axes != source.indices:
-        return False
-    return tuple([axis.extent for axis in source.axes]) == tuple(source.array.shape)
+def _begin(source: Source) -> Any | None:
+    """Return at which element of its array a source begins whose elements stand one after the other; None for others.
+
+    That is an array as it stands, or places next to each other of its first axis, or of one further in.
+    """
+    if source.array is None or source.flat:
+        return None
+    begin: Any = 0
+    size: Any = 1
+    walk = list(source.axes)
+    whole = True
+    for index, dim in zip(reversed(source.indices), reversed(source.array.shape), strict=True):
+        found = parts(index)
+        if found and not (whole and found == walk[-1:]):
+            return None
+        first: Any = 0 if index is (found and walk.pop()) else symbolic(index) - (found[0].symbol if found else 0)
+        if parts(as_index(first)):
+            return None
+        whole = bool(found) and whole and found[0].extent == dim
+        begin, size = begin + first * size, size * dim
+    return None if walk else as_index(begin)
+
+
+def _after(begin: Any, index: Any) -> Any:
+    """Count an index from somewhere."""
+    return index if type(begin) is int and begin == 0 else as_index(symbolic(index) + begin)
 
 
 def aligned(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:

@@ -70,7 +70,7 @@ def is_product(s: Statement) -> bool:
     value = s.value
     if s.how != "+=" or s.prefix or s.ranges or not isinstance(value, Apply) or value.op.name != "multiply":
         return False
-    if value.dtype.kind != "f" or any(not isinstance(a, Access) or a.flat for a in value.args):
+    if value.dtype.kind != "f" or any(not isinstance(a, Access) for a in value.args):
         return False
     left, right = [{part for i in a.indices for part in parts(i)} for a in value.args]  # type: ignore[union-attr]
     arrays = {a.array for a in value.args}  # type: ignore[union-attr]  # accesses, all of them
@@ -94,7 +94,7 @@ def step(access: Access, loop: Loop) -> dict[int, Any] | None:
         if isinstance(index, Axis):
             if index in loop.members:
                 found[d] = 1
-        elif any(_within(part, loop) for part in parts(index)):
+        elif any(looked_up_along(part, loop) for part in parts(index)):
             return None
         elif not isinstance(index, (int, Lookup)):
             symbols = [part.symbol for part in parts(index) if part in loop.members]
@@ -106,7 +106,7 @@ def step(access: Access, loop: Loop) -> dict[int, Any] | None:
     return found
 
 
-def _within(part: Any, loop: Loop) -> bool:
+def looked_up_along(part: Any, loop: Loop) -> bool:
     """Tell a looked-up integer that depends on a loop."""
     stack = [part] if isinstance(part, Lookup) else []
     while stack:

@@ -11,7 +11,18 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, accesses, looked_up, mapped, parts, substitute
+from symgrad.ir.notation import (
+    Access,
+    Apply,
+    Axis,
+    IndexValue,
+    Lookup,
+    accesses,
+    looked_up,
+    mapped,
+    parts,
+    substitute,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +149,7 @@ class _Search:
         if (
             target.array.kind != "temporary" or self.writers[target.array] != 1 or statement.how != "="
             or statement.prefix or target.indices != statement.axes or not target.indices
-            or any(looked_up(a.indices) for a in accesses(statement.value))
+            or any(looked_up(a.indices) for a in accesses(statement.value)) or checks(statement)
         ):
             return
         leaves: set[Array] = set()
@@ -208,15 +219,15 @@ def without_unread(statements: list[Statement]) -> list[Statement]:
     read: set[Array] = set()
     kept: list[Statement] = []
     for s in reversed(statements):
-        if s.target.array.kind != "temporary" or s.target.array in read or _checks(s):
+        if s.target.array.kind != "temporary" or s.target.array in read or checks(s):
             kept.append(s)
             read.update(a.array for a in s.reads)
     return kept[::-1]
 
 
-def _checks(statement: Statement) -> bool:
-    """Tell a statement that may fail: it is a check, or an index it reads is checked."""
-    return statement.how == "check" or any(
-        getattr(part, "check", 0) for a in (statement.target, *accesses(statement.value)) for i in a.indices
-        for part in parts(i)
+def checks(statement: Statement) -> bool:
+    """Tell a statement that may fail: it is a check, or an integer that it reads is checked."""
+    read = isinstance(statement.value, IndexValue) and any(
+        isinstance(part, Lookup) and part.check > 0 for part in parts(statement.value.index)
     )
+    return read or statement.how == "check"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Apply, Lookup, Statement, parts
+from symgrad.ir.notation import Apply, Statement, parts
 from symgrad.loops.align import align
 from symgrad.loops.assume import assume
 from symgrad.loops.compensate import compensate
@@ -13,8 +13,9 @@ from symgrad.loops.fuse import fuse
 from symgrad.loops.memory import larger, plan
 from symgrad.loops.peel import peel
 from symgrad.loops.poll import poll, work
+from symgrad.loops.products import looked_up_along
 from symgrad.loops.program import Array, Loop, LoopProgram
-from symgrad.loops.recompute import recompute
+from symgrad.loops.recompute import checks, recompute
 from symgrad.loops.split import distribute, split
 from symgrad.loops.store import adopt_outputs, contract, paths, touched
 from symgrad.loops.threads import private, share
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 FEW = 4
 """A loop of so few iterations gets no simd pragma."""
+
+SUMS = {"+=": "+", "max=": "maximum", "min=": "minimum"}
+"""What lanes accumulate apart, each by the name of its reduction."""
+
+SHORT = 16
+"""A maximum of fewer numbers is found sooner one by one than by lanes, which are combined at the end."""
 
 
 def schedule(lowered: Lowered, options: Options) -> LoopProgram:
@@ -99,18 +106,19 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
     sums: dict[Array, str] = {}
     for statement in body:
         target = statement.target
-        looked_up = any(isinstance(p, Lookup) for i in target.indices for p in parts(i))
+        looked_up = any(looked_up_along(p, loop) for i in target.indices for p in parts(i))
         if statement.prefix or looked_up or statement.routine is not None:
             return None
         partly = any(axis in loop.members for axis, _, _ in statement.ranges)
-        if partly or any(checked(access.indices) for access in touched(statement)):
+        if partly or checks(statement):
             return None
         if target.array.place == "register" and not _own(target, loop):
             if target.array in inside:
                 continue
-            if statement.how != "+=" or target.array.dtype.kind == "b":
+            alone = statement.how not in SUMS or (statement.how != "+=" and is_short(loop))
+            if alone or target.array.dtype.kind == "b":
                 return None
-            sums[target.array] = "+"
+            sums[target.array] = SUMS[statement.how]
         elif not any(axis in loop.members for i in target.indices for axis in parts(i)):
             return None
     read = {access.array for s in body for access in touched(s)[1:]}
@@ -119,9 +127,9 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
     return tuple((how, array) for array, how in sums.items())
 
 
-def checked(indices: tuple[Any, ...]) -> bool:
-    """Tell indices that are looked up and checked."""
-    return any(isinstance(p, Lookup) and p.check for i in indices for p in parts(i))
+def is_short(loop: Loop) -> bool:
+    """Tell a loop of so few iterations that lanes of a maximum do not pay."""
+    return type(loop.extent) is int and loop.extent < SHORT
 
 
 def _own(target: Any, loop: Loop) -> bool:

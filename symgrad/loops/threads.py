@@ -122,9 +122,7 @@ def independent(loop: Loop, own: set[Array]) -> bool:
     uses = Counter([access.array for statement in flat for access in touched(statement)])
     pay = work(loop) // COPYING
     for statement in flat:
-        if statement.prefix or any(
-            isinstance(p, Lookup) and p.check for a in touched(statement) for i in a.indices for p in parts(i)
-        ):
+        if statement.prefix:
             return False
         target = statement.target
         if target.array in own or any(i in loop.members for i in target.indices):
@@ -154,7 +152,7 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     """Tell the addition of a tile's sum to the whole sum; what has an element for each iteration is none."""
     if statement.how != "+=" or not isinstance(statement.value, Access) or statement.value.array not in own:
         return False
-    return not any(p in loop.members for i in statement.target.indices for p in parts(i))
+    return not any(p in loop.members or isinstance(p, Lookup) for i in statement.target.indices for p in parts(i))
 
 
 def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:

@@ -164,8 +164,8 @@ def unit_stride(loop: Loop, statements: list[Statement]) -> int:
     return score
 
 
-CACHE = 1 << 17
-"""What lives for a tile has at most so many bytes."""
+CACHE = 3 << 14
+"""What lives for a tile has at most so many bytes: the first cache, where there is one of 48 kB."""
 
 
 FEWEST, BLOCKS = 8, 32

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError
 from symgrad.ir.names import comment
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, parts
+from symgrad.ir.notation import SURE, Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, parts
 from symgrad.loops.program import Array, Loop, Part
+from symgrad.loops.recompute import checks
 from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
 from symgrad.render.memory import LETTERS, threads_view
 from symgrad.render.polls import before, within
 from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
-from symgrad.render.ranges import guarded, walked
+from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, walked
 from symgrad.render.routines import called
 from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, TilesView
 
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 
 WIDE = 72
 """An expression so long gets a name of its own."""
-
-ACCUMULATIONS = {
-    "max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add",
-}
 
 
 class Block:
@@ -62,7 +59,8 @@ class Block:
         self.inline: dict[Array, tuple[str, bool]] = {}
         self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
         self.line: Any = None
-        self.leave, self.regions = "", count(1)
+        self.leave = self.failed = ""
+        self.regions = count(1)
         self.quoted: set[Line] = set()
         self.thread = ""
         self.has_parts = False
@@ -198,7 +196,7 @@ class Block:
             del self.env[axis]
         if loop.window is None:
             self.busy.remove(name)
-        sums = "".join(f" reduction({how}:{self.names[array]})" for how, array in loop.sums)
+        sums = "".join(reduction(self, how, array) for how, array in loop.sums)
         return walked(self, loop, LoopView(name, "0", extent, body, loop.simd, sums))
 
     def letter(self) -> str:
@@ -231,6 +229,9 @@ class Block:
         text, tight = self.value(s.value, made, loads)
         register = array.place == "register" and array.kind == "temporary"
         if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
+            if checks(s):  # it has a name already
+                self.names[array] = text
+                return
             stable = self.stable(s.value)
             if self.vanishes(s, items) and len(text) <= WIDE and (stable or self.read_next(s, items)):
                 self.inline[array] = (text, tight)
@@ -308,7 +309,9 @@ class Block:
             return self.load(v, made, loads)
         if isinstance(v, IndexValue):
             self.look_up((v.index,), made, loads)
-            return f"({ctype(v.dtype)}){index(v.index, self.name, 3)}", False
+            text = index(v.index, self.name, 3)
+            as_it_is = isinstance(v.index, Lookup) and ctype(v.dtype) == "int64_t"
+            return (text, True) if as_it_is else (f"({ctype(v.dtype)}){text}", False)
         return self.applied(v, made, loads), False
 
     def applied(self, v: Apply, made: list[ItemView], loads: dict[str, str]) -> str:
@@ -350,7 +353,6 @@ class Block:
         """Print an element that is read."""
         array = access.array
         if array in self.inline:
-            self.check_indices(access, made, loads)
             text, tight = self.inline.pop(array)
             return text, tight
         text = self.place(access, made, loads)
@@ -360,7 +362,6 @@ class Block:
         """Print where an element stands."""
         array = access.array
         if array.place == "register" and array.kind == "temporary":
-            self.check_indices(access, made, loads)
             return self.names[array]
         self.look_up(access.indices, made, loads)
         if access.flat:
@@ -370,22 +371,22 @@ class Block:
         where = offset([access.indices[d] for d in kept], array.stored, self.name, starts)
         return f"{self.names[array]}[{where}]"
 
-    def check_indices(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> None:
-        """Check the indices into a register: where an axis has one element, 0 is still the only index that is right."""
-        self.look_up(tuple([i for i in access.indices if isinstance(i, Lookup) and i.check]), made, loads)
-
     def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: dict[str, str]) -> None:
-        """Read the integers that indices are looked up from, each checked."""
+        """Read the integers that indices are looked up from, each checked where it is not sure."""
         for i in indices:
             for part in parts(i):
-                if isinstance(part, Lookup) and part not in self.lookups:
-                    text, _ = self.value(part.access, made, loads)
-                    extent = index(part.extent, self.name, 2)
-                    key = f"{text} < {extent} {part.check > 0}"
-                    if key not in loads:
-                        loads[key] = self.fresh(None)
-                        made.append(LookupView(loads[key], text, extent, part.check))
-                    self.lookups[part] = loads[key]
+                if not isinstance(part, Lookup) or part in self.lookups:
+                    continue
+                text, tight = self.value(part.access, made, loads)
+                if part.check == SURE:
+                    self.lookups[part] = text if tight else f"({text})"
+                    continue
+                extent = index(part.extent, self.name, 2)
+                key = f"{text} < {extent} {part.check > 0}"
+                if key not in loads:
+                    loads[key] = self.fresh(None)
+                    made.append(LookupView(loads[key], text, extent, part.check, self.leave, self.failed))
+                self.lookups[part] = loads[key]
 
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:

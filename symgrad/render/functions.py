@@ -62,7 +62,7 @@ class Functions:
         name = f"{self.entry}_part{len(self.parts) + 1}"
         parameters = tuple([f"{kind}{name}" for kind, name in passed])
         self.parts.append(FunctionView(name, parameters, (), view.body, view.stack, view.workspace, view.fails))
-        return CallView(name, ", ".join(name for _, name in passed), view.fails)
+        return CallView(name, ", ".join(name for _, name in passed), view.fails, around.leave, around.failed)
 
     def function(self, name: str, items: list[Item], block: Block) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""

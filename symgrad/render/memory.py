@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.loops.program import Loop
+from symgrad.loops.recompute import checks
 from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype
-from symgrad.render.polls import leave_of
+from symgrad.render.polls import polls
 from symgrad.render.printer import index
 from symgrad.render.views import ArrayView, ThreadsView
 
@@ -53,9 +54,12 @@ def threads_view(block: Block, loop: Loop) -> ThreadsView:
     condition = "" if type(count) is int else f" if({index(count, block.name)} >= {least})"
     mine = dict.fromkeys(a.array for s, _ in paths([loop], parts=False) for a in touched(s) if a.array.private)
     stack, workspace = memory_views(mine, block, name)
-    block.thread, block.leave = name, leave_of(block, loop)
-    body, leave = block.views(loop.body), block.leave
-    block.thread = block.leave = ""
+    stops, number = polls(loop), next(block.regions)
+    failed = f"sg_failed{number}" if any(checks(s) for s, _ in paths([loop])) else ""
+    leave = f"stopped{number}" if stops or failed else ""
+    block.thread, block.leave, block.failed = name, leave, failed
+    body = block.views(loop.body)
+    block.thread = block.leave = block.failed = ""
     del block.env[loop.axis]
     block.busy.remove(name)
-    return ThreadsView(name, condition, stack, workspace, body, leave)
+    return ThreadsView(name, condition, stack, workspace, body, leave, stops, failed)

@@ -31,13 +31,13 @@ def _may(block: Block) -> bool:
     return bool(block.leave) or not block.thread
 
 
-def leave_of(block: Block, loop: Loop) -> str:
-    """Name the end of a thread's share where a loop in it looks: OpenMP lets nobody return from the midst of it."""
+def polls(loop: Loop) -> bool:
+    """Tell whether a loop in a thread's share looks; by a label, for OpenMP lets nobody return from the midst of it."""
     stack: list[Item] = [loop]
     while stack:
         item = stack.pop()
         if isinstance(item, Loop):
             if item.poll:
-                return f"stopped{next(block.regions)}"
+                return True
             stack.extend(item.body)
-    return ""
+    return False

@@ -56,6 +56,8 @@ def stride(access: Access, loop: Loop) -> Any:
     """Return by how many elements an access moves on with a loop's variable."""
     array = access.array
     steps = step(access, loop) or {}
+    if access.flat:
+        return steps.get(0, 0)
     total: Any = 0
     size: Any = 1
     for d, dim in zip(reversed(kept(array)), reversed(array.stored), strict=True):
@@ -72,9 +74,9 @@ def begin(
     positions: list[Any] = []
     starts: list[str | None] = []
     first = {member: loop for loop in loops for member in loop.members}
-    for d in kept(array):
+    for d in [0] if access.flat else kept(array):
         at = access.indices[d]
-        window = array.windows.get(d)
+        window = None if access.flat else array.windows.get(d)
         own = {part: first[part] for part in parts(at) if isinstance(part, Axis) and part in first}
         here = window is not None and any(loop.window is window for loop in own.values())
         zero: dict[Axis, Any] = {part: 0 for part, loop in own.items() if here or loop.window is None}
@@ -85,5 +87,5 @@ def begin(
         loop = first.get(part)
         return name(part) if loop is None else bounds[loop.window][0]  # type: ignore[index]  # the others are 0
 
-    text = offset(positions, array.stored, named, starts)
+    text = offset(positions, (1,) if access.flat else array.stored, named, starts)
     return names[array] if text == "0" else f"{names[array]} + {text}"

@@ -1,4 +1,4 @@
-"""Statements that run over a part of a loop: the bounds of borders and interiors, and the conditions in borders."""
+"""Heads of loops: the bounds of borders and interiors, the conditions in borders, what lanes accumulate apart."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 
 from symgrad.loops.program import Loop
 from symgrad.loops.store import touched
-from symgrad.ops.spelling import ctype
+from symgrad.ops.spelling import ctype, suffix
 from symgrad.render.printer import index
 from symgrad.render.views import GuardView, LetView
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
-    from symgrad.loops.program import Item
+    from symgrad.loops.program import Array, Item
     from symgrad.render.block import Block
     from symgrad.render.views import ItemView, LoopView
+
+ACCUMULATIONS = {
+    "max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add",
+}
 
 
 def guarded(block: Block, position: int, items: list[Item], made: list[ItemView]) -> int:
@@ -73,3 +77,14 @@ def walked(block: Block, loop: Loop, view: LoopView) -> LoopView:
     if tile is None:
         start = high if low == "0" else begin
     return replace(view, start=start, extent=end, low=low, high="" if low == "0" else high)
+
+
+def reduction(block: Block, how: str, array: Array) -> str:
+    """Print a reduction: OpenMP's own, but for the extrema of floating-point numbers, where NaN counts."""
+    if how != "+" and array.dtype.kind != "f":
+        how = how[:3]
+    elif how != "+":
+        how, kind = f"sg_{how}", suffix(array.dtype)
+        block.helpers.add((how, ctype(array.dtype), kind))
+        how += kind
+    return f" reduction({how}:{block.names[array]})"

@@ -28,7 +28,7 @@ def called(block: Block, s: Statement, made: list[ItemView], loads: dict[str, st
     """Turn the call of a routine, or a check, into a view."""
     if s.routine is None:
         text, tight = block.value(s.value, made, loads)
-        return CheckView(f"{text if tight else f'({text})'} != 0.0", s.check)
+        return CheckView(f"{text if tight else f'({text})'} != 0.0", s.check, block.leave, block.failed)
     dtype, read = s.target.array.dtype, s.value
     for name in (*FUNCTIONS[s.routine.name], s.routine.name):
         block.helpers.add((name, ctype(dtype), suffix(dtype)))

@@ -52,8 +52,8 @@ class TilesView:
 class ThreadsView:
     """A loop over threads, with the arrays each has for itself.
 
-    It is serial unless `condition` holds; without one it is always shared. Where loops inside poll, `leave` is the
-    label they go to.
+    It is serial unless `condition` holds; without one it is always shared. Where loops inside poll (`stops`) or indices
+    are checked, `leave` is the label they go to; `failed` is the variable that has the number of the check.
     """
 
     index: str
@@ -62,6 +62,8 @@ class ThreadsView:
     workspace: tuple[ArrayView, ...]
     body: tuple[ItemView, ...]
     leave: str
+    stops: bool
+    failed: str
     kind: str = "threads"
 
 
@@ -106,12 +108,17 @@ class StoreView:
 
 @dataclass(frozen=True)
 class LookupView:
-    """An index read from an array: made nonnegative, checked, or the function returns `code`."""
+    """An index read from an array: made nonnegative and, with a `code`, checked.
+
+    Where the check fails the function returns the code; a thread's share keeps it in `failed` and goes to `leave`.
+    """
 
     name: str
     value: str
     extent: str
     code: int
+    leave: str
+    failed: str
     kind: str = "lookup"
 
 
@@ -129,20 +136,24 @@ class ProductView:
 
 @dataclass(frozen=True)
 class CallView:
-    """A call of a part, whose failure is passed on where it can fail."""
+    """A call of a part, whose failure is passed on where it can fail: by the label `leave` in a thread's share."""
 
     function: str
     arguments: str
     fails: bool
+    leave: str = ""
+    failed: str = ""
     kind: str = "call"
 
 
 @dataclass(frozen=True)
 class CheckView:
-    """``if (condition) return code;``."""
+    """``if (condition) return code;``; in a thread's share the code is kept in `failed`, and `leave` is gone to."""
 
     condition: str
     code: int
+    leave: str
+    failed: str
     kind: str = "check"
 
 

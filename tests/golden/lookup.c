@@ -28,46 +28,40 @@ int32_t sg_lookup(
 {
     (void)threads;
     (void)workspace;
-    double w1[20];
+    int64_t w1[20];
     double w2[20];
-    double w3[50];
+    for (int64_t i = 0; i < 50; ++i) {
+        #pragma omp simd
+        for (int64_t j = 0; j < 8; ++j) {
+            /* test_golden.py:45  return np.sum(np.tanh(table[index] @ w)) */
+            table_bar[i*8 + j] = 0.0;
+        }
+    }
+    double v1 = 0.0;
     #pragma omp simd
     for (int64_t i = 0; i < 20; ++i) {
-        /* test_golden.py:45  return np.sum(np.tanh(table[index] @ w)) */
-        w1[i] = 0.0;
+        w2[i] = 0.0;
     }
     for (int64_t i = 0; i < 20; ++i) {
-        double v1 = w1[i];
+        int64_t v2 = (int64_t)index[i];
+        if (v2 < 0) v2 += 50;
+        if (v2 < 0 || v2 >= 50) return 1;
+        w1[i] = v2;
+    }
+    for (int64_t i = 0; i < 20; ++i) {
+        double v3 = w2[i];
+        #pragma omp simd reduction(+:v3)
         for (int64_t j = 0; j < 8; ++j) {
-            int64_t v2 = (int64_t)index[i];
-            if (v2 < 0) v2 += 50;
-            if (v2 < 0 || v2 >= 50) return 1;
-            v1 += table[v2*8 + j] * w[j];
+            v3 += table[w1[i]*8 + j] * w[j];
         }
-        w1[i] = v1;
-    }
-    double v3 = 0.0;
-    #pragma omp simd reduction(+:v3)
-    for (int64_t i = 0; i < 20; ++i) {
-        v3 += tanh(w1[i]);
-        w2[i] = 4.0 * (sg_expit_slope(2.0 * w1[i]));
-    }
-    value[0] = v3;
-    for (int64_t i = 0; i < 8; ++i) {
+        w2[i] = v3;
+        v1 += tanh(w2[i]);
+        const double v4 = 4.0 * (sg_expit_slope(2.0 * w2[i]));
         #pragma omp simd
-        for (int64_t j = 0; j < 50; ++j) {
-            w3[j] = 0.0;
-        }
-        for (int64_t j = 0; j < 20; ++j) {
-            int64_t v4 = (int64_t)index[j];
-            if (v4 < 0) v4 += 50;
-            if (v4 < 0 || v4 >= 50) return 2;
-            w3[v4] += w2[j] * w[i];
-        }
-        #pragma omp simd
-        for (int64_t j = 0; j < 50; ++j) {
-            table_bar[j*8 + i] = w3[j];
+        for (int64_t j = 0; j < 8; ++j) {
+            table_bar[w1[i]*8 + j] += v4 * w[j];
         }
     }
+    value[0] = v1;
     return 0;
 }
