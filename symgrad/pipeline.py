@@ -154,9 +154,11 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
         return Built(optimized, stages, *found)
     from symgrad.build.interface import interface
     from symgrad.build.load import build as compile_and_load
+    from symgrad.build.objects import called
 
     loops, source = loops_and_c(stages, optimized)
-    library, described = compile_and_load(source, toolchain, stages.options), interface(optimized, loops, source)
+    described = interface(optimized, loops, source)
+    library = compile_and_load(called(source, described), toolchain, stages.options)
     if key is not None:
         keep(key, optimized, described, library)
     return Built(optimized, stages, described, library)

@@ -92,6 +92,9 @@ class Transform:
     def _structured(self, traced: Traced, trees: list[Any], finish: Callable[[Any], Any]) -> Callable[[list[Any]], Any]:
         """Return how results become gradients of the arguments' structures, with the value or the extras."""
         has_value = self.kind == "value_and_grad" or self.has_aux
+        leaves = all(tree.is_leaf() for tree in (traced.tree, *trees))
+        if finish is _finish and not self.has_aux and has_value and leaves:
+            return _numbers_of
         first = len(traced.program.outputs) if has_value else 0
 
         def unflatten(results: list[Any]) -> Any:
@@ -109,6 +112,12 @@ class Transform:
             return value, gradient
 
         return unflatten
+
+
+def _numbers_of(results: list[Any]) -> Any:
+    """Give a value and the gradients by several arguments."""
+    value, *gradients = [r if r.ndim else r[()] for r in results]
+    return value, tuple(gradients)
 
 
 def _unchanged(result: Any) -> Any:

@@ -43,7 +43,8 @@ def compile_library(source: Source, toolchain: Toolchain, options: Options) -> C
     store = cache.store() if options.cache else None
     if store is None:
         return _compile(source, toolchain)
-    key = cache.key(source.text, toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu)
+    text = source.text + source.objects
+    key = cache.key(text, toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu)
     names = library_names(source.entry)
     folder = store.find(key, names)
     if folder is None:
@@ -69,7 +70,7 @@ def _compile(source: Source, toolchain: Toolchain) -> Compiled:
     folder = scratch.folder()
     library, c = (folder / name for name in library_names(source.entry))
     try:
-        c.write_text(source.text, encoding="utf-8")
+        c.write_text(source.text + source.objects, encoding="utf-8")
         finished = _run(toolchain, toolchain.flags, c, library)
         if finished.status != 0:
             _compile_gently(source, toolchain, finished, Compiled(library, c))

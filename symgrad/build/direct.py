@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.build.call import ctype, failed, started
+from symgrad.build.objects import objects_call
 from symgrad.build.threads import threads
 from symgrad.ir.dims import evaluated
+from symgrad.render.objects import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,9 +49,6 @@ def direct(
     Returns:
         A function of a tuple of arguments: it returns `MISS`, and has called nothing, when one is not as it should be.
     """
-    simple = not (interface.data or interface.workspace or interface.threaded or interface.polled)
-    if simple and flatten is None and [*numbers] == [None] and len(interface.outputs) == 2:
-        return _one_to_two(interface, library, finish)
     function, checks = started(interface, library, {}), interface.checks
     wanted, fixed, rest = _wanted(interface, library, numbers), *_rest(interface, library, options)
     from_buffer, empty, count = library.ffi.from_buffer, np.empty, len(interface.inputs)
@@ -80,7 +79,7 @@ def direct(
             raise failed(checks[code - 1])
         return finish(results)
 
-    return call
+    return call if any(numbers) else _by_address(interface, library, flatten, finish, call)
 
 
 def _number(leaf: Any, dtype: np.dtype[Any], shape: Any, kind: Any) -> Any:
@@ -125,31 +124,31 @@ def value_and_array(results: Sequence[Any]) -> tuple[Any, Any]:
     return results[0][()], results[1]
 
 
-def _one_to_two(
-    interface: Interface, library: Library, finish: Callable[[Any], Any],
+def _by_address(
+    interface: Interface, library: Library, flatten: Flatten | None, finish: Callable[[Any], Any],
+    otherwise: Callable[[tuple[Any, ...]], Any],
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Make the direct call of one array to two (a small loss and its gradient), where each loop above would show."""
-    function, from_buffer, nothing = library.function, library.ffi.from_buffer, library.ffi.NULL
-    empty, plain = np.empty, np.ndarray
-    (x,), (first, second), checks = interface.inputs, interface.outputs, interface.checks
-    dtype, shape = x.dtype, x.shape
-    dtype_1, dtype_2, shape_1, shape_2 = first.dtype, second.dtype, first.shape, second.shape
-    pair = finish is value_and_array  # which is done here: a call would show
-    kind, kind_1, kind_2 = [library.ffi.typeof(f"{ctype(a)}[]") for a in (x, first, second)]
+    """Make the call whose checks are compiled, where there is one; arguments that are no arrays go `otherwise`."""
+    found = objects_call(interface, library)
+    if found is None:
+        return otherwise
+    function, known = found
+    checks, empty = interface.checks, np.empty
+    shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
 
     def call(args: tuple[Any, ...]) -> Any:
-        if len(args) != 1:
-            return MISS
-        (array,) = args
-        if (
-            type(array) is not plain or array.dtype is not dtype or array.shape != shape
-            or array.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
-        ):
-            return MISS
-        one, two = empty(shape_1, dtype_1), empty(shape_2, dtype_2)
-        code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), 1, nothing)
+        leaves = args
+        if flatten is not None:
+            flat = flatten(args)
+            if flat is None:
+                return MISS
+            leaves = tuple(flat)
+        results = [*map(empty, shapes, dtypes)]
+        code = function(id(leaves), id(results), known)
         if code:
+            if code == OTHER:
+                return otherwise(args)
             raise failed(checks[code - 1])
-        return (one[()], two) if pair else finish((one, two))
+        return finish(results)
 
     return call

@@ -14,9 +14,11 @@ class Source:
         entry: the name of the function to call.
         prototype: its declaration, as cffi's cdef wants it.
         links: the user's lines and op names in the order they stand in the C, for a compiler error's message.
+        objects: C that is compiled after it: the call from Python, which nobody else needs.
     """
 
     text: str
     entry: str
     prototype: str
     links: tuple[str, ...] = ()
+    objects: str = ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.build import objects
 from symgrad.build.direct import MISS
-from symgrad.errors import ArgumentError
+from symgrad.build.objects import is_readable
+from symgrad.errors import ArgumentError, IndexOutOfBounds
 from tests.programs import leaves
 
 rng = np.random.default_rng(4)
@@ -117,3 +120,114 @@ def test_captured_names_are_looked_at_in_the_short_call():
     delete()
     with pytest.raises(NameError, match="factor"):
         function(W)
+
+
+# -- checks in C
+
+
+def pair(x, y):
+    return np.sum(x * y) * np.sum(y)
+
+
+def pair_of(x, y):
+    return {"value": pair(x, y), "slope": 2.0 * x + y}
+
+
+ARRAYS: dict[str, tuple[Any, ...]] = {
+    "fewer": (W,), "more": (W, W, W), "none": (), "nothing": (None, W), "a string": ("x", W),
+    "a list": (W, [1.0, 2.0, 3.0]), "a number": (W, 2.0), "a scalar of NumPy": (W, np.float64(2.0)),
+    "another shape": (W[:2], W), "a column": (W[:, None], W), "no axis": (np.array(1.0), W),
+    "single": (W, W.astype(np.float32)), "integers": (W, np.arange(3)), "strides": (np.repeat(W, 2)[::2], W),
+    "backwards": (W, W[::-1]), "the other byte order": (W, W.astype(">f8")),
+    "a subclass": (W, W.view(type("Mine", (np.ndarray,), {}))),
+    "not aligned": (np.zeros(25, np.uint8)[1:].view(float), W), "read only": (np.frombuffer(W.tobytes()), W),
+}
+
+
+def compiled(function: sg.Function) -> str:
+    assert function.c_path is not None
+    return function.c_path.read_text(encoding="utf-8")
+
+
+def outcome(function, args):
+    try:
+        return function(*args)
+    except (TypeError, ValueError) as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def test_this_python_and_numpy_hold_arrays_as_c_reads_them():
+    assert is_readable()
+    function = sg.jit(pair)
+    function(W, W)
+    assert "pair_objects(" in compiled(function)
+    assert "pair_objects" not in function.c_source  # nobody but Python needs it
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("fun", [pair, pair_of])
+def test_what_c_does_not_take_is_checked_in_python(name, fun):
+    """The same results and the same errors as by the interpreter, and the next call is short again."""
+    function, interpreted = sg.jit(fun), sg.jit(fun, options=sg.Options(compiler="none"))
+    expected = function(W, W)
+    ours, theirs = outcome(function, ARRAYS[name]), outcome(interpreted, ARRAYS[name])
+    if isinstance(theirs, str):
+        assert ours == theirs
+    else:
+        for one, two in zip(leaves(ours), leaves(theirs), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-6)
+    for one, two in zip(leaves(function(W, W)), leaves(expected), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_ranks_constants_and_workspaces_in_c():
+    table = rng.normal(size=(6, 700))
+
+    def chain(x, M, s):
+        y = np.cumsum(np.exp(0.1 * table @ np.repeat(x, 100)) * s)
+        return np.sum(y[::-1] * M[0]) + np.sum(M), M.T @ M
+
+    x, M, s = rng.normal(size=7), rng.normal(size=(2, 6)), np.array(0.5)
+    function = sg.jit(chain)
+    for _ in range(3):
+        for one, two in zip(function(x, M, s), chain(x, M, s), strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-12)
+    short = function._short
+    assert short is not None
+    assert short((x, M, s)) is not MISS
+
+
+def test_a_failed_check_is_the_same_error_in_the_short_call():
+    function = sg.jit(lambda x, i: x[i] * 2.0)
+    assert function(W, np.array([0, 2])).tolist() == [2 * W[0], 2 * W[2]]
+    for wrong in ([3, 0], [0, -4]):
+        with pytest.raises(IndexOutOfBounds, match="size 3"):
+            function(W, np.array(wrong))
+    assert function(W, np.array([1, 1])).tolist() == [2 * W[1], 2 * W[1]]
+
+
+def test_memory_that_is_not_as_expected_is_not_read(monkeypatch):
+    monkeypatch.setattr(objects, "TYPE", objects.DATA)
+    is_readable.cache_clear()
+    try:
+        assert not is_readable()
+        function = sg.jit(lambda x: np.sum(x * x))
+        assert function(W) == function(W) == pytest.approx(np.sum(W * W))
+        assert "_objects(" not in compiled(function)
+    finally:
+        is_readable.cache_clear()
+
+
+def test_threads_call_the_short_way_at_once():
+    function = sg.value_and_grad(pair, argnums=(0, 1))
+    inputs = [(rng.normal(size=3), rng.normal(size=3)) for _ in range(8)]
+    expected = [function(*each) for each in inputs]
+
+    def run(k):
+        return all(
+            np.array_equal(np.concatenate([np.ravel(v) for v in leaves(function(*inputs[k]))]),
+                           np.concatenate([np.ravel(v) for v in leaves(expected[k])])) for _ in range(300)
+        )
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(run, range(8)))

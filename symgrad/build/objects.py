@@ -1,0 +1,94 @@
+"""Calls with the addresses of NumPy's arrays, where memory has them as the generated C reads them."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.dims import evaluated
+from symgrad.render.objects import name_of, with_call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.build.interface import Interface
+    from symgrad.build.load import Library
+    from symgrad.render.source import Source
+
+WORKSPACE = 1 << 14
+"""Bytes of workspace that the call may put on the stack."""
+
+WORD = 8
+"""Bytes of a pointer: places in an array object are counted in them."""
+
+TYPE, DATA, RANK, SHAPE, DTYPE, FLAGS = 1, 2, 3, 4, 7, 8
+COUNT, ITEMS = 2, 3
+
+
+def is_simple(interface: Interface) -> bool:
+    """Tell a function of one thread whose arrays have known shapes and lie row by row."""
+    ports = (*interface.inputs, *interface.outputs)
+    if interface.threaded or interface.polled or interface.dims or any(p.fortran for p in ports):
+        return False
+    return evaluated(interface.workspace, {"threads": 1}) <= WORKSPACE
+
+
+def called(source: Source, interface: Interface) -> Source:
+    """Let a simple function be called with addresses of arrays."""
+    if not is_simple(interface) or not is_readable():
+        return source
+    inputs, outputs = [[p.shape for p in ports] for ports in (interface.inputs, interface.outputs)]
+    workspace = evaluated(interface.workspace, {"threads": 1})
+    return with_call(source, inputs, outputs, [d.shape for d in interface.data], workspace)
+
+
+def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., int], Any] | None:
+    """Find the call that takes addresses of arrays, and what it compares types with; None where there is none."""
+    if not is_simple(interface) or not is_readable():
+        return None
+    from symgrad.build.load import ffi
+
+    kind = ffi.typeof("int32_t(*)(intptr_t, intptr_t, intptr_t *)")
+    try:
+        function = library.keepalive.load_function(kind, name_of(interface.entry))  # type: ignore[attr-defined]
+    except AttributeError:
+        return None
+    known = [id(np.ndarray), *[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
+    return function, ffi.new("intptr_t[]", known)
+
+
+@cache
+def is_readable() -> bool:
+    """Tell whether this Python and this NumPy hold arrays in memory as the generated C reads them."""
+    from symgrad.build.load import ffi
+
+    if sys.implementation.name != "cpython" or not sys.maxsize > 1 << 32:
+        return False
+    items = (is_readable, 1.5, "x")
+    words = ffi.cast("intptr_t *", id(items))
+    if words[TYPE] != id(tuple) or words[COUNT] != 3 or [words[ITEMS + k] for k in range(3)] != [*map(id, items)]:
+        return False
+    words = ffi.cast("intptr_t *", id(listed := [*items]))
+    if words[TYPE] != id(list) or words[COUNT] != 3 or words[ITEMS] == id(items):
+        return False
+    held = ffi.cast("intptr_t *", words[ITEMS])
+    if [held[k] for k in range(3)] != [*map(id, listed)]:
+        return False
+    samples: list[Any] = [np.zeros(()), np.arange(6.0).reshape(2, 3), np.arange(8, dtype=np.int32)[::2]]
+    return all(_is_held(x) for x in (*samples, np.asfortranarray(np.ones((4, 5), np.float32))))
+
+
+def _is_held(x: np.ndarray[Any, Any]) -> bool:
+    from symgrad.build.load import ffi
+
+    words = ffi.cast("intptr_t *", id(x))
+    if words[TYPE] != id(np.ndarray) or words[DATA] != x.__array_interface__["data"][0] or words[DTYPE] != id(x.dtype):
+        return False
+    numbers = [ffi.cast("int32_t *", id(x) + WORD * place)[0] for place in (RANK, FLAGS)]
+    if numbers[0] != x.ndim or numbers[1] & 0xFFFF != x.flags.num & 0xFFFF:
+        return False
+    shape = ffi.cast("intptr_t *", words[SHAPE])
+    return all(shape[d] == dim for d, dim in enumerate(x.shape))
