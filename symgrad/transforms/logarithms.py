@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.ir import shapes
 from symgrad.ops import leaves
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.matching import again, constant, is_selection, scaled
@@ -35,6 +36,7 @@ class Logarithms:
     def __init__(self) -> None:
         """Know nothing yet."""
         self._kinds: dict[Node, int] = {}
+        self._stretched: set[Node] = set()
         self._forms: Forms = {}
 
     def kind(self, node: Node) -> int:
@@ -49,8 +51,24 @@ class Logarithms:
                 continue
             stack.pop()
             if top not in kinds:
-                kinds[top] = _KINDS.get(top.op.name, _moved)(top, [kinds[i] for i in _factors(top)])
+                kinds[top] = self._of_factors(top)
         return kinds[node]
+
+    def _of_factors(self, node: Node) -> int:
+        """Classify a value whose factors are known.
+
+        A sum of few exponentials, each stretched over many terms, stays: its logsumexp would take one for each term.
+        """
+        factors = _factors(node)
+        if node.op.name in _STRETCHING:
+            kept = [f for f in factors if self._kinds[f] >= BOUNDED and shapes.size(f.shape) == shapes.size(node.shape)]
+            if all(f in self._stretched for f in kept):
+                self._stretched.add(node)
+        elif node.op.name == "sum" and factors[0] in self._stretched:
+            return NONE
+        elif factors and factors[0] in self._stretched:
+            self._stretched.add(node)
+        return _KINDS.get(node.op.name, _moved)(node, [self._kinds[f] for f in factors])
 
     def of(self, graph: Graph, node: Node) -> Node | None:
         """Return the logarithm of a value without exponentials of large numbers, None if there is none."""
@@ -79,6 +97,7 @@ def _factors(node: Node) -> tuple[Node, ...]:
 
 
 _THROUGH_ALL = frozenset({"add", "multiply", "divide"})
+_STRETCHING = frozenset({*_THROUGH_ALL, "where", "broadcast_to"})
 _THROUGH_FIRST = frozenset({"sum", "prod", "max", "min", "square", "sqrt", "reciprocal", "power_int"})
 
 
