@@ -34,6 +34,12 @@ SMALL = 4096
 ALIVE = 4096
 """With fewer bytes alive for one iteration, tiles are long enough without a second loop."""
 
+LEAP = 1 << 16
+"""An array of at most so many bytes is near enough to be walked in any order."""
+
+ROWS = 128
+"""So many rows are too many to walk side by side, a piece of each at a time."""
+
 CANDIDATES = 4
 """So many classes are compared for the outermost loop."""
 
@@ -93,7 +99,12 @@ class Fusion:
                 else:
                     parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
             elif outermost and upper(chosen.extent) > TINY:
-                items.append(self.sweep(part, remaining, chosen))
+                axis = self.choose(part, remaining, chosen) or chosen  # alone it may be better off along another one
+                again = self.times(part, axis, remaining)
+                if axis is chosen or len(again) == 1:
+                    items.append(self.sweep(part, remaining, axis))
+                else:
+                    parts.extend((t, p, axis) for t, p in reversed(again))
             else:
                 inner = {k: remaining[k] - {chosen} for k in part}
                 items.append(self.loop(chosen, part, self.block(part, inner)))
@@ -231,8 +242,13 @@ class Fusion:
         """Return where a statement has an axis, so that equal programs give equal loops."""
         return self.statements[member].axes.index(self.axis_of[member][axis])
 
-    def choose(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> Axis | None:
-        """Choose the class of the outermost loop: of those with much work, the one that stores least between sweeps."""
+    def choose(
+        self, members: list[int], remaining: dict[int, frozenset[Axis]], usual: Axis | None = None,
+    ) -> Axis | None:
+        """Choose the class of the outermost loop: of those with much work, the one that stores least between sweeps.
+
+        Where nothing speaks for another, it is the usual one.
+        """
         work: dict[Axis, int] = {}
         for k in members:
             for axis in self.axis_of[k]:
@@ -246,7 +262,7 @@ class Fusion:
             able = [axis for axis in able if upper(axis.extent) > TINY] or able
         if len(able) > MANY:  # a long chain of small loops: cut it in the middle, so that this takes n log n
             return self.middle(members, set(able), remaining)
-        able = sorted(able, key=lambda axis: -work[axis])[:CANDIDATES]
+        able = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]
         return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
 
     def middle(self, members: list[int], able: set[Axis], remaining: dict[int, frozenset[Axis]]) -> Axis:
@@ -277,7 +293,34 @@ class Fusion:
                 if access.array.kind in {"input", "constant"}:
                     read.setdefault(access.array, set()).add(time[k])
         again = sum((len(times) - 1) * elements(array.shape) for array, times in read.items())
-        return sum(stored.values()) + again
+        leaps = {(a, time[k]) for k in members if time[k] % 2 for a in self.leaps(k, chosen, remaining[k])}
+        return sum(stored.values()) + again + sum(elements(array.shape) for array, _ in leaps)
+
+    def leaping(self, time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> set[int]:
+        """Find sums whose matrix is read in leaps by them alone.
+
+        ``A[j, i] * y[i]`` in the sweep over i that makes ``y[i]``: a piece of every row for each tile, for a vector
+        that is not stored. It is better off in a sweep over the rows; unless this one reads those columns anyway.
+        """
+        readers: dict[tuple[Array, int], set[int]] = {}
+        for k, t in time.items():
+            if t % 2:
+                for array in self.leaps(k, chosen, remaining[k]):
+                    readers.setdefault((array, t), set()).add(k)
+        alone = {k for (k, *others) in readers.values() if not others}
+        return {k for k in alone if self.statements[k].how == "+="}
+
+    def leaps(self, k: int, chosen: Axis, remaining: frozenset[Axis]) -> list[Array]:
+        """List the large matrices a statement walks in leaps when it runs in tiles of a class: their last axis."""
+        if self.products[k] or chosen not in remaining:
+            return []
+        s, own = self.statements[k], self.axis_of[k][chosen]
+        long = [self.axis_of[k][a] for a in remaining if a is not chosen]
+        return [
+            a.array for a in (s.target, *s.reads)
+            if not a.flat and a.indices[-1:] == (own,) and elements([i.extent for i in long if i in a.indices]) >= ROWS
+            and elements(a.array.shape) * a.array.dtype.itemsize > LEAP
+        ]
 
     def times(
         self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
@@ -285,6 +328,9 @@ class Fusion:
         """Give every statement its time for a class, and group them by it."""
         iterates = {k: chosen in remaining[k] for k in members}
         time = Times(self, members, chosen, iterates).best()
+        leaping = self.leaping(time, chosen, remaining)
+        if leaping and len(leaping) < sum(iterates.values()):
+            time = Times(self, members, chosen, iterates | dict.fromkeys(leaping, False)).best()
         groups: dict[int, list[int]] = {}
         for k in members:
             groups.setdefault(time[k], []).append(k)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 OPERATIONS = 16
 """A value of more operations is stored: about as many are done while 16 bytes come and go."""
 
+COMPARED = 2
+"""A boolean of so few operations on inputs is never stored."""
+
 DIVISION, CALL = 8, 20
 """A division, or a function of math.h, counts as so many operations."""
 
@@ -131,9 +134,16 @@ class _Search:
         return displaced(access, statement) and self.cheap(access.array)
 
     def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
-        """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
+        """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case.
+
+        A comparison of inputs is made wherever it is wanted: bytes among numbers cost lanes more than that.
+        """
         once = not access.flat and len(access.indices) == len(statement.axes)
-        return once and self.phase.get(access.array, 0) < phase and self.cheap(access.array)
+        if not once or access.array not in self.recipes:
+            return False
+        recipe = self.recipes[access.array]
+        compared = access.array.dtype.kind == "b" and not recipe.leaves and recipe.operations <= COMPARED
+        return compared or (self.phase.get(access.array, 0) < phase and self.cheap(access.array))
 
     def cheap(self, array: Array) -> bool:
         """Tell a value of few operations on what is stored, or on one value more that serves others as well."""

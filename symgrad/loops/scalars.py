@@ -13,6 +13,7 @@ from typing import Any
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, axes_of, parts
 from symgrad.loops.program import Array, Lowered
 from symgrad.loops.store import touched
+from symgrad.ops.reduce import first_value
 
 
 def simplified(lowered: Lowered, statements: list[Statement]) -> Lowered:
@@ -102,9 +103,6 @@ def mapped(s: Statement, change: Any) -> Statement:
 # -- starts
 
 
-FIRST: dict[str, Any] = {"+=": 0, "*=": 1, "|=": 0, "&=": 1}
-
-
 def without_starts(statements: list[Statement]) -> list[Statement]:
     """Leave out a start that is overwritten before anybody reads it, or that changes no bit of the first term."""
     kept: list[Statement | None] = []
@@ -138,11 +136,9 @@ def begins(s: Statement, start: Statement) -> bool:
     if (value.array if isinstance(value, Access) else value).dtype != s.target.array.dtype:
         return False
     known = start.value.value  # type: ignore[union-attr]  # a start is a number
-    if s.how in {"max=", "min="}:
-        return bool(known == (-float("inf") if s.how == "max=" else float("inf")))
     if s.how == "+=" and s.target.array.dtype.kind == "f" and not _is_square(value):
         return False
-    return bool(known == FIRST[s.how])
+    return bool(known == first_value(s.how, s.target.array.dtype))
 
 
 def _is_square(value: Any) -> bool:

@@ -16,6 +16,7 @@ from symgrad.loops.lower import elements
 from symgrad.loops.memory import STACK
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
+from symgrad.ops.reduce import first_value
 from symgrad.options import TEAM
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ MOST = 1 << 23
 
 COPYING = 32
 """A thread's own copy of a sum pays when there is so much work for each of its elements."""
+
+FAR = 1 << 16
+"""What is read from an array of more bytes counts as an operation."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -84,8 +88,9 @@ def work(loop: Loop) -> int:
 
 
 def operations(statement: Statement) -> int:
-    """Count the operations of a statement: its store, and what its value applies or its routine does."""
+    """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
     count = 1 if statement.routine is None else upper(statement.routine.work)
+    count += sum(elements(a.array.shape) * a.array.dtype.itemsize > FAR for a in statement.reads)
     stack: list[Any] = [statement.value]
     while stack:
         value = stack.pop()
@@ -133,9 +138,9 @@ def independent(loop: Loop, own: set[Array]) -> bool:
 
 
 def grows(statement: Statement, loop: Loop, most: int) -> bool:
-    """Tell a sum over the loop of so few elements that a thread's own copy pays."""
+    """Tell a sum, or another accumulation over the loop, of so few elements that a thread's own copy pays."""
     array = statement.target.array
-    if statement.how != "+=" or array.dtype.kind != "f" or any(
+    if statement.how == "=" or not array.shape or any(
         not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
         for i in statement.target.indices
     ):
@@ -163,7 +168,7 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     combined: list[Item] = []
     flat = _flat(loop)
     totals = {s.target.array for s in flat if s.target.array not in own and is_total(s, own, loop)}
-    grown = {s.target.array for s in flat if s.target.array not in own and s.target.array not in totals
+    grown = {s.target.array: s.how for s in flat if s.target.array not in own and s.target.array not in totals
              and not any(i in loop.members for i in s.target.indices)}
     named: dict[Array, Array] = {}
     slices: dict[Array, Array] = {}
@@ -174,8 +179,9 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
         arrays.append(kept)
         slices[array] = kept
         first, last = axes_of(array.shape), axes_of(array.shape)
-        before.append(_nest(Statement(Access(kept, (thread, *first)), "=", Number(0, array.dtype), first), first))
-        add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
+        start = Number(first_value(grown[array], array.dtype), array.dtype)
+        before.append(_nest(Statement(Access(kept, (thread, *first)), "=", start, first), first))
+        add = Statement(Access(array, last), grown[array], Access(kept, (again, *last)), (again, *last))
         combined.append(_nest(add, last))
     for array in sorted(totals, key=arrays.index):
         mine = Array("q", array.shape, array.dtype, "temporary", array.line)

@@ -212,6 +212,7 @@ class SourceView:
     constants: tuple[ArrayView, ...]
     parts: tuple[FunctionView, ...]
     entry: FunctionView
+    narrowing: bool
 
 
 ItemView: TypeAlias = (
