@@ -133,3 +133,32 @@ def test_a_function_may_have_the_name_of_one_of_ours(name):
     compiled = sg.jit(function)
     np.testing.assert_allclose(compiled(A), expected, rtol=1e-13)
     assert f"int32_t sg_{name}_(" in compiled.c_source
+
+
+ROUNDED: dict[str, Callable[[Array], Any]] = {
+    "there and back": lambda x: x.astype(np.float32).astype(np.float64),
+    "what is lost": lambda x: x - x.astype(np.float32),
+    "beside itself": lambda x: x.astype(np.float32) * x,
+    "in single precision": lambda x: np.sqrt(np.abs(x).astype(np.float32)).astype(np.float64) + x,
+}
+
+
+@pytest.mark.parametrize("shape", [1, 2, 3, 4, 6, 7, 9, 16, 1000, 1003, (2, 2), (3, 5)], ids=str)
+def test_a_rounding_to_single_precision_is_never_dropped(shape):
+    """gcc 12 took (double)(float)x for x where it joined two neighbours to a vector."""
+    x = np.random.default_rng(1).normal(size=shape)
+    for f in ROUNDED.values():
+        np.testing.assert_array_equal(sg.jit(f)(x), f(x))
+    loss = sg.value_and_grad(lambda x: np.sum(x.astype(np.float32).astype(np.float64) * x))
+    np.testing.assert_array_equal(loss(x)[1], x.astype(np.float32).astype(np.float64) * 2)
+
+
+def scratch_of_single_precision(x: Array) -> Array:
+    a = np.zeros(x.shape, np.float32)
+    a[:] = x
+    return a.astype(np.float64)
+
+
+def test_a_scratch_array_of_single_precision_rounds():
+    x = np.random.default_rng(1).normal(size=6)
+    np.testing.assert_array_equal(sg.jit(scratch_of_single_precision)(x), scratch_of_single_precision(x))

@@ -13,7 +13,7 @@ import scipy.optimize
 import symgrad as sg
 from symgrad.ir.op import Elementwise
 from symgrad.ops import OPS
-from tests.looking import code, loops, sweeps
+from tests.looking import code, loops, slowness, sweeps
 from tests.table import INTERPRETED, numerical
 
 X17 = np.array(
@@ -105,13 +105,6 @@ def test_r02_a_chain_of_100_000_ops_traces_differentiates_and_prints() -> None:
     assert optimized.count("\n") > 200_000
     slow = max(before, slowness())  # other work may have come or gone meanwhile
     assert seconds < 10 * slow, f"{seconds:.1f} s, on a machine {slow:.1f} times slower than usual"
-
-
-def slowness() -> float:
-    """How much slower than usual this machine is now: at least 1."""
-    began = time.process_time()
-    sum(k * k for k in range(2_000_000))
-    return max(1.0, (time.process_time() - began) / 0.2)
 
 
 # -- R07: the linear regression program

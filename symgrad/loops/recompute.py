@@ -34,7 +34,7 @@ OPERATIONS = 16
 """A value of more operations is stored: about as many are done while 16 bytes come and go."""
 
 COMPARED = 2
-"""A boolean of so few operations on inputs is never stored."""
+"""A boolean of so few operations on inputs is not kept until after a sum."""
 
 DIVISION, CALL = 8, 20
 """A division, or a function of math.h, counts as so many operations."""
@@ -83,9 +83,13 @@ class _Search:
         self.sharers: dict[Array, set[Array]] = {}
         self.times: dict[Array, int] = {}
         self.phase: dict[Array, int] = {}
+        self.summed: set[Array] = set()
+        self.outer: dict[Array, Recipe] = {}
+        self.whole: set[Array] = set()
 
     def survey(self, group: list[Statement]) -> None:
-        """Note which values are wanted elsewhere or later that one leaf would give."""
+        """Note which values are wanted elsewhere or later that one leaf would give, and which are wanted as arrays."""
+        self.whole |= {a.array for s in group for a in accesses(s.value) if s.how != "=" or not once(a, s)}
         if any(displaced(a, s) for s in group for a in accesses(s.value)):
             for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
                 recipe = self.recipes[access.array]
@@ -105,8 +109,12 @@ class _Search:
                 if away:
                     self.stored.add(access.array)
                 phase = max(phase, self.phase.get(access.array, 0) + away)
+        late = any(a.array in self.summed for s in group for a in accesses(s.value))
         group = [self.replaced(s, lambda access, s: self.earlier(access, s, phase)) for s in group]
+        group = [self.spread(self.replaced(s, self.compared)) for s in group] if late else group
         self.phase[group[0].target.array] = phase
+        if late or any(s.how != "=" for s in group):
+            self.summed.add(group[0].target.array)
         if len(group) == 1:
             self.note(group[0])
         return group
@@ -134,16 +142,26 @@ class _Search:
         return displaced(access, statement) and self.cheap(access.array)
 
     def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
-        """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case.
+        """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
+        return once(access, statement) and self.phase.get(access.array, 0) < phase and self.cheap(access.array)
 
-        A comparison of inputs is made wherever it is wanted: bytes among numbers cost lanes more than that.
-        """
-        once = not access.flat and len(access.indices) == len(statement.axes)
-        if not once or access.array not in self.recipes:
+    def compared(self, access: Access, statement: Statement) -> bool:
+        """Decide whether to compare inputs again after a sum: bytes among numbers cost lanes more than that."""
+        recipe = self.recipes.get(access.array)
+        if recipe is None or recipe.leaves or access.array.dtype.kind != "b":
             return False
-        recipe = self.recipes[access.array]
-        compared = access.array.dtype.kind == "b" and not recipe.leaves and recipe.operations <= COMPARED
-        return compared or (self.phase.get(access.array, 0) < phase and self.cheap(access.array))
+        return once(access, statement) and recipe.operations <= COMPARED
+
+    def spread(self, statement: Statement) -> Statement:
+        """Put outer products in the places of elementwise readers after a sum: their parts are smaller."""
+
+        def read(access: Access) -> Value:
+            recipe = None if access.array in self.whole else self.outer.get(access.array)
+            return access if recipe is None else at(recipe, access)
+
+        if not any(access.array in self.outer for access in accesses(statement.value)):
+            return statement
+        return replace(statement, value=mapped(statement.value, read, lambda index: index))
 
     def cheap(self, array: Array) -> bool:
         """Tell a value of few operations on what is stored, or on one value more that serves others as well."""
@@ -162,6 +180,10 @@ class _Search:
             or any(looked_up(a.indices) for a in accesses(statement.value)) or checks(statement)
         ):
             return
+        if accesses(statement.value) and work(statement.value) <= COMPARED and all(
+            len(a.indices) < len(statement.axes) and not a.flat for a in accesses(statement.value)
+        ):
+            self.outer[target.array] = Recipe(statement.axes, statement.value, work(statement.value), frozenset())
         leaves: set[Array] = set()
         operations = [work(statement.value)]
 
@@ -190,6 +212,11 @@ class _Search:
             count = f"{recipe.operations} operation{'s' if recipe.operations != 1 else ''}"
             said.append(f"recomputed {array.name}{line} at {places}: {count} against {2 * array.dtype.itemsize} bytes")
         return tuple(said)
+
+
+def once(access: Access, statement: Statement) -> bool:
+    """Tell a read of one element for each iteration."""
+    return not access.flat and len(access.indices) == len(statement.axes)
 
 
 def displaced(access: Access, statement: Statement) -> bool:

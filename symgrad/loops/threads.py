@@ -35,8 +35,8 @@ MOST = 1 << 23
 COPYING = 32
 """A thread's own copy of a sum pays when there is so much work for each of its elements."""
 
-FAR = 1 << 16
-"""What is read from an array of more bytes counts as an operation."""
+FAR = 1 << 20
+"""What is read from an array known to have more bytes counts as two operations."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -90,7 +90,8 @@ def work(loop: Loop) -> int:
 def operations(statement: Statement) -> int:
     """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
     count = 1 if statement.routine is None else upper(statement.routine.work)
-    count += sum(elements(a.array.shape) * a.array.dtype.itemsize > FAR for a in statement.reads)
+    sizes = [size(a.array.shape) * a.array.dtype.itemsize for a in statement.reads]
+    count += 2 * sum(type(size) is int and size > FAR for size in sizes)
     stack: list[Any] = [statement.value]
     while stack:
         value = stack.pop()
@@ -140,7 +141,7 @@ def independent(loop: Loop, own: set[Array]) -> bool:
 def grows(statement: Statement, loop: Loop, most: int) -> bool:
     """Tell a sum, or another accumulation over the loop, of so few elements that a thread's own copy pays."""
     array = statement.target.array
-    if statement.how == "=" or not array.shape or any(
+    if statement.how == "=" or any(
         not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
         for i in statement.target.indices
     ):
@@ -174,14 +175,15 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
     slices: dict[Array, Array] = {}
     for array in sorted(grown, key=arrays.index):
         apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
-        shape = (*array.shape[:-1], array.shape[-1] + apart)
+        shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
         kept = Array("s", (places(shape, array.dtype), *shape), array.dtype, "temporary", array.line)
         arrays.append(kept)
         slices[array] = kept
         first, last = axes_of(array.shape), axes_of(array.shape)
         start = Number(first_value(grown[array], array.dtype), array.dtype)
-        before.append(_nest(Statement(Access(kept, (thread, *first)), "=", start, first), first))
-        add = Statement(Access(array, last), grown[array], Access(kept, (again, *last)), (again, *last))
+        place = first or (0,)
+        before.append(_nest(Statement(Access(kept, (thread, *place)), "=", start, first), first))
+        add = Statement(Access(array, last), grown[array], Access(kept, (again, *(last or (0,)))), (again, *last))
         combined.append(_nest(add, last))
     for array in sorted(totals, key=arrays.index):
         mine = Array("q", array.shape, array.dtype, "temporary", array.line)
@@ -230,7 +232,7 @@ def _sliced(item: Item, slices: dict[Array, Array], thread: Axis) -> Item:
         item.body = [_sliced(inner, slices, thread) for inner in item.body]
         return item
     kept = slices.get(item.target.array)
-    return item if kept is None else replace(item, target=Access(kept, (thread, *item.target.indices)))
+    return item if kept is None else replace(item, target=Access(kept, (thread, *(item.target.indices or (0,)))))
 
 
 def private(items: list[Item]) -> None:

@@ -74,7 +74,8 @@ def source_view(loops: LoopProgram, target: Target) -> tuple[SourceView, str]:
     helpers = functions.helpers | {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
     values = applied(loops.body)
-    printed = (*[helper(*h, target) for h in sorted(helpers, key=place)], *sorted({value.op.source for value in values if value.op.source}))
+    foreign = {value.op.source for value in values if value.op.source}
+    printed = (*[helper(*h, target) for h in sorted(helpers, key=place)], *sorted(foreign))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used = functions.used | {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
     view = SourceView(

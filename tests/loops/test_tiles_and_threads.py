@@ -11,6 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.loops import threads, tile
+from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
 from tests.test_random_programs import check, scale
@@ -102,3 +103,63 @@ def test_the_condition_for_threads_counts_all_unknown_extents():
     assert re.search(r"num_threads\(threads\) if\([^)]*\bm\*n\b[^)]* >= \d+\)", text)
     one = sg.jit(lambda a: np.sum(np.exp(a)), specs=("f64[n]",))
     assert re.search(r"num_threads\(threads\) if\(n >= \d+\)", one.lower(sg.spec("f64[n]")).as_text("c"))
+
+
+# -- which axis a sweep walks
+
+
+def steps(A, x):
+    for _ in range(3):
+        x = np.tanh(A @ x)
+    return np.sum(x * x)
+
+
+def test_a_chain_of_matrix_vector_products_walks_rows() -> None:
+    """The second product was added up by columns in the sweep that made its vector: pieces of 800 rows for a tile."""
+    A, x = np.random.default_rng(0).normal(size=(2, 800, 800))[0] / 30, np.ones(800)
+    f = sg.value_and_grad(steps, argnums=(0, 1))
+    value, (dA, dx) = f(A, x)
+    slow = sg.value_and_grad(steps, argnums=(0, 1), options=sg.Options(compiler="none"))
+    np.testing.assert_allclose(value, steps(A, x), rtol=1e-12)
+    np.testing.assert_allclose(dA, slow(A, x)[1][0], rtol=1e-9, atol=1e-14)
+    np.testing.assert_allclose(dx, slow(A, x)[1][1], rtol=1e-9, atol=1e-14)
+    assert "A[i*800 + j]" in f.c_source
+    assert "A[j*800 + i]" not in f.c_source
+    stored = [a.shape for a in loops(f).temporaries if a.place == "workspace"]
+    assert (800, 800) not in stored, "the outer products of A_bar are summed where they are made"
+
+
+def risk(b, X, t):
+    eta = X @ b
+    at_risk = np.where(t[None, :] >= t[:, None], np.exp(eta)[None, :], 0.0).sum(1)
+    return np.sum(eta - np.log(at_risk))
+
+
+def test_few_exponentials_of_many_terms_stay_few() -> None:
+    """log(sum(where(mask, exp(eta), 0))) took an exponential for each pair, twice, as a logsumexp."""
+    rng = np.random.default_rng(0)
+    args = rng.normal(size=4), rng.normal(size=(1000, 4)), rng.normal(size=1000)
+    f = sg.value_and_grad(risk)
+    value, gradient = f(*args)
+    np.testing.assert_allclose(value, risk(*args), rtol=1e-12)
+    slow = sg.value_and_grad(risk, options=sg.Options(compiler="none"))(*args)[1]
+    np.testing.assert_allclose(gradient, slow, rtol=1e-10)
+    assert len(re.findall(r" = exp\(", f.c_source)) == 1
+    assert "logsumexp" not in f.lower(*args).as_text("stable")
+    stored = [a.shape for a in loops(f).temporaries if a.place != "register"]
+    assert (1000, 1000) not in stored, "the comparisons of times are made again, not stored"
+
+
+def kept(x, mask):
+    return np.sum(x, 0), np.any(mask, 0), np.max(x, 0), np.min(x, 0), np.prod(1 + 1e-6 * x, 0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_every_accumulation_over_a_shared_axis_has_copies(threads: int) -> None:
+    rng = np.random.default_rng(0)
+    x, mask = rng.normal(size=(200_000, 7)), rng.random((200_000, 7)) < 1e-6
+    x[1234, 3] = np.nan
+    f = sg.jit(kept, options=sg.Options(threads=threads))
+    for got, right in zip(f(x, mask), kept(x, mask), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-9)
+    assert ("omp parallel" in f.c_source) == (threads > 1)
