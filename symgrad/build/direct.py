@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.build.call import ctype, failed, started
 from symgrad.build.objects import objects_call
+from symgrad.build.results import results as results_of
 from symgrad.build.threads import threads
 from symgrad.ir.dims import evaluated
 from symgrad.render.objects import OTHER
@@ -51,8 +52,9 @@ def direct(
     """
     function, checks = started(interface, library, {}), interface.checks
     wanted, fixed, rest = _wanted(interface, library, numbers), *_rest(interface, library, options)
-    from_buffer, empty, count = library.ffi.from_buffer, np.empty, len(interface.inputs)
+    from_buffer, count = library.ffi.from_buffer, len(interface.inputs)
     shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
+    empty = results_of(shapes, dtypes)
     kinds = [library.ffi.typeof(f"{ctype(a)}[]") for a in interface.outputs]
 
     def call(args: tuple[Any, ...]) -> Any:
@@ -133,8 +135,9 @@ def _by_address(
     if found is None:
         return otherwise
     function, known = found
-    checks, empty = interface.checks, np.empty
+    checks = interface.checks
     shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
+    empty = results_of(shapes, dtypes)
 
     def call(args: tuple[Any, ...]) -> Any:
         leaves = args

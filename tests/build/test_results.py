@@ -1,0 +1,113 @@
+"""Large results: new arrays as far as anybody can tell, in memory that is used again when nobody holds it."""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.build import results as module
+from symgrad.build.results import ALONE, SPARE, _first, results
+
+N = 200_000
+X = np.linspace(0.0, 1.0, N)
+DOUBLE = np.dtype(np.float64)
+
+
+def place(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_a_block_is_used_again_when_nobody_holds_it():
+    make = results([(N,)], [DOUBLE])
+    first = make((N,), DOUBLE)
+    assert first.shape == (N,)
+    assert first.dtype == DOUBLE
+    assert first.flags.c_contiguous
+    assert first.flags.aligned
+    assert first.flags.writeable
+    where = place(first)
+    del first
+    assert place(make((N,), DOUBLE)) == where
+
+
+@pytest.mark.parametrize("hold", [
+    lambda a: a, lambda a: a[::2], lambda a: a[5:6].reshape(1, 1), memoryview, lambda a: a.view(np.uint8),
+    lambda a: [{"deep": a.T}], lambda a: a.base, iter, lambda a: a.flat, np.asarray,
+    lambda a: (lambda: a), np.frombuffer, lambda a: a.__array__(), lambda a: np.broadcast_to(a, (2, N)),
+], ids=range(14))
+def test_a_block_that_is_held_in_any_way_is_not_used(hold):
+    make = results([(N,)], [DOUBLE])
+    array = make((N,), DOUBLE)
+    array[:] = 1.0
+    where, held = place(array), hold(array)
+    del array
+    for _ in range(5):
+        other = make((N,), DOUBLE)
+        assert place(other) != where
+        other[:] = 2.0
+    del held, other
+    gc.collect()
+    assert where in {place(a) for a in [make((N,), DOUBLE) for _ in range(SPARE)]}
+
+
+def test_no_more_blocks_are_kept_than_spare_ones():
+    make = results([(N,), (N,), ()], [DOUBLE] * 3)
+    many = [make((N,), DOUBLE) for _ in range(10)]
+    assert len({place(a) for a in many}) == 10
+    assert len(make.blocks[(N,), DOUBLE]) == 2 * SPARE
+    assert make((), DOUBLE).flags.owndata
+
+
+@pytest.mark.parametrize("count", [10, (1 << 25) // 8 + 1])
+def test_small_and_very_large_results_are_numpys(count):
+    assert results([(count,)], [DOUBLE]) is np.empty
+
+
+def test_a_step_that_keeps_the_last_gradient_takes_turns_in_two_blocks():
+    function = sg.grad(lambda x: np.sum(np.sin(x)))
+    function(X)
+    g = np.zeros(N)
+    places = []
+    for k in range(6):
+        g = function(X + k)  # the former one is held until this one is there
+        np.testing.assert_allclose(g, np.cos(X + k), rtol=1e-12, atol=1e-15)
+        places.append(place(g))
+    assert len(set(places)) == 2
+
+
+def test_results_that_are_kept_do_not_change():
+    function = sg.value_and_grad(lambda x: np.sum(np.exp(x) * x))
+    found = [function(X + k) for k in range(8)]
+    for k, (_, gradient) in enumerate(found):
+        np.testing.assert_allclose(gradient, np.exp(X + k) * (1 + X + k), rtol=1e-12)
+
+
+def test_threads_never_share_a_block():
+    function = sg.jit(np.cos)
+    function(X)
+
+    def run(k):
+        for _ in range(30):
+            mine = function(X + k)
+            if not np.allclose(mine, np.cos(X + k)):
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(4)))
+
+
+def test_a_block_in_another_threads_hands_is_passed_over(monkeypatch):
+    assert _first(deque()) == (None, 0)
+    make = results([(N,)], [DOUBLE])
+    where = place(make((N,), DOUBLE))
+    monkeypatch.setattr(module, "_first", lambda _: (None, 0))
+    array = make((N,), DOUBLE)
+    assert array.shape == (N,)
+    assert (place(array) == where) is False
+    assert ALONE > 0
