@@ -255,6 +255,7 @@ class Statement:
         ranges: axes that run over a part of their extent only, each as ``(axis, first, end)``.
         routine: what a ``call`` calls.
         check: the number of a ``check``, of which `note` says what failed.
+        triangle: of a sum of products, two axes and by how much the first is larger, at least, in the terms that count.
     """
 
     target: Access
@@ -267,6 +268,7 @@ class Statement:
     ranges: tuple[tuple[Axis, Dim, Dim], ...] = ()
     routine: Routine | None = None
     check: int = 0
+    triangle: tuple[Axis, Axis, int] | None = None
 
     @cached_property
     def reads(self) -> tuple[Access, ...]:

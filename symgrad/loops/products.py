@@ -30,13 +30,31 @@ VECTOR = 8
 """About so many lanes and rows are done at once: what is not a multiple is padded."""
 
 
+HALF = 0.6
+"""So much of a product is done where a triangle of it counts."""
+
+
+class Part(NamedTuple):
+    """The terms of a product that count, lane by lane.
+
+    Attributes:
+        rows: those of some rows, else those of some depths.
+        after: from `least` places after the lane on, else up to `least` places before it.
+    """
+
+    rows: bool
+    after: bool
+    least: int
+
+
 class Product(NamedTuple):
-    """A sum of products: its three loops, the outermost first, and which factor has the rows (0 or 1)."""
+    """A sum of products: its three loops, the outermost first, which factor has the rows (0 or 1), and what counts."""
 
     rows: Loop
     depth: Loop
     lanes: Loop
     left: int
+    part: Part | None = None
 
     @property
     def statement(self) -> Statement:
@@ -59,7 +77,7 @@ def find(loops: list[Loop], statements: list[Statement]) -> Product | None:
         kinds = [_kind(loop, s.target, value.args[left], value.args[1 - left]) for loop in loops]
         able = [[loop for loop, kind in zip(loops, kinds, strict=True) if kind == k] for k in ("row", "depth", "lane")]
         for rows, depth, lanes in product(*able):
-            made = Product(rows, depth, lanes, left)
+            made = Product(rows, depth, lanes, left, part_of(s, rows, depth, lanes))
             if _worth(made):
                 found.append((_cost(made, s), len(found), made))
     return min(found, key=lambda each: each[:2])[2] if found else None
@@ -75,6 +93,20 @@ def is_product(s: Statement) -> bool:
     left, right = [{part for i in a.indices for part in parts(i)} for a in value.args]  # type: ignore[union-attr]
     arrays = {a.array for a in value.args}  # type: ignore[union-attr]  # accesses, all of them
     return bool(left - right and right - left and left & right) and s.target.array not in arrays
+
+
+def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:
+    """Say which terms of a product count, where that is a matter of lanes, and of loops that walk all of their axis."""
+    if s.triangle is None or lanes.window is not None:
+        return None
+    larger, smaller, least = s.triangle
+    for other, is_rows in ((rows, True), (depth, False)):
+        if other.window is None and {larger, smaller} <= other.members | lanes.members:
+            if larger in other.members and smaller in lanes.members:
+                return Part(is_rows, True, least)
+            if larger in lanes.members and smaller in other.members:
+                return Part(is_rows, False, least)
+    return None
 
 
 def _kind(loop: Loop, target: Access, left: Any, right: Any) -> str:
@@ -139,7 +171,8 @@ def _cost(made: Product, s: Statement) -> float:
     factors: Any = s.value
     packed = depth * padded(lanes) * (0.2 if _by_ones(factors.args[1 - made.left], made.lanes) else 1.5)
     added = rows * lanes * -(-depth // PANEL) * (0.3 if _by_ones(s.target, made.lanes) else 4.0)
-    return padded(rows) * depth * padded(lanes) / (2 * VECTOR) + packed + added
+    done = padded(rows) * depth * padded(lanes) / (2 * VECTOR)
+    return (done if made.part is None else HALF * done) + packed + added
 
 
 def _by_ones(access: Access, loop: Loop) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply, Statement, parts
@@ -20,6 +21,7 @@ from symgrad.loops.split import distribute, split
 from symgrad.loops.store import adopt_outputs, contract, paths, touched
 from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
+from symgrad.loops.triangles import triangles
 from symgrad.loops.unroll import unroll
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
 def scheduled(lowered: Lowered, options: Options) -> LoopProgram:
     """Turn statements in their frames into loops."""
     lowered, notes = recompute(renamed_copies(lowered))
+    lowered = replace(lowered, statements=triangles(lowered.statements))
     tree = tile(fuse(lowered), lowered.arrays)
     if options.threads != 1:
         tree = share(tree, lowered.arrays)

@@ -167,8 +167,8 @@ class Block:
 
     def product(self, made: Product) -> ProductView:
         """Turn a sum of products into one call."""
-        view, helper = product_view(made, self.names, self.name, self.bounds)
-        self.helpers.add(helper)
+        view, helpers = product_view(made, self.names, self.name, self.bounds)
+        self.helpers |= helpers
         return view
 
     def loop(self, loop: Loop) -> LoopView | TilesView | ThreadsView | ProductView:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 def product_view(
     made: Product, names: dict[Array, str], name: Callable[[Any], str], bounds: Bounds,
-) -> tuple[ProductView, tuple[str, str, str]]:
-    """Print a call of a product, and name the function it needs."""
+) -> tuple[ProductView, set[tuple[str, str, str]]]:
+    """Print a call of a product, and name the functions it needs."""
     statement = made.statement
     value: Any = statement.value
     loops = made[:3]
@@ -39,12 +39,16 @@ def product_view(
         return f"{stop} - {start}"
 
     left, right = value.args[made.left], value.args[1 - made.left]
-    dtype = value.dtype
+    dtype, part = value.dtype, made.part
+    function = "sg_product" if part is None else "sg_product_part"
+    counts = [count(loop) for loop in loops]
+    if part is not None:
+        counts += [str(int(part.rows)), str(int(part.after)), str(part.least)]
     view = ProductView(
-        f"sg_product{suffix(dtype)}", ", ".join(count(loop) for loop in loops), operand(left, made.rows, made.depth),
+        f"{function}{suffix(dtype)}", ", ".join(counts), operand(left, made.rows, made.depth),
         operand(right, made.depth, made.lanes), operand(statement.target, made.rows, made.lanes),
     )
-    return view, ("sg_product", ctype(dtype), suffix(dtype))
+    return view, {(name, ctype(dtype), suffix(dtype)) for name in ("sg_product", function)}
 
 
 def kept(array: Array) -> list[int]:

@@ -144,7 +144,7 @@ def helper(name: str, kind: str, end: str, target: Target) -> str:
     """Print one helper function for a C type."""
     if name in FUNCTIONS:
         bits = target.vector_bits or NARROW
-        file = "product.c.jinja" if name == "sg_product" else "linalg.c.jinja"
+        file = "product.c.jinja" if name.startswith("sg_product") else "linalg.c.jinja"
         whole = getattr(environment().get_template(file).module, name)
         return str(whole(kind, end, bits, target.fma)).strip()
     macro = getattr(environment().get_template("helpers.c.jinja").module, name)

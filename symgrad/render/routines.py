@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from symgrad.render.views import ItemView
 
 FUNCTIONS = {
-    "sg_product": (), "sg_solve": ("sg_product",), "sg_cholesky": ("sg_product", "sg_solve"),
+    "sg_product": (), "sg_product_part": ("sg_product",), "sg_solve": ("sg_product",),
+    "sg_cholesky": ("sg_product", "sg_solve"),
     "sg_lu": ("sg_product", "sg_solve"), "sg_lu_solve": ("sg_product", "sg_solve", "sg_lu"),
     "sg_cofactors": ("sg_product", "sg_solve", "sg_lu", "sg_lu_solve"),
 }

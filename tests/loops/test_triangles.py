@@ -1,0 +1,98 @@
+"""Triangular products do the work of their triangle: equal to NumPy's for every offset, size, layout and use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.looking import code
+
+ONE = sg.Options(threads=1)
+KS = [-70, -17, -3, -1, 0, 1, 2, 20, 70]
+
+
+def arrays(*shapes, dtype=np.float64):
+    rng = np.random.default_rng(7)
+    return [rng.normal(size=shape).astype(dtype) for shape in shapes]
+
+
+# name, function of a square matrix and another one, shapes
+PRODUCTS = [
+    ("lower by columns", lambda a, b, k: np.tril(a, k) @ b, [(37, 37), (37, 20)]),
+    ("upper by columns", lambda a, b, k: np.triu(a, k) @ b, [(37, 37), (37, 20)]),
+    ("rows by lower", lambda a, b, k: b @ np.tril(a, k), [(37, 37), (20, 37)]),
+    ("rows by upper", lambda a, b, k: b @ np.triu(a, k), [(37, 37), (20, 37)]),
+    ("lower transposed", lambda a, b, k: np.tril(a, k).T @ b, [(37, 37), (37, 20)]),
+    ("wide", lambda a, b, k: b @ np.triu(a, k), [(40, 70), (9, 40)]),
+    ("tall", lambda a, b, k: np.tril(a, k) @ b, [(70, 40), (40, 9)]),
+    ("a triangle of a product", lambda a, b, k: np.tril(a @ b, k), [(37, 30), (30, 33)]),
+    ("the other triangle", lambda a, b, k: np.triu(a @ b, k), [(37, 30), (30, 33)]),
+    ("both triangular", lambda a, b, k: np.tril(a, k) @ np.triu(b, -k), [(37, 37), (37, 37)]),
+    ("a triangle with itself", lambda a, b, k: np.tril(a, k) @ np.tril(a, k).T + b, [(37, 37), (37, 37)]),
+    ("clusters", lambda a, b, k: np.einsum("kij,nkj->nki", np.tril(a, k), b), [(5, 18, 18), (40, 5, 18)]),
+    ("read as a whole too", lambda a, b, k: np.tril(a @ b, k) + np.cos(a @ b), [(37, 30), (30, 33)]),
+    ("two triangles read", lambda a, b, k: np.tril(a @ b, k) + 2.0 * np.triu(a @ b, k), [(37, 30), (30, 37)]),
+    ("a large one", lambda a, b, k: np.tril(a, k) @ b, [(200, 200), (200, 150)]),
+]
+
+
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize(("f", "shapes"), [p[1:] for p in PRODUCTS], ids=[p[0] for p in PRODUCTS])
+def test_value_and_gradient(f, shapes, k):
+    a, b = arrays(*shapes)
+    expected = f(a, b, k)
+    weight = np.cos(np.arange(expected.size)).reshape(expected.shape)
+    compiled = sg.value_and_grad(lambda a, b: np.sum(weight * f(a, b, k)), argnums=(0, 1), options=ONE)
+    value, (slope_a, slope_b) = compiled(a, b)
+    scale = np.sqrt(expected.size) * (1.0 + np.max(np.abs(expected)))
+    assert abs(value - np.sum(weight * expected)) <= 1e-12 * scale
+    np.testing.assert_allclose(sg.jit(lambda a, b: f(a, b, k), options=ONE)(a, b), expected, atol=1e-12 * scale)
+    da, db = arrays(*shapes)[::-1][::-1]
+    da, db = np.sin(3 * da), np.cos(5 * db)
+    step = 1e-6
+    slope = (np.sum(weight * f(a + step * da, b + step * db, k)) - np.sum(weight * f(a - step * da, b - step * db, k)))
+    got = np.sum(slope_a * da) + np.sum(slope_b * db)
+    assert abs(got - slope / (2 * step)) <= 1e-7 * (1.0 + abs(got)) * np.sqrt(expected.size)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_triangle_alone_is_done(dtype):
+    function = sg.grad(lambda L, x: np.sum((np.tril(L, -1) @ x) ** 2), argnums=(0, 1), options=ONE)
+    L, x = arrays((40, 40), (40, 24), dtype=dtype)
+    got = function(L, x)
+    lower = np.tril(L, -1).astype(np.float64)
+    near = 1e-12 if dtype is np.float64 else 2e-5
+    np.testing.assert_allclose(got[0], np.tril(2 * lower @ x @ x.T, -1), rtol=near, atol=100 * near)
+    np.testing.assert_allclose(got[1], 2 * lower.T @ (lower @ x), rtol=near, atol=100 * near)
+    assert code(function).count(f"sg_product_part{'f' if dtype is np.float32 else ''}(") >= 2
+
+
+def test_with_named_extents_and_in_threads(monkeypatch):
+    from symgrad.loops import threads, tile
+
+    monkeypatch.setattr(threads, "PAYS", 1)
+    monkeypatch.setattr(tile, "ROWS", 16)
+
+    def loss(L, x):
+        return np.sum(np.tanh(np.einsum("kij,nkj->nki", np.tril(L), x)) ** 2)
+
+    L, x = arrays((4, 19, 19), (70, 4, 19))
+    expected = sg.value_and_grad(loss, argnums=(0, 1), options=sg.Options(compiler="none"))(L, x)
+    for specs in (None, ("f64[k,d,d]", "f64[n,k,d]")):
+        value, slopes = sg.value_and_grad(loss, argnums=(0, 1), specs=specs, options=sg.Options(threads=3))(L, x)
+        assert value == pytest.approx(expected[0], rel=1e-12)
+        for one, two in zip(slopes, expected[1], strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-12)
+
+
+def test_comparisons_of_a_users_own():
+    def loss(A, x):
+        i, j = np.arange(A.shape[0])[:, None], np.arange(A.shape[1])[None, :]
+        return np.sum(np.sin(np.where(i > j + 2, A, 0.0) @ x) + np.cos(np.where(j < i, 0.0, A) @ x))
+
+    A, x = arrays((30, 30), (30, 12))
+    value, slope = sg.value_and_grad(loss, options=ONE)(A, x)
+    assert value == pytest.approx(loss(A, x), rel=1e-12)
+    d = np.cos(np.arange(900.0)).reshape(30, 30)
+    assert np.sum(slope * d) == pytest.approx((loss(A + 1e-6 * d, x) - loss(A - 1e-6 * d, x)) / 2e-6, rel=1e-6)
