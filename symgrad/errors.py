@@ -51,7 +51,13 @@ class BusyError(SymgradError, RuntimeError):
 
 
 class ConcretizationError(SymgradError, TypeError):
-    """A traced value was used where Python or NumPy needs a number: ``if x > 0``, ``float(x)``."""
+    """A traced value was used where Python or NumPy needs a number: ``if x > 0``, ``float(x)``.
+
+    Attributes:
+        extents: the names of the open extents it is about.
+    """
+
+    extents: frozenset[str] = frozenset()
 
 
 class DtypeError(SymgradError, TypeError):

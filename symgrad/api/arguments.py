@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import optree
 
+from symgrad.api.annotations import by_leaf, hints
+from symgrad.api.axes import Axes, axes, by_argument, check, path_root, said
 from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ir.shapes import symbol
 from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, by_columns, flatten, leaf_names, leaf_spec, spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from symgrad.api.axes import Said
+
+AUTO = "auto"
 
 
 class Call(NamedTuple):
@@ -28,9 +38,9 @@ class Arguments:
 
     def __init__(
         self, fun: Callable[..., Any], static_argnums: int | Iterable[int] = (),
-        static_argnames: str | Iterable[str] = (), specs: Any = None,
+        static_argnames: str | Iterable[str] = (), specs: Any = None, dynamic: Any = AUTO,
     ) -> None:
-        """Find the parameters' names and the static ones among them."""
+        """Find the parameters' names and the static ones among them; read what is said of axes."""
         self.fun = fun
         self.signature = bind(fun)
         self.parameters = list(self.signature.parameters) if self.signature is not None else []
@@ -40,9 +50,36 @@ class Arguments:
         for name in names:
             if self.parameters and name not in self.parameters and not self._takes_any_keyword():
                 raise ArgumentValueError(f"static_argnames={name!r} is no parameter of {self.name}()")
+        self.dynamic = self._read(dynamic, specs)
+        self._hints: dict[str, Any] | None = None
         self.fixed_to: Signature | None = None
         if specs is not None:
             self.fixed_to = self.describe(self.split(*_as_call(specs, self)))
+
+    def _read(self, dynamic: Any, specs: Any) -> Any:
+        """Read ``dynamic=``.
+
+        Raises:
+            ArgumentValueError: it is something else than False, ``"auto"`` and axes by argument, or names no argument.
+        """
+        if dynamic is False or dynamic == AUTO:
+            return dynamic
+        if not isinstance(dynamic, Mapping):
+            raise ArgumentValueError(f"dynamic={dynamic!r:.60}", instead='"auto", False, or {"X": "n,d", "y": "n"}')
+        if specs is not None:
+            raise ArgumentValueError("specs= and dynamic= both name extents", instead="one of them")
+        known = [*self.parameters, *range(-len(self.parameters), len(self.parameters))]
+        for key in dynamic:
+            root = path_root(key) if isinstance(key, str) else key
+            if self.parameters and root not in known and not self._takes_any():
+                raise ArgumentValueError(f"dynamic names {key!r}, which is no parameter of {self.name}()")
+            if self.is_static(root):
+                raise ArgumentValueError(f"dynamic names {key!r}, which is a static argument")
+        count = len(self.parameters)
+        return {
+            key + count if isinstance(key, int) and key < 0 else key: text if isinstance(text, Axes) else axes(text)
+            for key, text in dynamic.items()
+        }
 
     @property
     def name(self) -> str:
@@ -50,8 +87,25 @@ class Arguments:
         return getattr(self.fun, "__name__", type(self.fun).__name__)
 
     def _takes_any_keyword(self) -> bool:
-        assert self.signature is not None  # noqa: S101 - asked only where there are parameters
-        return any(p.kind is p.VAR_KEYWORD for p in self.signature.parameters.values())
+        return self._parameter_of(inspect.Parameter.VAR_KEYWORD) is not None
+
+    def _takes_any(self) -> bool:
+        return self._takes_any_keyword() or self._parameter_of(inspect.Parameter.VAR_POSITIONAL) is not None
+
+    def _parameter_of(self, kind: Any) -> str | None:
+        """Return the parameter that takes all further arguments, by position or by name."""
+        every = [] if self.signature is None else self.signature.parameters.values()
+        return next((p.name for p in every if p.kind is kind), None)
+
+    def parameter(self, key: str | int) -> str:
+        """Return the parameter that a position or a keyword goes to."""
+        if isinstance(key, str):
+            found = key if key in self.parameters else self._parameter_of(inspect.Parameter.VAR_KEYWORD)
+        else:
+            found = self._parameter_of(inspect.Parameter.VAR_POSITIONAL)
+            if key < len(self.parameters) and (found is None or key < self.parameters.index(found)):
+                found = self.parameters[key]
+        return found or ""
 
     def label(self, key: str | int) -> str:
         """Name a top-level argument as the function's author did."""
@@ -92,8 +146,8 @@ class Arguments:
         leaves, tree = flatten((args, kwargs))
         return Call(leaves, tree, tuple([_kind(leaf) for leaf in leaves]), tuple(statics))
 
-    def describe(self, call: Call) -> Signature:
-        """Describe a call: names, paths, specs.
+    def describe(self, call: Call, pattern: Sequence[int | str] | None = None) -> Signature:
+        """Describe a call: names, paths, specs; with the extents of a pattern, if one is given.
 
         Raises:
             ArgumentError: a leaf is nothing symgrad can take as an array.
@@ -108,10 +162,35 @@ class Arguments:
             roots.append(self.label(key))
             paths.append(optree.PyTreeAccessor(tuple(rest)).codify("") if rest else "")
         dims = [d for leaf in call.leaves if isinstance(leaf, Spec) for d in leaf.shape]
+        dims += [] if pattern is None else [*pattern]
         extents = {str(d) for d in dims if not isinstance(d, int)}
         names, shown = leaf_names(roots, paths, frozenset(extents))
         specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
+        specs = specs if pattern is None else patterned(specs, pattern)
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
+
+    def checked(self, call: Call) -> tuple[Signature, Said]:
+        """Describe a call that keeps to what is said of its extents, and list that.
+
+        Raises:
+            ArgumentError: a leaf is nothing symgrad can take as an array, or not what its annotation says.
+            ArgumentValueError: extents are not what ``dynamic=`` or an annotation says.
+        """
+        signature = self.describe(call)
+        words = self.said(signature)
+        check(words, signature)
+        return signature, words
+
+    def said(self, signature: Signature) -> Said:
+        """List what ``dynamic=`` and annotations say of every extent of a call."""
+        if self._hints is None:
+            self._hints = hints(self.fun)
+        found = by_leaf(self._hints, self.parameter, signature) if self._hints else [None] * len(signature.specs)
+        words = said(found, signature)
+        if isinstance(self.dynamic, dict):
+            chosen = said(by_argument(self.dynamic, signature), signature)
+            words = tuple([one if other is None else other for one, other in zip(words, chosen, strict=True)])
+        return words
 
     def join(self, leaves: Sequence[Any], signature: Signature) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put leaves and static values back into positional and keyword arguments."""
@@ -140,7 +219,7 @@ class Arguments:
         """
         want = self.fixed_to
         assert want is not None  # noqa: S101 - only asked of fixed arguments
-        if call.tree != want.tree or told_apart(call.statics) != told_apart(want.statics):
+        if not alike(call, want):
             known = ", ".join(want.paths)
             raise ArgumentError(f"{self.name}() was compiled for arguments {known}; these have another structure")
         for leaf, expected, path in zip(call.leaves, want.specs, want.paths, strict=True):
@@ -151,6 +230,21 @@ class Arguments:
                 if type(dim) is int and have != dim:
                     raise ArgumentValueError(f"argument {path} is {got}: axis {k} must be {dim}, for {expected}")
         return want
+
+
+def alike(call: Call, signature: Signature) -> bool:
+    """Tell a call of the structure and the static arguments of a signature."""
+    return bool(call.tree == signature.tree) and told_apart(call.statics) == told_apart(signature.statics)
+
+
+def patterned(specs: Sequence[Spec], pattern: Sequence[int | str]) -> tuple[Spec, ...]:
+    """Give specs the extents of a pattern, where a word is a name."""
+    extents = iter(pattern)
+    shapes = [[next(extents) for _ in s.shape] for s in specs]
+    return tuple([
+        replace(s, shape=tuple([d if isinstance(d, int) else symbol(d) for d in shape]))
+        for s, shape in zip(specs, shapes, strict=True)
+    ])
 
 
 def _fits(got: Spec, expected: Spec) -> bool:
@@ -227,8 +321,10 @@ def told_apart(setting: Any) -> Any:
     return type(setting), repr(setting) if isinstance(setting, (float, complex)) else setting
 
 
-def describe_change(previous: list[Signature], signature: Signature, *, captured: bool) -> str:
-    """Say in words why a function is compiled again."""
+def describe_change(
+    previous: list[Signature], signature: Signature, extents: Sequence[int] = (), *, captured: bool,
+) -> str:
+    """Say in words why a function is compiled again: for a signature, whose open extents were these in the call."""
     if not previous:
         return "it was called for the first time"
     last = previous[-1]
@@ -239,10 +335,14 @@ def describe_change(previous: list[Signature], signature: Signature, *, captured
     for (key, old), (_, new) in zip(last.statics, signature.statics, strict=False):
         if old != new:
             return f"the static argument {key} changed from {old!r} to {new!r}"
-    for path, old, new in zip(signature.paths, last.specs, signature.specs, strict=True):
+    specs = patterned(signature.specs, extents) if extents else signature.specs
+    named = [f"{p}: {s}" for p, s, e in zip(signature.paths, signature.specs, specs, strict=True) if s != e]
+    left = f"; left open from now on: {', '.join(named)}" if named else ""
+    for path, old, new in zip(signature.paths, last.specs, specs, strict=True):
         if old != new:
             laid = {True: " in Fortran order", False: " in C order"} if old.fortran != new.fortran else {}
             return (
                 f"argument {path} changed from {old}{laid.get(old.fortran, '')} to {new}{laid.get(new.fortran, '')}"
+                f"{left}"
             )
     return "the arguments changed"

@@ -17,7 +17,7 @@ from symgrad.transforms.watch import Looking
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.api.function import Entry
+    from symgrad.api.compilations import Entry
     from symgrad.options import Options
     from symgrad.transforms.watch import Watch
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.api.argnums import Argnums
-from symgrad.api.arguments import Arguments
+from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.function import Function
 from symgrad.api.transform import Transform
 from symgrad.options import Options
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def jit(
     fun: Callable[..., Any], *, static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
-    specs: Any = None, options: Options | None = None,
+    specs: Any = None, dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile a NumPy function.
 
@@ -25,7 +25,11 @@ def jit(
         static_argnums: positions of arguments that are settings: hashable, part of the signature, never traced.
         static_argnames: their names.
         specs: compile once for these specs: a tuple for the arguments, or a dict by name; ``"f64[n,d]"`` leaves
-            extents open. Without it, every new shape and dtype is compiled when it comes.
+            extents open. Without it, every new dtype and structure is compiled when it comes.
+        dynamic: which extents one compilation leaves open. ``"auto"``: those that change from one call to another;
+            extents that were equal in all calls are taken to be equal. False: none, every new shape is compiled.
+            A dict names axes by argument, ``{"X": "n,d", "y": "n"}`` (a position, a name, or a path as
+            ``"params['w']"``); extents of one name must be equal, ``_`` and numbers stay numbers.
         options: compiler, threads and the like.
 
     Returns:
@@ -36,14 +40,14 @@ def jit(
     >>> float(f(np.array([3.0, 4.0])))
     5.0
     """
-    arguments = Arguments(fun, static_argnums, static_argnames, specs)
+    arguments = Arguments(fun, static_argnums, static_argnames, specs, dynamic)
     return Function(fun, Transform("jit"), arguments, options or Options())
 
 
 def grad(
     fun: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None,
+    dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile the gradient of a function that returns one floating-point number.
 
@@ -55,6 +59,7 @@ def grad(
         static_argnums: as for `jit`.
         static_argnames: as for `jit`.
         specs: as for `jit`.
+        dynamic: as for `jit`.
         options: as for `jit`.
 
     Returns:
@@ -69,14 +74,14 @@ def grad(
     >>> sg.grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     array([ 3., 12.])
     """
-    arguments = Arguments(fun, static_argnums, static_argnames, specs)
+    arguments = Arguments(fun, static_argnums, static_argnames, specs, dynamic)
     return Function(fun, Transform("grad", argnums, has_aux), arguments, options or Options())
 
 
 def value_and_grad(
     fun: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None,
+    dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile a loss together with its gradient, as one fused program.
 
@@ -88,5 +93,5 @@ def value_and_grad(
     >>> float(value), gradient
     (5.0, array([2., 4.]))
     """
-    arguments = Arguments(fun, static_argnums, static_argnames, specs)
+    arguments = Arguments(fun, static_argnums, static_argnames, specs, dynamic)
     return Function(fun, Transform("value_and_grad", argnums, has_aux), arguments, options or Options())

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import functools
-import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from symgrad.api.arguments import Arguments, Call, as_inputs, describe_change, show_signature, told_apart
+from symgrad.api.arguments import Arguments, Call, as_inputs
 from symgrad.api.captured import Captured
+from symgrad.api.compilations import CacheInfo, Compilations, Entry
+from symgrad.api.lowered import Lowered
 from symgrad.api.native import Native
-from symgrad.api.short import short_call
-from symgrad.build.call import compiled, interpreted
+from symgrad.api.short import either, short_call
+from symgrad.build.call import compiled, interpreted, permitted
 from symgrad.build.direct import MISS
-from symgrad.errors import ArgumentError, SymgradWarning
+from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
+from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.pipeline import Stages, build, transform, uncollected
-from symgrad.trace.signature import Signature
 from symgrad.trace.state import Trace, active, current
 from symgrad.trace.trace import Traced, trace
 
@@ -25,33 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from symgrad.api.reports import Cost, Memory
+    from symgrad.api.short import Short
+    from symgrad.api.sizes import Sizes
     from symgrad.api.transform import Transform
-    from symgrad.pipeline import Built
-
-MANY = 8
-"""A function compiled so often warns, once, with the argument that keeps changing."""
-
-
-class Entry(NamedTuple):
-    """One compilation of a function."""
-
-    signature: Signature
-    built: Built
-    run: Any
-    unflatten: Callable[[list[Any]], Any]
-    reason: str
-    short: Callable[[tuple[Any, ...]], Any] | None
-    tree: Any
-
-
-class CacheInfo(NamedTuple):
-    """What a function was compiled for: signatures, how often, and why each was needed."""
-
-    signatures: tuple[str, ...]
-    compilations: int
-    reasons: tuple[str, ...]
-    hits: int
-
+    from symgrad.trace.signature import Signature
 
 class Function(Native):
     """A compiled function: traced, derived, fused and compiled at its first call of each signature.
@@ -66,13 +44,10 @@ class Function(Native):
         """Wrap a function; nothing is compiled yet."""
         self._fun, self._transform, self._arguments, self._options = fun, transform, arguments, options
         self._captured = Captured(fun)
-        self._entries: dict[Any, Entry] = {}
+        self._compilations = Compilations(arguments, self._captured, self._compile)
         self._last: Entry | None = None
-        self._short: Callable[[tuple[Any, ...]], Any] | None = None
-        self._lock = threading.RLock()
-        self._hits = 0
-        self._reasons: list[str] = []
-        self._warned = False
+        self._short: Short | None = None
+        self._shorts: tuple[Short | None, Short | None] = (None, None)
         functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +67,7 @@ class Function(Native):
             return self._inline(outer, args, kwargs)
         call = self._arguments.split(args, kwargs)
         entry = self._find(call)
-        self._short = entry.short
+        self._shorten(entry)
         return entry.unflatten(entry.run(as_inputs(call.leaves, entry.signature)))
 
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
@@ -134,32 +109,23 @@ class Function(Native):
 
     def _find(self, call: Call) -> Entry:
         """Return the compilation for a call, making it once."""
-        fixed = self._arguments.fixed_to is not None
-        kinds = self._arguments.check(call).specs if fixed else call.kinds
-        key = (call.tree, kinds, told_apart(call.statics), self._captured.identity())
-        entry = self._entries.get(key)
-        if entry is not None:
-            self._hits += 1
-            self._last = entry
-            return entry
-        with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                entry = self._compile(self._signature(call))
-                self._entries[key] = entry
-        self._last = entry
+        self._last = entry = self._compilations.find(call)
         return entry
 
-    def _signature(self, call: Call) -> Signature:
-        return self._arguments.fixed_to or self._arguments.describe(call)
+    def _shorten(self, entry: Entry) -> None:
+        """Let the next call try this compilation first; after one of numbers alone the one with open extents."""
+        opened = not all(is_static(spec.shape) for spec in entry.signature.specs)
+        shorts = (self._shorts[0], entry.short) if opened else (entry.short, self._shorts[1])
+        if shorts != self._shorts:
+            self._shorts = shorts
+            self._short = either(*shorts)
 
     # -- compiling
 
-    def _compile(self, signature: Signature) -> Entry:
+    def _compile(self, signature: Signature, sizes: Sizes | None) -> Entry:
         """Trace, derive, optimize, compile and load for one signature."""
         from symgrad.build.toolchain import find
 
-        reason = self._reason(signature)
         stages, program, unflatten, tree = self._staged(signature)
         toolchain = find(self._options)
         built = build(stages, program, toolchain)
@@ -167,11 +133,9 @@ class Function(Native):
             run, short = interpreted(program), None
         else:
             run = compiled(program, built.interface, built.library, self._options)
-            fixed = self._arguments.fixed_to is not None
-            short = None if fixed else short_call(signature, built, self._options, self._captured, unflatten)
-        self._reasons.append(reason)
-        self._complain()
-        return Entry(signature, built, run, unflatten, reason, short, tree)
+            alone = () if sizes is None else sizes.alone
+            short = short_call(signature, built, self._options, self._captured, unflatten, alone)
+        return Entry(signature, built, run, unflatten, short, tree, permitted(program))
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
@@ -200,23 +164,6 @@ class Function(Native):
             self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
         )
 
-    def _reason(self, signature: Signature) -> str:
-        previous = [entry.signature for entry in self._entries.values()]
-        return describe_change(previous, signature, captured=bool(previous) and self._captured.changed())
-
-    def _complain(self) -> None:
-        """Warn, once, about a function that compiles again and again."""
-        if len(self._reasons) < MANY or self._warned:
-            return
-        self._warned = True
-        import warnings
-
-        warnings.warn(
-            f"{self.__name__}() was compiled {len(self._reasons)} times; the last time because {self._reasons[-1]}. "
-            "Give the changing extent a name, specs=..., or mark a changing setting static.",
-            SymgradWarning, stacklevel=5,
-        )
-
     # -- composing
 
     def _inline(self, outer: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -224,7 +171,7 @@ class Function(Native):
         from symgrad.api.nested import inlined
 
         call = self._arguments.split(args, kwargs)
-        signature = self._arguments.describe(call)
+        signature, _ = self._arguments.checked(call)
         traced = self._traced(signature, outer)
         outputs = self._transform.check(traced, signature)
         derive = functools.partial(self._transform.derive, outputs)
@@ -239,9 +186,16 @@ class Function(Native):
         Returns:
             An object with ``as_text(stage)`` and ``compile()``.
         """
-        signature = self._signature(self._arguments.split(args, kwargs))
+        signature = self._compilations.signature(self._arguments.split(args, kwargs))
         stages, program, *_ = self._staged(signature)
         return Lowered(self, signature, stages, program)
+
+    def fixed(self, signature: Signature) -> Function:
+        """Compile for one signature alone: every call must fit it."""
+        made = Function(self._fun, self._transform, self._arguments.fixed(signature), self._options)
+        specs = list(signature.specs)
+        made._find(Call(specs, signature.tree, tuple(specs), signature.statics))
+        return made
 
     @property
     def c_source(self) -> str:
@@ -335,10 +289,8 @@ class Function(Native):
         return numbered(made(entry.built.stages), entry.built.program, arrays, sizes, count)
 
     def cache_info(self) -> CacheInfo:
-        """Tell for which signatures this function was compiled, and why each compilation was needed."""
-        with self._lock:
-            shown = tuple([show_signature(e.signature) for e in self._entries.values()])
-            return CacheInfo(shown, len(self._reasons), tuple(self._reasons), self._hits)
+        """Tell for which signatures this function was compiled, why each was needed, and why extents stay numbers."""
+        return self._compilations.info()
 
     def __repr__(self) -> str:
         """Print the transform and the function's name."""
@@ -348,38 +300,9 @@ class Function(Native):
         """Pickle by name where Python can import the function, else the printable programs; never code."""
         from symgrad.api.pickled import reduced
 
-        current = self._captured.identity()
-        entries = [entry for key, entry in self._entries.items() if key[3] == current]
+        entries = self._compilations.current()
         return reduced(self, self._fun, self._transform, self._arguments, self._options, entries)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
         return self if instance is None else functools.partial(self, instance)
-
-
-class Lowered:
-    """A function traced and derived for one signature, not compiled yet."""
-
-    def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any) -> None:
-        """Hold the stages."""
-        self._function, self._signature, self.stages, self.program = function, signature, stages, program
-
-    def as_text(self, stage: str = "optimized") -> str:
-        """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
-        return self.stages.as_text(stage)
-
-    def report(self) -> str:
-        """Say in words what the program becomes; see `Function.report`."""
-        from symgrad.api.words import report
-
-        return report(self.stages)
-
-    def compile(self) -> Function:
-        """Compile for this signature alone: every call must fit it."""
-        made = Function(
-            self._function._fun, self._function._transform,  # noqa: SLF001 - its own maker
-            self._function._arguments.fixed(self._signature), self._function._options,  # noqa: SLF001
-        )
-        specs = list(self._signature.specs)
-        made._find(Call(specs, self._signature.tree, tuple(specs), self._signature.statics))  # noqa: SLF001
-        return made

@@ -9,7 +9,7 @@ import numpy as np
 import optree
 
 from symgrad.api.argnums import Argnums, Chosen, chosen
-from symgrad.api.arguments import Arguments
+from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.derivatives import grad
 from symgrad.api.mode import function
 from symgrad.api.modes import Point, matched
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def jacfwd(
     fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None,
+    dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile the Jacobian of a function, column by column: forward mode for all columns at once.
 
@@ -47,6 +47,7 @@ def jacfwd(
         static_argnums: as for `jit`.
         static_argnames: as for `jit`.
         specs: as for `jit`.
+        dynamic: as for `jit`.
         options: as for `jit`.
 
     Returns:
@@ -64,14 +65,14 @@ def jacfwd(
     """
     return function(
         "jacfwd", fun, _jacfwd, {"argnums": argnums, "has_aux": has_aux}, static_argnums=static_argnums,
-        static_argnames=static_argnames, specs=specs, options=options,
+        static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
     )
 
 
 def jacrev(
     fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None,
+    dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile the Jacobian of a function, row by row: reverse mode for all rows at once.
 
@@ -84,14 +85,14 @@ def jacrev(
     """
     return function(
         "jacrev", fun, _jacrev, {"argnums": argnums, "has_aux": has_aux}, static_argnums=static_argnums,
-        static_argnames=static_argnames, specs=specs, options=options,
+        static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
     )
 
 
 def hessian(
     fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None,
+    dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile the Hessian of a function, as one program: ``jacfwd(jacrev(fun))``.
 
@@ -104,12 +105,12 @@ def hessian(
            [2., 0.]])
     """
     given: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "options": options}
-    return jacfwd(jacrev(fun, argnums, has_aux, **given), argnums, has_aux, specs=specs, **given)
+    return jacfwd(jacrev(fun, argnums, has_aux, **given), argnums, has_aux, specs=specs, dynamic=dynamic, **given)
 
 
 def hvp(
     fun: Callable[..., Any], *, static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
-    options: Options | None = None,
+    dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile the Hessian of a loss times a vector, at about twice the cost of the gradient.
 
@@ -117,6 +118,7 @@ def hvp(
         fun: the loss, a function that returns one floating-point number.
         static_argnums: as for `jit`, positions among the arguments of the function that is returned.
         static_argnames: as for `jit`.
+        dynamic: as for `jit`.
         options: as for `jit`.
 
     Returns:
@@ -128,8 +130,8 @@ def hvp(
     array([ 6., 12.])
     """
     return function(
-        "hvp", fun, _hvp, {}, static_argnums=static_argnums, static_argnames=static_argnames, options=options,
-        signature=_with_direction(bind(fun)),
+        "hvp", fun, _hvp, {}, static_argnums=static_argnums, static_argnames=static_argnames, dynamic=dynamic,
+        options=options, signature=_with_direction(bind(fun)),
     )
 
 

@@ -7,7 +7,7 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from symgrad.api.arguments import Arguments
+from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.function import Function
 from symgrad.api.transform import Transform
 from symgrad.options import Options
@@ -28,12 +28,15 @@ class Mode:
 
     def __init__(
         self, fun: Callable[..., Any], rule: Rule, settings: dict[str, Any], *,
-        signature: inspect.Signature | None = None, weak: bool = False,
+        signature: inspect.Signature | None = None, weak: bool = False, annotated: bool = True,
     ) -> None:
-        """Keep the function; with `weak`, only as long as somebody else does."""
+        """Keep the function; with `weak`, only as long as somebody else does.
+
+        Its arguments are what the function's annotations say, if `annotated`.
+        """
         self._get: Any = _weakly(fun) if weak else None
         self._fun = None if weak else fun
-        self._rule, self._settings = rule, settings
+        self._rule, self._settings, self.annotated = rule, settings, annotated
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
         self.__qualname__ = getattr(fun, "__qualname__", self.__name__)
         self.__module__ = getattr(fun, "__module__", None) or "builtins"
@@ -59,14 +62,15 @@ class Mode:
 def function(
     kind: str, fun: Callable[..., Any], rule: Rule, settings: dict[str, Any], *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None, signature: inspect.Signature | None = None,
+    options: Options | None = None, signature: inspect.Signature | None = None, dynamic: Any = AUTO,
+    annotated: bool = True,
 ) -> Function:
     """Make the `Function` of a mode; what is static is so for the function too."""
     nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
     given = {**settings, "static": (nums, names)} if nums or names else settings
-    mode = Mode(fun, rule, given, signature=signature)
-    return Function(mode, Transform(kind), Arguments(mode, nums, names, specs), options or Options())
+    mode = Mode(fun, rule, given, signature=signature, annotated=annotated)
+    return Function(mode, Transform(kind), Arguments(mode, nums, names, specs, dynamic), options or Options())
 
 
 # -- functions derived again and again, by calls like ``jvp(f, primals, tangents)``

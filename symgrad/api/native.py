@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.api.arguments import Arguments, Call
-    from symgrad.api.function import Entry
+    from symgrad.api.compilations import Entry
     from symgrad.build.interface import Interface
     from symgrad.build.load import Library
     from symgrad.options import Options

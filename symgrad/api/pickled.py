@@ -14,18 +14,19 @@ import types
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.api.arguments import Arguments, show_signature
+from symgrad.api.arguments import AUTO, Arguments, show_signature
 from symgrad.api.function import Function
 from symgrad.api.mode import Mode
 from symgrad.errors import ArgumentError
 from symgrad.ir.program import Program
 from symgrad.ir.serial import dumps, loads
+from symgrad.ir.shapes import is_static
 from symgrad.pipeline import NAMES, Stages
 from symgrad.trace.signature import Signature, Spec
 from symgrad.trace.trace import Traced
 
 if TYPE_CHECKING:
-    from symgrad.api.function import Entry
+    from symgrad.api.compilations import Entry
     from symgrad.api.transform import Transform
     from symgrad.options import Options
     from symgrad.trace.state import Trace
@@ -75,7 +76,7 @@ def reduced(
     static = tuple(sorted(arguments.static, key=str))
     plain = _plain(fun)
     if not isinstance(plain, (types.FunctionType, _Absent)) or _named(plain) is plain:
-        return again, (fun, transform, options, static, arguments.fixed_to)
+        return again, (fun, transform, options, static, arguments.fixed_to, arguments.dynamic)
     saved = tuple([_saved(e.signature, e.built.program, e.tree) for e in entries])
     if isinstance(function, Restored):
         compiled = [e.signature for e in entries]
@@ -86,7 +87,7 @@ def reduced(
             instead="define it with def at the top of a module, or call it once before",
         )
     fixed = arguments.fixed_to is not None
-    return restored, (_origin(fun), transform, options, static, fixed, saved)
+    return restored, (_origin(fun), transform, options, static, fixed, saved, arguments.dynamic)
 
 
 def _plain(fun: Any) -> Any:
@@ -99,18 +100,19 @@ def _plain(fun: Any) -> Any:
 
 def again(
     fun: Any, transform: Transform, options: Options, static: tuple[int | str, ...], fixed: Signature | None,
+    dynamic: Any = AUTO,
 ) -> Function:
     """Wrap a function that was found by its name."""
-    return Function(fun, transform, _arguments(fun, static, fixed), options)
+    return Function(fun, transform, _arguments(fun, static, fixed, dynamic), options)
 
 
 def restored(
     origin: Origin, transform: Transform, options: Options, static: tuple[int | str, ...], fixed: bool,
-    saved: tuple[Saved, ...],
+    saved: tuple[Saved, ...], dynamic: Any = AUTO,
 ) -> Restored:
     """Make a function of saved programs."""
     fun = _Absent(origin)
-    arguments = _arguments(fun, static, _signature(saved[0], loads_here(saved[0])) if fixed else None)
+    arguments = _arguments(fun, static, _signature(saved[0], loads_here(saved[0])) if fixed else None, dynamic)
     return Restored(fun, transform, arguments, options, saved)
 
 
@@ -123,6 +125,12 @@ class Restored(Function):
         """Keep the programs; they are read and verified when they are needed."""
         super().__init__(fun, transform, arguments, options)
         self.saved = saved
+        self._compilations.saved = self._open_ones
+
+    def _open_ones(self) -> list[Signature]:
+        """List the signatures with open extents."""
+        found = [_signature(saved, loads_here(saved)) for saved in self.saved]
+        return [one for one in found if not all(is_static(spec.shape) for spec in one.specs)]
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         for saved in self.saved:
@@ -197,9 +205,9 @@ def _signature(saved: Saved, program: Program) -> Signature:
     return Signature(saved.tree, specs, saved.names, saved.paths, saved.statics, saved.positions)
 
 
-def _arguments(fun: Any, static: tuple[int | str, ...], fixed: Signature | None) -> Arguments:
+def _arguments(fun: Any, static: tuple[int | str, ...], fixed: Signature | None, dynamic: Any) -> Arguments:
     numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
-    arguments = Arguments(fun, numbers, names)
+    arguments = Arguments(fun, numbers, names, dynamic=dynamic)
     return arguments if fixed is None else arguments.fixed(fixed)
 
 

@@ -6,22 +6,37 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
+from symgrad.api.sizes import bound
+from symgrad.build.call import permitted
 from symgrad.build.direct import MISS, direct
+from symgrad.ir.shapes import is_static
 from symgrad.trace.signature import NAMESPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
 
     from symgrad.api.captured import Captured
+    from symgrad.ir.program import Program
     from symgrad.options import Options
     from symgrad.pipeline import Built
     from symgrad.trace.signature import Signature
 
+    Short = Callable[[tuple[Any, ...]], Any]
+
 
 def short_call(
     signature: Signature, built: Built, options: Options, captured: Captured, unflatten: Callable[[list[Any]], Any],
-) -> Callable[[tuple[Any, ...]], Any] | None:
+    alone: Container[tuple[int, ...]],
+) -> Short | None:
     """Make the shortest call of a compilation, which also looks whether a captured name was bound anew.
+
+    Args:
+        signature: what it was compiled for.
+        built: what was compiled.
+        options: how many threads.
+        captured: what it reads that is no argument.
+        unflatten: makes what is returned of new arrays.
+        alone: extents that have a compilation of their own, and are not called with here.
 
     Returns:
         A function of the positional arguments, which answers `MISS` where they need more; None without one.
@@ -29,15 +44,49 @@ def short_call(
     if not is_plain(signature) or built.interface is None or built.library is None:
         return None
     numbers = [each.weak for each in signature.specs]
-    call = direct(built.interface, built.library, options, numbers, flatten_as(signature.tree), unflatten)
+    static = all(is_static(node.shape) for node in built.program.inputs)
+    takes = None if static else taken(built.program, alone)
+    call = direct(built.interface, built.library, options, numbers, flatten_as(signature.tree), unflatten, takes)
     return captured.watched(call, MISS)
 
 
+def either(one: Short | None, other: Short | None) -> Short | None:
+    """Make a call that tries one, and another one where that misses."""
+    if one is None or other is None:
+        return one or other
+
+    def call(args: tuple[Any, ...]) -> Any:
+        result = one(args)
+        return other(args) if result is MISS else result
+
+    return call
+
+
+def taken(program: Program, alone: Container[tuple[int, ...]]) -> Callable[[Sequence[Any]], dict[str, int] | None]:
+    """Make what finds the open extents of a program in the shapes of the inputs that have some.
+
+    It answers None for shapes that do not fit, or that something else was compiled for.
+    """
+    shapes = [node.shape for node in program.inputs]
+    pattern, allowed = [d if type(d) is int else str(d) for shape in shapes for d in shape], permitted(program)
+
+    def takes(found: Sequence[Any]) -> dict[str, int] | None:
+        given = iter(found)
+        full = [shape if is_static(shape) else next(given) for shape in shapes]
+        if [*map(len, full)] != [*map(len, shapes)]:
+            return None
+        extents = tuple([d for shape in full for d in shape])
+        names = None if extents in alone else bound(pattern, extents)
+        return names if names is not None and allowed(names) else None
+
+    return takes
+
+
 def is_plain(signature: Signature) -> bool:
-    """Tell a signature of positional arguments whose arrays have known extents and lie row by row."""
+    """Tell a signature of positional arguments whose arrays lie row by row."""
     return (
         not signature.statics and not signature.tree.children()[1].num_leaves
-        and all(not s.fortran and all(type(d) is int for d in s.shape) for s in signature.specs)
+        and not any(s.fortran for s in signature.specs)
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
-from symgrad.api.arguments import Arguments
+from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.mode import function
 from symgrad.api.nested import nested
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def vmap(
     fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
-    options: Options | None = None,
+    dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Map a function over axes of its arguments: compiled as one program, not as a loop of calls.
 
@@ -44,6 +44,7 @@ def vmap(
         static_argnums: as for `jit`.
         static_argnames: as for `jit`.
         specs: as for `jit`.
+        dynamic: as for `jit`; annotations of `fun` are those of one example, and not read.
         options: as for `jit`.
 
     Returns:
@@ -62,7 +63,7 @@ def vmap(
     settings = {"in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size}
     return function(
         "vmap", fun, _vmap, settings, static_argnums=static_argnums, static_argnames=static_argnames, specs=specs,
-        options=options,
+        dynamic=dynamic, options=options, annotated=False,
     )
 
 

@@ -61,10 +61,10 @@ def bound(
     checks, nothing = interface.checks, library.ffi.NULL
 
     def prepared(count: int) -> tuple[Callable[..., int], list[Any], Any]:
-        function, _, extents, size = plan(sizes, count)
+        function, _, passed, size, last = plan(sizes, count)
         scratch = np.empty(size, np.uint8) if size else None
         place = nothing if scratch is None else _pointer(library, scratch)
-        return function, [*pointers, *extents, count, place], scratch
+        return function, [*pointers, *passed, place, *last], scratch
 
     if interface.threaded or prepared(1)[2] is not None:
         team = (lambda: threads(options)) if interface.threaded else (lambda: 1)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from symgrad.build.interrupt import interruptible
 from symgrad.build.threads import threads
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
-from symgrad.ir.dims import evaluated
+from symgrad.ir.dims import dim_to_json, evaluated
 from symgrad.ir.evaluate import concrete, evaluate, extents
 
 if TYPE_CHECKING:
@@ -59,6 +59,23 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
                 )
             raise IndexOutOfBounds(f"index {position} is out of bounds for axis {axis} with size {size}", line=line)
     return dims
+
+
+def permitted(program: Program) -> Callable[[Mapping[str, int]], bool]:
+    """Make what tells, once for each combination of open extents, whether a program may be called with them."""
+    known: dict[tuple[int, ...], bool] = {}
+    wanted = [(dim_to_json(r.index), dim_to_json(r.extent)) for r in program.requirements]
+
+    def takes(sizes: Mapping[str, int]) -> bool:
+        key = tuple(sizes.values())
+        found = known.get(key)
+        if found is None:
+            if len(known) > PLANS:
+                known.clear()
+            found = known[key] = all(0 <= evaluated(i, sizes) < evaluated(e, sizes) for i, e in wanted)
+        return found
+
+    return takes if wanted else lambda sizes: True  # noqa: ARG005 - nothing is asked
 
 
 def requirements(program: Program) -> Callable[[Sequence[np.ndarray[Any, Any]]], dict[Any, int]]:
@@ -111,12 +128,12 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
         count = threads(options) if threaded else 1
         pairs = zip(arrays, columns, strict=True)
         laid = [np.asarray(a, order="F").T if turned else np.asarray(a, order="C") for a, turned in pairs]
-        function, shapes, passed, scratch = plan(sizes, count)
+        function, shapes, passed, scratch, last = plan(sizes, count)
         results = [np.empty(shape, dtype) for shape, (dtype, _) in zip(shapes, outputs, strict=True)]
         code = function(
             *map(from_buffer, inputs, laid),
             *[from_buffer(kind, result) for (_, kind), result in zip(outputs, results, strict=True)],
-            *constants, *passed, count, from_buffer("char[]", np.empty(scratch, np.uint8)),
+            *constants, *passed, from_buffer("char[]", np.empty(scratch, np.uint8)), *last,
         )
         if code:
             raise failed(checks[code - 1])
@@ -125,38 +142,55 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
     return run
 
 
-Plan = tuple["Callable[..., int]", list[Any], list[int], int]
+class Plan(NamedTuple):
+    """How C is called at some extents.
+
+    Attributes:
+        function: what is called.
+        shapes: the results'.
+        passed: the extents and the number of threads, which follow the constants.
+        workspace: bytes of scratch memory, whose pointer follows those.
+        last: what follows that.
+    """
+
+    function: Callable[..., int]
+    shapes: list[Any]
+    passed: tuple[int, ...]
+    workspace: int
+    last: tuple[Any, ...]
 
 
-def planner(interface: Interface, library: Library) -> Callable[[dict[Any, int], int], Plan]:
-    """Make what reckons, once for each size and number of threads, the function, shapes, extents and workspace."""
+def planner(interface: Interface, library: Library) -> Callable[[Mapping[Any, int], int], Plan]:
+    """Make what reckons, once for each size and number of threads, how C is called."""
     planned: dict[tuple[int, ...], Plan] = {}
+    shapes = [[d if type(d) is int else dim_to_json(d) for d in a.shape] for a in interface.outputs]
 
-    def plan(sizes: dict[Any, int], count: int) -> Plan:
+    def plan(sizes: Mapping[Any, int], count: int) -> Plan:
         key = (count, *sizes.values())
         found = planned.get(key)
         if found is None:
             if len(planned) > PLANS:
                 planned.clear()
             named = {str(dim): size for dim, size in sizes.items()} | {"threads": count}
-            shapes = [concrete(tuple(a.shape), sizes) for a in interface.outputs]
-            function = started(interface, library, named)
-            found = function, shapes, [named[d] for d in interface.dims], evaluated(interface.workspace, named)
-            planned[key] = found
+            results = [tuple([evaluated(d, named) for d in shape]) for shape in shapes]
+            passed, size = (*[named[d] for d in interface.dims], count), evaluated(interface.workspace, named)
+            function, last = started(interface, library, named)
+            found = planned[key] = Plan(function, results, passed, size, last)
         return found
 
     return plan
 
 
-def started(interface: Interface, library: Library, sizes: Mapping[str, int]) -> Callable[..., int]:
-    """Choose how C is called at some extents, of all its arguments but `stop`: a long call where it can be stopped."""
+def started(
+    interface: Interface, library: Library, sizes: Mapping[str, int],
+) -> tuple[Callable[..., int], tuple[Any, ...]]:
+    """Choose how C is called at some extents, and its last arguments: a long call where it can be stopped."""
     function = library.function
     if not interface.polled:
-        return function
+        return function, ()
     if evaluated(interface.work, sizes) >= LONG:
-        return partial(interruptible, function)
-    nothing = library.ffi.NULL
-    return lambda *arguments: function(*arguments, nothing)
+        return partial(interruptible, function), ()
+    return function, (library.ffi.NULL,)
 
 
 LONG = 20_000_000

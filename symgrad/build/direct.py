@@ -1,26 +1,29 @@
-"""The shortest call: arguments that C can read as they are, each checked exactly, of known shapes."""
+"""The shortest call: arguments that C can read as they are, each checked exactly."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.build.call import ctype, failed, started
+from symgrad.build.call import PLANS, ctype, failed, planner
 from symgrad.build.objects import objects_call
+from symgrad.build.results import SMALLEST as LARGE
 from symgrad.build.results import results as results_of
 from symgrad.build.threads import threads
-from symgrad.ir.dims import evaluated
+from symgrad.ir.shapes import is_static
 from symgrad.render.objects import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.build.interface import Interface
+    from symgrad.build.interface import Interface, Port
     from symgrad.build.load import Library
     from symgrad.options import Options
 
     Flatten = Callable[[tuple[Any, ...]], Sequence[Any] | None]
+    Takes = Callable[[Sequence[Any]], dict[str, int] | None]
 
 MISS: Any = object()
 """What a direct call answers when its arguments are not what it was made for."""
@@ -35,7 +38,7 @@ SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 
 def direct(
     interface: Interface, library: Library, options: Options, numbers: Sequence[type | None], flatten: Flatten | None,
-    finish: Callable[[Any], Any],
+    finish: Callable[[Any], Any], takes: Takes | None = None,
 ) -> Callable[[tuple[Any, ...]], Any]:
     """Make the shortest call of a compiled function.
 
@@ -44,18 +47,20 @@ def direct(
         library: the loaded function.
         options: how many threads.
         numbers: which arguments are Python numbers, and of what type.
-        flatten: gives the arrays and numbers in the arguments, None for another structure; without it they are those.
+        flatten: gives the arrays and numbers in the arguments, None for another structure; else they are those.
         finish: makes what is returned of the new arrays.
+        takes: gives the open extents by the shapes of the arguments that have some, None for shapes that do not fit.
 
     Returns:
         A function of a tuple of arguments: it returns `MISS`, and has called nothing, when one is not as it should be.
     """
-    function, checks = started(interface, library, {}), interface.checks
-    wanted, fixed, rest = _wanted(interface, library, numbers), *_rest(interface, library, options)
+    ready = _readied(interface, library, options, takes or _nothing_open)
+    same = _constant(ready(())) if takes is None and not interface.threaded else None
+    if flatten is None and [*numbers] == [None] and len(interface.outputs) == 2 and takes is not None:
+        return _open_to_two(interface, library, finish, ready)
+    checks, wanted, places = interface.checks, _wanted(interface, library, numbers), open_places(interface.inputs)
     from_buffer, count = library.ffi.from_buffer, len(interface.inputs)
-    shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
-    empty = results_of(shapes, dtypes)
-    kinds = [library.ffi.typeof(f"{ctype(a)}[]") for a in interface.outputs]
+    dtypes, kinds = [a.dtype for a in interface.outputs], _kinds(library, interface.outputs)
 
     def call(args: tuple[Any, ...]) -> Any:
         leaves = args if flatten is None else flatten(args)
@@ -69,19 +74,96 @@ def direct(
                     return MISS
                 pointers.append(number)
             elif (
-                leaf.dtype is not dtype or leaf.shape != shape
+                leaf.dtype is not dtype or (leaf.shape != shape and shape is not None)
                 or leaf.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
             ):
                 return MISS
             else:
                 pointers.append(from_buffer(kind, leaf))
+        if (found := same or ready(tuple([leaves[k].shape for k in places]))) is None:
+            return MISS
+        function, shapes, rest, empty, _ = found
         results = [*map(empty, shapes, dtypes)]
-        code = function(*pointers, *map(from_buffer, kinds, results), *(fixed or rest()))
+        code = function(*pointers, *map(from_buffer, kinds, results), *rest)
         if code:
             raise failed(checks[code - 1])
         return finish(results)
 
-    return call if any(numbers) else _by_address(interface, library, flatten, finish, call)
+    return call if takes is not None or any(numbers) else _by_address(interface, library, flatten, finish, call)
+
+
+def _kinds(library: Library, ports: Sequence[Port]) -> list[Any]:
+    """List the C types of arrays."""
+    return [library.ffi.typeof(f"{ctype(a)}[]") for a in ports]
+
+
+class Ready(NamedTuple):
+    """A call at some extents: the function, the results' shapes, what follows those, what makes the results.
+
+    And whether that is always so.
+    """
+
+    function: Callable[..., int]
+    shapes: list[Any]
+    rest: tuple[Any, ...]
+    empty: Any
+    constant: bool
+
+
+def _constant(found: Ready | None) -> Ready | None:
+    """Return what is ready for good."""
+    return found if found is not None and found.constant else None
+
+
+def open_places(inputs: Sequence[Port]) -> list[int]:
+    """List the inputs that have open extents."""
+    return [k for k, port in enumerate(inputs) if not is_static(port.shape)]
+
+
+def _nothing_open(shapes: Sequence[Any]) -> dict[str, int]:
+    """Find no open extents."""
+    assert not shapes  # noqa: S101 - those of the arguments that have some
+    return {}
+
+
+def _readied(
+    interface: Interface, library: Library, options: Options, takes: Takes,
+) -> Callable[[tuple[Any, ...]], Ready | None]:
+    """Make what readies a call for the shapes of the arguments with open extents, once where it is always the same."""
+    from_buffer, chars, threaded = library.ffi.from_buffer, library.ffi.typeof("char[]"), interface.threaded
+    constants = tuple([from_buffer(f"{ctype(d)}[]", d) for d in interface.data])
+    plan, nothing = planner(interface, library), library.ffi.NULL
+    known: dict[tuple[int, tuple[Any, ...]], Ready | dict[str, int]] = {}
+    held: dict[tuple[Any, ...], Any] = {}
+    dtypes, static = [a.dtype for a in interface.outputs], not open_places(interface.inputs)
+
+    def ready(shapes: tuple[Any, ...]) -> Ready | None:
+        key = (threads(options) if threaded else 1), shapes
+        found = known.get(key)
+        if isinstance(found, Ready):
+            return found
+        if found is None:
+            found = takes(shapes)
+            if found is None:
+                return None
+            if len(known) > PLANS:
+                known.clear()
+            known[key] = found
+        planned = plan(found, key[0])
+        size, before = planned.workspace, (*constants, *planned.passed)
+        scratch = from_buffer(chars, np.empty(size, np.uint8)) if size else nothing
+        large = any(prod(s) * d.itemsize >= LARGE for s, d in zip(planned.shapes, dtypes, strict=True))
+        empty = held.get(shapes, np.empty)
+        if large and shapes not in held:  # of the last size alone: memory for all that come would be missed elsewhere
+            held.clear()
+            empty = held[shapes] = results_of(planned.shapes, dtypes)
+        constant = size == 0 and (static or not large)
+        made = Ready(planned.function, planned.shapes, (*before, scratch, *planned.last), empty, constant)
+        if made.constant:
+            known[key] = made
+        return made
+
+    return ready
 
 
 def _number(leaf: Any, dtype: np.dtype[Any], shape: Any, kind: Any) -> Any:
@@ -97,28 +179,10 @@ def _wanted(
     """Say what each argument must be: for an array dtype, shape, and C's type; for a number its Python type."""
     typeof = library.ffi.typeof
     return [
-        (None, a.dtype, None, number) if number else (np.ndarray, a.dtype, a.shape, typeof(f"{ctype(a)}[]"))
+        (None, a.dtype, None, number) if number else
+        (np.ndarray, a.dtype, a.shape if is_static(a.shape) else None, typeof(f"{ctype(a)}[]"))
         for a, number in zip(interface.inputs, numbers, strict=True)
     ]
-
-
-def _rest(
-    interface: Interface, library: Library, options: Options,
-) -> tuple[tuple[Any, ...], Callable[[], tuple[Any, ...]]]:
-    """Return what follows the results (constants, number of threads, workspace) if it is always the same, or made."""
-    from_buffer, chars, threaded = library.ffi.from_buffer, library.ffi.typeof("char[]"), interface.threaded
-    constants = tuple([from_buffer(f"{ctype(d)}[]", d) for d in interface.data])
-    sizes: dict[int, int] = {}
-
-    def rest() -> tuple[Any, ...]:
-        team = threads(options) if threaded else 1
-        size = sizes.get(team)
-        if size is None:
-            size = sizes[team] = evaluated(interface.workspace, {"threads": team})
-        return (*constants, team, from_buffer(chars, np.empty(size, np.uint8)))
-
-    same = not threaded and evaluated(interface.workspace, {"threads": 1}) == 0
-    return (*constants, 1, library.ffi.NULL) if same else (), rest
 
 
 def value_and_array(results: Sequence[Any]) -> tuple[Any, Any]:
@@ -153,5 +217,34 @@ def _by_address(
                 return otherwise(args)
             raise failed(checks[code - 1])
         return finish(results)
+
+    return call
+
+
+def _open_to_two(
+    interface: Interface, library: Library, finish: Callable[[Any], Any], ready: Callable[[Any], Ready | None],
+) -> Callable[[tuple[Any, ...]], Any]:
+    """Make the direct call of one array with open extents to two (a small loss and its gradient), without loops."""
+    from_buffer, plain, checks = library.ffi.from_buffer, np.ndarray, interface.checks
+    (x,), (first, second), pair = interface.inputs, interface.outputs, finish is value_and_array
+    dtype, dtype_1, dtype_2 = x.dtype, first.dtype, second.dtype
+    kind, kind_1, kind_2 = _kinds(library, (x, first, second))
+
+    def call(args: tuple[Any, ...]) -> Any:
+        if len(args) != 1:
+            return MISS
+        (array,) = args
+        if (
+            type(array) is not plain or array.dtype is not dtype
+            or array.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
+            or (found := ready((array.shape,))) is None
+        ):
+            return MISS
+        function, (shape_1, shape_2), rest, empty, _ = found
+        one, two = empty(shape_1, dtype_1), empty(shape_2, dtype_2)
+        code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), *rest)
+        if code:
+            raise failed(checks[code - 1])
+        return (one[()], two) if pair else finish((one, two))
 
     return call

@@ -30,6 +30,11 @@ class Extent:
         """Hold the SymPy expression."""
         self.dim, self.owner = dim, trace
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Answer ``isinstance(x.shape[0], int)`` as a number would: the branch for arrays would be another program."""
+        return int
+
     def tracer(self, weak: type = int) -> Tracer:
         """Return the extent as a traced number."""
         from symgrad.trace.tracer import Tracer
@@ -100,12 +105,9 @@ class Extent:
         return self * -1
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Take part in a ufunc as a number."""
+        """Take part in a ufunc as a number; what it gives is a NumPy scalar, which promotes as an array does."""
         inputs = tuple([i.tracer() if isinstance(i, Extent) else i for i in inputs])
-        result = getattr(ufunc, method)(*inputs, **kwargs)
-        if all(isinstance(i, (int, float)) or getattr(i, "weak", None) for i in inputs) and result.dtype.kind == "f":
-            result.weak = float
-        return result
+        return getattr(ufunc, method)(*inputs, **kwargs)
 
     def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
         """Take part in an op as a number."""
@@ -128,8 +130,8 @@ class Extent:
         return False
 
     def __hash__(self) -> int:
-        """Hash the expression, as shapes are hashed."""
-        return hash(self.dim)
+        """Refuse to be looked up: a table or a set would silently not have it."""
+        raise self._refuse("a key of a dict or an element of a set")
 
     def _compare(self, other: Any, positive: str) -> bool:
         right = other.dim if isinstance(other, Extent) else other
@@ -155,12 +157,14 @@ class Extent:
         return self._compare(other, "is_nonnegative")
 
     def _refuse(self, what: str) -> ConcretizationError:
-        return ConcretizationError(
+        error = ConcretizationError(
             f"the extent {self.dim} is not known while {self.owner.function}() is traced for every size: "
             f"{what} needs a number",
             line=user_line(),
             instead="give the extent as a number in the spec (f64[100]) where the code depends on it",
         )
+        error.extents = frozenset([s.name for s in self.dim.free_symbols])
+        return error
 
     def __bool__(self) -> bool:
         """Refuse to choose a branch."""

@@ -72,13 +72,23 @@ def spec(text: str) -> Spec:
     return Spec(shape, np.dtype(_KINDS[match[1]]))
 
 
+def extent_name(text: str, *, strict: bool = True) -> str:
+    """Return a name for an extent; one that is a word of C or of the generated code gets another one.
+
+    Raises:
+        ArgumentValueError: it is such a word, and `strict`.
+    """
+    allowed = text if re.fullmatch(r"[tink]\d+", text) else identifier(text)
+    if strict and allowed != text:
+        raise ArgumentValueError(
+            f"{text!r} cannot name an extent: it is a word of C or of the generated code", instead=allowed
+        )
+    return allowed
+
+
 def _extent(text: str) -> Any:
     if not text[0].isdigit():
-        if identifier(text) != text and not re.fullmatch(r"[tink]\d+", text):
-            raise ArgumentValueError(
-                f"{text!r} cannot name an extent: it is a word of C or of the generated code", instead=identifier(text)
-            )
-        return symbol(text)
+        return symbol(extent_name(text))
     if len(text) > 15:
         raise ArgumentValueError(f"an extent of {text} is beyond any memory")
     return int(text)

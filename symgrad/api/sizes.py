@@ -1,0 +1,140 @@
+"""Which extents a compilation leaves open: what the user named, and what was seen to change.
+
+A *pattern* lists the extents of all arrays of a call, one after the other: numbers, and names for those that are left
+open. Extents of one name are equal in every call that the compilation serves.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import ConcretizationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from symgrad.api.axes import Said
+    from symgrad.api.compilations import Entry
+
+    Extents = tuple[int, ...]
+    Pattern = tuple[int | str, ...]
+
+NAMES = "nmpqrsuvlk"
+"""What extents are called that nobody named."""
+
+ATTEMPTS = 6
+"""So many patterns are refused before the sizes of a call are compiled for one by one without another attempt."""
+
+
+def bound(pattern: Sequence[int | str], extents: Sequence[int | str]) -> dict[str, Any] | None:
+    """Find what the names of a pattern stand for; None where the extents do not fit it.
+
+    >>> bound(("n", 3, "n"), (5, 3, 5)), bound(("n", 3, "n"), (5, 3, 4))
+    ({'n': 5}, None)
+    """
+    names: dict[str, Any] = {}
+    for want, have in zip(pattern, extents, strict=True):
+        if type(want) is int:
+            if want != have:
+                return None
+        elif names.setdefault(str(want), have) != have:
+            return None
+    return names
+
+
+class Sizes:
+    """The extents seen with arguments of one structure, and of certain dtypes and ranks; what was compiled for them.
+
+    Attributes:
+        alone: extents that have a compilation of their own.
+        refusals: the patterns the function could not be compiled for, and why.
+    """
+
+    def __init__(self, said: Said, dynamic: Any, taken: Iterable[str] = ()) -> None:
+        """Begin with what the user says of the extents.
+
+        Args:
+            said: a number, a name or None for each extent.
+            dynamic: ``"auto"``: those that change are left open too; False: none are; else what is asked for must be.
+            taken: names that are something else's.
+        """
+        self.said, self._learns, self._closed = said, dynamic == "auto", dynamic is False
+        self._insists = not self._learns and not self._closed
+        other = {*taken, *[word for word in said if isinstance(word, str)]}
+        self._names = [name for name in (*NAMES, *[f"n_{k}" for k in range(len(said))]) if name not in other]
+        self.alone: dict[Extents, None] = {}
+        self.refusals: dict[Pattern, str] = {}
+        self._seen: dict[Extents, None] = {}
+        self._needed: set[int] = set()
+        self._open: tuple[tuple[Pattern, Entry], ...] = ()
+
+    def serving(self, extents: Extents) -> Entry | None:
+        """Return a compilation with open extents that serves a call."""
+        for pattern, entry in self._open:
+            names = bound(pattern, extents)
+            if names is not None and entry.takes(names):
+                return entry
+        return None
+
+    def add(self, pattern: Pattern, entry: Entry) -> None:
+        """Keep a compilation with open extents."""
+        self._open = (*self._open, (pattern, entry))
+
+    def proposed(self, extents: Extents) -> Pattern | None:
+        """Return what to compile for: a pattern with open extents that was not refused, or None for the numbers."""
+        self._seen.setdefault(extents)
+        if self._closed or any(bound(pattern, extents) is not None for pattern, _ in self._open):
+            return None  # there is one, and it does not take these
+        for alike in self._alike(extents):
+            for pattern in (self._general(alike), self._general(alike, changed=True)):
+                refused = any(bound(pattern, other) is not None for other in self.refusals)
+                if not refused and not all(type(word) is int for word in pattern):
+                    return pattern
+        return None
+
+    def _alike(self, extents: Extents) -> Iterator[list[Extents]]:
+        """Yield what was seen, these extents last: all, then those alone that have an extent of 1 where these have."""
+        if len(self.refusals) >= ATTEMPTS:
+            return
+        seen = [e for e in self._seen if all(e[k] == extents[k] for k in self._needed) and e != extents]
+        yield [*seen, extents]
+        ones = [k for k, e in enumerate(extents) if e == 1]
+        yield [*[e for e in seen if [k for k, one in enumerate(e) if one == 1] == ones], extents]
+
+    def _general(self, seen: list[Extents], *, changed: bool = False) -> Pattern:
+        """Name what changed among extents that were seen; what was equal in all of them has one name.
+
+        What the user named is open too, but with `changed` only where it changed.
+        """
+        columns = list(zip(*seen, strict=True))
+        learnt: dict[tuple[int, ...], str] = {}
+        for word, column in zip(self.said, columns, strict=True):
+            if isinstance(word, str) and len({*column}) > 1:
+                learnt.setdefault(column, word)
+        names = iter(self._names)
+        pattern: list[int | str] = []
+        for place, (word, column) in enumerate(zip(self.said, columns, strict=True)):
+            if isinstance(word, str) and place not in self._needed and not (changed and len({*column}) == 1):
+                pattern.append(word)
+            elif not self._learns or len({*column}) == 1:
+                pattern.append(column[-1])
+            else:
+                pattern.append(learnt[column] if column in learnt else learnt.setdefault(column, next(names)))
+        return tuple(pattern)
+
+    def refuse(self, pattern: Pattern, error: Exception) -> None:
+        """Note why a pattern cannot be compiled; an extent that the function needs as a number stays one.
+
+        Raises:
+            the error: the user asked for the pattern.
+        """
+        if self._insists:
+            raise error
+        words = getattr(error, "what", None) or f"{type(error).__name__}: {error}"
+        self.refusals[pattern] = str(words).splitlines()[0]
+        if isinstance(error, ConcretizationError):
+            self._needed |= {k for k, word in enumerate(pattern) if word in error.extents}
+
+    def told(self) -> list[str]:
+        """Say what was refused."""
+        return [f"({', '.join(map(str, pattern))}): {why}" for pattern, why in self.refusals.items()]
