@@ -69,7 +69,7 @@ def test_they_are_checked():
     function(*given(4, 3))
     with pytest.raises(ArgumentValueError, match=r"the extent n is 4 on axis 0 of X.*and 5 on axis 0 of y"):
         function(np.ones(3), np.ones((4, 3)), np.ones(5))
-    with pytest.raises(ArgumentError, match=r"argument X is f32\[4,3\], and its .* are to be Float64\[ndarray, 'n d'\]"):
+    with pytest.raises(ArgumentError, match=r"argument X is f32\[4,3\], and its .* to be Float64\[ndarray, 'n d'\]"):
         function(np.ones(3), np.ones((4, 3), np.float32), np.ones(4))
     with pytest.raises(ArgumentError, match=r"argument y is f64\[4,1\]"):
         function(np.ones(3), np.ones((4, 3)), np.ones((4, 1)))
