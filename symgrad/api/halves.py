@@ -13,9 +13,12 @@ from symgrad.api.mode import derived
 from symgrad.api.modes import OF_PRIMALS, Point, present
 from symgrad.api.nested import nested, substituted
 from symgrad.api.transform import Transform
+from symgrad.ir.evaluate import concrete
 from symgrad.ir.names import identifier
 from symgrad.ir.program import Program
+from symgrad.ir.shapes import is_static
 from symgrad.options import Options
+from symgrad.trace.signature import Spec
 from symgrad.trace.state import current
 from symgrad.transforms.jvp import pullback, pushforward
 from symgrad.transforms.residuals import residuals
@@ -23,8 +26,9 @@ from symgrad.transforms.residuals import residuals
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.api.function import Entry
+    from symgrad.api.compilations import Entry
     from symgrad.api.mode import Mode
+    from symgrad.api.sizes import Sizes
     from symgrad.ir.node import Node
     from symgrad.trace.signature import Signature
 
@@ -38,16 +42,18 @@ class Linear:
         names: of these, for messages.
         made: what it makes, the other ones.
         what: ``cotangent`` or ``tangent``.
-        places: the arguments it reads.
+        places: the arguments it is given.
+        unread: those among them that tell open extents only.
         words: names of those arguments, of the residuals, and of a vector for each floating-point one of `taken`.
         run: the function of them.
     """
 
-    taken: tuple[Node, ...]
+    taken: tuple[Node | Spec, ...]
     names: tuple[str, ...]
-    made: tuple[Node, ...]
+    made: tuple[Node | Spec, ...]
     what: str
     places: tuple[int, ...]
+    unread: frozenset[int]
     words: tuple[str, ...]
     run: Function | None
 
@@ -62,8 +68,18 @@ class Linear:
         found = iter(results)
         return [next(found) if results and node.dtype.kind == "f" else _zeros(node) for node in self.made]
 
+    def sized(self, sizes: dict[Any, int]) -> Linear:
+        """Put numbers in the place of open extents."""
+        if not sizes:
+            return self
+        taken, made = [
+            tuple([Spec(concrete(tuple(one.shape), sizes), one.dtype) for one in nodes])
+            for nodes in (self.taken, self.made)
+        ]
+        return replace(self, taken=taken, made=made)
 
-def _zeros(node: Node) -> Any:
+
+def _zeros(node: Node | Spec) -> Any:
     return np.zeros(node.shape, node.dtype)[() if node.shape == () else ...]
 
 
@@ -77,8 +93,8 @@ class Halves(Function):
         self.linear: dict[int, tuple[Point, Linear]] = {}
         mode.set("keep", self.traced.append)
 
-    def _compile(self, signature: Signature) -> Entry:
-        entry = super()._compile(signature)
+    def _compile(self, signature: Signature, sizes: Sizes | None) -> Entry:
+        entry = super()._compile(signature, sizes)
         self.linear[id(entry)] = self.traced[-1]  # a trace may run twice
         self.traced.clear()
         return entry
@@ -87,10 +103,14 @@ class Halves(Function):
         """Run the forward half: the result, what was traced, the linear half, and what that is to be given."""
         result, kept = self(*primals)
         call = self._arguments.split(primals, {})
-        point, linear = self.linear[id(self._find(call))]
-        arguments = [call.leaves[k] for k in linear.places]
-        copies = [x.copy() if isinstance(x, np.ndarray) else x for x in arguments]
-        return result, point, linear, [*copies, *kept]
+        entry = self._find(call)
+        point, linear = self.linear[id(entry)]
+        arguments = [(call.leaves[k], k not in linear.unread) for k in linear.places]
+        copies = [x.copy() if read and isinstance(x, np.ndarray) else x for x, read in arguments]
+        pairs = [pair for leaf, spec in zip(call.leaves, entry.signature.specs, strict=True)
+                 for pair in zip(spec.shape, np.shape(leaf), strict=True)]
+        sizes = {dim: size for dim, size in pairs if type(dim) is not int}
+        return result, point, linear.sized(sizes), [*copies, *kept]
 
 
 def halves(fun: Callable[..., Any], *, forward: bool, has_aux: bool) -> Halves:
@@ -112,11 +132,12 @@ def _split(
     wrt, of = [[k for k, node in enumerate(nodes) if node.dtype.kind == "f"] for nodes in (inputs, results)]
     kept: list[Any] = []
     places: list[int] = []
+    unread: frozenset[int] = frozenset()
     words: list[str] = []
     run = None
     if wrt and of:
         linear = (pushforward if forward else pullback)(at.nest.program, wrt, of)
-        places, half = _cut(linear, len(inputs))
+        places, unread, half = _cut(linear, len(inputs))
         stored = [node for node in half.inputs if node not in linear.inputs]
         kept = at.nest.put(replace(linear, inputs=inputs, outputs=tuple(stored)))
         for node in half.inputs:
@@ -125,23 +146,28 @@ def _split(
     names = tuple(at.nest.signature.paths if forward else at.names())
     taken, made = (inputs, results) if forward else (results, inputs)
     what = "tangent" if forward else "cotangent"
-    keep((at, Linear(taken, names, made, what, tuple(places), tuple(words), run)))
+    keep((at, Linear(taken, names, made, what, tuple(places), unread, tuple(words), run)))
     value, extras = at.value()
     return ((value, extras) if has_aux else value), kept
 
 
-def _cut(linear: Program, count: int) -> tuple[list[int], Program]:
-    """Cut a linear program behind its residuals: which of its first inputs it still reads, and what is left of it."""
+def _cut(linear: Program, count: int) -> tuple[list[int], frozenset[int], Program]:
+    """Cut a linear program behind its residuals.
+
+    Returns:
+        Which of its first inputs what is left of it is given; which it is given for their open extents alone; and it.
+    """
     point, vectors = linear.inputs[:count], linear.inputs[count:]
     inputs = (*residuals(linear, vectors), *vectors)
     half = Program(inputs, linear.outputs, f"{linear.name}_linear")
     read = {*linear.outputs, *[i for node in half.nodes() if node not in inputs for i in node.inputs]}
-    places = [k for k, node in enumerate(point) if node in read]
-    return places, replace(half, inputs=(*[point[k] for k in places], *inputs))
+    places = [k for k, node in enumerate(point) if node in read or not is_static(node.shape)]
+    unread = frozenset([k for k in places if point[k] not in read])
+    return places, unread, replace(half, inputs=(*[point[k] for k in places], *inputs))
 
 
 def _compiled(half: Program, words: Sequence[str]) -> Function:
-    """Make a function of a program, of its inputs by name."""
+    """Make a function of a program, of its inputs by name; of just these where they have open extents."""
 
     def linear(given: dict[str, Any]) -> Any:
         outer = current()
@@ -149,4 +175,7 @@ def _compiled(half: Program, words: Sequence[str]) -> Function:
         return substituted(outer, half, [given[word] for word in words])
 
     linear.__name__ = linear.__qualname__ = half.name
-    return Function(linear, Transform("linear"), Arguments(linear), Options())
+    specs = None
+    if not all(is_static(node.shape) for node in half.inputs):
+        specs = ({word: Spec(node.shape, node.dtype) for word, node in zip(words, half.inputs, strict=True)},)
+    return Function(linear, Transform("linear"), Arguments(linear, specs=specs, dynamic=False), Options())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.halves import Linear
     from symgrad.ir.node import Node
+    from symgrad.trace.signature import Spec
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
@@ -178,7 +179,9 @@ class Point:
         return OPS["broadcast_to"](zero, shape=like.shape) if like.shape else zero
 
 
-def present(given: Sequence[Any], of: Sequence[Node], names: Sequence[str], what: str) -> tuple[list[int], list[Any]]:
+def present(
+    given: Sequence[Any], of: Sequence[Node | Spec], names: Sequence[str], what: str,
+) -> tuple[list[int], list[Any]]:
     """Take the tangents or cotangents that are there, checked against what they are of.
 
     Raises:
