@@ -18,6 +18,7 @@ from symgrad.api.jacobians import hessian, hvp, jacfwd, jacrev
 from symgrad.api.modes import jvp, linearize, vjp
 from symgrad.api.vmap import vmap
 from symgrad.build.threads import get_num_threads, set_num_threads
+from symgrad.emit.emit import Package, emit
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
 from symgrad.trace.overrides import named, override_gradient
@@ -27,8 +28,8 @@ from symgrad.trace.tracer import Tracer
 __version__ = "0.1.0"
 
 __all__ = [
-    "Function", "NoGradient", "Options", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
-    "custom_jvp", "custom_vjp", "define_op", "extern", "get_num_threads", "grad", "gradients", "hessian", "hvp",
+    "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
+    "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "get_num_threads", "grad", "gradients", "hessian", "hvp",
     "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named", "override_gradient", "set_num_threads", "spec",
     "stop_gradient", "value_and_grad", "vjp", "vmap",
 ]

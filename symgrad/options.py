@@ -20,6 +20,8 @@ class Options:
         flags: further flags for the compiler.
         threads: how many threads a call may use, at most 256; None is the number of cores this process may run on.
         precise: call scalar libm functions only, never the vector library's.
+        portable: plain C99 in a fixed order of operations: no vectors, no threads, no vector library, no fused
+            multiply-add. Slower, and the same numbers from every compiler on top of one math library.
         passes: the optimizing passes to run (tests switch them off one by one).
         verify: verify every program between stages (also ``SYMGRAD_VERIFY=1``).
         cache: keep compiled libraries on disk.
@@ -32,6 +34,7 @@ class Options:
     flags: tuple[str, ...] = ()
     threads: int | None = None
     precise: bool = False
+    portable: bool = False
     passes: tuple[str, ...] = PASSES
     verify: bool = False
     cache: bool = True
@@ -49,9 +52,18 @@ class Target:
             ``#pragma omp declare simd`` prototypes (glibc's libmvec).
         fma: the machine multiplies and adds in one rounding at full speed.
         vector_bits: the vector width to prefer, 0 where the compiler chooses.
+        plain: print C99 and nothing else: no pragmas, no vectors of GNU C.
+        package: print for a file of its own: constants in it, and what compilers differ in behind macros.
     """
 
     openmp: bool = False
     simd_math: frozenset[str] = frozenset()
     fma: bool = False
     vector_bits: int = 0
+    plain: bool = False
+    package: bool = False
+
+    @property
+    def restrict(self) -> str:
+        """How a pointer is declared that nothing else points into."""
+        return "SG_RESTRICT " if self.package else "restrict "

@@ -6,6 +6,8 @@ import ast
 import os
 import re
 import runpy
+import shlex
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -16,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import symgrad as sg
 from tests import lint
 
 ROOT = Path(__file__).parents[1]
@@ -133,6 +136,27 @@ def test_readme_shows_its_c(readme, request):
         head, tail = text.split(begin)[0], text.split(end)[1]
         README.write_text(f"{head}{begin}{shown}{end}{tail}", encoding="utf-8")
     assert shown == made, "if the new C is right: make test ARGS=--update-golden"
+
+
+@pytest.mark.skipif(shutil.which("make") is None or shutil.which("gcc") is None, reason="needs make and gcc")
+def test_readme_emits_c_that_gives_the_same_bits(readme, tmp_path):
+    text = README.read_text(encoding="utf-8")
+    (program,) = [block for block in blocks(text, "c") if "int main" in block]
+    for command in blocks(text, "sh")[0].replace("\\\n", " ").splitlines():
+        words = shlex.split(command)
+        words = [sys.executable, "-m", *words] if words[0] == "symgrad" else words
+        environment = os.environ | {"PYTHONPATH": str(ROOT)}
+        ran = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stderr
+    assert "all agree" in ran.stdout
+    (tmp_path / "main.c").write_text(program)
+    build = ["gcc", "-std=c99", "-Wall", "-Werror", "-Ibuild/loss_grad", "main.c", "build/loss_grad/libloss_grad.a"]
+    subprocess.run([*build, "-lm", "-o", "main"], cwd=tmp_path, check=True)
+    found = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout.split()
+    vg = sg.value_and_grad(readme["loss"], options=sg.Options(portable=True))
+    params = {"w": np.array([0.1, -0.2]), "b": 0.5}
+    value, grads = vg(params, np.arange(1.0, 7.0).reshape(3, 2), np.array([1.0, -1.0, 1.0]))
+    assert [float(number) for number in found] == [value, grads["b"], *grads["w"]]
 
 
 def test_readme_commands_exist():

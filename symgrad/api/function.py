@@ -187,8 +187,8 @@ class Function(Native):
             An object with ``as_text(stage)`` and ``compile()``.
         """
         signature = self._compilations.signature(self._arguments.split(args, kwargs))
-        stages, program, *_ = self._staged(signature)
-        return Lowered(self, signature, stages, program)
+        stages, program, _, tree = self._staged(signature)
+        return Lowered(self, signature, stages, program, tree)
 
     def fixed(self, signature: Signature) -> Function:
         """Compile for one signature alone: every call must fit it."""

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 class Lowered:
     """A function traced and derived for one signature, not compiled yet."""
 
-    def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any) -> None:
-        """Hold the stages."""
+    def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any) -> None:
+        """Hold the stages, and the structure of what the function returned while it was traced."""
         self._function, self._signature, self.stages, self.program = function, signature, stages, program
+        self.tree = tree
+
+    @property
+    def signature(self) -> Signature:
+        """What it was lowered for."""
+        return self._signature
 
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""

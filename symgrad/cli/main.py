@@ -14,6 +14,7 @@ import symgrad
 from symgrad.cli import terminal
 from symgrad.pipeline import NAMES
 
+WHATS = ["value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian"]
 INTERRUPTED, PIPE_CLOSED, REFUSED = 130, 141, 2
 
 _TARGET = click.argument("target", metavar="FILE.py:FUNCTION")
@@ -56,6 +57,38 @@ def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt:
         made = lowered(target, words, kind, wrt)
         text = made.report() if stage == "report" else made.as_text(stage)
     terminal.code(text, {"c": "c", "loops": "text", "report": "text"}.get(stage, "python"))
+
+
+@cli.command()
+@click.argument("targets", metavar="FILE.py:FUNCTION...", nargs=-1)
+@_ARG
+@click.option("--wrt", metavar="NAMES", help="What to differentiate by: arguments, or entries such as params.w, with "
+              "commas; else the first argument.")
+@click.option("--what", "whats", multiple=True, type=click.Choice(WHATS), default=["value_and_grad"], show_default=True,
+              help="What to compute; once for each.")
+@click.option("--out", required=True, metavar="FOLDER", help="The folder to make; its name is the module's.")
+@click.option("--name", help="The module's name, where it is not the folder's.")
+@click.option("--profile", type=click.Choice(["embedded", "fast"]), default="embedded", show_default=True,
+              help="Plain C99 in one thread, or vectors and threads.")
+@click.option("--python", is_flag=True, help="Add a Python package, which needs cffi and NumPy alone.")
+@click.option("--line-directives", is_flag=True, help="Add #line: debuggers then name the lines of the Python file.")
+@click.option("--cc", metavar="COMMAND", help='For the Makefile: "zig cc -target aarch64-linux-musl".')
+@click.option("--unit", "units", multiple=True, metavar="NAME=UNIT", help="The unit of an array, for the header.")
+@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="An extent of the recorded calls.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the recorded calls' arguments.")
+def emit(
+    targets: tuple[str, ...], words: tuple[str, ...], wrt: str | None, whats: tuple[str, ...], out: str,
+    units: tuple[str, ...], sizes: tuple[str, ...], **options: Any,
+) -> None:
+    """Write a package of C: value and gradient as functions that need no Python, with their tests.
+
+    Example: symgrad emit loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --arg y=f64[n] --out build/loss_grad
+    """
+    from symgrad.cli.emit import emitted
+
+    with terminal.working(f"emitting {' '.join(targets)}"):
+        package = emitted(targets, words, wrt, whats, sizes, units, out, options)
+    click.echo(f"{', '.join(package.functions)} in {out}: make -C {out} check")
 
 
 @cli.command()

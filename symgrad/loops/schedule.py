@@ -65,7 +65,7 @@ def scheduled(lowered: Lowered, options: Options) -> LoopProgram:
     lowered, notes = recompute(renamed_copies(lowered))
     lowered = replace(lowered, statements=triangles(lowered.statements))
     tree = tile(fuse(lowered), lowered.arrays)
-    if options.threads != 1:
+    if options.threads != 1 and not options.portable:
         tree = share(tree, lowered.arrays)
     tree = distribute(arrange(compensate(tree, lowered.arrays)))
     contract(tree)

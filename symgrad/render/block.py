@@ -19,6 +19,7 @@ from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
 from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, walked
 from symgrad.render.routines import called
+from symgrad.render.stems import stem
 from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, TilesView
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Block:
     ) -> None:
         """Count, once, who writes and who reads every register; `outline` makes a function of a part."""
         self.names, self.taken, self.target, self.outline = dict(names), set(taken), target, outline
-        self.count = 0
+        self.counts: dict[str, count[int]] = {}
         self.used: set[str] = set()
         self.helpers: set[tuple[str, str, str]] = set()
         self.env: dict[Axis, str] = {}
@@ -154,11 +155,9 @@ class Block:
 
     def fresh(self, array: Array | None) -> str:
         """Number a new name."""
-        while True:
-            self.count += 1
-            name = f"v{self.count}"
-            if name not in self.taken:
-                break
+        line = array.line if array is not None and array.line is not None else self.line
+        start = stem(line) if self.target.package else "v"
+        name = next(n for n in (f"{start}{k}" for k in self.counts.setdefault(start, count(1))) if n not in self.taken)
         if array is not None:
             self.names[array] = name
         return name
@@ -196,8 +195,9 @@ class Block:
             del self.env[axis]
         if loop.window is None:
             self.busy.remove(name)
-        sums = "".join(reduction(self, how, array) for how, array in loop.sums)
-        return walked(self, loop, LoopView(name, "0", extent, body, loop.simd, sums))
+        lanes = loop.simd and not self.target.plain
+        sums = "".join(reduction(self, how, array) for how, array in loop.sums if lanes)
+        return walked(self, loop, LoopView(name, "0", extent, body, lanes, sums))
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
@@ -268,7 +268,8 @@ class Block:
             made.append(LocalView(ctype(s.target.array.dtype), self.fresh(s.target.array)))
         target = self.place(s.target, made, loads)
         dtype = product.dtype
-        made.append(StoreView(target, "=", expression("fma", (*pair, target), (dtype,) * 3, dtype)))
+        spelled = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
+        made.append(StoreView(target, "=", expression(spelled, (*pair, target), (dtype,) * 3, dtype)))
 
     def stable(self, value: Any) -> bool:
         """Tell a value that stays the same until it is read: of inputs and of registers written once."""

@@ -42,7 +42,7 @@ def slot_view(slot: Slot, name: str, block: Block, thread: str) -> ArrayView:
         offset = f"{offset} + {thread}*{index(slot.step, block.name, 3)}"
     count: Any = slot.size // slot.dtype.itemsize
     extent = index(1 if count == 0 else count, block.name)  # C has no empty arrays
-    return ArrayView(ctype(slot.dtype), name, extent, offset, restrict="" if block.has_parts else "restrict ")
+    return ArrayView(ctype(slot.dtype), name, extent, offset, restrict="" if block.has_parts else block.target.restrict)
 
 
 def threads_view(block: Block, loop: Loop) -> ThreadsView:
@@ -54,7 +54,7 @@ def threads_view(block: Block, loop: Loop) -> ThreadsView:
     condition = "" if type(count) is int else f" if({index(count, block.name)} >= {least})"
     mine = dict.fromkeys(a.array for s, _ in paths([loop], parts=False) for a in touched(s) if a.array.private)
     stack, workspace = memory_views(mine, block, name)
-    stops, number = polls(loop), next(block.regions)
+    stops, number = polls(loop) and not block.target.package, next(block.regions)
     failed = f"sg_failed{number}" if any(checks(s) for s, _ in paths([loop])) else ""
     leave = f"stopped{number}" if stops or failed else ""
     block.thread, block.leave, block.failed = name, leave, failed

@@ -28,7 +28,7 @@ def _closed(loop: Loop) -> bool:
 
 def _may(block: Block) -> bool:
     """Tell a block that can be left: a thread's share only by a label, which a part of it has not."""
-    return bool(block.leave) or not block.thread
+    return not block.target.package and (bool(block.leave) or not block.thread)
 
 
 def polls(loop: Loop) -> bool:

@@ -29,10 +29,11 @@ def literal(value: Any, dtype: np.dtype[Any]) -> str:
     if dtype.kind in "iu":
         return integer(int(value), unsigned=dtype.kind == "u")
     number = dtype.type(value)
+    double = dtype.itemsize == 8  # NAN and INFINITY are float, of which clang warns
     if np.isnan(number):
-        return "NAN"
+        return "(double)NAN" if double else "NAN"
     if np.isinf(number):
-        return "INFINITY" if number > 0 else "-INFINITY"
+        return ("" if number > 0 else "-") + ("HUGE_VAL" if double else "INFINITY")
     text = str(number)
     if not any(mark in text for mark in ".e"):
         text += ".0"

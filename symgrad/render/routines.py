@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from symgrad.render.views import ItemView
 
 FUNCTIONS = {
-    "sg_product": (), "sg_product_part": ("sg_product",), "sg_solve": ("sg_product",),
-    "sg_cholesky": ("sg_product", "sg_solve"),
-    "sg_lu": ("sg_product", "sg_solve"), "sg_lu_solve": ("sg_product", "sg_solve", "sg_lu"),
-    "sg_cofactors": ("sg_product", "sg_solve", "sg_lu", "sg_lu_solve"),
+    "sg_product": (), "sg_product_part": ("sg_product",), "sg_solve_strip": ("sg_product",),
+    "sg_solve": ("sg_product", "sg_solve_strip"), "sg_cholesky": ("sg_product", "sg_solve_strip"),
+    "sg_lu": ("sg_product", "sg_solve_strip", "sg_solve"),
+    "sg_lu_solve": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
+    "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
 }
 """The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""
 

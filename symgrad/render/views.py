@@ -202,16 +202,25 @@ class SmallView:
 
 
 @dataclass(frozen=True)
+class PrototypesView:
+    """Prototypes of functions that have variants for lanes, under an ``#if`` where there is a condition."""
+
+    condition: str
+    prototypes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class SourceView:
-    """A translation unit."""
+    """A translation unit; of a package, what stands between its head and the functions that it exports."""
 
     title: str
     notes: tuple[str, ...]
-    simd: tuple[str, ...]
+    simd: tuple[PrototypesView, ...]
     helpers: tuple[str, ...]
     constants: tuple[ArrayView, ...]
     parts: tuple[FunctionView, ...]
-    entry: FunctionView
+    entries: tuple[FunctionView, ...]
+    package: bool
     narrowing: bool
 
 

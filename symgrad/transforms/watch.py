@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.errors import NonFiniteError
 from symgrad.ir import shapes
+from symgrad.trace.lines import ends_here
 from symgrad.trace.state import tracing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import literal, make, opened, shaped
@@ -61,9 +62,13 @@ class Watch(NamedTuple):
         if began:
             found = self.values[min(began)]
             raise NonFiniteError(
-                f"{found.what} NaN or Inf, and so does a result of {self.name}()", line=found.line,
+                self.message(min(began)), line=found.line,
                 instead="np.where(safe, x, 1) for its argument and np.where(safe, value, otherwise) for its value",
             )
+
+    def message(self, k: int) -> str:
+        """Say that it began in a value."""
+        return f"{self.values[k].what} NaN or Inf, and so does a result of {self.name}()"
 
 
 Handing = Callable[[Any], Any]
@@ -92,6 +97,13 @@ def watched(program: Program, unflatten: Handing) -> tuple[Program, Looking]:
     Returns:
         The program, and what looks at the flags before it hands out the results.
     """
+    flagged, watch = with_flags(program)
+    return flagged, Looking(watch, unflatten)
+
+
+@ends_here
+def with_flags(program: Program) -> tuple[Program, Watch]:
+    """Add an output with a flag for every floating-point value; say what the flags are of."""
     program, trace = opened(program)
     numbers: dict[Node, tuple[int, ...]] = {}
     values: list[Value] = []
@@ -114,8 +126,9 @@ def watched(program: Program, unflatten: Handing) -> tuple[Program, Looking]:
     found = make(trace.graph, "assemble", base, *flags, indices=tuple([((k,),) for k in range(len(flags))]))
     results = tuple(dict.fromkeys([k for o in program.outputs for k in numbers[o]]))
     labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
-    looking = Looking(Watch(program.name, values, results), unflatten)
-    return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), looking
+    return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), Watch(
+        program.name, values, results
+    )
 
 
 def _words(node: Node) -> str:

@@ -21,6 +21,7 @@ from symgrad.cli import doctor, ops
 from symgrad.cli.main import cli, main
 from symgrad.ops import OPS
 from symgrad.pipeline import NAMES
+from tests.cli.refused import KNOWN, REFUSED, X
 
 ROOT = Path(__file__).parents[2]
 SPECS = ["--arg", "params.w=f64[d]", "--arg", "X=f64[n,d]", "--arg", "y=f64[n]"]
@@ -239,54 +240,6 @@ def test_version_and_help(run):
 
 # -- what is wrong, in one line
 
-X = ["--arg", "x=f64[n]"]
-KNOWN = ["--arg", "x=f64[3]"]
-REFUSED = [
-    (["show"], "Missing argument 'FILE.py:FUNCTION'"),
-    (["shew"], "No such command 'shew'"),
-    (["show", "losses.py"], "'losses.py' names no function: write FILE.py:function"),
-    (["show", ":f"], "':f' names no function"),
-    (["show", "losses.py:"], "'' is no name of a function"),
-    (["show", "losses.py:f()"], "'f()' is no name of a function"),
-    (["show", "losses.py:__import__('os')"], "is no name of a function"),
-    (["show", "missing.py:f"], "there is no file missing.py"),
-    (["show", ".:f"], "there is no file ."),
-    (["show", "notes.txt:f"], "notes.txt is no Python file"),
-    (["show", "losses.py:lost"], "losses.py has no function 'lost'; it has loss, quadratic"),
-    (["show", "losses.py:number"], "number in losses.py is float, not a function"),
-    (["show", "losses.py:Model"], "Model in losses.py is type, not a function"),
-    (["show", "syntax.py:f"], "syntax.py does not import: SyntaxError: "),
-    (["show", "raises.py:f"],
-     "raises.py does not import: ZeroDivisionError: division by zero (line 2 of raises.py: 1 / 0)"),
-    (["show", "exits.py:f"], "exits.py does not import: SystemExit: 3"),
-    (["show", "needs.py:f"], "needs.py does not import: ModuleNotFoundError: No module named 'no_such_package'"),
-    (["show", "losses.py:quadratic"], "argument x has no spec and no default: --arg x=f64[n], for example"),
-    (["show", "losses.py:quadratic", *X, "--arg", "z=f64[n]"], "--arg z: the function's arguments are x, n"),
-    (["show", "losses.py:quadratic", *X, *X], "--arg 'x=f64[n]': x has a spec already"),
-    (["show", "losses.py:quadratic", *X, "--arg", "x.y=f64[n]"], "--arg 'x.y=f64[n]': x has a spec of its own"),
-    (["show", "losses.py:quadratic", "--arg", "x"], "--arg 'x': write NAME=SPEC"),
-    (["show", "losses.py:quadratic", "--arg", "=f64[n]"], "--arg '=f64[n]': write NAME=SPEC"),
-    (["show", "losses.py:quadratic", "--arg", "x=f16[n]"], "'f16[n]' is no spec; write a dtype and extents"),
-    (["show", "losses.py:quadratic", "--arg", "x=f64[n"], "'f64[n' is no spec"),
-    (["show", "losses.py:quadratic", "--arg", "x=f64[n*d]"], "is no spec"),
-    (["show", "losses.py:quadratic", "--arg", "x=f64[9999999999999999]"], "is beyond any memory"),
-    (["show", "losses.py:quadratic", *X, "--stage", "cc"], "'cc' is not one of"),
-    (["show", "losses.py:quadratic", *X, "--wrt", "q"], "--wrt q: the arguments with a spec are x"),
-    (["show", "losses.py:quadratic", *X, "--wrt", "n"], "--wrt n: the arguments with a spec are x"),
-    (["show", "losses.py:quadratic", *X, "--value", "--wrt", "x"], "--value differentiates nothing"),
-    (["show", "losses.py:vector", *X], "grad needs a function that returns one floating-point number; vector() retu"),
-    (["show", "losses.py:integer", "--arg", "i=i64[k]", *X], "the gradient with respect to 'i', which is int64"),
-    (["show", "losses.py:branches", *X], "losses.py:35: if x[0] > 0:); instead: np.where(condition, a, b)"),
-    (["show", "losses.py:broken", *X], "losses.py:41: NameError: name 'undefined_name' is not defined"),
-    (["check", "losses.py:quadratic", *X, "--size", "n"], "--size 'n': write NAME=NUMBER"),
-    (["check", "losses.py:quadratic", *X, "--order", "3"], "3 is not in the range 1<=x<=2"),
-    (["check", "losses.py:integer", "--arg", "i=i64[k]", "--arg", "x=i64[n]"], "no floating-point argument"),
-    (["check", "losses.py:branches", *X, "--mode", "fast"], "'fast' is not one of"),
-    (["cache", "burn"], "No such command 'burn'"),
-    (["ops", "--html"], "No such option"),
-]
-
-
 @pytest.mark.parametrize(("words", "message"), REFUSED, ids=[f"{' '.join(w)[:40]} {m[:30]}" for w, m in REFUSED])
 def test_what_cannot_be_done_is_one_line(run, tmp_path, words, message):
     (tmp_path / "notes.txt").write_text("f = 1\n")
@@ -294,8 +247,12 @@ def test_what_cannot_be_done_is_one_line(run, tmp_path, words, message):
     (tmp_path / "raises.py").write_text("f = 1\n1 / 0\n")
     (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
     (tmp_path / "needs.py").write_text("import no_such_package\n")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "Makefile").write_text("mine")
+    before = {path.name for path in tmp_path.iterdir()} | {"__pycache__"}
     code, out, err = run(*words)
     assert (code, out) == (2, "")
+    assert {path.name for path in tmp_path.iterdir()} <= before, "nothing is left behind"
     said = [line for line in err.splitlines() if not line.startswith("the ")]
     assert len(said) == 1, err
     assert said[0].startswith("symgrad: ")
@@ -322,10 +279,11 @@ def test_as_a_module_and_without_a_terminal():
     assert "Traceback" not in wrong.stderr
 
 
-@pytest.mark.parametrize("command", ["show", "check"])
+@pytest.mark.parametrize("command", ["show", "check", "emit"])
 def test_interrupting_ends_cleanly(command):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     words = [sys.executable, "-m", "symgrad", command, "losses.py:slow", "--arg", "x=f64[]"]
+    words += ["--out", "out"] if command == "emit" else []
     with subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a background job ignores it

@@ -29,7 +29,7 @@ int32_t sg_broadcast(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
-    double *const restrict w3 = (double *)(void *)(workspace + 0);
+    double *const restrict w3 = (double *)(void *)workspace;
     double w1[256];
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
     double v1 = 0.0;

@@ -45,7 +45,7 @@ int32_t sg_logistic_regression(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
-    double *const restrict w3 = (double *)(void *)(workspace + 0);
+    double *const restrict w3 = (double *)(void *)workspace;
     double *const restrict w4 = (double *)(void *)(workspace + 64*((8*d + 63) / 64));
     double w5[256];
     double w6[256];

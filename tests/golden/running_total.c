@@ -23,7 +23,7 @@ int32_t sg_running_total(
     const volatile int32_t *stop)
 {
     (void)threads;
-    double *const restrict w1 = (double *)(void *)(workspace + 0);
+    double *const restrict w1 = (double *)(void *)workspace;
     #pragma omp simd
     for (int64_t i = 0; i < n; ++i) {
         /* test_golden.py:53  return np.cumsum(x * x, axis=-1) */

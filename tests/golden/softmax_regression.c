@@ -137,7 +137,7 @@ int32_t sg_softmax_regression(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
-    double *const restrict w12 = (double *)(void *)(workspace + 0);
+    double *const restrict w12 = (double *)(void *)workspace;
     double w10[256];
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
     double v1 = 0.0;
@@ -194,7 +194,7 @@ int32_t sg_softmax_regression(
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
                 /* test_golden.py:29 */
-                w2[i - i0] = -INFINITY;
+                w2[i - i0] = -HUGE_VAL;
                 w4[i - i0] = 0.0;
             }
             /* test_golden.py:28 */

@@ -21,7 +21,7 @@ int32_t sg_two_results(
     (void)workspace;
     for (int64_t i = 0; i < 4; ++i) {
         /* test_golden.py:49  return x @ y, np.max(x, axis=1) */
-        double v1 = -INFINITY;
+        double v1 = -HUGE_VAL;
         for (int64_t j = 0; j < 3; ++j) {
             const double v2 = x[i*3 + j];
             v1 = v2 > v1 || v2 != v2 ? v2 : v1;

@@ -1,0 +1,98 @@
+"""`emit`: functions to a package of C, which needs no Python and no symgrad."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from symgrad.api.argnums import Argnums
+    from symgrad.emit.derive import Call
+
+
+@dataclass(frozen=True)
+class Package:
+    """What was written.
+
+    Attributes:
+        folder: where.
+        name: of the module.
+        functions: the names of its functions in C.
+        files: the names of its files.
+        report: what report.json says.
+    """
+
+    folder: Path
+    name: str
+    functions: tuple[str, ...]
+    files: tuple[str, ...]
+    report: dict[str, Any]
+
+
+def emit(
+    fun: Callable[..., Any] | Sequence[Callable[..., Any]], specs: Any, out: str | Path, *,
+    what: str | Iterable[str] = "value_and_grad", wrt: Argnums = 0, name: str | None = None,
+    profile: str = "embedded", python: bool = False, line_directives: bool = False, cc: str | None = None,
+    units: Mapping[str, str] | None = None, sizes: Mapping[str, int] | None = None,
+    static_argnames: str | Iterable[str] = (), seed: int = 0,
+) -> Package:
+    """Write a package of C that computes a function's derivatives: C99 with its tests, for make and for CMake.
+
+    Args:
+        fun: a NumPy function, or several that go into one package.
+        specs: shapes and dtypes of the arguments: a tuple, or a dict by name; ``"f64[n,d]"`` leaves extents open, and
+            these become arguments of the C. Of several functions, each takes from a dict what it has arguments for.
+        out: the folder, which is made, or holds an earlier package; its name is the module's.
+        what: ``value``, ``grad``, ``value_and_grad``, ``jvp``, ``vjp``, ``hvp``, ``hessian``, ``jacobian``, or
+            several of them.
+        wrt: what to differentiate by: positions, names, or paths as ``"params['w']"``, as `grad` takes them.
+        name: the module's name, where it is not the folder's.
+        profile: ``embedded``, plain C99 in one thread, or ``fast``, with vectors and threads.
+        python: add a Python package, which needs cffi and NumPy alone.
+        line_directives: add ``#line``, so that debuggers and compilers name the lines of the Python file.
+        cc: the compiler that the Makefile calls.
+        units: a unit for each argument or result, for the header.
+        sizes: extents of the recorded calls; else small ones.
+        static_argnames: arguments that are settings; `specs` has their values.
+        seed: of the recorded calls' arguments.
+
+    Returns:
+        The `Package`.
+
+    Raises:
+        ArgumentValueError: `out` holds files that were not written by `emit`; a name, a profile or a unit is none.
+        ArgumentError, NoGradient, ...: what tracing and deriving the function raises.
+
+    >>> import numpy as np, symgrad as sg, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     package = sg.emit(lambda x: np.sum(x * x), {"x": "f64[n]"}, f"{folder}/square", what=("value", "grad"))
+    >>> package.functions
+    ('square_value', 'square_grad')
+    """
+    from symgrad.emit.derive import specs_of
+    from symgrad.emit.package import emit_calls, request
+
+    funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
+    static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+    calls = [_call(one, specs_of(specs), static, alone=len(funs) == 1) for one in funs]
+    whats = (what,) if isinstance(what, str) else tuple(what)
+    asked = request(
+        out, name=name, profile=profile, python=python, line_directives=line_directives, cc=cc, units=units,
+        sizes=sizes, seed=seed,
+    )
+    return emit_calls(calls, whats, [wrt] * len(calls), asked)
+
+
+def _call(fun: Callable[..., Any], specs: Any, static: tuple[str, ...], *, alone: bool) -> Call:
+    """Put specs in the places of a function's arguments."""
+    from symgrad.api.arguments import Arguments
+    from symgrad.emit.derive import Call
+
+    parameters = Arguments(fun).parameters
+    if not isinstance(specs, dict) or not all(name in parameters for name in specs if alone):
+        return Call(fun, specs if isinstance(specs, tuple) else (specs,), {}, static)
+    own = {name: value for name, value in specs.items() if name in parameters}
+    return Call(fun, (), own, tuple([name for name in static if name in own]))

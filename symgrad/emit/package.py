@@ -1,0 +1,205 @@
+"""From derived functions to the files of a package: what `emit` and the command line share."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from symgrad.emit import module as modules
+from symgrad.emit.cores import body, quoted
+from symgrad.emit.derive import derive
+from symgrad.emit.directives import with_lines
+from symgrad.emit.emit import Package
+from symgrad.emit.files import REPORT, refuse_foreign, write
+from symgrad.emit.python import python_view
+from symgrad.emit.recorded import case, difference, formula_types, refusals
+from symgrad.emit.report import report
+from symgrad.emit.samples import Runner, recorded
+from symgrad.emit.samples import difference as find_difference
+from symgrad.errors import ArgumentError, ArgumentValueError, SymgradWarning
+from symgrad.ir.names import identifier
+from symgrad.options import TEAM
+from symgrad.render.package import ModuleView, SettingView, files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from symgrad.api.argnums import Argnums
+    from symgrad.emit.derive import Call
+    from symgrad.emit.module import Function, Profile
+
+NOT_FINITE = 10_000
+"""The first status of a value that is not finite."""
+
+WHY = (
+    "finite differences of the function did not agree with its derivative where they were tried, as is right where "
+    "the derivative is meant to be another one"
+)
+
+COMPILER = re.compile(r"[\w./+=:,@ -]{1,200}")
+"""What a compiler's name may consist of: it goes into a Makefile."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a package should be, apart from its functions."""
+
+    out: Path
+    name: str
+    profile: Profile
+    python: bool = False
+    line_directives: bool = False
+    cc: str = ""
+    units: Mapping[str, str] | None = None
+    sizes: Mapping[str, int] | None = None
+    seed: int = 0
+
+
+def request(
+    out: str | Path, *, name: str | None, profile: str, cc: str | None, **further: Any,
+) -> Request:
+    """Check what a package should be.
+
+    Raises:
+        ArgumentValueError: a name is no identifier, there is no such profile, a compiler's name has odd characters.
+    """
+    folder = Path(out)
+    chosen = folder.name if name is None else name
+    if not chosen or identifier(chosen) != chosen or not chosen.isascii():
+        raise ArgumentValueError(
+            f"{chosen!r} cannot name a module of C", instead=f"name={identifier(chosen or 'module')!r}, for example"
+        )
+    if profile not in modules.PROFILES:
+        raise ArgumentValueError(f"there is no profile {profile!r}", instead=" or ".join(modules.PROFILES))
+    if cc is not None and not COMPILER.fullmatch(cc):
+        raise ArgumentValueError(f"{cc!r} is no compiler's name", instead='"gcc", "zig cc -target aarch64-linux-musl"')
+    return Request(folder, chosen, modules.PROFILES[profile], cc=(cc or "").strip(), **further)
+
+
+def emit_calls(calls: Sequence[Call], whats: Sequence[str], wrt: Sequence[Argnums], asked: Request) -> Package:
+    """Write a package of every derivative of every function."""
+    if len(set(whats)) != len(whats) or not whats:
+        raise ArgumentValueError(f"what={tuple(whats)!r} names a derivative twice, or none")
+    if len({call.name for call in calls}) != len(calls):
+        raise ArgumentError("two functions have one name", instead="other names, or a package for each")
+    refuse_foreign(asked.out, {"Makefile": ""})  # before anything is computed
+    functions: list[Function] = []
+    for call, by in zip(calls, wrt, strict=True):
+        for what in whats:
+            name = "_".join([asked.name, *[call.name] * (len(calls) > 1), *[what] * (len(whats) > 1)])
+            first = sum(made.statuses for made in functions)
+            derived = derive(what, call, by, asked.profile.options)
+            functions.append(modules.function(name, derived, asked.profile, asked.name, first))
+    view, skipped = module_view(functions, asked)
+    texts = files(view)
+    if asked.line_directives:
+        name = f"{asked.name}.c"
+        texts[name] = with_lines(texts[name], name, {line for made in functions for line in made.core.lines})
+    texts = {name: text if text.endswith("\n") else f"{text}\n" for name, text in texts.items()}
+    told = report(view, functions, asked, texts, skipped)
+    texts[REPORT] = json.dumps(told, indent=2) + "\n"
+    write(asked.out, texts)
+    return Package(asked.out, asked.name, tuple([made.name for made in functions]), tuple(texts), told)
+
+
+def module_view(functions: Sequence[Function], asked: Request) -> tuple[ModuleView, list[str]]:
+    """Collect what the templates print; say of which functions no finite difference agreed."""
+    from symgrad import __version__
+
+    upper = asked.name.upper()
+    pad = max(len(made.name) for made in functions)
+    units = _units(asked.units or {}, functions)
+    entries = [modules.entry(made, asked.profile, pad, units) for made in functions]
+    watches, first = [], NOT_FINITE
+    for made in functions:
+        watches.append(modules.watch_view(made, first))
+        first += len(made.watch.values)
+    cases, differences, skipped = _tests(functions, asked)
+    bases = [made.base for made in functions if made.base is not None and made.name not in skipped]
+    main = body([made.core for made in functions])
+    origin = ", ".join(dict.fromkeys(quoted(_origin(made)) for made in functions))
+    tolerances = sorted({o.relative for c in cases for o in c.outputs if o.relative not in {"", "0.0"}}) or ["0"]
+    view = ModuleView(
+        name=asked.name, upper=upper, version=__version__, origin=origin, description=quoted(entries[0].summary),
+        profile=asked.profile.name, threads=asked.profile.fast, team=TEAM, body=main,
+        check_body=modules.checked_body(functions), base_body=body(bases), entries=tuple(entries),
+        watches=tuple(watches), errors=tuple(modules.errors(functions)), not_finite=NOT_FINITE,
+        calls=modules.size_calls(entries), cases=tuple(cases),
+        case_count=len(cases), formula_types=formula_types(cases, differences), differences=tuple(differences),
+        refusals=tuple([r for made in functions for r in refusals(made, asked.profile, upper)]),
+        tolerances=tuple(tolerances), **building(asked, main), cc=asked.cc, ar=_archiver(asked.cc),
+        remarks=tuple([f"`{name}` is compared with recorded numbers alone: {WHY}." for name in skipped]),
+        python=tuple([python_view(made, asked.profile) for made in functions]) if asked.python else (),
+    )
+    return view, skipped
+
+
+def building(asked: Request, text: str) -> dict[str, Any]:
+    """Choose what make, CMake and the linker are told."""
+    exact = "-ffp-contract=off"
+    if not asked.profile.fast:
+        return {
+            "settings": (SettingView("OPT", f"-O2 {exact}"),), "cmake_flags": (exact,), "link_flags": ("-lm",),
+            "python_flags": ("-O2", exact),
+        }
+    both = all(re.search(rf"\b{name}f?\(", text) for name in ("sin", "cos"))  # gcc joins them, and has no lanes for it
+    apart = [f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")] if both else []
+    flags = ("-fno-math-errno", "-fno-trapping-math", exact, *apart)
+    settings = (
+        SettingView("OPT", " ".join(("-O3", *flags))), SettingView("ARCH", "" if asked.cc else "-march=native"),
+        SettingView("OPENMP", "" if asked.cc else "-fopenmp"),
+    )
+    return {
+        "settings": settings, "cmake_flags": flags, "link_flags": ("-lm", "-fopenmp"),
+        "python_flags": ("-O3", *flags, "-fopenmp"),
+    }
+
+
+def _origin(made: Function) -> str:
+    from symgrad.trace.lines import definition
+
+    line = definition(made.derived.call.fun)
+    return f"{made.derived.call.name}() of {line}" if line is not None else f"{made.derived.call.name}()"
+
+
+def _archiver(cc: str) -> str:
+    """Name the archiver that belongs to a compiler: zig brings its own."""
+    words = cc.split()
+    return " ".join([*words[: words.index("cc")], "ar"]) if "cc" in words[1:] else ""
+
+
+def _units(units: Mapping[str, str], functions: Sequence[Function]) -> dict[str, str]:
+    """Check units, and make them fit for comments."""
+    known = {a.name for made in functions for a in (*made.core.loops.inputs, *made.core.loops.outputs)}
+    for name in units:
+        if name not in known:
+            raise ArgumentValueError(f"a unit for {name}, which is no array here", instead=", ".join(sorted(known)))
+    return {name: quoted(unit) for name, unit in units.items()}
+
+
+def _tests(functions: Sequence[Function], asked: Request) -> tuple[list[Any], list[Any], list[str]]:
+    cases, differences, skipped = [], [], []
+    sizes = asked.sizes or {}
+    for made in functions:
+        run = Runner(made.derived.lowered, made.derived.outputs)
+        for number, at in enumerate(recorded(made.derived, run, sizes, asked.seed), 1):
+            cases.append(case(made, at, number, asked.profile))
+        if made.derived.base is None:
+            continue
+        base = Runner(made.derived.base, modules.base_labels(made.derived))
+        found = find_difference(made.derived, run, base, sizes, asked.seed)
+        if found is not None:
+            differences.append(difference(made, found, asked.profile))
+            continue
+        skipped.append(made.name)
+        warnings.warn(
+            f"finite differences of {made.derived.call.name}() agree nowhere with what {made.name} computes: its test "
+            "compares recorded numbers alone", SymgradWarning, stacklevel=4,
+        )
+    return cases, differences, skipped
+
+

@@ -1,0 +1,295 @@
+"""The files of a package of C: what its templates see, and their names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from symgrad.render.render import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+@dataclass(frozen=True)
+class ErrorView:
+    """A status: the text that a function returns for it, quoted for C, and the comment in the header."""
+
+    code: int
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ArgumentView:
+    """A line of the header on an array."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class SizeView:
+    """The bytes of an array, as C that cannot overflow."""
+
+    name: str
+    bytes: str
+
+
+@dataclass(frozen=True)
+class SizeCallView:
+    """A function that sizes call, under ``#ifdef`` or ``#ifndef`` where only one of the two builds has a use for it."""
+
+    name: str
+    only: str
+
+
+@dataclass(frozen=True)
+class RequirementView:
+    """What extents must satisfy, or `code` is returned."""
+
+    condition: str
+    code: int
+
+
+@dataclass(frozen=True)
+class EntryView:
+    """An exported function around a `core` that the compiler made.
+
+    Attributes:
+        pad: spaces behind its name, where names stand in a column.
+        declared, parameters: its parameters in the header, and where it is defined.
+        extents, extent_names: those of them that size arrays; with ``threads``, where there are any.
+        arguments: what the core is called with.
+        first: what is added to the numbers of its checks.
+        grows, checked_grows: the workspace depends on extents.
+    """
+
+    name: str
+    pad: str
+    core: str
+    summary: str
+    reads: tuple[ArgumentView, ...]
+    writes: tuple[ArgumentView, ...]
+    notes: tuple[str, ...]
+    declared: tuple[str, ...]
+    parameters: tuple[str, ...]
+    extents: tuple[str, ...]
+    extent_names: tuple[str, ...]
+    arguments: tuple[str, ...]
+    example: tuple[str, ...]
+    negative: str
+    huge: str
+    sizes: tuple[SizeView, ...]
+    workspace: str
+    grows: bool
+    checked_workspace: str
+    checked_grows: bool
+    requirements: tuple[RequirementView, ...]
+    first: int
+
+
+@dataclass(frozen=True)
+class WatchView:
+    """A core that looks at every value, `count` of them; `starts`, `reads`, `results` are tables of their numbers."""
+
+    core: str
+    parameters: tuple[str, ...]
+    arguments: tuple[str, ...]
+    unused: tuple[str, ...]
+    count: int
+    starts: tuple[int, ...]
+    reads: tuple[int, ...]
+    results: tuple[int, ...]
+    first: int
+    messages: tuple[ErrorView, ...]
+
+
+@dataclass(frozen=True)
+class NumbersView:
+    """An array of recorded numbers, as literals; its place in a finite difference, where it has one.
+
+    Attributes:
+        formula: the seed, low end and width of what its elements are computed by, where they are not written down.
+        step, recorded: every so many-th of its elements is recorded, and how many are.
+        allowed, relative: how much of an absolute and of a relative error is none.
+        bar: the cotangent of it.
+        weight: the cotangent that it is weighted with.
+        slope: its tangent.
+        rows: the matrices that have a row for each of its elements.
+    """
+
+    name: str
+    ctype: str
+    count: int
+    values: tuple[str, ...]
+    formula: tuple[str, ...] = ()
+    step: int = 1
+    recorded: int = 0
+    allowed: str = ""
+    relative: str = ""
+    bar: str = ""
+    weight: str = ""
+    slope: str = ""
+    rows: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseView:
+    """A recorded call."""
+
+    name: str
+    function: str
+    inputs: tuple[NumbersView, ...]
+    outputs: tuple[NumbersView, ...]
+    extents: tuple[str, ...]
+    arguments: tuple[str, ...]
+    finite: bool
+
+
+@dataclass(frozen=True)
+class DifferenceView:
+    """A derivative that finite differences of `base` are compared with."""
+
+    name: str
+    case: CaseView
+    form: str
+    base: str
+    plus: tuple[str, ...]
+    minus: tuple[str, ...]
+    along: tuple[NumbersView, ...]
+    results: tuple[NumbersView, ...]
+    workspace: int
+    step: str
+    tolerance: str
+
+
+@dataclass(frozen=True)
+class RefusalView:
+    """A call with extents that no array has, and the status it must return."""
+
+    call: str
+    status: str
+
+
+@dataclass(frozen=True)
+class SettingView:
+    """A variable of the Makefile."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class PortView:
+    """An array of a Python function: its dtype, its extents in words, as a tuple's elements, and as expressions."""
+
+    name: str
+    dtype: str
+    shape: tuple[str, ...]
+    key: str
+    sizes: tuple[str, ...]
+    ctype: str
+
+
+@dataclass(frozen=True)
+class PythonView:
+    """A function of the Python package."""
+
+    name: str
+    summary: str
+    parameters: tuple[str, ...]
+    inputs: tuple[PortView, ...]
+    outputs: tuple[PortView, ...]
+    extents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ModuleView:
+    """A package: its functions, their C, and what its tests and build files say.
+
+    Attributes:
+        body, check_body, base_body: C that the compiler made: the cores, those that look at every value, and those
+            that finite differences are taken of.
+        not_finite: the first status of a value that is not finite.
+        threads: functions take a number of threads, of at most `team`.
+    """
+
+    name: str
+    upper: str
+    version: str
+    origin: str
+    description: str
+    profile: str
+    threads: bool
+    team: int
+    body: str
+    check_body: str
+    base_body: str
+    entries: tuple[EntryView, ...]
+    watches: tuple[WatchView, ...]
+    errors: tuple[ErrorView, ...]
+    not_finite: int
+    calls: tuple[SizeCallView, ...]
+    cases: tuple[CaseView, ...]
+    case_count: int
+    formula_types: tuple[str, ...]
+    differences: tuple[DifferenceView, ...]
+    refusals: tuple[RefusalView, ...]
+    tolerances: tuple[str, ...]
+    settings: tuple[SettingView, ...]
+    cmake_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+    cc: str
+    ar: str
+    remarks: tuple[str, ...]
+    python: tuple[PythonView, ...] = ()
+    python_flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowView:
+    """A line of C, and where it says to be from."""
+
+    text: str
+    file: str = ""
+    number: int = 0
+
+
+FILES: Mapping[str, str] = {
+    "NAME.c": "module.c", "NAME.h": "module.h", "NAME_check.h": "check.h", "test_NAME.c": "test.c",
+    "Makefile": "Makefile", "CMakeLists.txt": "CMakeLists.txt", "NAMEConfig.cmake.in": "Config.cmake.in",
+    "NAME.pc.in": "package.pc.in", "README.md": "README.md",
+}
+"""The files of every package, and their templates."""
+
+PYTHON: Mapping[str, str] = {
+    "pyproject.toml": "pyproject.toml", "setup.py": "setup.py", "NAME_build.py": "build.py",
+    "NAME/__init__.py": "init.py",
+}
+"""Those of its Python package."""
+
+
+def files(module: ModuleView) -> dict[str, str]:
+    """Print the files of a package.
+
+    Returns:
+        Their texts by their names; names are relative, with ``/`` between folders.
+    """
+    wanted = {**FILES, **(PYTHON if module.python else {})}
+    return {
+        name.replace("NAME", module.name): environment().get_template(f"emit/{template}.jinja").render(module=module)
+        for name, template in wanted.items()
+    }
+
+
+def body(view: dict[str, object]) -> str:
+    """Print functions of a translation unit (of `render.unit`), without its head."""
+    from symgrad.render.views import SourceView
+
+    source = SourceView("", (), **view)  # type: ignore[arg-type]  # as `unit` made it
+    return environment().get_template("program.c.jinja").render(source=source).rstrip("\n") + "\n"
+
+
+def with_rows(rows: Sequence[RowView]) -> str:
+    """Print lines of C that say where they are from."""
+    return environment().get_template("emit/lines.jinja").render(rows=rows)
