@@ -16,7 +16,7 @@ from symgrad.ir.shapes import symbol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from symgrad.api.function import Lowered
+    from symgrad.api.lowered import Lowered
     from symgrad.emit.derive import Derived
 
     Array = np.ndarray[Any, Any]
