@@ -7,6 +7,7 @@ nothing waits.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, Lowered
 
 OPERATIONS = 16
-"""A value of more operations is stored: about as many are done while 16 bytes come and go."""
+"""A value is stored where more would be done again: about as many are done while 16 bytes come and go."""
 
 COMPARED = 2
 """A boolean of so few operations on inputs is not kept until after a sum."""
@@ -78,6 +79,8 @@ class _Search:
         self.writers: dict[Array, int] = {}
         for s in statements:
             self.writers[s.target.array] = self.writers.get(s.target.array, 0) + 1
+        away = [a.array for s in statements for a in accesses(s.value) if displaced(a, s)]
+        self.away = Counter(away)
         self.recipes: dict[Array, Recipe] = {}
         self.stored: set[Array] = set()
         self.sharers: dict[Array, set[Array]] = {}
@@ -201,6 +204,8 @@ class _Search:
         if operations[0] <= OPERATIONS:
             value = mapped(value, read, lambda index: index)
         self.recipes[target.array] = Recipe(statement.axes, value, sum(operations), frozenset(leaves))
+        if sum(operations) * self.away[target.array] > OPERATIONS:
+            self.stored.add(target.array)
 
     def notes(self) -> tuple[str, ...]:
         """Say what is computed again, and why that is cheaper."""

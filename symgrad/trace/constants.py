@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.ir.node import Constant
 from symgrad.ops import leaves
-from symgrad.ops.declare import COMPILED
+from symgrad.ops.declare import COMPILED, OPS
 from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
@@ -25,6 +25,16 @@ def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
     native = compiled(array.dtype)
     params, shape, kind = leaves.constant_args(Constant(array if array.dtype == native else array.astype(native)))
     return trace.graph.node(leaves.constant, (), params, shape, kind, trace.graph.line)
+
+
+def held(trace: Trace, array: np.ndarray[Any, Any]) -> Node:
+    """Make the node of an array that was made while tracing: of one number, where all elements are it (np.zeros)."""
+    first = array.ravel()[:1]
+    if array.size < 2 or array.tobytes() != first.tobytes() * array.size:
+        return constant(trace, array)
+    return trace.graph.node(
+        OPS["broadcast_to"], (constant(trace, first[0]),), (array.shape,), array.shape, array.dtype, trace.graph.line
+    )
 
 
 def number(trace: Trace, value: bool | float, dtype: np.dtype[Any]) -> Node:

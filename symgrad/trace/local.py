@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.declare import COMPILED, OPS
-from symgrad.trace.constants import constant
+from symgrad.trace.constants import held
 from symgrad.trace.lines import user_line
 from symgrad.trace.memory import Memory
 from symgrad.trace.mutation import write
@@ -145,7 +145,7 @@ class LocalArray:
         trace = current()
         if trace is None:
             raise UnsupportedError("an array made in a trace is used with a traced one outside", line=user_line())
-        return Tracer(constant(trace, self._plain), trace)
+        return Tracer(held(trace, self._plain), trace)
 
     def __iter__(self) -> Iterator[Any]:
         """Go along the first axis."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ops.declare import COMPILED
-from symgrad.trace.constants import constant
+from symgrad.trace.constants import held
 from symgrad.trace.lines import user_line
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer
@@ -81,5 +81,5 @@ class Memory:
                 "see it", line=user_line(),
                 instead="views a[...], a.T, a.reshape(...) of the array itself, or a copy to write into, np.array(a)",
             )
-        self.tracer = Tracer(constant(trace, self.array), trace)
+        self.tracer = Tracer(held(trace, self.array), trace)
         self.tracer.is_array = True

@@ -3,6 +3,7 @@
 ``out[0] = a; out[1] = b; out[2] = out[1] + c`` is traced as one new array for each write. Here the writes are kept as
 pieces, regions that share no element, each with its value: a read of a piece is its value, whatever else was written,
 and the array itself is assembled once, where it is used as a whole. So n writes cost n, in the gradient too.
+(Writes through traced indices are joined then, `scatters`.)
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import copied, rebuild
 from symgrad.ir.shapes import is_static
 from symgrad.transforms.build import literal, make, shaped
+from symgrad.transforms.scatters import gather_scatters
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -38,11 +40,11 @@ def gather_writes(program: Program, *, share: bool = True) -> Program:
     0
     """
     if not any(node.op.name == "set_slice" for node in program.nodes()):
-        return program
+        return gather_scatters(program)
     writes = _Writes()
     graph = program.scope if program.scope is not None else Graph(share=share)
     made = rebuild(program, writes.rewritten, into=graph)
-    return replace(made, outputs=tuple([writes.whole(graph, node) for node in made.outputs]))
+    return gather_scatters(replace(made, outputs=tuple([writes.whole(graph, node) for node in made.outputs])))
 
 
 class _Pieces:

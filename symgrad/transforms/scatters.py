@@ -1,0 +1,193 @@
+"""`gather_scatters`: n writes in a row through traced indices become one write of n values.
+
+``for k in range(n): out[i[k]] += x[k]`` is traced as n arrays, each a copy of the one before with one place changed.
+Where nothing reads an array in between, one write does the same, in the same order: of values for one place the last
+stays, and each is added. Reading a place only to add to it is no reading.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir.node import Constant, Graph
+from symgrad.ir.program import copied, rebuild
+from symgrad.ops import leaves
+from symgrad.ops.indexing import first_axis
+from symgrad.transforms.build import literal, make, scalar, shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+
+INT = np.dtype(np.int64)
+
+
+class _Write(NamedTuple):
+    """One write through traced numbers.
+
+    Attributes:
+        kind: ``scatter_set`` or ``add_at``.
+        before: the array that is written into.
+        value: what is written, or added.
+        indices: the place.
+        axes: of the array, which the indices are for.
+        passing: nodes that are needed for nothing but this write: the reading of the place, and the sum.
+    """
+
+    kind: str
+    before: Node
+    value: Node
+    indices: tuple[Node, ...]
+    axes: tuple[int, ...]
+    negative: bool = False
+    passing: tuple[Node, ...] = ()
+
+
+def gather_scatters(program: Program) -> Program:
+    """Join writes through traced numbers that follow each other.
+
+    >>> import numpy as np, symgrad as sg
+    >>> def f(x, i):
+    ...     out = np.zeros(9)
+    ...     for k in range(5):
+    ...         out[i[k]] += x
+    ...     return out
+    >>> sg.jit(f).lower(1.0, np.arange(5)).as_text("stable").count("add_at")
+    1
+    """
+    nodes = program.nodes()
+    if not any(node.op.name in {"scatter_set", "add_at"} for node in nodes):
+        return program
+    uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
+    writes = {node: found for node in nodes if (found := _write(node, uses)) is not None}
+    if not writes:
+        return program
+    return rebuild(program, _Joined(writes, uses).rewritten)
+
+
+def _write(node: Node, uses: Counter[Node]) -> _Write | None:
+    """Read one write through traced numbers; ``out[i] = out[i] + x`` is an addition."""
+    if node.op.name not in {"scatter_set", "add_at"} or any(i.shape != () for i in node.inputs[2:]):
+        return None
+    before, value, *indices = node.inputs
+    axes = node.param("axes")
+    plain = _Write(node.op.name, before, value, tuple(indices), axes)
+    if node.op.name == "add_at" or value.op.name not in {"add", "subtract"} or uses[value] != 1:
+        return plain
+    for place, other in ((0, 1), (1, 0))[: 2 if value.op.name == "add" else 1]:
+        read = value.inputs[place]
+        own = read.op.name == "gather" and read.inputs[1:] == tuple(indices) and read.params == (axes,)
+        if own and _same(read.inputs[0], before) and uses[read] == 1 and read is not value.inputs[other]:
+            negative = value.op.name == "subtract"
+            return _Write("add_at", before, value.inputs[other], tuple(indices), axes, negative, (read, value))
+    return plain
+
+
+def _same(one: Node, other: Node) -> bool:
+    """Tell two arrays that are one, or of one shape and filled with one number."""
+    if one is other:
+        return True
+    numbers = []
+    for node in (one, other):
+        source = node
+        while source.op.name == "slice":
+            source = source.inputs[0]
+        numbers.append(scalar(source))
+    first, second = numbers
+    return one.shape == other.shape and first is not None and second is not None and first.tobytes() == second.tobytes()
+
+
+class _Joined:
+    """The writes of a program while it is made anew; those that wait for the next one have no node yet."""
+
+    def __init__(self, writes: dict[Node, _Write], uses: Counter[Node]) -> None:
+        self.writes, self.uses = writes, uses
+        self.passing = {node for write in writes.values() for node in write.passing}
+        self.next: dict[Node, Node] = {}
+        for node, write in writes.items():
+            if write.before in writes and self._follows(write):
+                self.next[write.before] = node
+        self.new: dict[Node, Node] = {}
+        self.waiting: dict[Node, list[_Write]] = {}
+
+    def _follows(self, write: _Write) -> bool:
+        """Tell whether a write can be joined to the one before: nothing else reads what that left."""
+        before = self.writes[write.before]
+        alike = before.kind == write.kind and before.axes == write.axes
+        return alike and self.uses[write.before] == 1 + bool(write.passing)
+
+    def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """Make a node anew; a write waits for those that follow it."""
+        if node in self.passing:
+            made = inputs[0]  # nobody reads it
+        elif node in self.writes:
+            write = self.writes[node]
+            run = self.waiting.pop(write.before, [])
+            run.append(write)
+            if node in self.next:
+                self.waiting[node] = run
+                made = inputs[0]
+            else:
+                made = self.joined(graph, node, run)
+        else:
+            made = copied(graph, node, inputs)
+        self.new[node] = made
+        return made
+
+    def joined(self, graph: Graph, node: Node, run: list[_Write]) -> Node:
+        """Write all at once."""
+        first = run[0]
+        x = self.new.get(first.before, first.before)
+        rest = tuple([d for k, d in enumerate(node.shape) if k not in first.axes])
+        values = [self.value(graph, write, rest) for write in run]
+        indices = [[self.new.get(w.indices[k], w.indices[k]) for w in run] for k in range(len(first.axes))]
+        params: dict[str, Any] = {"axes": first.axes}
+        if first.kind == "scatter_set":
+            params["unique"] = len(run) == 1 and node.param("unique") if node.op.name == "scatter_set" else False
+        if len(run) == 1:
+            return make(graph, first.kind, x, values[0], *[i for (i,) in indices], **params)
+        start = first_axis(first.axes)
+        whole = stacked(graph, values, start)
+        places = [stacked(graph, [_int64(graph, i) for i in column], 0) for column in indices]
+        return make(graph, first.kind, x, whole, *places, **params)
+
+    def value(self, graph: Graph, write: _Write, shape: tuple[Any, ...]) -> Node:
+        """Return what is written or added, of the place's shape."""
+        value = self.new.get(write.value, write.value)
+        value = make(graph, "negative", value) if write.negative else value
+        return shaped(graph, value, shape)
+
+
+def _int64(graph: Graph, index: Node) -> Node:
+    return index if index.dtype == INT else make(graph, "astype", index, dtype=INT)
+
+
+def stacked(graph: Graph, values: Sequence[Node], axis: int) -> Node:
+    """Put values of one shape along a new axis."""
+    first, count = values[0], len(values)
+    numbers = [scalar(v) for v in values]
+    if first.shape == () and all(n is not None for n in numbers):
+        params, shape, dtype = leaves.constant_args(Constant(np.array(numbers, first.dtype)))
+        return graph.node(leaves.constant, (), params, shape, dtype)
+    whole = _elements(values)
+    if whole is not None:
+        return whole
+    shape = (*first.shape[:axis], count, *first.shape[axis:])
+    base = shaped(graph, literal(graph, 0, first.dtype), shape)
+    full = [(0, d, 1) for d in first.shape]
+    indices = tuple([(*full[:axis], (k,), *full[axis:]) for k in range(count)])
+    return make(graph, "assemble", base, *values, indices=indices)
+
+
+def _elements(values: Sequence[Node]) -> Node | None:
+    """Return the vector that values are all elements of, in order."""
+    if any(v.op.name != "slice" for v in values):
+        return None
+    source = values[0].inputs[0]
+    in_order = all(v.inputs[0] is source and v.params[0] == ((k,),) for k, v in enumerate(values))
+    return source if in_order and source.shape == (len(values),) else None

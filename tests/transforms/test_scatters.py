@@ -1,0 +1,200 @@
+"""Writes through traced indices: n in a row are one write of n values, with what NumPy leaves and its derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=6)
+I = np.array([3, 1, 3, -1, 0, 3])  # noqa: E741 - indices
+J = np.array([0, 1, 0, 1, 1, 0])
+
+
+def added(x, i, j):
+    out = np.zeros(5)
+    for k in range(6):
+        out[i[k]] += x[k] ** 2
+    return out
+
+
+def subtracted_rows(x, i, j):
+    out = np.ones((5, 3))
+    for k in range(6):
+        out[i[k]] -= x[:3] * x[k]
+    return out
+
+
+def the_last_stays(x, i, j):
+    out = np.zeros(5)
+    for k in range(6):
+        out[i[k]] = np.sin(x[k])
+    return out
+
+
+def pairs_of_indices(x, i, j):
+    out = np.zeros((5, 2))
+    for k in range(6):
+        out[i[k], j[k]] = x[k]
+    for k in range(6):
+        out[i[k], 1] += x[k]
+        out[i[k], j[k]] -= x[k] * x[0]
+    return out
+
+
+def apart(x, i, j):
+    out = np.zeros((3, 5, 2))
+    for k in range(6):
+        out[k % 3, :, j[k]] += x[:5] * x[k]
+    return out
+
+
+def numbers_alone(x, i, j):
+    out = np.zeros(5)
+    for k in range(6):
+        out[i[k]] += 1
+    return out * x[0]
+
+
+def of_itself(x, i, j):
+    out = np.zeros(5)
+    out[1] = 1.0
+    for k in range(6):
+        out[i[k]] += out[j[k]] * x[k]
+    return out
+
+
+def of_one_read_in_between(x, i, j):
+    out = np.zeros(5)
+    total = 0.0
+    for k in range(6):
+        out[i[k]] += x[k]
+        if k == 2:
+            total = np.sum(out**2)
+    return out * total
+
+
+def doubled(x, i, j):
+    out = np.ones(5)
+    for k in range(6):
+        out[i[k]] += out[i[k]]
+    return out * x[0]
+
+
+def scaled(x, i, j):
+    out = np.ones(5)
+    for k in range(6):
+        out[i[k]] *= x[k]
+    return out
+
+
+def mixed(x, i, j):
+    out = np.zeros(5)
+    for k in range(6):
+        out[i[k]] = x[k]
+        out[i[-1 - k]] += x[0]
+        out[2] = x[1]
+    return out
+
+
+def through_a_view(x, i, j):
+    out = np.zeros((2, 5))
+    row = out[1]
+    for k in range(6):
+        row[i[k]] += x[k]
+    out[0] = row * 2
+    return out
+
+
+def kept(x, i, j):
+    out = np.zeros(5)
+    for k in range(6):
+        out[i[k]] += x[k]
+        before = out.copy() if k == 3 else out
+    return before * out
+
+
+PROGRAMS = [
+    added, subtracted_rows, the_last_stays, pairs_of_indices, apart, numbers_alone, of_itself, of_one_read_in_between,
+    doubled, scaled, mixed, through_a_view, kept,
+]
+
+
+@pytest.mark.parametrize("fun", PROGRAMS, ids=lambda f: f.__name__)
+def test_values_and_derivatives(fun: Any) -> None:
+    want = fun(X, I, J)
+    np.testing.assert_allclose(sg.jit(fun)(X, I, J), want, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(
+        sg.jit(fun, options=sg.Options(compiler="none"))(X, I, J), want, rtol=1e-14, atol=1e-15
+    )
+    sg.check_grads(fun, (X, I, J))
+
+
+@pytest.mark.parametrize(("fun", "op", "count"), [
+    (added, "add_at", 1), (subtracted_rows, "add_at", 1), (the_last_stays, "scatter_set", 1), (apart, "add_at", 1),
+    (numbers_alone, "add_at", 1), (of_one_read_in_between, "add_at", 2), (through_a_view, "add_at", 1),
+], ids=lambda v: getattr(v, "__name__", v))
+def test_a_run_is_one_write(fun: Any, op: str, count: int) -> None:
+    text = sg.jit(fun).lower(X, I, J).as_text("stable")
+    assert (text.count("add_at") + text.count("scatter_set"), text.count(op)) == (count, count)
+
+
+def test_the_text() -> None:
+    def f(x: Any, i: Any) -> Any:
+        out = np.zeros(5)
+        out[i[0]] += x[0]
+        out[i[1]] += x[1]
+        return out
+
+    stages = sg.jit(f).lower(X[:2], I[:2])
+    assert stages.as_text("traced").count("scatter_set") == 2
+    lines = [line.split("#")[0].strip() for line in stages.as_text("stable").split("):\n")[1].splitlines()]
+    assert lines == [
+        "v0 = np.float64(0.0)", "v1 = np.broadcast_to(v0, (5,))", "v2 = ops.add_at(v1, x, i, axes=(0,))", "return v2,",
+    ]
+
+
+def test_n_writes_cost_n_and_the_c_writes_in_place() -> None:
+    sizes, stores = [], []
+    for n in (20, 40):
+
+        def f(x: Any, i: Any, n: int = n) -> Any:
+            out = np.zeros(10_000)
+            for k in range(n):
+                out[i[k]] += x[k] ** 2
+            return np.sum(out * out)
+
+        x, i = RNG.normal(size=n), RNG.integers(0, 10_000, n)
+        for made in (sg.jit(f), sg.value_and_grad(f)):
+            lowered = made.lower(x, i)
+            sizes.append(len(lowered.program.nodes()))
+            cost = made.cost(x, i)
+            stores.append(cost.stored)
+            assert lowered.as_text("c").count("< 10000") <= 3  # zeros, the sum, its cotangent
+    assert sizes[2] <= 2 * sizes[0]
+    assert sizes[3] <= 2 * sizes[1]
+    assert stores[2] - stores[0] <= 20 * 100
+    assert stores[3] - stores[1] <= 20 * 200
+
+
+@pytest.mark.parametrize("write", ["=", "+="])
+def test_of_writes_to_one_place_the_last_gets_the_cotangent_and_each_of_sums(write: str) -> None:
+    def f(x: Any, i: Any) -> Any:
+        out = np.zeros(3)
+        for k in range(4):
+            if write == "=":
+                out[i[k]] = x[k]
+            else:
+                out[i[k]] += x[k]
+        return out
+
+    x, i, w = np.array([1.0, 2.0, 3.0, 4.0]), np.array([1, 2, 1, 1]), np.array([10.0, 20.0, 30.0])
+    want = [0, 30, 0, 20] if write == "=" else [20, 30, 20, 20]
+    assert sg.grad(lambda x: np.sum(w * f(x, i)))(x).tolist() == want
+    columns = sg.jacfwd(f)(x, i)
+    assert (w @ columns).tolist() == want
+    assert sg.vmap(lambda t: sg.jvp(lambda x: f(x, i), (x,), (t,))[1])(np.eye(4)).T.tolist() == columns.tolist()
