@@ -16,12 +16,13 @@ from symgrad.api.function import Function
 from symgrad.api.gradients import gradients, stop_gradient
 from symgrad.api.jacobians import hessian, hvp, jacfwd, jacrev
 from symgrad.api.modes import jvp, linearize, vjp
+from symgrad.api.override import override_gradient
 from symgrad.api.vmap import vmap
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import Package, emit
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
-from symgrad.trace.overrides import named, override_gradient
+from symgrad.trace.overrides import named
 from symgrad.trace.signature import Spec, spec
 from symgrad.trace.tracer import Tracer
 

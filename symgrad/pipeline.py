@@ -17,6 +17,7 @@ from symgrad.options import Target
 from symgrad.transforms.hoist import hoist
 from symgrad.transforms.inline import inline
 from symgrad.transforms.shares import shares
+from symgrad.transforms.signs import signs
 from symgrad.transforms.simplify import simplify
 from symgrad.transforms.stabilize import stabilize
 from symgrad.transforms.writes import gather_writes
@@ -105,7 +106,7 @@ def uncollected() -> Iterator[None]:
 def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
     program = inline(program)
-    return shares(simplify(program)) if "simplify" in options.passes else program
+    return shares(signs(simplify(program))) if "simplify" in options.passes else program
 
 
 def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.api.check_report import Difference, Report, joined
 from symgrad.api.differences import EPSILON, Reference, extrapolated, scale
 from symgrad.api.projection import Projection
 from symgrad.api.samples import drawn
-from symgrad.errors import ArgumentError, ArgumentValueError, GradientCheckError
+from symgrad.errors import ArgumentError, ArgumentValueError, GradientCheckError, NoGradient
 from symgrad.options import Options
+from symgrad.trace.overrides import noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,53 +32,6 @@ ROUNDING = 64 * EPSILON
 """What rounding may leave, as a part of the largest numbers about."""
 
 
-@dataclass
-class Report:
-    """What was checked.
-
-    Attributes:
-        name: the function's name.
-        orders: which derivatives.
-        method: ``complex step`` or ``central differences`` (of order 1; order 2 is always by differences).
-        derivatives: how many were compared.
-        worst: the largest difference, as a part of what was allowed.
-        loose: how many of them the differences could not tell to four digits.
-    """
-
-    name: str
-    method: str
-    orders: tuple[int, ...]
-    derivatives: int = 0
-    worst: float = 0.0
-    loose: int = 0
-
-    def __str__(self) -> str:
-        """Print one line."""
-        how = [self.method, *["differences of the gradient" for order in self.orders if order > 1]]
-        orders = " and ".join([f"order {order} ({by})" for order, by in zip(self.orders, how, strict=True)])
-        loose = f"; for {self.loose} of them differences are too inexact to say much" if self.loose else ""
-        return (
-            f"{self.name}: {self.derivatives} derivatives agree, {orders}; "
-            f"the largest error is {self.worst:.2g} of what is allowed{loose}"
-        )
-
-
-class Difference(NamedTuple):
-    """One derivative that is wrong."""
-
-    order: int
-    place: str
-    compiled: float
-    numerical: float
-    allowed: float
-    method: str
-
-    def size(self) -> float:
-        """Return the difference as a part of what is allowed; infinite where there is no number."""
-        size = abs(self.compiled - self.numerical) / (self.allowed or 1.0)
-        return size if size == size else float("inf")  # noqa: PLR0124 - NaN
-
-
 def check_grads(
     f: Callable[..., Any], args: tuple[Any, ...] | None = None, order: int = 2,
     modes: str | Iterable[str] = ("fwd", "rev"),
@@ -93,6 +48,8 @@ def check_grads(
     Order 2 is the gradient of ``sum(v * grad(f)(x))`` for a random v (in forward mode, the gradient's derivative along
     v), against differences of the compiled gradient.
     Arguments of float32 are compared in float64, and the float32 gradient with that.
+    Where `override_gradient` is in force, the report names the rules; if these give another derivative, what is checked
+    is the function without them, and the report says how they differ.
 
     Args:
         f: the function, plain or compiled by `jit`; or an op: of `define_op` or `extern`, or a ufunc.
@@ -134,13 +91,36 @@ def check_grads(
     wanted = frozenset([modes] if isinstance(modes, str) else modes)
     reports = []
     for call, arguments in drawn(f, seed) if args is None else [(f, tuple(args))]:
-        problem = Projection(call, arguments, kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
-        reference = _reference(problem, eps, mode)
-        method = "complex step" if reference.complex else "central differences"
-        report = Report(problem.name, method, (1, 2)[:order])
-        _Check(problem, reference, report, atol or 0.0, rtol, elements).all(wanted)
-        reports.append(report)
-    return _joined(reports)
+
+        def checked(call: Any = call, arguments: Any = arguments) -> Report:
+            problem = Projection(
+                call, arguments, kwargs or {}, static_argnums, static_argnames, options or Options(), seed
+            )
+            reference = _reference(problem, eps, mode)
+            method = "complex step" if reference.complex else "central differences"
+            report = Report(problem.name, method, (1, 2)[:order])
+            _Check(problem, reference, report, atol or 0.0, rtol, elements).all(wanted)
+            return report
+
+        reports.append(_with_overrides(checked))
+    return joined(reports)
+
+
+def _with_overrides(checked: Callable[[], Report]) -> Report:
+    """Check with the rules in force; where these give another derivative, also without them, and say so."""
+    apart = ""
+    with noted() as seen:
+        try:
+            report = checked()
+        except (GradientCheckError, NoGradient) as error:
+            if not seen:
+                raise
+            apart = error.what
+    if apart:
+        with noted(heed=False):
+            report = checked()
+    report.overridden, report.apart = tuple(seen), apart
+    return report
 
 
 def _reference(problem: Projection, eps: float | None, mode: str | None) -> Reference:
@@ -152,16 +132,6 @@ def _reference(problem: Projection, eps: float | None, mode: str | None) -> Refe
             what = f"{problem.name}() has no complex path: {reference.why_not}"
             raise ArgumentValueError(what, instead='mode="central"')
     return reference
-
-
-def _joined(reports: list[Report]) -> Report:
-    """Make one report of those of an op's cases."""
-    first, *others = reports
-    for other in others:
-        first.derivatives += other.derivatives
-        first.worst, first.loose = max(first.worst, other.worst), first.loose + other.loose
-        first.method = max(first.method, other.method, key="central differences".__eq__)
-    return first
 
 
 def _check_choice(order: int, modes: str | Iterable[str], mode: str | None) -> None:

@@ -18,7 +18,7 @@ from symgrad.ops.declare import is_traced
 from symgrad.trace.creation import installed
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.overrides import checked, override_of
+from symgrad.trace.overrides import checked, override_of, words
 from symgrad.trace.signature import Signature, flatten, leaf_spec
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace
@@ -33,8 +33,14 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
 
-class _Custom(ABC):
-    """A function with a rule; called with plain arrays it is the function."""
+class Custom(ABC):
+    """A function with a rule; called with plain arrays it is the function.
+
+    Attributes:
+        override: in words, that the rule stands in the place of the function's own; empty for a rule of its own.
+    """
+
+    override = ""
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Iterable[int] = ()) -> None:
         """Keep the function; arguments at `nondiff_argnums` are handed to the rule as they are."""
@@ -57,21 +63,21 @@ class _Custom(ABC):
         active = current()
         if active is None or not any(is_traced(leaf) for leaf in leaves):
             return self.fun(*arguments)
-        return _Call(self, nondiff, tree, active, leaves).result()
+        return Call(self, nondiff, tree, active, leaves).result()
 
     @abstractmethod
-    def cotangents(self, call: _Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
+    def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
         """Return a cotangent, or None, for each leaf of the arguments."""
 
     def _missing(self, what: str) -> NoGradient:
         return NoGradient(f"{self.name} has no rule", instead=f"{self.name}.{what}")
 
 
-class _Call:
+class Call:
     """One call of a custom function in a trace: what it was called with, and what it made."""
 
     def __init__(
-        self, custom: _Custom, nondiff: dict[int, Any], tree: Any, active: Trace, leaves: list[Any],
+        self, custom: Custom, nondiff: dict[int, Any], tree: Any, active: Trace, leaves: list[Any],
     ) -> None:
         self.custom, self.nondiff, self.tree, self.leaves, self.active = custom, nondiff, tree, leaves, active
         specs = tuple([leaf_spec(leaf, f"a{k}") for k, leaf in enumerate(leaves)])
@@ -113,10 +119,26 @@ class _Call:
         op = Composite(
             self.custom.name, (), evaluate=self.custom.fun, infer=lambda *_: (shape, outputs[0].dtype), vjp=vjp,
             body=lambda *x: self.packed(substituted(self.program, x)),
+            override=words(rule, self.custom.name) if rule else self.custom.override,
         )
         nodes = tuple([as_node(self.active, leaf) for leaf in self.leaves])
         node = self.active.graph.node(op, nodes, (), shape, outputs[0].dtype, user_line())
         return self.results.unflatten([Tracer(p.node, p.owner) for p in self.parts(Tracer(node, self.active))])
+
+    def flat(self, rule: str, found: Any) -> tuple[Any, ...]:
+        """List, leaf by leaf, what a rule gives for each argument that is differentiated by.
+
+        Raises:
+            ArgumentError: it gives more or fewer.
+        """
+        children = self.tree.children()
+        if not isinstance(found, (tuple, list)) or len(found) != len(children):
+            given = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
+            raise ArgumentError(f"{rule} gives {given} for {len(children)} arguments")
+        flat: list[Any] = []
+        for part, child in zip(found, children, strict=True):
+            flat += [None] * child.num_leaves if part is None else child.flatten_up_to(part)
+        return tuple([settled(item) for item in flat])
 
     def _size(self, node: Node) -> int:
         if not all(type(d) is int for d in node.shape):
@@ -165,7 +187,7 @@ def substituted(program: Program, x: tuple[Any, ...]) -> list[Any]:
     return [Tracer(new[o], active) for o in program.outputs]
 
 
-class custom_vjp(_Custom):  # noqa: N801 - a decorator, and JAX's name
+class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name
     """Give a function a reverse rule of one's own.
 
     ``f.defvjp(fwd, bwd)``: ``fwd(*args)`` returns the result and whatever the backward pass needs, and
@@ -189,7 +211,7 @@ class custom_vjp(_Custom):  # noqa: N801 - a decorator, and JAX's name
         """Set the rule."""
         self.fwd, self.bwd = fwd, bwd
 
-    def cotangents(self, call: _Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+    def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
         """Run the forward pass for its residuals (what it shares with the function is one), then the backward pass."""
         if self.fwd is None or self.bwd is None:
             raise self._missing("defvjp(fwd, bwd)")
@@ -197,17 +219,10 @@ class custom_vjp(_Custom):  # noqa: N801 - a decorator, and JAX's name
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(f"the forward rule of {self.name} must return a pair (result, residuals)")
         found = self.bwd(*call.nondiff.values(), pair[1], call.results.unflatten(call.parts(g)))
-        children = call.tree.children()
-        if not isinstance(found, (tuple, list)) or len(found) != len(children):
-            given = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
-            raise ArgumentError(f"the backward rule of {self.name} gives {given} for {len(children)} arguments")
-        flat: list[Any] = []
-        for part, child in zip(found, children, strict=True):
-            flat += [None] * child.num_leaves if part is None else child.flatten_up_to(part)
-        return tuple([settled(item) for item in flat])
+        return call.flat(f"the backward rule of {self.name}", found)
 
 
-class custom_jvp(_Custom):  # noqa: N801 - a decorator, and JAX's name
+class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
     """Give a function a forward rule of one's own; reverse mode is its transpose.
 
     ``f.defjvp(rule)``: ``rule(primals, tangents)`` returns the result and its tangent, which must be linear in the
@@ -232,7 +247,7 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator, and JAX's name
         self.jvp = rule
         return rule
 
-    def cotangents(self, call: _Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+    def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
         """Transpose the rule: run it on fresh tangents, and go back from the result's to theirs."""
         if self.jvp is None:
             raise self._missing("defjvp(rule)")
@@ -251,5 +266,5 @@ class custom_jvp(_Custom):  # noqa: N801 - a decorator, and JAX's name
         places = dict(zip(by, found, strict=True))
         return tuple([Tracer(places[t], active) if t in places else None for t in ts])
 
-    def _trees(self, call: _Call, leaves: list[Any]) -> tuple[Any, ...]:
+    def _trees(self, call: Call, leaves: list[Any]) -> tuple[Any, ...]:
         return tuple(optree.tree_unflatten(call.tree, leaves))

@@ -39,6 +39,7 @@ def report(stages: Stages) -> str:
         ("Loops", loops(items)), ("Computed again", list(program.notes)), ("Memory", memory(stages)),
         ("Threads", shared(items)), ("Math functions", lanes(program, stages)),
         ("Slopes", slopes(stages.kept["stable"]) if derived else []),
+        ("Rules of yours", list(program.rules)),
     ]
     found = counting.sizes(program)
     text = f"{program.name}: {found.statements} statements in {found.loops} loops, {len(items)} of them outermost\n"

@@ -47,8 +47,8 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
         return None
     target = repr(vars(toolchain.target) | {"simd_math": sorted(toolchain.target.simd_math)})
     return cache.key(
-        FORMAT, text, repr(sorted(program.fortran)), repr(options), target, toolchain.identity, *toolchain.flags,
-        *toolchain.libraries, toolchain.cpu, _own_files(),
+        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), repr(options), target, toolchain.identity,
+        *toolchain.flags, *toolchain.libraries, toolchain.cpu, _own_files(),
     )
 
 

@@ -93,7 +93,7 @@ class Graph:
     It belongs to one trace in one thread; nothing outlives it but the nodes that programs hold.
     """
 
-    __slots__ = ("_count", "_table", "line", "requirements", "share")
+    __slots__ = ("_count", "_table", "line", "requirements", "rules", "share")
 
     def __init__(self, *, share: bool = True) -> None:
         """Start empty; ``share=False`` makes every node a new one (to test without elimination)."""
@@ -102,6 +102,7 @@ class Graph:
         self.share = share
         self.line: Line | None = None
         self.requirements: list[Requirement] = []
+        self.rules: dict[str, None] = {}  # of the user's, that derivatives were made with: in words, in order
 
     def require(self, index: Any, extent: Any, axis: int, line: Line | None, extremum: str = "") -> None:
         """Note that ``0 <= index < extent`` must hold when the program is called, for an index or an extremum."""

@@ -112,8 +112,14 @@ class Structured(Op):
 
 @dataclass(eq=False, repr=False)
 class Composite(Op):
-    """A NumPy function of other ops that has a rule of its own; it is inlined after derivation."""
+    """A NumPy function of other ops that has a rule of its own; it is inlined after derivation.
+
+    Attributes:
+        body: the function.
+        override: in words, the rule of the user's that it has in the place of its own.
+    """
 
     body: Callable[..., Any] = None  # type: ignore[assignment]
+    override: str = ""
 
     kind = "composite"

@@ -25,6 +25,7 @@ class Program:
         start: nodes numbered below belong to the caller; they are constants here.
         labels: a name for each output, or nothing.
         fortran: names of the inputs that lie in memory column by column; their loops walk them as they lie.
+        rules: rules of the user's that stand in the place of ops' own in what was derived, in words.
     """
 
     inputs: tuple[Node, ...]
@@ -35,6 +36,7 @@ class Program:
     start: int = 0
     labels: tuple[str, ...] = ()
     fortran: frozenset[str] = frozenset()
+    rules: tuple[str, ...] = ()
 
     def nodes(self) -> tuple[Node, ...]:
         """Return every node an output needs, each after its inputs."""

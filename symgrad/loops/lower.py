@@ -103,7 +103,7 @@ class _Lowering:
         outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
         return Lowered(
             self.program.name, inputs, outputs, self.arrays, [without_ones(s) for s in self.statements], self.checks,
-            self.program.requirements,
+            self.program.requirements, self.program.rules,
         )
 
     def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:

@@ -147,6 +147,7 @@ class Lowered:
     statements: list[Statement]
     checks: list[Check] = field(default_factory=list)
     requirements: tuple[Requirement, ...] = ()
+    rules: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -159,6 +160,7 @@ class LoopProgram:
         notes: what was decided, in words for the user.
         work: the operations of a call, a number or an expression of the extents: an estimate.
         polled: some loop looks whether the call should stop.
+        rules: rules of the user's in what was derived, in words.
         small: the same for calls with an extent that is less than its number in `least`.
     """
 
@@ -174,6 +176,7 @@ class LoopProgram:
     notes: tuple[str, ...] = ()
     work: Dim = 0
     polled: bool = False
+    rules: tuple[str, ...] = ()
     small: LoopProgram | None = None
     least: dict[Any, int] = field(default_factory=dict)
 

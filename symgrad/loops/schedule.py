@@ -83,7 +83,7 @@ def scheduled(lowered: Lowered, options: Options) -> LoopProgram:
         lowered.name, lowered.inputs, lowered.outputs, [a for a in arrays if a.kind == "constant"],
         [a for a in arrays if a.kind == "temporary"], tree, lowered.checks, workspace,
         threaded=any(isinstance(item, Loop) and item.threads for item in tree), notes=notes, work=total,
-        polled=polled,
+        polled=polled, rules=lowered.rules,
     )
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, NoGradient, SymgradError
+from symgrad.errors import ArgumentError, Line, NoGradient, SymgradError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite
 from symgrad.ops.declare import ANSWERS, OPS, shape_of
 from symgrad.trace.lines import user_line
-from symgrad.trace.state import active, current
+from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
@@ -46,19 +46,51 @@ class Override:
             found = self.made[op] = Composite(
                 f"{op.name}_overridden", op.params, evaluate=op.evaluate, infer=op.infer,
                 vjp=checked(op.name, self.rule), body=op.__call__, doc=f"{op.name} with a rule of the user's",
+                override=words(self.rule, op.name),
             )
         return found
+
+
+def words(rule: Rule, of: str) -> str:
+    """Say that a rule of the user's is in force."""
+    name = getattr(rule, "__name__", type(rule).__name__)
+    name = "a lambda" if name == "<lambda>" else name
+    code = getattr(rule, "__code__", None)
+    where = "" if code is None else f" ({Line(code.co_filename, code.co_firstlineno, '')})"
+    return f"the rule {name}{where} in the place of that of {of}"
 
 
 def overridden(op: Op) -> Op:
     """Return the op to record: with the rule of the innermost override that means it."""
     found = next((override for override in reversed(active.overrides) if override.fits(op)), None)
-    return op if found is None else found.op(op)
+    return op if found is None or not heeded(words(found.rule, op.name)) else found.op(op)
+
+
+def heeded(said: str) -> bool:
+    """Note that a rule would stand in the place of another one, for who wants to know; tell whether it does."""
+    if not active.heeded:
+        return True
+    seen, heed = active.heeded[-1]
+    line = user_line()
+    seen[said if line is None else f"{said} at {line}"] = None
+    return heed
+
+
+@contextmanager
+def noted(*, heed: bool = True) -> Iterator[dict[str, None]]:
+    """List the rules that stand in the place of others where something is traced; or do without them."""
+    seen: dict[str, None] = {}
+    active.heeded.append((seen, heed))
+    try:
+        yield seen
+    finally:
+        active.heeded.pop()
 
 
 def override_of(function: Any) -> Rule | None:
     """Return the rule that is in force for a custom function."""
-    return next((o.rule for o in reversed(active.overrides) if o.fits(function)), None)
+    found = next((o.rule for o in reversed(active.overrides) if o.fits(function)), None)
+    return found if found is not None and heeded(words(found, function.name)) else None
 
 
 def checked(name: str, rule: Rule) -> Rule:
@@ -96,66 +128,31 @@ def _cotangent(name: str, k: int, part: Any, x: Any, g: Any) -> Any:
         ) from None
 
 
-def _key(what: Any) -> set[Any]:
+def opened(what: Any, rule: Rule) -> Override | None:
+    """Make an override of an op, by its name, by a ufunc, or by what `custom_vjp` and the like gave.
+
+    Returns:
+        None where `what` is none of these.
+
+    Raises:
+        ArgumentError: there is no op of this name, or it is a view.
+    """
     from symgrad.ops import load
 
     load()
+    last = None
+    op: Any
     if isinstance(what, str):
-        return {what}
-    op = ANSWERS.get(what) if isinstance(what, np.ufunc) else what
-    if hasattr(op, "name") and (hasattr(op, "evaluate") or hasattr(op, "fun")):
-        return {op}
-    raise ArgumentError(
-        f"override_gradient of {what!r}, which is neither the name of an op nor a ufunc nor a custom function",
-        line=user_line(), instead="a name that `symgrad ops` lists, np.exp, or what define_op or custom_vjp gave",
-    )
-
-
-@contextmanager
-def override_gradient(what: Any, rule: Rule | None = None) -> Iterator[None]:
-    """Give an op another derivative, for what is computed inside of the block; blocks nest, the innermost holds.
-
-    Args:
-        what: the name of an op (``"square"``), the same behind the names of `named` scopes (``"layer1/square"``),
-            a ufunc, or what `define_op`, `custom_vjp` or `custom_jvp` gave; or a dict of such things to rules.
-        rule: ``rule(g, y, *x)``, NumPy code for the cotangents of the inputs: one, or a tuple with None where there is
-            none. Parameters of the op (``axes``, ...) come by name.
-
-    Raises:
-        ArgumentError: outside of a traced function; nothing has this name; later, when the function is derived, a
-            cotangent does not fit its input.
-
-    >>> import numpy as np, symgrad as sg
-    >>> def f(x):
-    ...     with sg.override_gradient("square", lambda g, y, x: g * 100):
-    ...         z = np.square(x)
-    ...     return z + np.square(x)
-    >>> float(sg.grad(f)(5.0))
-    110.0
-    """
-    if current() is None:
-        raise ArgumentError(
-            "override_gradient outside of a traced function, where nothing is recorded", line=user_line(),
-            instead="the block inside of the function that is compiled or derived",
-        )
-    rules = what if isinstance(what, dict) else {what: rule}
-    entered = []
-    for each, own in rules.items():
-        if not callable(own):
-            raise ArgumentError(f"the rule for {each!r} is no function", line=user_line(), instead="rule(g, y, *x)")
-        keys = _key(each)
-        last = each.rpartition("/")[2] if isinstance(each, str) else None
-        if last is not None and last not in OPS:
+        op, last = what, what.rpartition("/")[2]
+        if last not in OPS:
             raise ArgumentError(f"no op has the name {last!r}", line=user_line(), instead="`symgrad ops` lists them")
-        if any(getattr(key if last is None else OPS[last], "view", False) for key in keys):
-            raise ArgumentError(f"{each!r} is a view, which is never computed: no rule to override", line=user_line())
-        entered.append(Override(keys, own))
-    active.overrides.extend(entered)
-    try:
-        yield
-    finally:
-        for override in entered:
-            active.overrides.remove(override)
+    else:
+        op = ANSWERS.get(what) if isinstance(what, np.ufunc) else what
+        if not (hasattr(op, "name") and (hasattr(op, "evaluate") or hasattr(op, "fun"))):
+            return None
+    if getattr(op if last is None else OPS[last], "view", False):
+        raise ArgumentError(f"{what!r} is a view, which is never computed: no rule to override", line=user_line())
+    return Override({op}, rule)
 
 
 @contextmanager

@@ -32,10 +32,14 @@ class _Stack(threading.local):
         self.traces: list[Trace] = []
         self.overrides: list[Any] = []
         self.scopes: list[str] = []
+        self.functions: dict[Any, Any] = {}
+        self.outside: list[Any] = []
+        self.heeded: list[tuple[dict[str, None], bool]] = []
 
 
 active = _Stack()
-"""The traces of this thread, the innermost last; the overrides of rules and the named scopes in force."""
+"""The traces of this thread, the innermost last; the overrides of rules and the named scopes in force, and what stands
+for functions with an overridden rule."""
 
 
 

@@ -16,7 +16,7 @@ from symgrad.ops.declare import answer_scipy
 from symgrad.trace.lines import definition, error_line, raised_in_library
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
-from symgrad.trace.state import Trace, tracing
+from symgrad.trace.state import Trace, active, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
@@ -79,11 +79,18 @@ def _run(
     """Run it once."""
     from symgrad.trace.creation import installed
 
-    with tracing(outer or Trace(Graph(share=share), name), ends=outer is None) as active:
-        graph = active.graph
+    if outer is None and active.outside:
+        raise ArgumentError(
+            f"{name}() is traced inside of a block of override_gradient that stands outside of it: the rule would hold "
+            "the first time, and not when the compiled function is called again", line=active.outside[-1],
+            instead="the block inside of the function that is compiled or derived",
+        )
+
+    with tracing(outer or Trace(Graph(share=share), name), ends=outer is None) as now:
+        graph = now.graph
         start = len(graph) + 1
         named = zip(signature.names, signature.specs, signature.paths, strict=True)
-        tracers = [_input(active, name, spec, path) for name, spec, path in named]
+        tracers = [_input(now, name, spec, path) for name, spec, path in named]
         inputs = tuple([t.node for t in tracers])
         with installed() if creation else nullcontext():
             try:
@@ -94,10 +101,11 @@ def _run(
                     raise
                 raise explained from None
         values, tree = flatten(result)
-        outputs = tuple([output(active, value, definition(fun)) for value in values])
+        outputs = tuple([output(now, value, definition(fun)) for value in values])
         program = Program(
             inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
             fortran=frozenset([n for n, spec in zip(signature.names, signature.specs, strict=True) if spec.fortran]),
+            rules=tuple(graph.rules),
         )
     return Traced(program, tree)
 

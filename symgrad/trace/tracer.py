@@ -189,6 +189,8 @@ class Tracer(Refusals):
 
 def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call what answers a NumPy function; its errors get the user's line."""
+    if func in active.functions:
+        return active.functions[func](*args, **kwargs)
     answer = ANSWERS.get(func)
     if answer is None:
         name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
@@ -314,7 +316,8 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             instead="the functions that have one are listed by `symgrad ops`",
         )
     inputs = tuple([lift(value) for value in inputs])
-    if ufunc is np.power and isinstance(inputs[1], (int, np.integer)) and kind_of(inputs[0]) in _SIGNED:
+    integer = ufunc is np.power and isinstance(inputs[1], (int, np.integer)) and kind_of(inputs[0]) in _SIGNED
+    if integer and not (active.overrides and in_force(op) is not op):
         return integer_power(inputs[0], inputs[1])
     try:
         loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))

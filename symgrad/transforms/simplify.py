@@ -110,28 +110,6 @@ def _multiply(graph: Graph, node: Node) -> Node | None:
             return shaped(graph, make(graph, "negative", x), node.shape)
     if a.op.name == b.op.name == "negative" and node.dtype.kind == "f":
         return make(graph, node.op, a.inputs[0], b.inputs[0])
-    for x, y in ((a, b), (b, a)):
-        known = scalar(y)
-        if x.op.name == "negative" and known is not None and node.dtype.kind == "f":
-            return shaped(graph, make(graph, node.op, x.inputs[0], literal(graph, -known, node.dtype)), node.shape)
-    return None
-
-
-FACTORS = 4
-"""So many factors deep a sign is looked for."""
-
-
-def _negated(graph: Graph, node: Node, depth: int = FACTORS) -> Node | None:
-    """Return what a value is the negative of, where that is no more work: ``-x``, ``(-x) * y``, ``(-x) / y``."""
-    if node.op.name == "negative":
-        return node.inputs[0]
-    if node.op.name not in {"multiply", "divide"} or not depth or node.dtype.kind != "f":
-        return None
-    a, b = node.inputs
-    for k, x in enumerate((a, b)):
-        opposite = _negated(graph, x, depth - 1)
-        if opposite is not None:
-            return make(graph, node.op, *((opposite, b) if k == 0 else (a, opposite)))
     return None
 
 
@@ -146,9 +124,8 @@ def _add(graph: Graph, node: Node) -> Node | None:
     for x, y in ((a, b), (b, a)):
         if is_number(y, -0.0):
             return _same(graph, node, x)
-        opposite = _negated(graph, y)
-        if opposite is not None:
-            return make(graph, "subtract", x, opposite)
+        if y.op.name == "negative":
+            return make(graph, "subtract", x, y.inputs[0])
     return None
 
 
@@ -158,13 +135,12 @@ def _subtract(graph: Graph, node: Node) -> Node | None:
         return None
     if is_number(b, 0.0):
         return _same(graph, node, a)
-    opposite = _negated(graph, b)
-    return None if opposite is None else make(graph, "add", a, opposite)
+    return make(graph, "add", a, b.inputs[0]) if b.op.name == "negative" else None
 
 
-def _negative(graph: Graph, node: Node) -> Node | None:
+def _negative(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule's signature
     x = node.inputs[0]
-    return x.inputs[0] if x.op.name == "negative" else _negated(graph, x)
+    return x.inputs[0] if x.op.name == "negative" else None
 
 
 def _power_int(graph: Graph, node: Node) -> Node | None:

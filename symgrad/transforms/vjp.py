@@ -74,7 +74,8 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
     trace.graph.line = None
     values = ["value", *[f"aux{k}" for k in range(1, len(program.outputs))]]
     bars = [f"{program.inputs[k].param('name')}_bar" for k in wrt]
-    return replace(program, outputs=(*program.outputs, *grads), labels=(*values, *bars))
+    rules = tuple(dict.fromkeys([*program.rules, *trace.graph.rules]))
+    return replace(program, outputs=(*program.outputs, *grads), labels=(*values, *bars), rules=rules)
 
 
 def sweep(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node]) -> list[Node]:
@@ -149,6 +150,8 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
     params = dict(zip(op.params, node.params, strict=True))
+    if isinstance(op, Composite) and op.override:
+        trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
     try:
         parts = rule(op)(total.value, y, *inputs, **params)
     except NoGradient as error:

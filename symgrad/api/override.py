@@ -1,0 +1,203 @@
+"""`override_gradient`: rules in force inside of a block, for ops, NumPy's functions, and plain functions of the user's.
+
+A function is found where it is called: NumPy's by its protocols, the user's by its name. While the block runs, that
+name (in the modules and closures that have it) stands for what records one op with the rule, in this thread alone.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import types
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from symgrad.api.custom import Call, Custom
+from symgrad.errors import ArgumentError
+from symgrad.ops.declare import ANSWERS, is_traced
+from symgrad.trace.lines import user_line
+from symgrad.trace.nested import settled
+from symgrad.trace.overrides import heeded, opened, words
+from symgrad.trace.signature import flatten
+from symgrad.trace.state import active, current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Rule = Callable[..., Any]
+
+
+@contextmanager
+def override_gradient(what: Any, rule: Rule | None = None) -> Iterator[None]:
+    """Give an op or a function another derivative, for what is computed inside of the block; blocks nest.
+
+    The innermost block holds. `check_grads` and the comment at the head of the C name the rules in force.
+
+    Args:
+        what: the name of an op (``"square"``), the same behind the names of `named` scopes (``"layer1/square"``), a
+            function of NumPy's, what `define_op`, `custom_vjp` or `custom_jvp` gave, or a plain function that is
+            called by its name; or a dict of such things to rules.
+        rule: ``rule(g, y, *x)``, NumPy code for the cotangents of the inputs: one, or a tuple with None where there is
+            none. Parameters of the op (``axes``, ...) come by name; a function's arguments as they were given.
+
+    Raises:
+        ArgumentError: nothing has this name; a function is traced inside of a block that stands outside of it; a plain
+            function was not called by a name that modules or closures have; later, when the function is derived, a
+            cotangent does not fit its input.
+
+    >>> import numpy as np, symgrad as sg
+    >>> def f(x):
+    ...     with sg.override_gradient("square", lambda g, y, x: g * 100):
+    ...         z = np.square(x)
+    ...     return z + np.square(x)
+    >>> float(sg.grad(f)(5.0))
+    110.0
+    """
+    rules = what if isinstance(what, dict) else {what: rule}
+    with ExitStack() as stack:
+        for each, own in rules.items():
+            if not callable(own):
+                raise ArgumentError(f"the rule for {each!r} is no function", line=user_line(), instead="rule(g, y, *x)")
+            override = opened(each, own)
+            if override is None:
+                stack.enter_context(_standing_in(each, own))
+            else:
+                active.overrides.append(override)
+                stack.callback(active.overrides.remove, override)
+        if current() is None:  # NumPy runs the function: nothing is recorded
+            active.outside.append(user_line())
+            stack.callback(active.outside.pop)
+        yield
+
+
+@contextmanager
+def _standing_in(fun: Any, rule: Rule) -> Iterator[None]:
+    """Let a function be recorded as one op with a rule."""
+    fun = getattr(fun, "overrides", fun)  # the name of a function that an outer block overrides
+    numpys = fun in ANSWERS if getattr(fun, "__hash__", None) else False
+    if not numpys and not isinstance(fun, types.FunctionType):
+        raise ArgumentError(
+            f"override_gradient of {fun!r}, which is neither the name of an op nor a function of NumPy's nor one of "
+            "Python's", line=user_line(),
+            instead="a name that `symgrad ops` lists, np.exp, a function, or what define_op or custom_vjp gave",
+        )
+    line, before = user_line(), active.functions.get(fun)
+    stand_in = active.functions[fun] = Overridden(fun, rule)
+    try:
+        with ExitStack() as stack:
+            if not numpys:
+                stack.enter_context(_names.replaced(fun))
+            yield
+    finally:
+        del active.functions[fun]
+        if before is not None:
+            active.functions[fun] = before
+    if not numpys and not stand_in.called:
+        raise ArgumentError(
+            f"override_gradient of {fun.__name__}, which was not called inside of the block by a name that a module or "
+            "a closure has", line=line, instead=f"sg.custom_vjp, as a decorator of {fun.__name__}",
+        )
+
+
+class Overridden(Custom):
+    """A function while a rule for it is in force."""
+
+    def __init__(self, fun: Callable[..., Any], rule: Rule) -> None:
+        """Hold the rule."""
+        super().__init__(fun)
+        self.user_rule, self.called = rule, False
+        self.override = words(rule, self.name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Record the function as one op, where an argument is traced; inside of it the function is itself."""
+        self.called = True
+        arguments = [settled(a) for a in args]
+        if any(is_traced(leaf) for leaf in flatten(kwargs)[0]):
+            raise ArgumentError(
+                f"{self.name}, whose gradient is overridden, is given a traced value by keyword", line=user_line(),
+                instead="the value by position",
+            )
+        traced = [any(is_traced(leaf) for leaf in flatten(a)[0]) for a in arguments]
+        del active.functions[self.fun]
+        try:
+            trace = current()
+            if trace is None or not any(traced) or not heeded(self.override):
+                return self.fun(*args, **kwargs)
+            one = Overridden(partial(self.fun, **kwargs) if kwargs else self.fun, self.user_rule)
+            one.name, one.override = self.name, self.override
+            nondiff = {k: a for k, a in enumerate(arguments) if not traced[k]}
+            leaves, tree = flatten(tuple([a for k, a in enumerate(arguments) if traced[k]]))
+            return Call(one, nondiff, tree, trace, leaves).result()
+        finally:
+            active.functions[self.fun] = self
+
+    def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
+        """Run the user's rule: a cotangent for each argument, or for each that is traced."""
+        given, result = [call.results.unflatten(call.parts(v)) for v in (g, y)]
+        found = self.user_rule(given, result, *call.arguments(x))
+        parts = list(found) if isinstance(found, (tuple, list)) else [found]
+        children = call.tree.children()
+        if len(parts) == len(children) + len(call.nondiff):
+            parts = [part for k, part in enumerate(parts) if k not in call.nondiff]
+        return call.flat(f"the rule for {self.name}", parts)
+
+
+class _Dispatcher:
+    """What stands where a function's name is: the function, but for threads in which a rule for it is in force."""
+
+    __slots__ = ("__name__", "__wrapped__", "count", "overrides", "places")
+
+    def __init__(self, fun: types.FunctionType, places: list[tuple[Any, str | None]]) -> None:
+        self.overrides = self.__wrapped__ = fun
+        self.__name__, self.places, self.count = fun.__name__, places, 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = active.functions.get(self.overrides, self.overrides)
+        return found(*args, **kwargs)
+
+
+class _Names:
+    """The names of functions that blocks override now, in any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._now: dict[types.FunctionType, _Dispatcher] = {}
+
+    @contextmanager
+    def replaced(self, fun: types.FunctionType) -> Iterator[None]:
+        """Put a dispatcher where modules and closures name a function; the last block takes it away."""
+        with self._lock:
+            dispatcher = self._now.get(fun)
+            if dispatcher is None:
+                dispatcher = self._now[fun] = _Dispatcher(fun, list(_places(fun)))
+                _put(dispatcher.places, dispatcher)
+            dispatcher.count += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                dispatcher.count -= 1
+                if not dispatcher.count:
+                    del self._now[fun]
+                    _put(dispatcher.places, fun)
+
+
+_names = _Names()
+
+
+def _places(fun: types.FunctionType) -> Iterator[tuple[Any, str | None]]:
+    """Find the names of a function: in the namespaces of modules, and in the cells of closures."""
+    for holder in gc.get_referrers(fun):
+        if isinstance(holder, types.CellType):
+            yield holder, None
+        elif isinstance(holder, dict) and "__builtins__" in holder:
+            yield from [(holder, name) for name, value in list(holder.items()) if value is fun]
+
+
+def _put(places: list[tuple[Any, str | None]], value: Any) -> None:
+    for holder, name in places:
+        if name is None:
+            holder.cell_contents = value
+        else:
+            holder[name] = value
