@@ -98,13 +98,20 @@ class Call:
 
     def _closed(self) -> None:
         """Refuse values of the caller's that the function closes over: its rule would not see them."""
-        for node in self.program.nodes():
-            for read in (*node.inputs, *self.program.outputs):
-                if read.number < self.program.start and read.op is not leaf_ops.constant:
-                    raise UnsupportedError(
-                        f"{self.custom.name} uses a traced value that is none of its arguments: its rule could give it "
-                        "no cotangent", line=read.line or user_line(), instead="an argument more",
-                    )
+        start = self.program.start
+        reads = [i for node in self.program.nodes() for i in node.inputs] + [*self.program.outputs]
+        stack = list(dict.fromkeys([read for read in reads if read.number < start]))
+        seen = set(stack)
+        while stack:  # what is made of constants alone may have been made before
+            read = stack.pop()
+            if read.op is leaf_ops.input_:
+                raise UnsupportedError(
+                    f"{self.custom.name} uses a traced value that is none of its arguments: its rule could give it "
+                    "no cotangent", line=user_line(), instead="an argument more",
+                )
+            new = [i for i in read.inputs if i not in seen]
+            seen.update(new)
+            stack.extend(new)
 
     def result(self) -> Any:
         """Record the op, and take its result apart."""

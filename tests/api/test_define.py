@@ -67,6 +67,9 @@ def test_index_notation(formula, notation, plain):
     (lambda: sg.jit(sg.define_op("f", lambda x: x, "ij->i"))(X), ShapeError, "has the shape"),
     (lambda: sg.extern("f", "double g(double x) { return x; }", np.abs), ArgumentError, "does not define"),
     (lambda: sg.extern("f", "double f(double x) { return x; }", np.abs, needs=("y",)), ArgumentError, "f needs"),
+    (lambda: sg.extern("f", "double f(double x) { return x; }", np.add, arity=2), ArgumentError,
+     r"the C function is f\(double x\), and arity=2(.|\n)*double f\(double x0, double x1\), or arity=1"),
+    (lambda: sg.extern("f", "double f(const double *x) { return *x; }", np.abs), ArgumentError, "and arity=1"),
 ])
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
@@ -100,11 +103,16 @@ def test_an_extern_function_is_called_in_the_loop():
 
 
 def test_needs_are_all_a_rule_gets():
-    op = sg.extern(
-        "steep", LOGISTIC, steep, arity=2, needs=("out",), vjp=lambda g, out, x0, x1: (g * out * x0 * x1, None),
-    )
-    with pytest.raises(TypeError, match="missing 2 required positional arguments: 'x0' and 'x1'"):
-        sg.grad(lambda x: np.sum(op(x, 2.0)))(X)
+    def extern(needs, vjp):
+        return sg.extern("steep", LOGISTIC, steep, arity=2, needs=needs, vjp=vjp)
+
+    with pytest.raises(ArgumentError, match="reads x0, x1, which `needs` does not declare") as caught:
+        extern(("out",), lambda g, out, x0, x1: (g * out * x0 * x1, None))
+    assert caught.value.instead == 'needs=("out", "x0", "x1")'
+    with pytest.raises(ArgumentError, match="does not read x1, which `needs` declares, and would be kept for it"):
+        extern(("out", "x1"), lambda g, out: (g * out, None))
+    op = extern(("out",), lambda g, **given: (g * given["out"] * 0 + len(given), None))
+    np.testing.assert_array_equal(sg.grad(lambda x: np.sum(op(x, 2.0)))(X), [1, 1, 1])
     ramp = sg.extern(
         "ramp", "double ramp(double x) { return x > 0 ? x : 0; }", lambda x: np.maximum(x, 0), needs=("out",),
         vjp=lambda g, out: np.where(out > 0, g, 0),
@@ -151,3 +159,43 @@ def test_no_gradient_names_the_op_the_argument_and_the_line(derive, names):
     assert caught.value.line is not None
     assert caught.value.line.text == "return np.sum(half(z))"
     assert caught.value.instead == "extern('half', ..., vjp=...)"
+
+
+def test_a_rule_cannot_read_what_it_does_not_need():
+    """Neither through a closure: what it reads is all that is kept."""
+
+    def f(x):
+        z = np.sin(x)
+        half = sg.extern("half", "double half(double x) { return 0.5 * x; }", lambda x: 0.5 * x, vjp=lambda g: g * z)
+        return np.sum(half(z))
+
+    with pytest.raises(ArgumentError, match="the rule of half reads a traced value that it was not given"):
+        sg.grad(lambda x: np.sum(sg.grad(f)(x)))(X)
+    with pytest.raises(sg.SymgradError):
+        sg.grad(f)(X)
+
+
+def test_what_is_not_needed_is_not_kept():
+    """ZeroOut passes the first element on: its gradient needs nothing, so nothing is kept (R36)."""
+
+    @sg.custom_vjp
+    def zero_out(x):
+        out = np.zeros(4)
+        out[0] = x[0]
+        return out
+
+    def bwd(_, g):
+        by = np.zeros(4)
+        by[0] = g[0]
+        return (by,)
+
+    zero_out.defvjp(lambda x: (zero_out(x), None), bwd)
+    y, pull = sg.vjp(zero_out, np.array([5.0, 4, 3, 2]))
+    assert y.tolist() == [5, 0, 0, 0]
+    assert pull(np.array([7.0, 1, 1, 1]))[0].tolist() == [7, 0, 0, 0]
+    assert pull._kept == []
+    c = "double cube(double x) { return x * x * x; }"
+    by_result = sg.extern("cube", c, lambda x: x**3, needs=("out",), vjp=lambda g, out: 3 * g * np.cbrt(out) ** 2)
+    _, pull = sg.vjp(lambda x: by_result(np.sin(x)), X)
+    assert [np.shape(k) for k in pull._kept] == [(3,), (3,)]  # cos(x), and the slope by the result alone
+    np.testing.assert_allclose(pull(np.ones(3))[0], 3 * np.sin(X) ** 2 * np.cos(X))

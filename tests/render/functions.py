@@ -52,6 +52,18 @@ def masked(x):
     return np.sum(np.where(x > 0, np.sqrt(x), 0.0))
 
 
+steep = sg.extern(
+    "steep", "double steep(double x, double k) {\n    return 1.0 / (1.0 + exp(-k * x));\n}",
+    lambda x, k: 1 / (1 + np.exp(-k * x)), arity=2, needs=("out", "x0", "x1"),
+    vjp=lambda g, out, x0, x1: (g * out * (1 - out) * x1, g * out * (1 - out) * x0),
+)
+
+
+def of_ones_own(x, k):
+    """Call a C function of the user's."""
+    return np.sum(steep(2 * x, k) ** 2)
+
+
 LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "logistic": (logistic, (rng.normal(size=5), rng.normal(size=(40, 5)), np.sign(rng.normal(size=40)))),
     "tanh_loss": (tanh_loss, (0.3, 0.2, rng.normal(size=100), rng.normal(size=100))),
@@ -65,6 +77,11 @@ LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "doubled": (doubled, (1.0,)),
     "masked": (masked, (rng.normal(size=12),)),
 }
+
+
+def with_c_of_the_users() -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:
+    """Return value and gradient of a loss that calls a C function of the user's."""
+    return {"of_ones_own": (sg.value_and_grad(of_ones_own, (0, 1)), (rng.normal(size=37), 3.0))}
 
 
 def narrowed(value: Any) -> Any:

@@ -49,7 +49,7 @@ def sources(group: str) -> dict[str, Any]:
     toolchain = find(sg.Options())
     assert toolchain is not None
     found = {}
-    for name, (function, args) in GROUPS[group]().items():
+    for name, (function, args) in (GROUPS | {"own": f.with_c_of_the_users})[group]().items():
         lowered = function.lower(*args)
         lowered.stages.target = toolchain.target
         found[name] = (lowered, args, *loops_and_c(lowered.stages, lowered.program))
@@ -196,7 +196,7 @@ def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("group", ["losses", "ops", "programs"])
+@pytest.mark.parametrize("group", ["losses", "ops", "programs", "own"])
 def test_sanitizers_find_nothing(group: str, tmp_path: Path) -> None:
     """AddressSanitizer and UndefinedBehaviorSanitizer, on arrays that are exactly as long as they should be."""
     compiler = shutil.which("gcc") or shutil.which("clang")
