@@ -206,6 +206,6 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "axis": axis, "offset": integer, "index": _tuple(interval), "indices": _tuple(_tuple(interval), NODES),
     "subscripts": subscripts, "extent": extent, "count": extent, "step": step, "upper": boolean, "k": integer,
     "exponent": integer, "order": integer, "unique": boolean,
-    "of": word, "mapped": _tuple(boolean, NODES), "params": inner,
+    "of": word, "wrt": integer, "mapped": _tuple(boolean, NODES), "params": inner,
 }
 """What an op's parameter of each name may be."""

@@ -123,6 +123,8 @@ class _Joined:
 
     def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew; a write waits for those that follow it."""
+        for old, new in zip(node.inputs, inputs, strict=True):
+            self.new.setdefault(old, new)  # the program's inputs, which nobody makes anew here
         if node in self.passing:
             made = inputs[0]  # nobody reads it
         elif node in self.writes:
@@ -142,10 +144,10 @@ class _Joined:
     def joined(self, graph: Graph, node: Node, run: list[_Write]) -> Node:
         """Write all at once."""
         first = run[0]
-        x = self.new.get(first.before, first.before)
+        x = self.new[first.before]
         rest = tuple([d for k, d in enumerate(node.shape) if k not in first.axes])
         values = [self.value(graph, write, rest) for write in run]
-        indices = [[self.new.get(w.indices[k], w.indices[k]) for w in run] for k in range(len(first.axes))]
+        indices = [[self.new[w.indices[k]] for w in run] for k in range(len(first.axes))]
         params: dict[str, Any] = {"axes": first.axes}
         if first.kind == "scatter_set":
             params["unique"] = len(run) == 1 and node.param("unique") if node.op.name == "scatter_set" else False
@@ -158,7 +160,7 @@ class _Joined:
 
     def value(self, graph: Graph, write: _Write, shape: tuple[Any, ...]) -> Node:
         """Return what is written or added, of the place's shape."""
-        value = self.new.get(write.value, write.value)
+        value = self.new[write.value]
         value = make(graph, "negative", value) if write.negative else value
         return shaped(graph, value, shape)
 

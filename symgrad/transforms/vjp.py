@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import ArgumentError, NoGradient
 from symgrad.ir.op import Composite, Elementwise
+from symgrad.ops.adjoint import rule_of
 from symgrad.ops.declare import OPS
 from symgrad.ops.views import unbroadcast
 from symgrad.trace.constants import constant
@@ -191,7 +192,7 @@ def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient
 
 
 def rule(op: Any) -> Any:
-    """Return an op's derivative as a function ``(g, y, *x, **params)``.
+    """Return an op's derivative as a function ``(g, y, *x, **params)``: its rule, or what follows from its body.
 
     Raises:
         NoGradient: when it has none.
@@ -213,7 +214,7 @@ def rule(op: Any) -> Any:
         return chain
     if isinstance(op, Composite):
         raise NoGradient(f"the composite {op.name} has no rule and was not inlined")
-    raise NoGradient(f"{op.name} has no derivative")
+    return rule_of(op)
 
 
 def _is_one(d: Any) -> bool:

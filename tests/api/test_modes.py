@@ -136,7 +136,30 @@ KIN: dict[str, tuple[Any, float]] = {
     "d d y^4": (lambda d, e: d(e(lambda x: x**4)), 12 * 1.5**2),
     "d d d d y^4 x": (lambda d, e: d(e(d(e(lambda x: x**5)))), 120 * 1.5),
     "closed over": (lambda d, e: d(lambda x: x * e(lambda y: 3.0 * y + x - x)(1.0)), 3.0),
+    "three deep": (lambda d, e: d(lambda x: x * e(lambda y: y * d(lambda z: x * y * z)(1.0))(2.0)), 8 * 1.5),
+    "of its own result": (lambda d, e: d(lambda x: e(lambda y: y * y * x)(x) ** 2), 16 * 1.5**3),
+    "side by side": (lambda d, e: d(lambda x: e(lambda y: x * y)(1.0) + e(lambda y: x * x * y)(1.0)), 1 + 2 * 1.5),
+    "constant in x": (lambda d, e: d(lambda x: 2 * e(lambda y: 3.0 * y)(x)), 0.0),
+    "constant in y": (lambda d, e: d(lambda x: e(lambda y: x * x + y)(1.0) + x), 1.0),
+    "d of d d": (lambda d, e: d(lambda x: e(e(lambda y: x * y**3))(x)), 12 * 1.5),
+    "d d of d d": (lambda d, e: d(d(lambda x: e(e(lambda y: x**2 * y**3))(2.0))), 24.0),
+    "a choice by both": (lambda d, e: d(lambda x: x * e(lambda y: np.where(y > x, x * y, y * y))(2.0)), 2 * 1.5),
+    "written in place": (lambda d, e: d(lambda x: x * e(lambda y: written(x, y))(1.0)), 2 * 1.5 + 1),
+    "stopped in the middle": (lambda d, e: d(lambda x: e(lambda y: sg.stop_gradient(x) * y * x)(1.0)), 1.5),
 }
+
+
+def written(x: Any, y: Any) -> Any:
+    """Write both variables into one array."""
+    out = np.zeros(2)
+    out[0] = x
+    out *= y
+    out[1] += y
+    return np.sum(out)
+
+
+def test_there_are_twenty_kin() -> None:
+    assert len(KIN) == 20
 
 
 @pytest.mark.parametrize("kin", KIN)

@@ -82,6 +82,9 @@ def test_of_repeated_writes_the_last_one_counts(known, indices, extent, stays, o
     by_base, by_values = sg.grad(loss, argnums=(0, 1))(base, values.astype(float), places)
     np.testing.assert_array_equal(by_base, weight * old)
     np.testing.assert_array_equal(by_values, weight[places] * stays)
+    for number, want in ((0, by_base), (1, by_values)):  # forward as reverse
+        columns = sg.jacfwd(loss, argnums=number)(base, values.astype(float), places)
+        np.testing.assert_array_equal(columns, want)
     if known:
         return
     outside = np.full(len(indices), extent)

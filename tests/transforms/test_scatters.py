@@ -158,6 +158,23 @@ def test_the_text() -> None:
     ]
 
 
+def test_what_is_written_may_be_an_argument_itself() -> None:
+    def f(x: Any, i: Any, base: Any) -> Any:
+        out = np.copy(base)
+        for _ in range(2):
+            out[i] += x
+        last = np.copy(base)
+        last[i] = x
+        last[i - 1] = x
+        return out, last
+
+    for options in (sg.Options(verify=True), sg.Options(verify=True, compiler="none")):
+        found = sg.jit(f, options=options)(3.0, 1, np.arange(4.0))
+        for one, other in zip(found, f(3.0, 1, np.arange(4.0)), strict=True):
+            np.testing.assert_array_equal(one, other)
+    sg.check_grads(lambda x, base: f(x, 1, base), (2.0, np.arange(4.0)))
+
+
 def test_n_writes_cost_n_and_the_c_writes_in_place() -> None:
     sizes, stores = [], []
     for n in (20, 40):

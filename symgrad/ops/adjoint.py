@@ -1,0 +1,247 @@
+"""The adjoint of an array operation, from its index notation: how an op without a rule of its own is differentiated.
+
+``T[w(i)] += e(A[g(i)], ...)`` has the adjoint ``A_bar[g(i)] += de/dA[g(i)] * T_bar[w(i)]``, one statement for each
+access of A; SymPy differentiates e with a symbol for every access. It is an op again, so that its own adjoint follows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from symgrad.errors import NoGradient, ShapeError
+from symgrad.ir.node import Node
+from symgrad.ir.notation import (
+    Access,
+    Apply,
+    Axis,
+    Body,
+    IndexValue,
+    Lookup,
+    Number,
+    Statement,
+    accesses,
+    as_index,
+    axes_of,
+    mapped,
+    parts,
+    symbolic,
+)
+from symgrad.ir.op import Structured
+from symgrad.ops.calculus import in_numpy, sp
+from symgrad.ops.copies import filled
+from symgrad.ops.declare import ANSWERS, OPS, structured
+from symgrad.ops.domains import case, integers, normal
+
+if TYPE_CHECKING:
+    from symgrad.ir.notation import Value
+    from symgrad.ir.op import Op
+    from symgrad.ir.shapes import Shape
+
+G, OUT = 0, -1
+
+
+def rule_of(op: Op) -> Callable[..., tuple[Any, ...]]:
+    """Return the rule of a structured op that follows from its body: one cotangent for each floating-point operand."""
+
+    def rule(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:  # noqa: ARG001 - a rule's signature
+        given = tuple([params[name] for name in op.params])
+        one = Node(op, tuple([v.node for v in x]), given, g.node.shape, g.node.dtype, None, 0)
+        floats = [k for k, v in enumerate(x) if v.dtype.kind == "f"]
+        try:
+            check(op.body(one))  # type: ignore[attr-defined]  # a structured op
+            found = {k: adjoint(g, *_read(one, k, g, x), of=op.name, wrt=k, params=given) for k in floats}
+        except NoGradient as error:
+            raise NoGradient(f"{op.name} has no derivative: no rule, and {error.what}") from None
+        return tuple([found.get(k) for k in range(len(x))])
+
+    return rule
+
+
+def _read(one: Node, wrt: int, g: Any, x: tuple[Any, ...]) -> list[Any]:
+    """Leave of the operands those that the adjoint reads; of the others it needs the shapes alone."""
+    like, params = x[wrt].node, (one.op.name, wrt, one.params)
+    whole = Node(adjoint, (g.node, *one.inputs), params, like.shape, like.dtype, None, 0)
+    read = {a.array for s in _body(whole).statements for a in s.reads}
+    return [v if k + 1 in read else filled(g, 0, v.node.shape, v.dtype) for k, v in enumerate(x)]
+
+
+def check(body: Body) -> None:
+    """Find out whether a body has an adjoint of this form.
+
+    Raises:
+        NoGradient: it goes by running values, extrema or products, or writes places several times.
+    """
+    written = [s for s in body.statements if not isinstance(s.value, Number)]
+    plain = not body.temporaries and all(
+        s.how in {"=", "+="} and s.target.array == OUT and not s.prefix and s.routine is None and not s.check
+        and not any(a.flat for a in (s.target, *accesses(s.value))) for s in written
+    )
+    once = len(written) == 1 and {*written[0].axes} == {*written[0].target.indices}
+    if not plain or not (once or all(s.how == "+=" for s in written)):
+        raise NoGradient("its index notation is no sum of independent terms")
+
+
+# -- statements
+
+
+def _shifted(a: Access) -> Access:
+    """Read an operand of the op's: the cotangent comes first in the adjoint."""
+    return Access(a.array + 1, tuple([_index(i) for i in a.indices]))
+
+
+def _index(i: Any) -> Any:
+    if isinstance(i, Lookup):
+        return Lookup(_shifted(i.access), i.extent, i.check)
+    found = {p: Lookup(_shifted(p.access), p.extent, p.check) for p in parts(i) if isinstance(p, Lookup)}
+    return as_index(i.subs({p.symbol: new.symbol for p, new in found.items()})) if found else i
+
+
+def _body(node: Node) -> Body:
+    of, wrt, params = node.params
+    g, *xs = node.inputs
+    inner = OPS[of].body(Node(OPS[of], tuple(xs), params, g.shape, g.dtype, node.line, 0))  # type: ignore[attr-defined]
+    everywhere = axes_of(node.shape)
+    statements = [Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line)]
+    for s in inner.statements:
+        here = Access(G, tuple([_index(i) for i in s.target.indices]))
+        for a, slope in _slopes(s.value, wrt):
+            value = Apply(_multiply(), (here, mapped(slope, _shifted, _index)), node.dtype, node.dtype)
+            target = Access(OUT, tuple([_index(i) for i in a.indices]))
+            statements.append(replace(s, target=target, how="+=", value=value, line=node.line))
+    return Body(tuple(statements))
+
+
+def _multiply() -> Any:
+    return OPS["multiply"]
+
+
+def _slopes(value: Value, wrt: int) -> list[tuple[Access, Value]]:
+    """Differentiate a value by each of its accesses of one operand."""
+    places: dict[Any, Any] = {}
+    expression = _expression(value, places)
+    found = []
+    for symbol, leaf in places.items():
+        if isinstance(leaf, Access) and leaf.array == wrt:
+            slope = sp.diff(expression, symbol)
+            if slope != 0:
+                known = {s: _Term(v, _dtype(value)) for s, v in places.items()}
+                made = in_numpy(slope, known)
+                found.append((leaf, made.value if isinstance(made, _Term) else Number(float(made), _dtype(value))))
+    return found
+
+
+def _dtype(value: Value) -> np.dtype[Any]:
+    return value.dtype if isinstance(value, (Apply, Number, IndexValue)) else np.dtype(np.float64)
+
+
+def _expression(value: Value, places: dict[Any, Any]) -> Any:
+    """Write a value in SymPy, with a symbol for every access."""
+    if isinstance(value, Number):
+        return sp.sympify(value.value) if isinstance(value.value, int) else sp.Float(value.value)
+    if isinstance(value, IndexValue):
+        raise NoGradient("its index notation reckons with indices")
+    if isinstance(value, Apply):
+        if value.op.value is None:
+            raise NoGradient(f"its index notation has {value.op.name}, which has no formula")
+        return value.op.value(*[_expression(a, places) for a in value.args])
+    symbol = sp.Dummy("a", real=True)
+    places[symbol] = value
+    return symbol
+
+
+class _Term(NDArrayOperatorsMixin):
+    """A value that NumPy's functions make larger values of."""
+
+    def __init__(self, value: Value, dtype: np.dtype[Any]) -> None:
+        self.value, self.dtype = value, dtype
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> _Term:
+        """Apply an elementwise op."""
+        if ANSWERS[ufunc].nondiff:
+            raise NoGradient("its index notation has no smooth slope")
+        args = tuple([v.value if isinstance(v, _Term) else Number(float(v), self.dtype) for v in inputs])
+        return _Term(Apply(ANSWERS[ufunc], args, self.dtype, self.dtype), self.dtype)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Refuse choices: a slope is one formula."""
+        raise NoGradient("its index notation has no slope that is one formula")
+
+    def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> _Term:
+        """Apply one that no ufunc names."""
+        args = tuple([v.value if isinstance(v, _Term) else Number(float(v), self.dtype) for v in inputs])
+        given = tuple([params[name] for name in op.params])
+        return _Term(Apply(op, args, self.dtype, self.dtype, given), self.dtype)
+
+
+# -- the op
+
+
+def _infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tuple[Shape, Any]:  # noqa: ARG001
+    if not isinstance(OPS.get(of), Structured) or not 0 <= wrt < len(xs) or xs[wrt].dtype.kind != "f":
+        raise ShapeError(f"the adjoint of {of!r} by operand {wrt} of {len(xs)}")
+    return xs[wrt].shape, xs[wrt].dtype
+
+
+def _evaluate(g: Any, *xs: Any, of: str, wrt: int, params: tuple[Any, ...]) -> Any:
+    """Go through the body point by point."""
+    from symgrad.ops import leaves
+
+    arrays = [np.asarray(a) for a in (g, *xs)]
+    nodes = tuple([Node(leaves.input_, (), ("x", a.shape, a.dtype), a.shape, a.dtype, None, 0) for a in arrays])
+    shape, dtype = _infer(*nodes, of=of, wrt=wrt, params=params)
+    out = np.zeros(shape, dtype)
+    for s in _body(Node(adjoint, nodes, (of, wrt, params), shape, dtype, None, 0)).statements[1:]:
+        bounds = {axis: range(first, end) for axis, first, end in s.ranges}
+        for point in product(*[bounds.get(axis, range(axis.extent)) for axis in s.axes]):
+            at = dict(zip(s.axes, point, strict=True))
+            out[tuple([_place(i, at, arrays) for i in s.target.indices])] += _number(s.value, at, arrays)
+    return out
+
+
+def _place(index: Any, at: dict[Axis, int], arrays: list[Any]) -> int:
+    if isinstance(index, Axis):
+        return at[index]
+    if isinstance(index, Lookup):
+        found = int(_number(index.access, at, arrays))
+        if not -index.extent <= found < index.extent:
+            raise IndexError(f"index {found} is out of bounds for an axis with size {index.extent}")
+        return found % index.extent
+    known = {symbolic(p): _place(p, at, arrays) for p in parts(index)}
+    return int(index.subs(known)) if known else int(index)
+
+
+def _number(value: Value, at: dict[Axis, int], arrays: list[Any]) -> Any:
+    if isinstance(value, Number):
+        return value.value
+    if isinstance(value, IndexValue):
+        return _place(value.index, at, arrays)
+    if isinstance(value, Access):
+        return arrays[value.array][tuple([_place(i, at, arrays) for i in value.indices])]
+    return value.op.evaluate(
+        *[_number(a, at, arrays) for a in value.args], **dict(zip(value.op.params, value.params, strict=True))
+    )
+
+
+def _of(name: str, wrt: int, *params: Any) -> Any:
+    """Make the function of a case."""
+    return lambda g, *xs: OPS["adjoint"](g, *xs, of=name, wrt=wrt, params=params) ** 2
+
+
+_LOOKED_UP = (normal(), normal(), integers(-3, 2))
+
+adjoint = structured(
+    name="adjoint", params=("of", "wrt", "params"), infer=_infer, evaluate=_evaluate, body=_body,
+    vjp=None,
+    sample=(case(_of("einsum", 0, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)),
+            case(_of("einsum", 1, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)), case(_of("sum", 0, (1,)), (3,), (3, 2)),
+            case(_of("gather", 0, (0,)), (5,), (3,), (5,), domain=_LOOKED_UP),
+            case(_of("convolve", 1), (5,), (3,), (3,))),
+    edges=(case(_of("sum", 0, (1,)), (3,), (3, 0)), case(_of("einsum", 0, "ij,jk->ik"), (2, 4), (2, 0), (0, 4))),
+    doc="The cotangent of an operand, by the adjoint of an op's index notation.",
+)
