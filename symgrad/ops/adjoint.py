@@ -110,18 +110,16 @@ def _body(node: Node) -> Body:
     statements = [Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line)]
     for s in inner.statements:
         here = Access(G, tuple([_index(i) for i in s.target.indices]))
-        for a, slope in _slopes(s.value, wrt):
-            value = Apply(_multiply(), (here, mapped(slope, _shifted, _index)), node.dtype, node.dtype)
+        for a, slope in _slopes(s.value, wrt, node.dtype):
+            value: Value = here
+            if slope != Number(1.0, node.dtype):
+                value = Apply(OPS["multiply"], (here, mapped(slope, _shifted, _index)), node.dtype, node.dtype)  # type: ignore[arg-type]
             target = Access(OUT, tuple([_index(i) for i in a.indices]))
             statements.append(replace(s, target=target, how="+=", value=value, line=node.line))
     return Body(tuple(statements))
 
 
-def _multiply() -> Any:
-    return OPS["multiply"]
-
-
-def _slopes(value: Value, wrt: int) -> list[tuple[Access, Value]]:
+def _slopes(value: Value, wrt: int, dtype: np.dtype[Any]) -> list[tuple[Access, Value]]:
     """Differentiate a value by each of its accesses of one operand."""
     places: dict[Any, Any] = {}
     expression = _expression(value, places)
@@ -130,14 +128,9 @@ def _slopes(value: Value, wrt: int) -> list[tuple[Access, Value]]:
         if isinstance(leaf, Access) and leaf.array == wrt:
             slope = sp.diff(expression, symbol)
             if slope != 0:
-                known = {s: _Term(v, _dtype(value)) for s, v in places.items()}
-                made = in_numpy(slope, known)
-                found.append((leaf, made.value if isinstance(made, _Term) else Number(float(made), _dtype(value))))
+                made = in_numpy(slope, {s: _Term(v, dtype) for s, v in places.items()})
+                found.append((leaf, made.value if isinstance(made, _Term) else Number(float(made), dtype)))
     return found
-
-
-def _dtype(value: Value) -> np.dtype[Any]:
-    return value.dtype if isinstance(value, (Apply, Number, IndexValue)) else np.dtype(np.float64)
 
 
 def _expression(value: Value, places: dict[Any, Any]) -> Any:
