@@ -57,6 +57,19 @@ def by_indices(a, i):
     return out
 
 
+def place_by_place(a, i):
+    out = np.full((len(a) + 1, *a.shape[1:]), 0.5)
+    for k in range(len(i)):
+        out[i[k]] += a[k % len(a)]
+    for k in range(len(i)):
+        out[i[k] + 1] = 0.3 * a[k % len(a)]
+        if k % 2:
+            out[i[k]] -= out[-1] * a[0]
+    for k in range(len(i)):
+        out[i[-1 - k]] *= 0.9
+    return out
+
+
 def shifted(a):
     out = np.array(a)
     out[1:] += 0.5 * out[:-1]
@@ -110,7 +123,8 @@ def indices(g: Growth) -> None:
     known = [g.rng.randrange(extent) for _ in range(g.rng.randrange(1, 5))]
     whole = [n for n, v in g.values.items() if v.dtype == np.int64 and v.ndim == 1 and v.size]
     whole = [n for n in whole if g.values[n].min() >= 0 and g.values[n].max() < extent]
-    g.line(f"by_indices({a}, {g.rng.choice([*whole, *whole, f'np.array({known})'])})")
+    name = g.rng.choice(["by_indices", "place_by_place"])
+    g.line(f"{name}({a}, {g.rng.choice([*whole, *whole, f'np.array({known})'])})")
 
 
 KINDS: list[tuple[Callable[[Growth], None], int]] = [(rows, 14), (views, 12), (masks, 14), (indices, 14)]

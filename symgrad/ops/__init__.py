@@ -18,7 +18,7 @@ _FAMILIES = (
     "selection", "views", "joining", "running", "reduce", "reductions", "contract", "indexing", "copies", "shaping",
     "creation", "manipulation", "diagonals", "padding", "convolution", "norms", "products", "composites",
     "statistics", "exponential_sums", "updates", "batched", "linalg",
-    "determinants", "systems", "adjoint",
+    "determinants", "systems", "adjoints",
 )
 
 

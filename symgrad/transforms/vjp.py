@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import ArgumentError, NoGradient
 from symgrad.ir.op import Composite, Elementwise
-from symgrad.ops.adjoint import rule_of
+from symgrad.ops.adjoints import rule_of
 from symgrad.ops.declare import OPS
 from symgrad.ops.views import unbroadcast
 from symgrad.trace.constants import constant
