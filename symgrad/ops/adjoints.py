@@ -136,7 +136,7 @@ def _slopes(value: Value, wrt: int, dtype: np.dtype[Any]) -> list[tuple[Access, 
 def _expression(value: Value, places: dict[Any, Any]) -> Any:
     """Write a value in SymPy, with a symbol for every access."""
     if isinstance(value, Number):
-        return sp.sympify(value.value) if isinstance(value.value, int) else sp.Float(value.value)
+        return sp.Integer(value.value) if isinstance(value.value, int) else sp.Float(value.value)
     if isinstance(value, IndexValue):
         raise NoGradient("its index notation reckons with indices")
     if isinstance(value, Apply):
