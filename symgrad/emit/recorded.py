@@ -84,19 +84,20 @@ def difference(made: Function, at: Difference, profile: Profile) -> DifferenceVi
             slope=slope_of(derived, k, name) if derived.form == "push" else "",
             rows=matrices(derived, k) if derived.form == "matrix" else (),
         ))
-    sides = [_arguments(base, at.case.extents, {*at.along}, side, results) for side in ("plus", "minus")]
+    buffers = [
+        numbers(a.name, np.empty(concrete(tuple(a.shape), shapes), a.dtype), values=False) for a in base.loops.outputs
+    ]
+    sides = [_arguments(base, at.case.extents, {*at.along}, side) for side in ("plus", "minus")]
     workspace = concrete(base.loops.workspace, shapes)
     return DifferenceView(
-        f"{made.name}_differences", called, derived.form, base.name, sides[0], sides[1], tuple(along), tuple(results),
-        int(workspace), repr(at.step), repr(at.tolerance),
+        f"{made.name}_differences", called, derived.form, base.name, sides[0], sides[1], tuple(along), tuple(buffers),
+        tuple(results), int(workspace), repr(at.step), repr(at.tolerance),
     )
 
 
-def _arguments(
-    base: Core, sizes: Mapping[str, int], moved: set[str], side: str, results: list[NumbersView],
-) -> tuple[str, ...]:
+def _arguments(base: Core, sizes: Mapping[str, int], moved: set[str], side: str) -> tuple[str, ...]:
     inputs = [f"moved_{a.name}" if a.name in moved else f"in_{a.name}" for a in base.loops.inputs]
-    outputs = [f"{side}_{r.name}" for r in results]
+    outputs = [f"{side}_{a.name}" for a in base.loops.outputs]
     return (*inputs, *outputs, *[str(sizes[str(dim)]) for dim in extents(base.loops)], "scratch")
 
 

@@ -148,7 +148,7 @@ class CaseView:
 
 @dataclass(frozen=True)
 class DifferenceView:
-    """A derivative that finite differences of `base` are compared with."""
+    """A derivative that finite differences of `base` are compared with; `results` are the floating-point ones."""
 
     name: str
     case: CaseView
@@ -157,6 +157,7 @@ class DifferenceView:
     plus: tuple[str, ...]
     minus: tuple[str, ...]
     along: tuple[NumbersView, ...]
+    buffers: tuple[NumbersView, ...]
     results: tuple[NumbersView, ...]
     workspace: int
     step: str

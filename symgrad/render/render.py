@@ -104,7 +104,7 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
         "simd": prototypes(used & target.simd_math, target), "helpers": printed,
         "constants": tuple([
             constant_view(a, functions.names) for loops, _, functions in made for a in loops.constants
-            if is_text(a, target)
+            if is_text(a, target) and functions.names[a] in said
         ]),
         "parts": tuple([part for _, _, functions in made for part in functions.parts]),
         "entries": tuple([entry for _, entry, _ in made]), "package": target.package,

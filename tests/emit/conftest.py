@@ -38,6 +38,9 @@ PACKAGES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "gammas": ("gammas", {"x": "f64[7]"}, {}),
     "chosen": ("chosen", {"x": "f64[n,2]", "mask": "bool[n,2]"}, {"what": "value"}),
     "black_scholes": ("black_scholes", SPOT, {"wrt": ("spot", "volatility")}),
+    "mixed": ("mixed", {"x": "f64[n]"}, {"what": ("value", "jvp", "vjp")}),
+    "large": ("loss", {"w": "f64[30]", "X": "f32[2000,30]", "y": "f64[2000]"}, {"what": ("value_and_grad", "vjp")}),
+    "solved": ("solved", {"A": "f64[n,n]", "b": "f64[n]"}, {}),
     "keyed": ("keyed", {"x": "f64[n]", "threads": "f64[]", "v1": "f64[]", "workspace": "f64[]"}, {}),
 }
 """Packages: the function of the model, its specs, and what else `emit` is told."""

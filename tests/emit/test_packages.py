@@ -315,6 +315,14 @@ def test_a_wrong_derivative_fails_the_check(copied):
     assert "finite differences give" in ran.stdout
 
 
+def test_large_arrays_are_computed_not_written(packages):
+    """By a formula that Python and C share; of large results, every so many-th number is recorded."""
+    path = packages("large").folder / "test_large.c"
+    assert path.stat().st_size < 60_000
+    text = path.read_text()
+    assert "= made_float(60000, " in text
+
+
 def test_same_bytes_again(packages, model, tmp_path):
     again = sg.emit(model.loss, LOSS, tmp_path / "loss", **PACKAGES["loss"][2])
     for name in again.files:
