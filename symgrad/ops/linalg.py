@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim, Shape
 
 X, OUT, STATUS = 0, -1, -2
-FLAG = np.dtype(np.float64)
-
 NOT_POSITIVE, SINGULAR = "Matrix is not positive definite", "Singular matrix"
 
 
@@ -84,10 +82,10 @@ def _checked(node: Node, array: int, shape: Shape, compare: str, what: str) -> t
     axes = axes_of(shape[:-1])
     element = Access(array, (*axes, axes[-1]))
     bad = Apply(OPS[compare], (element, Number(0, kind)), np.dtype(bool), kind)  # type: ignore[arg-type]  # elementwise
-    count = Apply(OPS["where"], (bad, Number(1, FLAG), Number(0, FLAG)), FLAG, FLAG)  # type: ignore[arg-type]
+    count = Apply(OPS["where"], (bad, Number(1, kind), Number(0, kind)), kind, kind)  # type: ignore[arg-type]
     status = Access(STATUS, ())
     return (
-        Statement(status, "=", Number(0, FLAG), (), node.line),
+        Statement(status, "=", Number(0, kind), (), node.line),
         Statement(status, "+=", count, axes, node.line),
         Statement(status, "check", status, (), node.line, note=what),
     )
@@ -111,7 +109,7 @@ def _cholesky_value(a: Any) -> Any:
 def _cholesky_body(node: Node) -> Body:
     made = call(node, "sg_cholesky", OUT, _part(node.shape[-1] ** 3, 6))
     check = _checked(node, OUT, node.shape, "less", NOT_POSITIVE)
-    return Body((copied(node), made, *check), (Temporary((), FLAG),))
+    return Body((copied(node), made, *check), (Temporary((), node.dtype),))
 
 
 def _cholesky_vjp(g: Any, y: Any, a: Any) -> Any:  # noqa: ARG001
@@ -169,7 +167,7 @@ def _triangular_body(node: Node) -> Body:
     if unit or not checked:
         return Body((copied(node, 1), made))
     check = _checked(node, 0, node.inputs[0].shape, "equal", SINGULAR)
-    return Body((copied(node, 1), made, *check), (Temporary((), FLAG),))
+    return Body((copied(node, 1), made, *check), (Temporary((), node.dtype),))
 
 
 def _triangular_vjp(g: Any, y: Any, a: Any, b: Any, *, lower: bool, unit: bool, checked: bool) -> Any:  # noqa: ARG001
@@ -284,7 +282,7 @@ def _lu_solve_body(node: Node) -> Body:
     if not checked:
         return Body(body)
     check = _checked(node, 1, node.inputs[0].shape, "equal", SINGULAR)
-    return Body((*body, *check), (Temporary((), FLAG),))
+    return Body((*body, *check), (Temporary((), node.dtype),))
 
 
 def _lu_solve_vjp(g: Any, y: Any, a: Any, factors: Any, b: Any, *, trans: bool, checked: bool) -> Any:  # noqa: ARG001

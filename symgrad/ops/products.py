@@ -100,7 +100,7 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 
 @answers(np.linalg.matrix_power)
 def matrix_power(a: Any, n: Any) -> Any:
-    """As `numpy.linalg.matrix_power` for n >= 0."""
+    """As `numpy.linalg.matrix_power`."""
     a = lift(a)
     if a.ndim < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
         raise NotSquare(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
@@ -108,7 +108,7 @@ def matrix_power(a: Any, n: Any) -> Any:
         raise UnsupportedError("exponent must be an integer")
     left = int(n.__index__())
     if left < 0:
-        raise UnsupportedError("np.linalg.matrix_power with a negative exponent needs an inverse", instead="n >= 0")
+        a, left = np.linalg.inv(a), -left
     if left == 0:
         return ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
     if left == SPACE:

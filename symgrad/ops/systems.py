@@ -52,12 +52,17 @@ def system(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
 
     Raises:
         NotSquare: a is no square matrix.
-        ShapeError: b has other rows.
+        ShapeError: b has other rows, or batches that do not broadcast.
     """
     a, b = floats(squared(name, a), b)
     left, right = shape_of(a), shape_of(b)
     vector = len(right) == 1
-    if not right or left[-1] != right[-1 if vector else -2]:
+    fits = bool(right) and left[-1] == right[-1 if vector else -2]
+    try:
+        shapes.broadcast(left[:-2], right[:-2])
+    except ShapeError:
+        fits = False
+    if not fits:
         raise ShapeError(f"{name}: a matrix {shapes.show(left)} and right-hand sides {shapes.show(right)} do not fit")
     return a, b[:, None] if vector else b, vector
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import substitute
 from symgrad.loops.program import Loop
 from symgrad.ops.spelling import ctype, suffix
-from symgrad.render.printer import index, offset
+from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import kept, stride
 from symgrad.render.views import CallView, CheckView
 
@@ -30,7 +30,8 @@ def called(block: Block, s: Statement, made: list[ItemView], loads: dict[str, st
     """Turn the call of a routine, or a check, into a view."""
     if s.routine is None:
         text, tight = block.value(s.value, made, loads)
-        return CheckView(f"{text if tight else f'({text})'} != 0.0", s.check, block.leave, block.failed)
+        failed = f"{text if tight else f'({text})'} != {literal(0, s.target.array.dtype)}"
+        return CheckView(failed, s.check, block.leave, block.failed)
     dtype, read = s.target.array.dtype, s.value
     for name in (*FUNCTIONS[s.routine.name], s.routine.name):
         block.helpers.add((name, ctype(dtype), suffix(dtype)))

@@ -64,6 +64,18 @@ def of_ones_own(x, k):
     return np.sum(steep(2 * x, k) ** 2)
 
 
+def gaussian_process(theta, X, y):
+    between = X[:, None, :] - X[None, :, :]
+    kernel = np.exp(theta[0] - np.sum(between**2, axis=2) * np.exp(theta[1])) + np.exp(theta[2]) * np.eye(len(y))
+    factor = np.linalg.cholesky(kernel)
+    return 0.5 * y @ sg.linalg.cho_solve((factor, True), y) + np.sum(np.log(np.diagonal(factor)))
+
+
+def systems(A, B, M):
+    x = np.linalg.solve(A, B)
+    return np.sum(np.tanh(x)) + np.linalg.slogdet(A)[1] + np.sum(np.linalg.det(M)) + np.sum(np.linalg.inv(M) ** 2)
+
+
 LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "logistic": (logistic, (rng.normal(size=5), rng.normal(size=(40, 5)), np.sign(rng.normal(size=40)))),
     "tanh_loss": (tanh_loss, (0.3, 0.2, rng.normal(size=100), rng.normal(size=100))),
@@ -76,6 +88,10 @@ LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "running": (running, (rng.uniform(0.5, 1.5, (4, 6)),)),
     "doubled": (doubled, (1.0,)),
     "masked": (masked, (rng.normal(size=12),)),
+    "gaussian_process": (gaussian_process, (np.array([0.3, -0.2, 0.1]), rng.normal(size=(70, 2)), rng.normal(size=70))),
+    "systems": (
+        systems, (rng.normal(size=(70, 70)) + 20 * np.eye(70), rng.normal(size=(70, 9)), rng.normal(size=(5, 4, 4))),
+    ),
 }
 
 
