@@ -58,7 +58,7 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     size = ROWS if inner or len(sweep.nests) > 1 else TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
         return sweep.body
-    before, after, named = partial_sums([s for s in sums if shares(s, inside)], arrays)
+    before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))], arrays)
     outer = Loop(sweep.axis, members, [], tile=size)
     for nest in sweep.nests:
         nest.window = outer
@@ -72,16 +72,17 @@ def adds_up(statement: Statement, members: frozenset[Axis]) -> bool:
     return statement.how == "+=" and not any(p in members for i in indices for p in parts(i))
 
 
-def shares(statement: Statement, inside: list[Statement]) -> bool:
-    """Tell a sum that may be taken in a copy first: small, at plain places, and read by nothing in the loop."""
-    target = statement.target
-    array = target.array
-    readers = [a for s in inside for a in touched(s)[1:] if a.array is array]
-    writers = [s for s in inside if s.target.array is array]
-    return (
-        array.dtype.kind == "f" and elements(array.shape) <= COPIES and not readers and len(writers) == 1
-        and not any(isinstance(p, Lookup) for i in target.indices for p in parts(i))
-    )
+def shares(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:
+    """Tell sums that may be taken in a copy first: small, at plain places, and touched by nothing else in the loop."""
+    if array.dtype.kind != "f" or elements(array.shape) > COPIES:
+        return False
+    for s in inside:
+        looked_up = any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
+        if s.target.array is array and (s not in sums or looked_up):
+            return False
+        if any(a.array is array for a in touched(s)[1:]):
+            return False
+    return True
 
 
 def partial_sums(sums: list[Statement], arrays: list[Array]) -> tuple[list[Item], list[Item], dict[Array, Array]]:
@@ -91,6 +92,8 @@ def partial_sums(sums: list[Statement], arrays: list[Array]) -> tuple[list[Item]
     named: dict[Array, Array] = {}
     for s in sums:
         array = s.target.array
+        if array in named:
+            continue
         copy = Array("p", array.shape, array.dtype, "temporary", array.line)
         arrays.append(copy)
         named[array] = copy

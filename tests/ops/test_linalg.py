@@ -311,7 +311,7 @@ def test_determinant_of_what_is_singular(options: Any) -> None:
 # -- what fails
 
 
-FAILING = {
+FAILING: dict[str, tuple[Any, Any, str]] = {
     "solve": (lambda a: np.linalg.solve(a, a[0]), np.ones((3, 3)), "Singular matrix"),
     "inv": (np.linalg.inv, np.zeros((2, 2)), "Singular matrix"),
     "batch": (np.linalg.inv, np.stack([np.eye(2), np.ones((2, 2))]), "Singular matrix"),
