@@ -1,0 +1,166 @@
+"""Derivatives of linear algebra: along directions, to third order, of singular matrices, with the factors there are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.ops.test_linalg import BOTH, drawn, everything
+from tests.table import richardson
+
+
+def one_number(P: Any, A: Any, b: Any, many: Any) -> Any:
+    """Put everything into one number."""
+    found = everything(P @ P.T + P.shape[0] * np.eye(P.shape[0]), A, b, many[:, :3], many)
+    scale = np.linalg.slogdet(A)[1]
+    total = scale + np.log(np.abs(np.linalg.det(A / np.exp(scale / A.shape[0]))) + 1)
+    for name, value in found.items():
+        if name not in {"det", "slogdet"}:
+            total = total + np.sum(np.tanh(value))
+    return total
+
+
+@pytest.mark.parametrize("n", [2, 5, 9, 70])
+def test_gradient_along_a_direction(n: int) -> None:
+    """Everything at once, blocked where it is large, against differences; reverse, forward, and the interpreter."""
+    _, A, b, _, many = drawn(n)
+    rng = np.random.default_rng(1)
+    given = (rng.normal(size=(n, n)), A, b, many)
+    ways = tuple([rng.normal(size=x.shape) for x in given])
+    value, slopes = sg.value_and_grad(one_number, argnums=(0, 1, 2, 3))(*given)
+    assert value == pytest.approx(one_number(*given), rel=1e-11)
+    found = sum(float(np.sum(s * w)) for s, w in zip(slopes, ways, strict=True))
+    wanted = richardson(lambda h: one_number(*[x + h * w for x, w in zip(given, ways, strict=True)]), 1e-4)
+    assert found == pytest.approx(wanted, rel=1e-7)
+    assert sg.jvp(one_number, given, ways)[1] == pytest.approx(found, rel=1e-9)
+
+
+def test_third_order() -> None:
+    """d3/dx3 of the logarithm of a determinant, and of a solution, along a line."""
+    rng = np.random.default_rng(4)
+    A, W = rng.normal(size=(4, 4)) + 3 * np.eye(4), rng.normal(size=(4, 4)) / 3
+
+    def along(t):
+        M = A + t * W
+        return np.linalg.slogdet(M)[1] + np.sum(np.linalg.solve(M, W[0])) + np.sum(np.linalg.cholesky(M @ M.T))
+
+    second = sg.grad(sg.grad(along))
+    assert sg.grad(second)(0.1) == pytest.approx(richardson(lambda h: second(0.1 + h), 1e-3), rel=1e-8)
+    forward = sg.jit(lambda t: sg.jvp(lambda s: sg.jvp(along, (s,), (1.0,))[1], (t,), (1.0,))[1])
+    assert forward(0.1) == pytest.approx(second(0.1), rel=1e-11)
+
+
+def test_hessian_is_that_of_the_closed_form() -> None:
+    """Of log det: -X' V X' for X = A^-1, along each V."""
+    A = np.random.default_rng(5).normal(size=(3, 3)) + 3 * np.eye(3)
+    X = np.linalg.inv(A)
+    H = sg.hessian(lambda a: np.linalg.slogdet(a)[1])(A)
+    np.testing.assert_allclose(H, -np.einsum("jk,li->ijkl", X, X), atol=1e-14)
+
+
+def test_vmap_and_jacobians() -> None:
+    rng = np.random.default_rng(6)
+    A, b = rng.normal(size=(6, 5, 5)) + 4 * np.eye(5), rng.normal(size=(7, 5))
+    x = sg.vmap(sg.vmap(np.linalg.solve, in_axes=(None, 0)), in_axes=(0, None))(A, b)
+    np.testing.assert_allclose(x, np.linalg.solve(A[:, None], b[None, :, :, None])[..., 0], atol=1e-13)
+    f, r = sg.jacfwd(np.linalg.inv)(A[0]), sg.jacrev(np.linalg.inv)(A[0])
+    X = np.linalg.inv(A[0])
+    np.testing.assert_allclose(f, -np.einsum("ik,lj->ijkl", X, X), atol=1e-13)
+    np.testing.assert_allclose(f, r, atol=1e-13)
+
+
+def test_factors_serve_the_backward_pass() -> None:
+    """Value and gradient factorize once; a determinant and a solution of one matrix share its factors."""
+    A, b = np.eye(3), np.ones(3)
+
+    def loss(A, b):
+        return np.sum(np.linalg.solve(A, b) ** 2) + np.linalg.slogdet(A)[1]
+
+    text = sg.value_and_grad(loss, argnums=(0, 1)).lower(A, b).as_text("c")
+    entry = text[text.index("int32_t sg_loss(") :]
+    assert len(re.findall(r"\bsg_lu\(", entry)) == 1
+    assert len(re.findall(r"\bsg_lu_solve\(", entry)) == 3
+    text = sg.value_and_grad(lambda a: np.sum(np.linalg.cholesky(a))).lower(A).as_text("c")
+    assert len(re.findall(r"\bsg_cholesky\(3", text)) == 1
+
+
+@BOTH
+def test_cholesky_reads_the_lower_triangle_and_gives_a_symmetric_gradient(options: Any) -> None:
+    """The value is NumPy's; the gradient is that by a symmetric matrix, as JAX gives it."""
+    rng = np.random.default_rng(8)
+    a = rng.normal(size=(4, 4))
+    P, w = a @ a.T + np.eye(4), rng.normal(size=(4, 4))
+    other = np.tril(P) + np.triu(rng.normal(size=(4, 4)), 1)
+
+    def loss(p):
+        return np.sum(np.linalg.cholesky(p) * w)
+
+    assert np.array_equal(*[sg.jit(np.linalg.cholesky, options=options)(p) for p in (P, other)])
+    found = sg.grad(loss, options=options)(P)
+    assert np.array_equal(found, found.T)
+    assert np.array_equal(found, sg.grad(loss, options=options)(other))
+    way = rng.normal(size=(4, 4))
+    way = way + way.T
+    assert np.sum(found * way) == pytest.approx(richardson(lambda h: loss(P + h * way), 1e-4), rel=1e-8)
+
+
+# -- determinants of singular matrices
+
+
+def cofactors(a: Any) -> Any:
+    """Compute cofactors by their definition."""
+    n = a.shape[0]
+    rest = [np.delete(np.delete(a, i, 0), j, 1) for i in range(n) for j in range(n)]
+    signs = (-1.0) ** np.add.outer(np.arange(n), np.arange(n))
+    return np.reshape([np.linalg.det(r) for r in rest], (n, n)) * signs
+
+
+def singular() -> dict[str, Any]:
+    rng = np.random.default_rng(9)
+    a, b = rng.normal(size=(2, 5, 5))
+    zero = a.copy()
+    zero[3] = 0
+    twice = a.copy()
+    twice[:, 1] = 2 * a[:, 4]
+    return {
+        "a row of zeros": zero, "equal columns": twice, "ones": np.ones((2, 2)), "shift": np.eye(6, k=1),
+        "zero": np.zeros((1, 1)), "rank one": np.outer(a[0], b[0]), "rank three": a[:, :3] @ b[:3],
+        "nothing": np.zeros((3, 3)), "rank four": a[:, :4] @ b[:4],
+        "permuted shift": np.eye(6, k=2)[[5, 0, 4, 1, 3, 2]] + np.eye(6, k=-4), "regular": a, "exchanged": a[::-1],
+        "integers": np.array([[1.0, 2, 3], [4, 5, 6], [7, 8, 9]]), "small": 1e-90 * a, "large": 1e70 * a,
+    }
+
+
+@pytest.mark.parametrize("name", singular())
+@BOTH
+def test_gradient_of_a_determinant_is_the_cofactors(name: str, options: Any) -> None:
+    """Of any rank."""
+    a = singular()[name]
+    found, wanted = sg.grad(np.linalg.det, options=options)(a), cofactors(a)
+    scale = np.linalg.norm(a) ** (len(a) - 1) if np.any(a) else 1.0
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-14 * scale)
+
+
+def test_determinants_beyond_the_range_of_floats() -> None:
+    """The determinant is infinite, or 0, and its cofactors need not be."""
+    a = np.diag(np.full(400, 0.1))
+    assert sg.jit(np.linalg.slogdet)(a).logabsdet == pytest.approx(400 * np.log(0.1))
+    b = np.eye(8) * 1e-44
+    b[0, 0] = 1e300
+    found = sg.grad(np.linalg.det)(b)
+    assert found[0, 0] == pytest.approx(1e-308, rel=1e-12)
+    assert found[1, 1] == pytest.approx(1e36, rel=1e-12)
+
+
+@BOTH
+def test_determinant_of_what_is_singular(options: Any) -> None:
+    zero = np.zeros((2, 3, 3))
+    assert np.array_equal(sg.jit(np.linalg.det, options=options)(zero), [0, 0])
+    sign, logarithm = sg.jit(np.linalg.slogdet, options=options)(zero)
+    assert np.array_equal(sign, [0, 0])
+    assert np.array_equal(logarithm, [-np.inf, -np.inf])
+    assert not np.any(np.isfinite(sg.grad(lambda a: np.linalg.slogdet(a)[1], options=options)(np.zeros((1, 1)))))
