@@ -62,10 +62,10 @@ def jax(work: Workload, arguments: tuple[Any, ...]) -> Peer:
     """Make JAX's version; its arrays are on its device before the clock starts."""
     import jax
     import jax.numpy as jnp
-    from jax.scipy import special
+    from jax.scipy import linalg, special
 
     jax.config.update("jax_enable_x64", True)
-    fun = rebound(work.function, {"np": jnp, "special": special})
+    fun = rebound(work.function, {"np": jnp, "special": special, "linalg": linalg})
     function = jax.jit(fun if work.by is None else jax.value_and_grad(fun, argnums=work.by))
     placed = jax.tree.map(jnp.asarray, arguments)
     return Peer(lambda: jax.block_until_ready(function(*placed)), leaves)
@@ -76,11 +76,11 @@ def torch(work: Workload, arguments: tuple[Any, ...], compiled: bool) -> Peer:
     import optree
     import torch
 
-    from benchmarks.torch_names import TorchNumPy, TorchSpecial
+    from benchmarks.torch_names import TorchLinalg, TorchNumPy, TorchSpecial
 
     torch.set_num_threads(sg_threads())
     torch._dynamo.reset()  # noqa: SLF001 - else a workload's shapes would be dynamic after another's
-    names = {"np": TorchNumPy(), "special": TorchSpecial()}
+    names = {"np": TorchNumPy(), "special": TorchSpecial(), "linalg": TorchLinalg()}
     loss = rebound(work.function, names)
     placed = [optree.tree_map(lambda a: torch.as_tensor(np.ascontiguousarray(a).reshape(a.shape)), a)
               for a in arguments]

@@ -63,3 +63,14 @@ class TorchSpecial:
 
     def logsumexp(self, x: Any, axis: int = -1, keepdims: bool = False) -> Any:
         return self.torch.logsumexp(x, axis, keepdims)
+
+
+class TorchLinalg:
+    """Linear algebra by SciPy's names."""
+
+    def __init__(self) -> None:
+        self.torch = importlib.import_module("torch")
+
+    def cho_solve(self, c_and_lower: Any, b: Any) -> Any:
+        factor, lower = c_and_lower
+        return self.torch.cholesky_solve(b[:, None], factor, upper=not lower)[:, 0]

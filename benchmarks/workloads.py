@@ -50,6 +50,10 @@ def queries(n: int, d: int) -> Any:
     return lambda rng: tuple(rng.normal(size=(4, n, d)))
 
 
+def process(n: int) -> Any:
+    return lambda rng: (np.array([0.1, 0.2, -1.0]), rng.normal(size=(n, 3)), rng.normal(size=n))
+
+
 SCHOOLS = (
     np.array([28.0, 8.0, -3.0, 7.0, -1.0, 1.0, 18.0, 12.0]), np.array([15.0, 10.0, 16.0, 11.0, 9.0, 11.0, 10.0, 18.0]),
 )
@@ -84,6 +88,8 @@ PROMISED = (
     Workload("tanh loss 1e7", classics.tanh_loss,
              lambda rng: (np.array(0.7), np.array(0.1), rng.normal(size=10_000_000), rng.normal(size=10_000_000)),
              by=(0, 1), limit="tanh_loss", drjit=True),
+    Workload("Gaussian process n=50", regressions.gaussian_process, process(50), least=1, small=True),
+    Workload("Gaussian process n=300", regressions.gaussian_process, process(300), least=1),
     Workload("product 512^3", classics.product, lambda rng: tuple(rng.normal(size=(2, 512, 512))),
              by=None, limit="product"),
 )

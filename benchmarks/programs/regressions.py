@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from symgrad import linalg
+
 
 def masked_logistic(w, X, y, mask):
     terms = np.where(mask, np.logaddexp(0.0, -y * (X @ w)), 0.0)
@@ -45,3 +47,12 @@ def cox(w, X, observed):
     """Cox's partial likelihood of samples in order of descending time."""
     eta = X @ w
     return -np.sum(observed * (eta - np.log(np.cumsum(np.exp(eta))))) / np.sum(observed)
+
+
+def gaussian_process(theta, X, y):
+    """The negative logarithm of a Gaussian process's marginal likelihood, under an RBF kernel with noise."""
+    distances = np.sum((X[:, None, :] - X[None, :, :]) ** 2, axis=-1)
+    kernel = np.exp(theta[0] - 0.5 * distances * np.exp(-2 * theta[1])) + np.exp(theta[2]) * np.eye(X.shape[0])
+    factor = np.linalg.cholesky(kernel)
+    fit = 0.5 * y @ linalg.cho_solve((factor, True), y)
+    return fit + np.sum(np.log(np.diagonal(factor))) + 0.5 * X.shape[0] * np.log(2 * np.pi)
