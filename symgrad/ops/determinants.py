@@ -103,7 +103,7 @@ def _cofactors_body(node: Node) -> Body:
 
 
 def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
-    """Of C = det A A'^-1: (<g, C> C - C g' C) / det A; where A is singular, NaN."""
+    """Of C = det A A'^-1: (<g, C> C - C g' C) / det A; where A is singular, not finite."""
     inner = np.sum(g * y, (-2, -1))[..., None, None]
     whole = inner * y - np.matmul(np.matmul(y, turned(g)), y)
     return whole / det(a, factors)[..., None, None], None
