@@ -14,7 +14,7 @@ from symgrad.ir.names import identifier
 from symgrad.ir.op import Composite
 from symgrad.ir.program import Program, copied
 from symgrad.ops import leaves as leaf_ops
-from symgrad.ops.declare import is_traced
+from symgrad.ops.declare import is_traced, name_apart
 from symgrad.trace.creation import installed
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
@@ -124,8 +124,8 @@ class Call:
         vjp = checked(self.custom.name, rule) if rule else self.rule
         shape = outputs[0].shape if len(outputs) == 1 else (sum(self._size(o) for o in outputs),)
         op = Composite(
-            self.custom.name, (), evaluate=self.custom.fun, infer=lambda *_: (shape, outputs[0].dtype), vjp=vjp,
-            body=lambda *x: self.packed(substituted(self.program, x)),
+            name_apart(self.custom.name), (), evaluate=self.custom.fun, vjp=vjp,
+            infer=lambda *_: (shape, outputs[0].dtype), body=lambda *x: self.packed(substituted(self.program, x)),
             override=words(rule, self.custom.name) if rule else self.custom.override,
         )
         nodes = tuple([as_node(self.active, leaf) for leaf in self.leaves])

@@ -12,8 +12,9 @@ from symgrad.api.samples import SHAPE, cases, domains
 from symgrad.errors import ArgumentError, DtypeError, NoGradient, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
+from symgrad.ops import load
 from symgrad.ops.calculus import in_numpy
-from symgrad.ops.declare import shape_of
+from symgrad.ops.declare import name_apart, shape_of
 from symgrad.trace.lines import user_line
 from symgrad.trace.overrides import checked
 from symgrad.trace.signature import bind
@@ -90,8 +91,10 @@ def define_op(
             return shapes.broadcast(*[n.shape for n in nodes]), _kind(nodes)
         return _extents(name, terms, labels, nodes)[: len(result)], _kind(nodes)
 
+    load()
     op = Composite(
-        name, (), evaluate=body, infer=infer, body=body, vjp=checked(name, rule), doc=f"{formula}, by the user",
+        name_apart(name), (), evaluate=body, infer=infer, body=body, vjp=checked(name, rule),
+        doc=f"{formula}, by the user",
     )
     extents = [tuple([2 + labels.index(label) % 3 for label in term]) for term in terms]
     op.sample = cases(domains(name, sample, len(symbols)), op, extents or [SHAPE] * len(symbols))

@@ -13,6 +13,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from symgrad.api.custom import Call, Custom
 from symgrad.errors import ArgumentError
 from symgrad.ops.declare import ANSWERS, is_traced
@@ -21,6 +23,7 @@ from symgrad.trace.nested import settled
 from symgrad.trace.overrides import heeded, opened, words
 from symgrad.trace.signature import flatten
 from symgrad.trace.state import active, current
+from symgrad.trace.tracer import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,13 +127,19 @@ class Overridden(Custom):
             trace = current()
             if trace is None or not any(traced) or not heeded(self.override):
                 return self.fun(*args, **kwargs)
-            one = Overridden(partial(self.fun, **kwargs) if kwargs else self.fun, self.user_rule)
+            one = Overridden(self._itself(kwargs), self.user_rule)
             one.name, one.override = self.name, self.override
             nondiff = {k: a for k, a in enumerate(arguments) if not traced[k]}
             leaves, tree = flatten(tuple([a for k, a in enumerate(arguments) if traced[k]]))
             return Call(one, nondiff, tree, trace, leaves).result()
         finally:
             active.functions[self.fun] = self
+
+    def _itself(self, kwargs: dict[str, Any]) -> Callable[..., Any]:
+        """Return the function with its settings: NumPy's by what answers it, whoever calls."""
+        if self.fun in ANSWERS and not isinstance(self.fun, np.ufunc):
+            return lambda *args: answered(self.fun, args, dict(kwargs))
+        return partial(self.fun, **kwargs) if kwargs else self.fun
 
     def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
         """Run the user's rule: a cotangent for each argument, or for each that is traced."""

@@ -244,6 +244,13 @@ def composite(
     return declare
 
 
+def name_apart(name: str) -> str:
+    """Name an op of the user's: never as one of symgrad's, which passes know by their names."""
+    while name in OPS:
+        name += "_"
+    return name
+
+
 def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: Any = None) -> Leaf:
     """Declare a node without inputs."""
     op = Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True)

@@ -264,3 +264,25 @@ def test_a_forward_rule_that_is_not_linear_is_refused():
     odd.defjvp(lambda primals, tangents: (primals[0], tangents[0] ** 2))
     with pytest.raises(NoGradient, match="the rule of odd is not linear in the tangents"):
         sg.grad(lambda x: np.sum(odd(x)))(X)
+
+
+def test_a_function_may_have_the_name_of_an_op():
+    """Passes know symgrad's ops by their names; a user's function of the same name is none of them."""
+
+    @sg.custom_vjp
+    def where(c, a, b):
+        return np.where(c > 0, a, b) * 2
+
+    where.defvjp(lambda c, a, b: (where(c, a, b), None), lambda _, g: (None, g, 5 * g))
+
+    @sg.custom_jvp
+    def multiply(a, b):
+        return a - b
+
+    multiply.defjvp(lambda primals, tangents: (multiply(*primals), tangents[0] - tangents[1]))
+    power_int = sg.define_op("square", lambda x: x + 1)
+    np.testing.assert_array_equal(sg.jit(where)(X, X, -X), np.where(X > 0, X, -X) * 2)
+    np.testing.assert_array_equal(sg.grad(lambda a: np.sum(where(X, a, 1.0 * a)))(X), [6, 6, 6])
+    np.testing.assert_array_equal(sg.jvp(multiply, (X, X + 1), (X, X * 3))[1], -2 * X)
+    np.testing.assert_array_equal(sg.grad(lambda a: np.sum(multiply(a, a)))(X), [0, 0, 0])
+    np.testing.assert_array_equal(sg.grad(lambda x: np.sum(power_int(x)))(X), [1, 1, 1])

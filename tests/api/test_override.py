@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import symgrad as sg
 from symgrad.errors import ArgumentError, GradientCheckError
@@ -80,6 +81,16 @@ def test_functions_of_numpys() -> None:
         with sg.override_gradient(np.power, lambda g, _y, _a, _b: (3 * g, None)):
             return np.sum(x**2) + np.sum(np.power(x, 1.5) * 0)
 
+    def choices(x: Any) -> Any:
+        with sg.override_gradient(np.where, lambda g, _y, _c, _a, _b: (None, 3 * g, None)):
+            return np.sum(np.where(x > 0, np.sin(x), 0.0))
+
+    def exponents(x: Any) -> Any:
+        with sg.override_gradient(scipy.special.logsumexp, lambda g, _y, x: 4 * g * np.ones(x.shape)):
+            return scipy.special.logsumexp(x)
+
+    np.testing.assert_allclose(sg.grad(choices)(X), 3 * np.cos(X))
+    np.testing.assert_allclose(sg.grad(exponents)(X), [4, 4, 4])
     np.testing.assert_allclose(sg.grad(means)(X), [10, 10, 10])
     np.testing.assert_allclose(sg.grad(product)(X), [2, 3, 4])
     np.testing.assert_allclose(sg.grad(squares)(np.abs(X)), [3, 3, 3])
