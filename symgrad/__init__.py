@@ -10,8 +10,9 @@ from __future__ import annotations
 from symgrad.api import linalg
 from symgrad.api.checking import check_grads
 from symgrad.api.custom import custom_jvp, custom_vjp
-from symgrad.api.define import define_op, extern
+from symgrad.api.define import define_op
 from symgrad.api.derivatives import grad, jit, value_and_grad
+from symgrad.api.extern import extern
 from symgrad.api.function import Function
 from symgrad.api.gradients import gradients, stop_gradient
 from symgrad.api.jacobians import hessian, hvp, jacfwd, jacrev
