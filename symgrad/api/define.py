@@ -11,7 +11,6 @@ from symgrad.api.samples import SHAPE, cases, domains
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite
-from symgrad.ops import load
 from symgrad.ops.calculus import in_numpy
 from symgrad.ops.declare import name_apart, shape_of
 from symgrad.trace.overrides import checked
@@ -86,8 +85,8 @@ def define_op(
             return shapes.broadcast(*[n.shape for n in nodes]), _kind(nodes)
         return _extents(name, terms, labels, nodes)[: len(result)], _kind(nodes)
 
-    load()
-    op = Composite(name_apart(name), (), evaluate=body, infer=infer, body=body, vjp=checked(name, rule), doc=str(formula))
+    free = name_apart(name)
+    op = Composite(free, (), evaluate=body, infer=infer, body=body, vjp=checked(name, rule), doc=str(formula))
     extents = [tuple([2 + labels.index(label) % 3 for label in term]) for term in terms]
     op.sample = cases(domains(name, sample, len(symbols)), op, extents or [SHAPE] * len(symbols))
     return op

@@ -246,6 +246,9 @@ def composite(
 
 def name_apart(name: str) -> str:
     """Name an op of the user's: never as one of symgrad's, which passes know by their names."""
+    from symgrad.ops import load
+
+    load()
     while name in OPS:
         name += "_"
     return name
