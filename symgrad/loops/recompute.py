@@ -24,6 +24,7 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
+from symgrad.loops.lower import elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,10 +90,12 @@ class _Search:
         self.summed: set[Array] = set()
         self.outer: dict[Array, Recipe] = {}
         self.whole: set[Array] = set()
+        self.walked: set[Array] = set()
 
     def survey(self, group: list[Statement]) -> None:
         """Note which values are wanted elsewhere or later that one leaf would give, and which are wanted as arrays."""
         self.whole |= {a.array for s in group for a in accesses(s.value) if s.how != "=" or not once(a, s)}
+        self.walked |= {a.array for s in group for a in s.reads if not looked_up(a.indices)}
         if any(displaced(a, s) for s in group for a in accesses(s.value)):
             for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
                 recipe = self.recipes[access.array]
@@ -104,7 +107,7 @@ class _Search:
 
     def rewritten(self, group: list[Statement]) -> list[Statement]:
         """Put recipes in the place of what one array's statements read elsewhere, or from an earlier sweep."""
-        group = [self.replaced(s, self.elsewhere) for s in group]
+        group = [self.replaced(s, lambda access, s: self.elsewhere(access, s) or self.picked(access, s)) for s in group]
         phase = 0
         for s in group:
             for access in accesses(s.value):
@@ -143,6 +146,15 @@ class _Search:
     def elsewhere(self, access: Access, statement: Statement) -> bool:
         """Decide whether to compute a value again that is read at other places than it is made."""
         return displaced(access, statement) and self.cheap(access.array)
+
+    def picked(self, access: Access, statement: Statement) -> bool:
+        """Decide whether to compute a few elements alone, of a value that is only looked up: those of the labels."""
+        array, recipe = access.array, self.recipes.get(access.array)
+        if recipe is None or array in self.walked or access.flat or not looked_up(access.indices):
+            return False
+        size = elements(array.shape)
+        large = [leaf for leaf in recipe.leaves if 2 * elements(leaf.shape) > size]
+        return 2 * elements([axis.extent for axis in statement.axes]) <= size and len(large) <= 1
 
     def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
         """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case."""

@@ -187,3 +187,31 @@ def test_reshaped_parts(part):
     expected = np.zeros(48)
     expected[part(np.arange(48).reshape(6, 4, 2)).ravel()] = 1.0
     np.testing.assert_array_equal(sg.grad(lambda x: np.sum(part(x)))(x), expected.reshape(x.shape))
+
+
+# -- elements that are looked up, computed alone
+
+
+@pytest.mark.parametrize("specs", [None, ("f64[n,20]", "i64[n]")], ids=["known", "named"])
+def test_what_is_only_looked_up_is_computed_there(specs):
+    def loss(z, y):
+        return np.sum((z * z[:, ::-1] - np.cos(z[:, :1]))[np.arange(y.shape[0]), y] ** 2)
+
+    z, y = labelled()
+    function = sg.jit(loss, specs=specs)
+    assert function(z, y) == pytest.approx(loss(z, y), rel=1e-12)
+    assert any("recomputed" in note for note in loops(function).notes)
+    assert all(a.place == "register" or K not in a.stored for a in loops(function).temporaries)
+    slope = sg.grad(loss, specs=specs)(z, y)
+    d = np.cos(np.arange(z.size)).reshape(z.shape)
+    assert np.sum(slope * d) == pytest.approx((loss(z + 1e-6 * d, y) - loss(z - 1e-6 * d, y)) / 2e-6, rel=1e-7)
+
+
+def test_what_is_looked_up_often_is_made_once():
+    def often(x, i):
+        return np.sin(x)[i]
+
+    function = sg.jit(often)
+    x, i = np.linspace(0, 1, 10), np.arange(1000) % 10
+    np.testing.assert_allclose(function(x, i), often(x, i), rtol=1e-14)
+    assert not any("recomputed" in note for note in loops(function).notes)
