@@ -41,6 +41,9 @@ FAR = 1 << 20
 LINE = 64
 """Bytes of a cache line."""
 
+MATRIX = 64
+"""A guess at unknown extents of a matrix that a routine works on."""
+
 CALL = 8
 """A function of math.h counts as so many operations."""
 
@@ -89,7 +92,7 @@ def work(loop: Loop) -> int:
 
 def operations(statement: Statement) -> int:
     """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
-    count = 1 if statement.routine is None else upper(statement.routine.work)
+    count = 1 if statement.routine is None else upper(statement.routine.work, MATRIX)
     sizes = [size(a.array.shape) * a.array.dtype.itemsize for a in statement.reads]
     count += 2 * sum(type(size) is int and size > FAR for size in sizes)
     stack: list[Any] = [statement.value]

@@ -253,7 +253,7 @@ def head(loops: LoopProgram) -> tuple[str, ...]:
     notes += [f"derived by {rule}" for rule in loops.rules]
     notes.append(f"workspace: {loops.workspace} bytes")
     notes += [f"threads: at most {TEAM}"] if loops.threaded else []
-    notes.append("returns 0, or the number of the index check that failed")
+    notes.append("returns 0, or the number of the check that failed")
     if loops.polled:
         notes.append("returns -1 soon after *stop is set (stop may be a null pointer)")
     return tuple([comment(n) for n in notes])

@@ -6,7 +6,7 @@
  * writes b_bar: float64[m]
  * workspace: 64*threads*floor(m/8 + 63/64) + 64*floor(m*threads/8 + 63/64) bytes
  * threads: at most 256
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>

@@ -4,7 +4,7 @@
  * writes x_bar: float64[n]
  * workspace: 0 bytes
  * threads: at most 256
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>

@@ -3,7 +3,7 @@
  * writes out0: float64[n, 3]
  * workspace: 0 bytes
  * threads: at most 256
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>

@@ -7,7 +7,7 @@
  * writes W_bar: float64[]
  * writes b_bar: float64[]
  * workspace: 0 bytes
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  */
 #include <math.h>
 #include <stdint.h>

@@ -8,7 +8,7 @@
  * writes w_bar: float64[d]
  * workspace: 64*floor(d/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
  * threads: at most 256
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>

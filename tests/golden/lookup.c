@@ -5,7 +5,7 @@
  * writes value: float64[]
  * writes table_bar: float64[50, 8]
  * workspace: 0 bytes
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  */
 #include <math.h>
 #include <stdint.h>

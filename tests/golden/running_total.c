@@ -2,7 +2,7 @@
  * reads x: float64[n, m]
  * writes out0: float64[n, m]
  * workspace: 64*floor(n/8 + 63/64) bytes
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>

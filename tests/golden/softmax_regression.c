@@ -6,7 +6,7 @@
  * writes W_bar: float64[64, 10]
  * workspace: 30720*threads bytes
  * threads: at most 256
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
  */
 #include <math.h>

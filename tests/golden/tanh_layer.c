@@ -6,7 +6,7 @@
  * writes W_bar: float32[8, 4]
  * writes b_bar: float32[4]
  * workspace: 0 bytes
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  */
 #include <math.h>
 #include <stdint.h>

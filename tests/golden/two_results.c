@@ -4,7 +4,7 @@
  * writes out0: float64[4, 5]
  * writes out1: float64[4]
  * workspace: 0 bytes
- * returns 0, or the number of the index check that failed
+ * returns 0, or the number of the check that failed
  */
 #include <math.h>
 #include <stdint.h>
