@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -36,11 +37,22 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         ArgumentValueError: a file is there that `write` did not write, or was changed since, or no folder can be made.
     """
     stale = refuse_foreign(folder, files)
+    above = [parent for parent in folder.parents if not parent.exists()]
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    except OSError as error:
-        raise ArgumentValueError(f"{folder} cannot be written: {error.strerror}") from error
+        _write_beside(folder, files, stale)
+    except BaseException as error:
+        for parent in above:  # the innermost first; what somebody else put there meanwhile stays
+            with contextlib.suppress(OSError):
+                parent.rmdir()
+        if isinstance(error, OSError):
+            raise ArgumentValueError(f"{folder} cannot be written: {error.strerror}") from error
+        raise
+
+
+def _write_beside(folder: Path, files: Mapping[str, str], stale: list[str]) -> None:
+    """Write into a folder beside, and move from there."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         fresh = beside / "new"
         for name, text in files.items():
@@ -51,8 +63,6 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
             _replace(folder, fresh, beside / "old", [*files], stale)
         else:
             fresh.rename(folder)
-    except OSError as error:
-        raise ArgumentValueError(f"{folder} cannot be written: {error.strerror}") from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

@@ -230,7 +230,7 @@ def test_nothing_is_left_where_writing_fails(tmp_path, monkeypatch, error, at):
 
     monkeypatch.setattr(Path, "write_text", failing)
     with pytest.raises((sg.SymgradError, KeyboardInterrupt)):
-        small(tmp_path / "out")
+        small(tmp_path / "new" / "folders" / "out")
     assert not any(tmp_path.iterdir())
 
 
