@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
+from typing import Any
 
 import numpy as np
 import optree
@@ -19,7 +20,8 @@ from tests.programs import random_program
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_a_random_program(tmp_path, seed):
     written = random_program(seed)
-    specs = optree.tree_map(lambda a: sg.Spec(np.shape(a), np.asarray(a).dtype), tuple(written.args))
+    args: Any = tuple(written.args)
+    specs = optree.tree_map(lambda a: sg.Spec(np.shape(a), np.asarray(a).dtype), args)
     profile = "fast" if seed % 2 else "embedded"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", sg.SymgradWarning)  # a program may jump where finite differences look
