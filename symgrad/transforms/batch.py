@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError, VerifyError
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, replaced
+from symgrad.ir.shapes import simplified
 from symgrad.ops import leaves
 from symgrad.ops.batched import stand_in
 from symgrad.ops.contract import LETTERS, parse
@@ -76,6 +77,8 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
         found = _einsum(graph, node, xs, mapped)
     elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
         found = make(graph, for_all(op, mapped), *xs, **dict(zip(op.params, node.params, strict=True)))
+    elif op.name in SYSTEMS and not any(mapped[:-1]):
+        found = _beside(graph, node, xs, size)
     elif isinstance(op, Composite) or op.name in BY_PARAMS:
         found = _by_params(graph, node, _filled(graph, node, xs, mapped, size), size)
     else:
@@ -148,6 +151,22 @@ def _einsum(graph: Graph, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, 
         raise UnsupportedError(f"vmap of a sum of products over {len(LETTERS)} labels", line=node.line)
     left = ",".join([new + t if m else t for t, m in zip(terms, mapped, strict=True)])
     return make(graph, "einsum", *xs, subscripts=f"{left}->{new}{result}")
+
+
+SYSTEMS = frozenset({"solve_triangular", "lu_solve"})
+"""Ops that solve for right-hand sides, their last operand."""
+
+
+def _beside(graph: Graph, node: Node, xs: tuple[Node, ...], size: Dim) -> Node:
+    """Put the right-hand sides of all examples beside each other, where they have the matrix in common."""
+    *batch, rows, columns = node.shape
+    rank = len(node.shape)
+    params = dict(zip(node.op.params, node.params, strict=True))
+    b = make(graph, "transpose", xs[-1], axes=(*range(1, rank), 0, rank))
+    b = make(graph, "reshape", b, shape=(*batch, rows, simplified(size * columns)))
+    x = make(graph, node.op, *xs[:-1], b, **params)
+    x = make(graph, "reshape", x, shape=(*batch, rows, size, columns))
+    return make(graph, "transpose", x, axes=(rank - 1, *range(rank - 1), rank))
 
 
 # -- functions for each example, and the rules of what is made of them

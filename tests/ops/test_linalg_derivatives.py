@@ -73,6 +73,20 @@ def test_vmap_and_jacobians() -> None:
     np.testing.assert_allclose(f, r, atol=1e-13)
 
 
+def test_examples_with_one_matrix_are_solved_at_once() -> None:
+    """The right-hand sides of a batch stand beside each other, with known and unknown extents."""
+    rng = np.random.default_rng(7)
+    A, b = rng.normal(size=(5, 5)) + 4 * np.eye(5), rng.normal(size=(7, 5))
+    solve = sg.vmap(np.linalg.solve, in_axes=(None, 0))
+    assert "sg_lu_solve(5, 7, 0," in sg.jit(solve).lower(A, b).as_text("c")
+    np.testing.assert_allclose(solve(A, b), np.linalg.solve(A, b.T).T, atol=1e-14)
+    named = sg.jit(lambda A, b: solve(A, b), specs=("f64[n,n]", "f64[m,n]"))
+    np.testing.assert_allclose(named(A, b), np.linalg.solve(A, b.T).T, atol=1e-14)
+    batch = rng.normal(size=(2, 5, 5)) + 4 * np.eye(5), rng.normal(size=(3, 2, 5, 2))
+    low = sg.vmap(lambda a, b: sg.linalg.solve_triangular(a, b, lower=True), in_axes=(None, 0))
+    np.testing.assert_allclose(low(*batch), np.linalg.solve(np.tril(batch[0]), batch[1]), atol=1e-14)
+
+
 def test_factors_serve_the_backward_pass() -> None:
     """Value and gradient factorize once; a determinant and a solution of one matrix share its factors."""
     A, b = np.eye(3), np.ones(3)
