@@ -80,7 +80,7 @@ def test_examples_with_one_matrix_are_solved_at_once() -> None:
     solve = sg.vmap(np.linalg.solve, in_axes=(None, 0))
     assert "sg_lu_solve(5, 7, 0," in sg.jit(solve).lower(A, b).as_text("c")
     np.testing.assert_allclose(solve(A, b), np.linalg.solve(A, b.T).T, atol=1e-14)
-    named = sg.jit(lambda A, b: solve(A, b), specs=("f64[n,n]", "f64[m,n]"))
+    named = sg.jit(solve, specs=("f64[n,n]", "f64[m,n]"))
     np.testing.assert_allclose(named(A, b), np.linalg.solve(A, b.T).T, atol=1e-14)
     batch = rng.normal(size=(2, 5, 5)) + 4 * np.eye(5), rng.normal(size=(3, 2, 5, 2))
     low = sg.vmap(lambda a, b: sg.linalg.solve_triangular(a, b, lower=True), in_axes=(None, 0))
