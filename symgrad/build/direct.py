@@ -13,7 +13,7 @@ from symgrad.build.results import SMALLEST as LARGE
 from symgrad.build.results import results as results_of
 from symgrad.build.threads import threads
 from symgrad.ir.shapes import is_static
-from symgrad.render.objects import OTHER
+from symgrad.render.source import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

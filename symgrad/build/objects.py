@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.dims import evaluated
-from symgrad.render.objects import name_of, with_call
+from symgrad.render.source import called_with_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,8 @@ def called(source: Source, interface: Interface) -> Source:
     """Let a simple function be called with addresses of arrays."""
     if not is_simple(interface) or not is_readable():
         return source
+    from symgrad.render.objects import with_call  # with Jinja, which a process does without that compiles nothing
+
     inputs, outputs = [[p.shape for p in ports] for ports in (interface.inputs, interface.outputs)]
     workspace = evaluated(interface.workspace, {"threads": 1})
     return with_call(source, inputs, outputs, [d.shape for d in interface.data], workspace)
@@ -53,7 +55,7 @@ def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., 
 
     kind = ffi.typeof("int32_t(*)(intptr_t, intptr_t, intptr_t *)")
     try:
-        function = library.keepalive.load_function(kind, name_of(interface.entry))  # type: ignore[attr-defined]
+        function = library.keepalive.load_function(kind, called_with_objects(interface.entry))  # type: ignore[attr-defined]
     except AttributeError:
         return None
     known = [id(np.ndarray), *[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]

@@ -282,7 +282,7 @@ class Fusion:
 
         What is written at looked-up places is there as a whole in any case.
         """
-        time = {k: t for t, part in self.times(members, chosen, remaining) for k in part}
+        time = Times(self, members, chosen, {k: chosen in remaining[k] for k in members}).best()
         stored: dict[Array, int] = {}
         read: dict[Array, set[int]] = {}
         for k in members:

@@ -6,14 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.render.render import environment
+from symgrad.render.source import OTHER, called_with_objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.render.source import Source
-
-OTHER = -2
-"""What the call returns, and has called nothing, where an array is not as it should be."""
 
 READY = 0x101
 """NumPy's flag bits C_CONTIGUOUS and ALIGNED."""
@@ -70,13 +68,8 @@ def with_call(
     count, both = len(inputs), len(inputs) + len(outputs)
     constants = views("c", data, ctypes[both : both + len(data)])
     view = ObjectsView(
-        name_of(source.entry), source.entry, OTHER, READY, count, views("a", inputs, ctypes[:count]),
+        called_with_objects(source.entry), source.entry, OTHER, READY, count, views("a", inputs, ctypes[:count]),
         views("r", outputs, ctypes[count:both]), tuple([replace(c, known=count + c.known) for c in constants]),
         -(-workspace // 8),
     )
     return replace(source, objects=environment().get_template("objects.c.jinja").render(call=view))
-
-
-def name_of(entry: str) -> str:
-    """Name the call of a function."""
-    return f"{entry}_objects"

@@ -22,3 +22,12 @@ class Source:
     prototype: str
     links: tuple[str, ...] = ()
     objects: str = ""
+
+
+OTHER = -2
+"""What a call with Python's objects returns, and has called nothing, where an array is not as it should be."""
+
+
+def called_with_objects(entry: str) -> str:
+    """Name the C function that takes Python's objects for a function that takes arrays."""
+    return f"{entry}_objects"
