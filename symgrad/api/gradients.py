@@ -155,7 +155,7 @@ def _derived(
     graph = outer.graph
     new = {x: fresh(outer, "x", x) for x in xs}
     for node in _between(graph, ys, xs).nodes():
-        if node not in new and node not in stops:
+        if node not in stops and not new.keys().isdisjoint(node.inputs):  # another argument copied is one nobody passes
             new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
     outputs = tuple([new.get(y, y) for y in ys])
     inputs = tuple([new[x] for x in xs])

@@ -134,10 +134,14 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         rest = [v for v in (*args, *kwargs.values()) if v is not None and v is not UNSET and v is not False]
         if rest or self.ndim > 1:
             raise self.unknown(f"np.{func.__name__} of it along an axis, or with keywords")
-        if func is np.mean:
-            return self.total(np.sum, (), {}) / self.size
+        if func == _MEAN:
+            mean = self.total(np.sum, (), {}) / self.size
+            return mean.astype(self.dtype) if self.dtype.kind == "f" else mean
         return func(np.where(self.mask, self.values, np.asarray(TOTALS[func], self.dtype)))
 
+
+_MEAN = np.mean
+"""NumPy's own: while a function is traced, a stand-in that equals it has its name."""
 
 TOTALS: dict[Any, Any] = {np.sum: 0, np.prod: 1, np.any: False, np.all: True, np.mean: None}
 """Functions of all elements, each with what it may be given in the place of an element that is not there."""

@@ -110,3 +110,33 @@ def test_refused(case: str):
     call, message = REFUSED[case]
     with pytest.raises(sg.SymgradError, match=message):
         call()
+
+
+W, B = np.array([0.3, -0.2, 0.7]), np.arange(12.0).reshape(4, 3) / 7
+BROADCAST: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "a number times": (lambda a, x: np.sum(a * x), (0.5, X)),
+    "a number and a square": (lambda a, x: np.sum((a + x) ** 2), (0.5, X)),
+    "one element": (lambda a, x: np.sum((a + x) ** 2), (np.array([0.5]), X)),
+    "one element times": (lambda a, x: np.sum(a * x), (np.array([0.5]), X)),
+    "a bias": (lambda w, b, x: np.sum((x @ w + b) ** 2), (W, 0.4, B)),
+    "what is smooth elsewhere": (lambda a, x: np.sum(np.log(1 + np.exp(x)) * a), (0.5, X)),
+}
+
+
+@pytest.mark.parametrize("compiler", [None, "none"])
+@pytest.mark.parametrize("case", BROADCAST)
+def test_the_other_arguments_stay_arguments(case: str, compiler: str | None):
+    fun, args = BROADCAST[case]
+    options = sg.Options(compiler=compiler)
+    for k in range(len(args)):
+        order = [k, *[i for i in range(len(args)) if i != k]]  # the argument before and behind the others
+        turned = [args[i] for i in order]
+
+        def swapped(*given: Any, order: list[int] = order) -> Any:
+            return fun(*[given[order.index(i)] for i in range(len(order))])
+
+        found = sg.jit(lambda *given, loss=swapped: sg.gradients(loss(*given), given[0]), options=options)(*turned)
+        np.testing.assert_allclose(found, sg.grad(swapped)(*turned), rtol=1e-14)
+    every = sg.jit(lambda *given: sg.gradients(fun(*given), list(given)), options=options)(*args)
+    for found, wanted in zip(every, sg.grad(fun, tuple(range(len(args))))(*args), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)
