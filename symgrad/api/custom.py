@@ -23,7 +23,7 @@ from symgrad.trace.signature import Signature, flatten, leaf_spec
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.jvp import fresh, linear
+from symgrad.transforms.jvp import broken, fresh, linear
 from symgrad.transforms.vjp import sweep
 
 if TYPE_CHECKING:
@@ -270,6 +270,9 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
         found = sweep(active, cut, {out: g}, by)
         if not linear(found, ts, [out]):
             raise NoGradient(f"the rule of {self.name} is not linear in the tangents")
+        op = broken(active, [out], ts)
+        if op is not None:
+            raise NoGradient(f"the rule of {self.name} is not linear in the tangents, which go through {op.name} in it")
         places = dict(zip(by, found, strict=True))
         return tuple([Tracer(places[t], active) if t in places else None for t in ts])
 

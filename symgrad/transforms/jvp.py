@@ -16,8 +16,9 @@ from symgrad.errors import NoGradient, VerifyError
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program
 from symgrad.ops import leaves
+from symgrad.ops.declare import OPS
 from symgrad.trace.state import tracing
-from symgrad.trace.tracer import Tracer
+from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import applied, is_number, opened
 from symgrad.transforms.vjp import depends, rule, sweep
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Op
     from symgrad.trace.state import Trace
 
 
@@ -73,6 +75,10 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     scope = program.scope
     program, trace = opened(program)
     with tracing(trace):
+        active = depends(program.nodes(), [program.inputs[k] for k in wrt])
+        for node in program.nodes():  # symgrad's own rules are linear by test
+            if node in active and node.inputs and OPS.get(node.op.name) is not node.op:
+                _check_path(trace, node, active)
         primals, program = program.inputs, replace(program, scope=trace.graph)
         reverse = pullback(program, wrt, of)
         cotangents = range(len(primals), len(reverse.inputs))
@@ -169,12 +175,86 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
 
 def _has_linear_rule(trace: Trace, node: Node, active: set[Node]) -> bool:
     """Apply one rule to a fresh cotangent, and transpose what comes out."""
-    g = fresh(trace, "g", node)
-    params = dict(zip(node.op.params, node.params, strict=True))
-    inputs = [Tracer(i, trace) for i in node.inputs]
-    found = rule(node.op)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
-    parts = found if isinstance(found, tuple) else (found,)
-    outputs = [p.node for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
+    g, outputs = _applied(trace, node, active)
     seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
     cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
     return linear(sweep(trace, cut, seeds, [g]), [g], outputs)
+
+
+def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
+    """Apply one rule to a fresh cotangent."""
+    g = fresh(trace, "g", node)
+    params = dict(zip(node.op.params, node.params, strict=True))
+    inputs = [Tracer(i, trace) for i in node.inputs]
+    trace.graph.line = node.line
+    found = rule(node.op)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
+    trace.graph.line = None
+    parts = found if isinstance(found, tuple) else (found,)
+    return g, [p.node for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
+
+
+# -- rules that are linear piece by piece: transposing them would lose the pieces
+
+
+def _check_path(trace: Trace, node: Node, active: set[Node]) -> None:
+    """Check that what a user's rule does to the cotangent has a derivative: `np.sign(g)` is not what its slope is of.
+
+    Raises:
+        NoGradient: it has none somewhere.
+    """
+    try:
+        g, outputs = _applied(trace, node, active)
+    except NoGradient:
+        return  # the sweep says where
+    op = broken(trace, outputs, [g])
+    if op is not None:
+        raise NoGradient(
+            f"the rule of {node.op.name} is not linear in the cotangent, which goes through {op.name} in it, so that "
+            "it has no forward mode", line=node.line, instead="reverse mode (grad, vjp, jacrev)",
+        )
+
+
+def broken(trace: Trace, outputs: Iterable[Node], w: Iterable[Node]) -> Op | None:
+    """Find an op on a path from w to outputs that has no derivative, or is linear only piece by piece (a remainder)."""
+    reached = {*w}
+    for node in _behind(outputs, min([node.number for node in reached], default=0)):
+        which = [i in reached for i in node.inputs]
+        if node in reached or not any(which):
+            continue
+        reached.add(node)
+        if node.op.nondiff or node.dtype.kind != "f":
+            return node.op
+        if isinstance(node.op, Composite):
+            params = dict(zip(node.op.params, node.params, strict=True))
+            whole = as_node(trace, node.op.body(*[Tracer(i, trace) for i in node.inputs], **params))
+            found = broken(trace, [whole], [i for i, hit in zip(node.inputs, which, strict=True) if hit])
+            if found is not None:
+                return found
+        if isinstance(node.op, Elementwise) and not _is_affine(node, which):
+            return node.op
+    return None
+
+
+_STEPS = np.array([0.3, 1.7, -2.6, 5.1, -0.9, 7.4, 2.2, -3.5]), np.array([2.9, -0.8, 4.4, 1.3, -6.1, 0.6, -1.9, 3.2])
+_OTHERS = np.array([0.7, 1.9, -1.3, 3.1, 1.0, -0.6, 2.3, -2.0])
+
+
+def _is_affine(node: Node, which: list[bool]) -> bool:
+    """Tell, at a few points, whether a scalar function is affine in some of its arguments together."""
+    first, second = _STEPS
+    params = dict(zip(node.op.params, node.params, strict=True))
+
+    def at(step: Any) -> Any:
+        places = zip(node.inputs, which, strict=True)
+        values = [step.astype(i.dtype) if hit else _others(i.dtype) for i, hit in places]
+        return np.asarray(node.op.evaluate(*values, **params), np.float64)
+
+    with np.errstate(all="ignore"):
+        off = at(first + second) - at(first) - at(second) + at(0 * first)
+    return not np.any(np.abs(off) > 0.05)  # half precision, too
+
+
+def _others(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return np.arange(len(_OTHERS)) % 3 == 0
+    return (_OTHERS if dtype.kind == "f" else np.abs(_OTHERS) + 1).astype(dtype)

@@ -124,6 +124,55 @@ def test_clipping_a_gradient_works_in_reverse_and_is_refused_forward():
         sg.jvp(f, (X,), (X,))
 
 
+PIECES = {
+    "sign": np.sign, "rint": np.round, "floor": lambda g: np.floor(g * 10) / 10, "stop_gradient": sg.stop_gradient,
+    "remainder": lambda g: np.mod(g, 1.0), "greater": lambda g: np.where(g > 0, 1.0, -1.0),
+    "astype": lambda g: (g * 8).astype(np.int64) / 8,
+}
+
+
+@pytest.mark.parametrize("piece", PIECES.values(), ids=PIECES)
+def test_rules_that_are_linear_piece_by_piece_are_refused_forward(piece):
+    """Their slope by the cotangent does not depend on it, and is not the rule."""
+
+    @sg.custom_vjp
+    def stepped(x):
+        return x * 1.0
+
+    stepped.defvjp(lambda x: (x * 1.0, None), lambda _, g: (piece(g),))
+
+    @sg.custom_vjp
+    def within(x):
+        return x * 1.0
+
+    within.defvjp(lambda x: (x * 1.0, None), lambda _, g: (stepped(g),))
+
+    def overridden(x):
+        with sg.override_gradient("exp", lambda g, y, _: piece(g) * y):
+            return np.exp(x)
+
+    @sg.custom_jvp
+    def forward(x):
+        return x * 1.0
+
+    forward.defjvp(lambda primals, tangents: (primals[0] * 1.0, piece(tangents[0])))
+    g = np.array([0.3, -2.6, 1.7])
+    np.testing.assert_allclose(sg.vjp(stepped, X)[1](g)[0], piece(g))
+    np.testing.assert_allclose(sg.vjp(overridden, X)[1](g)[0], piece(g) * np.exp(X))
+    twice = sg.vmap(stepped)
+    for f, name in ((lambda x: stepped(x) * 2, "stepped"), (overridden, "exp_overridden"), (twice, "stepped")):
+        with pytest.raises(NoGradient, match=rf"the rule of \w*{name}\w* is not linear in the cotangent") as caught:
+            sg.jvp(f, (X,), (X,))
+        assert f is twice or caught.value.line is not None
+        with pytest.raises(NoGradient, match=name):
+            sg.jacfwd(f)(X)
+    with pytest.raises(NoGradient, match="the rule of within is not linear in the cotangent"):
+        sg.jvp(within, (X,), (X,))
+    for mode in (sg.jacrev, sg.jacfwd):
+        with pytest.raises(NoGradient, match="the rule of forward is not linear in the tangents"):
+            mode(forward)(X)
+
+
 def test_straight_through_and_reversal():
     @sg.custom_vjp
     def rounded(x):
