@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 PASSES = ("simplify", "cse", "dce")
@@ -23,7 +24,8 @@ class Options:
         portable: plain C99 in a fixed order of operations: no vectors, no threads, no vector library, no fused
             multiply-add. Slower, and the same numbers from every compiler on top of one math library.
         passes: the optimizing passes to run (tests switch them off one by one).
-        verify: verify every program between stages (also ``SYMGRAD_VERIFY=1``).
+        verify: verify every program between stages, and fill the workspace of every call with NaN, so that nothing
+            is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
         cache: keep compiled libraries on disk.
         creation: replace NumPy's creation functions while a trace is active in this thread.
         debug_nans: compile checks of every value: a call whose result is NaN or infinite raises NonFiniteError with
@@ -40,6 +42,11 @@ class Options:
     cache: bool = True
     creation: bool = True
     debug_nans: bool = False
+
+    @property
+    def verifies(self) -> bool:
+        """Whether programs are verified and workspaces filled."""
+        return self.verify or os.environ.get("SYMGRAD_VERIFY") == "1"
 
 
 @dataclass(frozen=True)

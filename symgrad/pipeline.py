@@ -55,7 +55,7 @@ class Stages:
         """Keep a stage's result, and return it."""
         now = perf_counter()
         self.seconds[name] = now - self._since
-        if name in NAMES[:4] and (self.options.verify or os.environ.get("SYMGRAD_VERIFY") == "1"):
+        if name in NAMES[:4] and self.options.verifies:
             verify(value, name)
         self.kept[name] = value
         folder = os.environ.get("SYMGRAD_DUMP")

@@ -162,3 +162,21 @@ def scratch_of_single_precision(x: Array) -> Array:
 def test_a_scratch_array_of_single_precision_rounds():
     x = np.random.default_rng(1).normal(size=6)
     np.testing.assert_array_equal(sg.jit(scratch_of_single_precision)(x), scratch_of_single_precision(x))
+
+
+def trace_of_kernel(x: Array, y: Array) -> Any:
+    kernel = np.exp(-0.5 * (x[:, None] - y[None, :]) ** 2)
+    return np.trace(kernel @ kernel.T)
+
+
+@pytest.mark.parametrize("n", [5, 33, 100])
+def test_a_matrix_with_a_diagonal_is_whole_before_its_columns_are_read(n):
+    """What wrote the diagonal last seemed to be at the reader's column in the same tile; other rows were not there."""
+    x, y, a, b = np.random.default_rng(0).normal(size=(4, n))
+
+    def second(x, y, a, b):
+        return sg.jvp(sg.grad(trace_of_kernel, argnums=(0, 1)), (x, y), (a, b))[1]
+
+    compiled = sg.jit(second, specs=("f64[n]",) * 4)(x, y, a, b)
+    for got, right in zip(compiled, sg.jit(second, options=sg.Options(compiler="none"))(x, y, a, b), strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-10, atol=1e-12)

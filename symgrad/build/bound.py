@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.build.call import ctype, failed, planner, require, requirements
+from symgrad.build.call import ctype, failed, memory, planner, require, requirements
 from symgrad.build.threads import threads
 from symgrad.errors import BusyError
 
@@ -62,7 +62,7 @@ def bound(
 
     def prepared(count: int) -> tuple[Callable[..., int], list[Any], Any]:
         function, _, passed, size, last = plan(sizes, count)
-        scratch = np.empty(size, np.uint8) if size else None
+        scratch = memory(options)(size) if size else None
         place = nothing if scratch is None else _pointer(library, scratch)
         return function, [*pointers, *passed, place, *last], scratch
 

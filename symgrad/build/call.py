@@ -42,6 +42,11 @@ def interpreted(program: Program) -> Run:
     return run
 
 
+def memory(options: Options) -> Callable[[int], np.ndarray[Any, Any]]:
+    """Return what makes a workspace of so many bytes: uninitialized, or all ones, which is NaN, where one verifies."""
+    return partial(np.full, fill_value=255, dtype=np.uint8) if options.verifies else partial(np.empty, dtype=np.uint8)
+
+
 def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
     """Find the unknown extents and check what the program needs of them.
 
@@ -121,7 +126,7 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
     checks, threaded = interface.checks, interface.threaded
     columns = [a.fortran for a in interface.inputs]
     checked = requirements(program)
-    plan = planner(interface, library)
+    plan, workspace = planner(interface, library), memory(options)
 
     def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         sizes = checked(arrays)
@@ -133,7 +138,7 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
         code = function(
             *map(from_buffer, inputs, laid),
             *[from_buffer(kind, result) for (_, kind), result in zip(outputs, results, strict=True)],
-            *constants, *passed, from_buffer("char[]", np.empty(scratch, np.uint8)), *last,
+            *constants, *passed, from_buffer("char[]", workspace(scratch)), *last,
         )
         if code:
             raise failed(checks[code - 1])

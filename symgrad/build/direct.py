@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.build.call import PLANS, ctype, failed, planner
+from symgrad.build.call import PLANS, ctype, failed, memory, planner
 from symgrad.build.objects import objects_call
 from symgrad.build.results import SMALLEST as LARGE
 from symgrad.build.results import results as results_of
@@ -132,7 +132,7 @@ def _readied(
     """Make what readies a call for the shapes of the arguments with open extents, once where it is always the same."""
     from_buffer, chars, threaded = library.ffi.from_buffer, library.ffi.typeof("char[]"), interface.threaded
     constants = tuple([from_buffer(f"{ctype(d)}[]", d) for d in interface.data])
-    plan, nothing = planner(interface, library), library.ffi.NULL
+    plan, nothing, workspace = planner(interface, library), library.ffi.NULL, memory(options)
     known: dict[tuple[int, tuple[Any, ...]], Ready | dict[str, int]] = {}
     held: dict[tuple[Any, ...], Any] = {}
     dtypes, static = [a.dtype for a in interface.outputs], not open_places(interface.inputs)
@@ -151,7 +151,7 @@ def _readied(
             known[key] = found
         planned = plan(found, key[0])
         size, before = planned.workspace, (*constants, *planned.passed)
-        scratch = from_buffer(chars, np.empty(size, np.uint8)) if size else nothing
+        scratch = from_buffer(chars, workspace(size)) if size else nothing
         large = any(prod(s) * d.itemsize >= LARGE for s, d in zip(planned.shapes, dtypes, strict=True))
         empty = held.get(shapes, np.empty)
         if large and shapes not in held:  # of the last size alone: memory for all that come would be missed elsewhere

@@ -344,8 +344,8 @@ class Fusion:
         if access.flat:
             return False
         pairs = zip(self.statements[writer].target.indices, access.indices, strict=True)
-        same = any(theirs is made and ours is own for theirs, ours in pairs)
-        return same or self.accumulates(writer, reader, made, own)
+        same = [ours is own for theirs, ours in pairs if theirs is made]  # two on a diagonal: by rows and by columns
+        return (any(same) and all(same)) or self.accumulates(writer, reader, made, own)
 
     def accumulates(self, writer: int, reader: int, made: Axis, own: Axis) -> bool:
         """Tell two statements that add to one array along an axis both reduce: their order does not matter."""
