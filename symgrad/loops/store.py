@@ -77,21 +77,30 @@ def _taken(found: list[Access], dimension: int, loop: Loop) -> bool:
 
 def adopt_outputs(items: list[Item]) -> list[Item]:
     """Let a temporary that is stored in full and then copied to an output be that output."""
-    copies: dict[Array, Statement] = {}
+    writers: dict[Array, list[Statement]] = {}
     for statement, _ in paths(items):
-        source = statement.value
+        if statement.target.array.kind == "output":
+            writers.setdefault(statement.target.array, []).append(statement)
+    named: dict[Array, Array] = {}
+    for output, copies in writers.items():
+        source = copies[0].value
         if (
-            statement.target.array.kind == "output" and isinstance(source, Access) and not source.flat
-            and source.array.kind == "temporary" and source.array not in copies
-            and source.array.shape == statement.target.array.shape
-            and whole(source.array) and source.indices == statement.target.indices
+            isinstance(source, Access) and source.array.kind == "temporary" and source.array not in named
+            and source.array.shape == output.shape and whole(source.array)
+            and all(_copies(statement, source.array) for statement in copies)  # unrolled, one for each element
         ):
-            copies[source.array] = statement
-    if not copies:
+            named[source.array] = output
+    if not named:
         return items
-    dropped = {id(s) for s in copies.values()}
-    named = {temporary: s.target.array for temporary, s in copies.items()}
+    dropped = {id(s) for output in named.values() for s in writers[output]}
     return _renamed(items, dropped, named)
+
+
+def _copies(statement: Statement, source: Array) -> bool:
+    """Tell whether a statement copies elements of an array to their own places."""
+    value = statement.value
+    same = isinstance(value, Access) and value.array is source and value.indices == statement.target.indices
+    return same and statement.how == "=" and not value.flat  # type: ignore[union-attr]  # an access
 
 
 def whole(array: Array) -> bool:

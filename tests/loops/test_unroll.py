@@ -208,3 +208,18 @@ def test_a_lowered_program_without_tiny_axes_is_left_alone() -> None:
 
     lowered = Lowered("f", [], [Array("out", (), np.dtype(float), "output")], [], [])
     assert unroll(lowered) is lowered
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+def test_an_output_that_is_another_array_turned_is_not_that_array(n: int) -> None:
+    """Of the copies of single elements some stay where they are, which those beside them do not."""
+
+    def turned(x: Any) -> Any:
+        out = np.zeros((n, n))
+        out[:, ::-1] = np.cumsum(x, axis=1)[:, ::-1]
+        return out.T
+
+    x = rng.normal(size=(n, n))
+    np.testing.assert_allclose(sg.jit(turned)(x), turned(x), rtol=1e-14)
+    np.testing.assert_allclose(sg.jacfwd(np.cumsum)(x[0]), np.tri(n), rtol=1e-14)
+    np.testing.assert_allclose(sg.jacfwd(np.cumprod)(x[0]), sg.jacrev(np.cumprod)(x[0]), rtol=1e-12)
