@@ -25,11 +25,13 @@ class Captured:
         """Note the function; its names are looked for when it is called: a decorator comes before what stands below."""
         self.fun = fun
         self.places: list[tuple[Any, str | None]] | None = None
+        self.labels: list[str] = []
         self.held: list[tuple[Any, ...]] = []
 
     def survey(self) -> list[tuple[Any, str | None]]:
         """Find the names, in the function and in the functions they lead to now."""
         places: list[tuple[Any, str | None]] = []
+        self.labels = []
         seen: set[int] = set()
         stack: list[Any] = [self.fun]
         while stack:
@@ -41,10 +43,12 @@ class Captured:
                 value = inner.__globals__.get(name)
                 if not isinstance(value, _PASSIVE) and (name in inner.__globals__ or not hasattr(builtins, name)):
                     places.append((inner.__globals__, name))
+                    self.labels.append(name)
                     stack.append(value)
-            for cell in inner.__closure__ or ():
+            for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
                 if not isinstance(_content(cell), _PASSIVE):
                     places.append((cell, None))
+                    self.labels.append(name)
                     stack.append(_content(cell))
         return places
 
@@ -59,6 +63,11 @@ class Captured:
             ids = tuple(map(id, values))
             self.held.append(values)
         return ids
+
+    def named(self) -> list[tuple[str, Any]]:
+        """Return what stands in the places now, each with its name."""
+        self.identity()
+        return list(zip(self.labels, self.held[-1] if self.held else (), strict=True))
 
     def watched(self, call: Callable[[tuple[Any, ...]], Any], otherwise: Any) -> Callable[[tuple[Any, ...]], Any]:
         """Make a call that is made only while the places hold what they hold now; else it answers `otherwise`.

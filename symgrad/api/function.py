@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from symgrad.api.arguments import Arguments, Call, as_inputs
@@ -11,6 +12,7 @@ from symgrad.api.compilations import CacheInfo, Compilations, Entry
 from symgrad.api.lowered import Lowered
 from symgrad.api.native import Native
 from symgrad.api.short import either, short_call
+from symgrad.api.written import unwritten
 from symgrad.build.call import compiled, interpreted, permitted
 from symgrad.build.direct import MISS
 from symgrad.errors import ArgumentError
@@ -160,9 +162,11 @@ class Function(Native):
             args, kwargs = self._arguments.join(tracers, signature)
             return self._fun(*args, **kwargs)
 
-        return trace(
-            self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
-        )
+        outermost = unwritten(self._fun, self._captured.named()) if outer is None else nullcontext()
+        with outermost:
+            return trace(
+                self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
+            )
 
     # -- composing
 

@@ -1,0 +1,76 @@
+"""Writes into arrays from outside of the function, which no tracer sees: refused, and undone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.api import written
+from symgrad.errors import MutationError
+
+X = np.array([1.0, 2.0, 3.0])
+TABLE = np.ones(3)
+
+
+def into_a_global(x: Any) -> Any:
+    TABLE[0] += 5
+    return np.sum(x * TABLE)
+
+
+def closed_over(held: Any, write: Any) -> Any:
+    def w(x: Any) -> Any:
+        write(held)
+        return np.sum(x * 2)
+
+    return w
+
+
+def first(held: Any) -> None:
+    held[0] = 7
+
+
+def by_name(held: Any) -> None:
+    held["a"][1][2] = np.nan
+
+
+@pytest.mark.parametrize("compile_it", [sg.jit, sg.grad, sg.hvp, lambda f: lambda x, *v: sg.jvp(f, (x,), (x,))])
+def test_a_write_into_a_global_is_refused_and_undone(compile_it: Any):
+    given = (X, X) if compile_it is sg.hvp else (X,)
+    message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*def into_a_global(.|\n)*np.copy\(TABLE"
+    for _ in range(2):
+        with pytest.raises(MutationError, match=message):
+            compile_it(into_a_global)(*given)
+        assert TABLE.tolist() == [1, 1, 1]
+
+
+def test_closed_over_arrays_at_any_depth():
+    array, deep = np.ones(3), {"a": [0, np.ones(3)]}
+    with pytest.raises(MutationError, match=r"held, float64\[3\]"):
+        sg.jit(closed_over(array, first))(X)
+    with pytest.raises(MutationError, match=r"held\['a'\]\[1\], float64"):
+        sg.jit(closed_over(deep, by_name))(X)
+    assert array.tolist() == deep["a"][1].tolist() == [1, 1, 1]
+
+
+def test_large_arrays_are_sampled(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(written, "WHOLE", 64)
+    with pytest.raises(MutationError, match="held"):
+        sg.jit(closed_over(np.ones((100, 3)).T, lambda held: np.multiply(held, 2, out=held)))(X)
+
+
+def test_what_is_read_or_written_elsewhere_is_no_write():
+    table = np.array([np.nan, -0.0, 3.0])
+    frozen = np.arange(3.0)
+    frozen.setflags(write=False)
+
+    def reads(x: Any) -> Any:
+        local = np.copy(table)
+        local[0] = x[0]
+        return local + frozen
+
+    assert sg.jit(reads)(X).tolist() == [1, 1, 5]
+    table[2] = 4.0  # between calls: a constant stays what it was
+    assert sg.jit(reads)(X).tolist() == [1, 1, 6]
