@@ -36,13 +36,21 @@ def by_name(held: Any) -> None:
     held["a"][1][2] = np.nan
 
 
-@pytest.mark.parametrize("compile_it", [sg.jit, sg.grad, sg.hvp, lambda f: lambda x, *v: sg.jvp(f, (x,), (x,))])
-def test_a_write_into_a_global_is_refused_and_undone(compile_it: Any):
-    given = (X, X) if compile_it is sg.hvp else (X,)
-    message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*def into_a_global(.|\n)*np.copy\(TABLE"
+MODES: dict[str, Any] = {
+    "jit": lambda: sg.jit(into_a_global)(X),
+    "grad": lambda: sg.grad(into_a_global)(X),
+    "hvp": lambda: sg.hvp(into_a_global)(X, X),
+    "jvp": lambda: sg.jvp(into_a_global, (X,), (X,)),
+    "vmap": lambda: sg.vmap(into_a_global)(np.ones((2, 3))),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_write_into_a_global_is_refused_and_undone(mode: str):
+    message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*def into_a_glob(.|\n)*np.copy\(TABLE"
     for _ in range(2):
         with pytest.raises(MutationError, match=message):
-            compile_it(into_a_global)(*given)
+            MODES[mode]()
         assert TABLE.tolist() == [1, 1, 1]
 
 
