@@ -47,7 +47,7 @@ MODES: dict[str, Any] = {
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_into_a_global_is_refused_and_undone(mode: str):
-    message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*def into_a_glob(.|\n)*np.copy\(TABLE"
+    message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*def into_a(.|\n)*np.copy\(TABLE"
     for _ in range(2):
         with pytest.raises(MutationError, match=message):
             MODES[mode]()
