@@ -47,7 +47,8 @@ def _content(array: Content) -> Content:
     """Copy what an array holds; of a large one, every n-th element."""
     if array.nbytes <= WHOLE:
         return array.copy()
-    return array.flat[:: 1 + array.nbytes // WHOLE]
+    sampled: Content = array.flat[:: 1 + array.nbytes // WHOLE]
+    return sampled
 
 
 def _arrays(captured: Iterable[tuple[str, Any]]) -> list[tuple[str, Content]]:

@@ -55,7 +55,8 @@ def test_a_write_into_a_global_is_refused_and_undone(mode: str):
 
 
 def test_closed_over_arrays_at_any_depth():
-    array, deep = np.ones(3), {"a": [0, np.ones(3)]}
+    array = np.ones(3)
+    deep: dict[str, Any] = {"a": [0, np.ones(3)]}
     with pytest.raises(MutationError, match=r"held, float64\[3\]"):
         sg.jit(closed_over(array, first))(X)
     with pytest.raises(MutationError, match=r"held\['a'\]\[1\], float64"):
