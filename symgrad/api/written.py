@@ -45,10 +45,8 @@ def unwritten(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]) -> I
 
 def _content(array: Content) -> Content:
     """Copy what an array holds; of a large one, every n-th element."""
-    if array.nbytes <= WHOLE:
-        return array.copy()
-    sampled: Content = array.flat[:: 1 + array.nbytes // WHOLE]
-    return sampled
+    content: Content = array.copy() if array.nbytes <= WHOLE else array.flat[:: 1 + array.nbytes // WHOLE]
+    return content
 
 
 def _arrays(captured: Iterable[tuple[str, Any]]) -> list[tuple[str, Content]]:
