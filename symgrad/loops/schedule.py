@@ -52,7 +52,10 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     aligned = align(lowered if large is None else large[0])
     if large is None or aligned is large[0]:
         return scheduled(aligned if large is None else lowered, options)
-    loops, small = scheduled(aligned, options), scheduled(lowered, options)
+    extents: list[Any] = [d for array in lowered.arrays for d in array.shape if type(d) is not int]
+    open_ones = {symbol for d in extents for symbol in d.free_symbols}
+    alone = replace(options, threads=1) if open_ones <= {*large[1]} else options  # all is small: nothing to share
+    loops, small = scheduled(aligned, options), scheduled(lowered, alone)
     loops.small, loops.least = small, large[1]
     loops.constants += [a for a in small.constants if a not in loops.constants]
     loops.workspace = larger([loops.workspace, small.workspace])

@@ -20,10 +20,10 @@ from symgrad.render.products import product_view
 from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, walked
 from symgrad.render.routines import called
 from symgrad.render.stems import stem
-from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, TilesView
+from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView, TilesView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from symgrad.loops.products import Product
     from symgrad.loops.program import Item
     from symgrad.options import Target
-    from symgrad.render.views import CallView, ItemView, ProductView, ThreadsView
+    from symgrad.render.views import CallView, ItemView, ProductView
 
     Outline = Callable[[Part, "Block"], CallView]
+    Apart = Callable[[ThreadsView, Sequence[ItemView]], ThreadsView]
 
 WIDE = 72
 """An expression so long gets a name of its own."""
@@ -44,9 +45,10 @@ class Block:
 
     def __init__(
         self, body: list[Item], names: dict[Array, str], taken: set[str], target: Target, outline: Outline,
+        apart: Apart,
     ) -> None:
-        """Count, once, who writes and who reads every register; `outline` makes a function of a part."""
-        self.names, self.taken, self.target, self.outline = dict(names), set(taken), target, outline
+        """Count, once, who writes and who reads every register; the last two make functions of parts and of shares."""
+        self.names, self.taken, self.target, self.outline, self.apart = dict(names), set(taken), target, outline, apart
         self.counts: dict[str, count[int]] = {}
         self.used: set[str] = set()
         self.helpers: set[tuple[str, str, str]] = set()
@@ -108,7 +110,8 @@ class Block:
                 made.extend(before(self, item))
                 if item.product is not None:
                     self.note(item.product.statement.line, made)
-                made.append(self.loop(item))
+                view = self.loop(item)
+                made.append(self.apart(view, made) if isinstance(view, ThreadsView) else view)
                 continue
             if isinstance(item, Part):
                 made.append(self.outline(item, self))

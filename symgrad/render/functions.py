@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import re
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.loops.store import paths, touched
+from symgrad.ops.spelling import ctype
 from symgrad.render.block import Block
 from symgrad.render.memory import memory_views
-from symgrad.render.views import CallView, CheckView, FunctionView, LookupView, NoteView, PollView, ThreadsView
+from symgrad.render.views import (
+    CallView,
+    CheckView,
+    FunctionView,
+    LetView,
+    LocalView,
+    LookupView,
+    NoteView,
+    PollView,
+    ThreadsView,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from symgrad.loops.program import Array, Item, LoopProgram, Part
     from symgrad.options import Target
+    from symgrad.render.views import ItemView
 
 
 class Functions:
@@ -41,7 +55,7 @@ class Functions:
 
     def whole(self, body: list[Item]) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
-        block = Block(body, self.names, self.taken, self.target, self.outlined)
+        block = Block(body, self.names, self.taken, self.target, self.outlined, self.apart)
         view = self.function(self.entry, body, block)
         said = words(view)
         parameters = tuple([f"{kind}{name}" for kind, name in self.arguments])
@@ -52,7 +66,7 @@ class Functions:
 
     def outlined(self, part: Part, around: Block) -> CallView:
         """Print a part as a function of what it uses, the variables of the loops around it included."""
-        block = Block(part.body, self.names, self.taken, self.target, self.outlined)
+        block = Block(part.body, self.names, self.taken, self.target, self.outlined, self.apart)
         block.inside(around)
         view = self.function("", part.body, block)
         said = words(view)
@@ -63,6 +77,25 @@ class Functions:
         parameters = tuple([f"{kind}{name}" for kind, name in passed])
         self.parts.append(FunctionView(name, parameters, (), view.body, view.stack, view.workspace, view.fails))
         return CallView(name, ", ".join(name for _, name in passed), view.fails, around.leave, around.failed)
+
+    def apart(self, view: ThreadsView, made: Sequence[ItemView]) -> ThreadsView:
+        """Print a thread's share that may be a serial call's as a function of what it uses of what was made before."""
+        if not view.condition or view.failed:
+            return view
+        said = words(view) - {array.name for array in (*view.stack, *view.workspace)}
+        memory = {self.names[a]: f"{ctype(a.dtype)} *restrict " for a in self.stored}
+        lets = [v for v in made if isinstance(v, (LetView, LocalView))]
+        values = {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
+        values |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}
+        passed = [("const int64_t ", view.index), *[(kind, name) for kind, name in self.arguments if name in said]]
+        passed += [(kind, name) for name, kind in (memory | values).items() if name in said]
+        name = f"{self.entry}_part{len(self.parts) + 1}"
+        parameters = tuple([f"{kind}{name}" for kind, name in passed])
+        self.parts.append(
+            FunctionView(name, parameters, (), view.body, view.stack, view.workspace, fails=False, leave=view.leave)
+        )
+        call = f"{name}({', '.join(name for _, name in passed)})"
+        return replace(view, call=call, body=(), stack=(), workspace=(), leave="")
 
     def function(self, name: str, items: list[Item], block: Block) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""

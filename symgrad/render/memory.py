@@ -51,7 +51,7 @@ def threads_view(block: Block, loop: Loop) -> ThreadsView:
     block.busy.add(name)
     block.env[loop.axis] = name
     count, least = loop.enough
-    condition = "" if type(count) is int else f" if({index(count, block.name)} >= {least})"
+    condition = "" if type(count) is int else f"{index(count, block.name)} >= {least}"
     mine = dict.fromkeys(a.array for s, _ in paths([loop], parts=False) for a in touched(s) if a.array.private)
     stack, workspace = memory_views(mine, block, name)
     stops, number = polls(loop) and not block.target.package, next(block.regions)

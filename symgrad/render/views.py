@@ -53,7 +53,8 @@ class ThreadsView:
     """A loop over threads, with the arrays each has for itself.
 
     It is serial unless `condition` holds; without one it is always shared. Where loops inside poll (`stops`) or indices
-    are checked, `leave` is the label they go to; `failed` is the variable that has the number of the check.
+    are checked, `leave` is the label they go to; `failed` is the variable that has the number of the check. With a
+    `call` the body is a function of its own, so that a serial call never asks OpenMP, which takes a microsecond.
     """
 
     index: str
@@ -64,6 +65,7 @@ class ThreadsView:
     leave: str
     stops: bool
     failed: str
+    call: str = ""
     kind: str = "threads"
 
 
@@ -179,7 +181,10 @@ class ArrayView:
 
 @dataclass(frozen=True)
 class FunctionView:
-    """One C function: the entry, or a part of a body too long for one, which returns nothing where it cannot fail."""
+    """One C function: the entry, or a part of a body, which returns nothing where it cannot fail.
+
+    A thread's share that is left early goes to `leave`.
+    """
 
     name: str
     parameters: tuple[str, ...]
@@ -189,6 +194,7 @@ class FunctionView:
     workspace: tuple[ArrayView, ...]
     fails: bool
     small: SmallView | None = None
+    leave: str = ""
     kind: str = "function"
 
 

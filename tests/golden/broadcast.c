@@ -12,9 +12,73 @@
 #include <math.h>
 #include <stdint.h>
 
+/* Parts of a body too long for one function, shares of threads, and what small extents take. gcc must not look into them:
+   gcc 12 takes a function that stores bytes at a computed place of its argument for one without effects, and drops
+   the call. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define APART static __attribute__((noipa))
+#elif defined(__GNUC__)
+#define APART static __attribute__((noinline))
+#else
+#define APART static
+#endif
+
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
+}
+
+APART void sg_broadcast_part1(
+    const int64_t t,
+    const double *restrict a,
+    const double *restrict b,
+    double *restrict a_bar,
+    const int64_t n,
+    const int64_t m,
+    const int32_t threads,
+    char *restrict workspace,
+    const volatile int32_t *stop,
+    double *restrict w1,
+    double *restrict w3)
+{
+    double *const restrict w2 = (double *)(void *)(workspace + 64*((8*m*threads + 63) / 64) + t*(64*((8*m + 63) / 64)));
+    double v2 = 0.0;
+    if (sg_stopped(stop)) goto stopped1;
+    #pragma omp simd
+    for (int64_t i = 0; i < m; ++i) {
+        w2[i] = 0.0;
+    }
+    const int64_t i_first = (n + 63) / 64 * t / threads * 64;
+    const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+    for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
+        const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+        if (sg_stopped(stop)) goto stopped1;
+        double v3 = 0.0;
+        #pragma omp simd
+        for (int64_t i = i0; i < i1; ++i) {
+            a_bar[i] = 0.0;
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            double v4 = a_bar[i];
+            #pragma omp simd reduction(+:v3) reduction(+:v4)
+            for (int64_t j = 0; j < m; ++j) {
+                const double v5 = a[i] - b[j];
+                v3 += v5 * v5;
+                const double v6 = 2.0 * v5;
+                v4 += v6;
+                w2[j] += (- v6);
+            }
+            a_bar[i] = v4;
+        }
+        v2 += v3;
+    }
+    w1[t] = v2;
+    if (sg_stopped(stop)) goto stopped1;
+    #pragma omp simd
+    for (int64_t i = 0; i < m; ++i) {
+        w3[t*m + i] = w2[i];
+    }
+    stopped1: ;
 }
 
 int32_t sg_broadcast(
@@ -37,46 +101,11 @@ int32_t sg_broadcast(
     for (int64_t i = 0; i < m; ++i) {
         b_bar[i] = 0.0;
     }
-    #pragma omp parallel for num_threads(threads) if(11*m*n + 4*n >= 1500000)
-    for (int64_t t = 0; t < threads; ++t) {
-        double *const restrict w2 = (double *)(void *)(workspace + 64*((8*m*threads + 63) / 64) + t*(64*((8*m + 63) / 64)));
-        double v2 = 0.0;
-        if (sg_stopped(stop)) goto stopped1;
-        #pragma omp simd
-        for (int64_t i = 0; i < m; ++i) {
-            w2[i] = 0.0;
-        }
-        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
-        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
-            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
-            if (sg_stopped(stop)) goto stopped1;
-            double v3 = 0.0;
-            #pragma omp simd
-            for (int64_t i = i0; i < i1; ++i) {
-                a_bar[i] = 0.0;
-            }
-            for (int64_t i = i0; i < i1; ++i) {
-                double v4 = a_bar[i];
-                #pragma omp simd reduction(+:v3) reduction(+:v4)
-                for (int64_t j = 0; j < m; ++j) {
-                    const double v5 = a[i] - b[j];
-                    v3 += v5 * v5;
-                    const double v6 = 2.0 * v5;
-                    v4 += v6;
-                    w2[j] += (- v6);
-                }
-                a_bar[i] = v4;
-            }
-            v2 += v3;
-        }
-        w1[t] = v2;
-        if (sg_stopped(stop)) goto stopped1;
-        #pragma omp simd
-        for (int64_t i = 0; i < m; ++i) {
-            w3[t*m + i] = w2[i];
-        }
-        stopped1: ;
+    if (11*m*n + 4*n >= 1500000) {
+        #pragma omp parallel for num_threads(threads)
+        for (int64_t t = 0; t < threads; ++t) sg_broadcast_part1(t, a, b, a_bar, n, m, threads, workspace, stop, w1, w3);
+    } else {
+        for (int64_t t = 0; t < threads; ++t) sg_broadcast_part1(t, a, b, a_bar, n, m, threads, workspace, stop, w1, w3);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {

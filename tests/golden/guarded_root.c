@@ -10,9 +10,49 @@
 #include <math.h>
 #include <stdint.h>
 
+/* Parts of a body too long for one function, shares of threads, and what small extents take. gcc must not look into them:
+   gcc 12 takes a function that stores bytes at a computed place of its argument for one without effects, and drops
+   the call. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define APART static __attribute__((noipa))
+#elif defined(__GNUC__)
+#define APART static __attribute__((noinline))
+#else
+#define APART static
+#endif
+
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
+}
+
+APART void sg_guarded_root_part1(
+    const int64_t t,
+    const double *restrict x,
+    double *restrict x_bar,
+    const int64_t n,
+    const int32_t threads,
+    const volatile int32_t *stop,
+    double *restrict w1)
+{
+    double v2 = 0.0;
+    const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;
+    const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
+    for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
+        const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+        if (sg_stopped(stop)) goto stopped1;
+        double v3 = 0.0;
+        #pragma omp simd reduction(+:v3)
+        for (int64_t i = i0; i < i1; ++i) {
+            const _Bool v4 = x[i] > 0.0;
+            const double v5 = sqrt(x[i]);
+            v3 += v4 ? v5 : 0.0;
+            x_bar[i] = v4 ? ((v4 ? 1.0 : 0.0) * (0.5 / v5)) : 0.0;
+        }
+        v2 += v3;
+    }
+    w1[t] = v2;
+    stopped1: ;
 }
 
 int32_t sg_guarded_root(
@@ -28,26 +68,11 @@ int32_t sg_guarded_root(
     double w1[256];
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double v1 = 0.0;
-    #pragma omp parallel for num_threads(threads) if(n >= 60000)
-    for (int64_t t = 0; t < threads; ++t) {
-        double v2 = 0.0;
-        const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;
-        const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
-            const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
-            if (sg_stopped(stop)) goto stopped1;
-            double v3 = 0.0;
-            #pragma omp simd reduction(+:v3)
-            for (int64_t i = i0; i < i1; ++i) {
-                const _Bool v4 = x[i] > 0.0;
-                const double v5 = sqrt(x[i]);
-                v3 += v4 ? v5 : 0.0;
-                x_bar[i] = v4 ? ((v4 ? 1.0 : 0.0) * (0.5 / v5)) : 0.0;
-            }
-            v2 += v3;
-        }
-        w1[t] = v2;
-        stopped1: ;
+    if (n >= 60000) {
+        #pragma omp parallel for num_threads(threads)
+        for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, w1);
+    } else {
+        for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, w1);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {

@@ -9,9 +9,44 @@
 #include <math.h>
 #include <stdint.h>
 
+/* Parts of a body too long for one function, shares of threads, and what small extents take. gcc must not look into them:
+   gcc 12 takes a function that stores bytes at a computed place of its argument for one without effects, and drops
+   the call. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define APART static __attribute__((noipa))
+#elif defined(__GNUC__)
+#define APART static __attribute__((noinline))
+#else
+#define APART static
+#endif
+
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
+}
+
+APART void sg_helix_part1(
+    const int64_t i,
+    const double *restrict t,
+    double *restrict out0,
+    const int64_t n,
+    const int32_t threads,
+    const volatile int32_t *stop)
+{
+    const int64_t j_first = (n + 1023) / 1024 * i / threads * 1024;
+    const int64_t j_last = (n + 1023) / 1024 * (i + 1) / threads * 1024;
+    for (int64_t j0 = j_first; j0 < j_last; j0 += 1024) {
+        const int64_t j1 = n - j0 > 1024 ? j0 + 1024 : n;
+        if (sg_stopped(stop)) goto stopped1;
+        #pragma omp simd
+        for (int64_t j = j0; j < j1; ++j) {
+            /* test_golden.py:65  return np.stack([np.cos(t), np.sin(t), 0.1 * t]).T */
+            out0[j*3] = cos(t[j]);
+            out0[j*3 + 1] = sin(t[j]);
+            out0[j*3 + 2] = 0.1 * t[j];
+        }
+    }
+    stopped1: ;
 }
 
 int32_t sg_helix(
@@ -23,22 +58,11 @@ int32_t sg_helix(
     const volatile int32_t *stop)
 {
     (void)workspace;
-    #pragma omp parallel for num_threads(threads) if(n >= 65217)
-    for (int64_t i = 0; i < threads; ++i) {
-        const int64_t j_first = (n + 1023) / 1024 * i / threads * 1024;
-        const int64_t j_last = (n + 1023) / 1024 * (i + 1) / threads * 1024;
-        for (int64_t j0 = j_first; j0 < j_last; j0 += 1024) {
-            const int64_t j1 = n - j0 > 1024 ? j0 + 1024 : n;
-            if (sg_stopped(stop)) goto stopped1;
-            #pragma omp simd
-            for (int64_t j = j0; j < j1; ++j) {
-                /* test_golden.py:65  return np.stack([np.cos(t), np.sin(t), 0.1 * t]).T */
-                out0[j*3] = cos(t[j]);
-                out0[j*3 + 1] = sin(t[j]);
-                out0[j*3 + 2] = 0.1 * t[j];
-            }
-        }
-        stopped1: ;
+    if (n >= 65217) {
+        #pragma omp parallel for num_threads(threads)
+        for (int64_t i = 0; i < threads; ++i) sg_helix_part1(i, t, out0, n, threads, stop);
+    } else {
+        for (int64_t i = 0; i < threads; ++i) sg_helix_part1(i, t, out0, n, threads, stop);
     }
     if (sg_stopped(stop)) return -1;
     return 0;

@@ -14,6 +14,17 @@
 #include <math.h>
 #include <stdint.h>
 
+/* Parts of a body too long for one function, shares of threads, and what small extents take. gcc must not look into them:
+   gcc 12 takes a function that stores bytes at a computed place of its argument for one without effects, and drops
+   the call. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define APART static __attribute__((noipa))
+#elif defined(__GNUC__)
+#define APART static __attribute__((noinline))
+#else
+#define APART static
+#endif
+
 /* 1 / (1 + exp(-x)), by exp(-|x|): no overflow, and all digits at either end. */
 static inline double sg_expit(double x) {
     const double small = exp(-fabs(x));
@@ -29,6 +40,109 @@ static inline double sg_logaddexp(double a, double b) {
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
+}
+
+APART void sg_logistic_regression_part1(
+    const int64_t t,
+    const double *restrict b,
+    const double *restrict w,
+    const double *restrict X,
+    const double *restrict y,
+    const int64_t d,
+    const int64_t n,
+    const int32_t threads,
+    const volatile int32_t *stop,
+    double *restrict w4,
+    double *restrict w5,
+    double *restrict w6,
+    const double v3)
+{
+    double w1[64];
+    double w2[64];
+    if (sg_stopped(stop)) goto stopped1;
+    #pragma omp simd
+    for (int64_t i = 0; i < d; ++i) {
+        w4[t*(d + 8) + i] = 0.0;
+    }
+    double v5 = 0.0;
+    double v6 = 0.0;
+    const int64_t i_first = (n + 63) / 64 * t / threads * 64;
+    const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+    for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
+        const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+        if (sg_stopped(stop)) goto stopped1;
+        /* test_golden.py:24 */
+        double v7 = 0.0;
+        /* test_golden.py:23 */
+        double v8 = 0.0;
+        #pragma omp simd
+        for (int64_t i = i0; i < i1; ++i) {
+            w1[i - i0] = 0.0;
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            double v9 = w1[i - i0];
+            #pragma omp simd reduction(+:v9)
+            for (int64_t j = 0; j < d; ++j) {
+                v9 += X[i*d + j] * w[j];
+            }
+            w1[i - i0] = v9;
+        }
+        #pragma omp simd reduction(+:v7) reduction(+:v8)
+        for (int64_t i = i0; i < i1; ++i) {
+            const double v10 = w1[i - i0] + b[0];
+            /* test_golden.py:24 */
+            const double v11 = (- y[i]);
+            const double v12 = v11 * v10;
+            v7 += sg_logaddexp(0.0, v12);
+            w2[i - i0] = (v3 * (sg_expit((- (0.0 - v12))))) * v11;
+            /* test_golden.py:23 */
+            v8 += w2[i - i0];
+        }
+        for (int64_t i = i0; i < i1; ++i) {
+            #pragma omp simd
+            for (int64_t j = 0; j < d; ++j) {
+                w4[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
+            }
+        }
+        /* test_golden.py:24 */
+        v5 += v7;
+        /* test_golden.py:23 */
+        v6 += v8;
+    }
+    w5[t] = v5;
+    w6[t] = v6;
+    stopped1: ;
+}
+
+APART void sg_logistic_regression_part2(
+    const int64_t t,
+    const double *restrict w,
+    double *restrict w_bar,
+    const int64_t d,
+    const int32_t threads,
+    const volatile int32_t *stop,
+    double *restrict w3,
+    double *restrict w5)
+{
+    double v14 = 0.0;
+    const int64_t i_first = (d + 1023) / 1024 * t / threads * 1024;
+    const int64_t i_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
+    for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
+        const int64_t i1 = d - i0 > 1024 ? i0 + 1024 : d;
+        if (sg_stopped(stop)) goto stopped2;
+        double v15 = 0.0;
+        #pragma omp simd reduction(+:v15)
+        for (int64_t i = i0; i < i1; ++i) {
+            const double v16 = w[i];
+            v15 += v16 * v16;
+            /* test_golden.py:23 */
+            w_bar[i] = (0.001 * (2.0 * w[i])) + w3[i];
+        }
+        /* test_golden.py:24 */
+        v14 += v15;
+    }
+    w5[t] = v14;
+    stopped2: ;
 }
 
 int32_t sg_logistic_regression(
@@ -59,63 +173,11 @@ int32_t sg_logistic_regression(
     for (int64_t i = 0; i < d; ++i) {
         w3[i] = 0.0;
     }
-    #pragma omp parallel for num_threads(threads) if(39*n + 4*d*n >= 1500000)
-    for (int64_t t = 0; t < threads; ++t) {
-        double w1[64];
-        double w2[64];
-        if (sg_stopped(stop)) goto stopped1;
-        #pragma omp simd
-        for (int64_t i = 0; i < d; ++i) {
-            w4[t*(d + 8) + i] = 0.0;
-        }
-        double v5 = 0.0;
-        double v6 = 0.0;
-        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
-        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
-            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
-            if (sg_stopped(stop)) goto stopped1;
-            /* test_golden.py:24 */
-            double v7 = 0.0;
-            /* test_golden.py:23 */
-            double v8 = 0.0;
-            #pragma omp simd
-            for (int64_t i = i0; i < i1; ++i) {
-                w1[i - i0] = 0.0;
-            }
-            for (int64_t i = i0; i < i1; ++i) {
-                double v9 = w1[i - i0];
-                #pragma omp simd reduction(+:v9)
-                for (int64_t j = 0; j < d; ++j) {
-                    v9 += X[i*d + j] * w[j];
-                }
-                w1[i - i0] = v9;
-            }
-            #pragma omp simd reduction(+:v7) reduction(+:v8)
-            for (int64_t i = i0; i < i1; ++i) {
-                const double v10 = w1[i - i0] + b[0];
-                /* test_golden.py:24 */
-                const double v11 = (- y[i]);
-                const double v12 = v11 * v10;
-                v7 += sg_logaddexp(0.0, v12);
-                w2[i - i0] = (v3 * (sg_expit((- (0.0 - v12))))) * v11;
-                /* test_golden.py:23 */
-                v8 += w2[i - i0];
-            }
-            for (int64_t i = i0; i < i1; ++i) {
-                #pragma omp simd
-                for (int64_t j = 0; j < d; ++j) {
-                    w4[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
-                }
-            }
-            /* test_golden.py:24 */
-            v5 += v7;
-            /* test_golden.py:23 */
-            v6 += v8;
-        }
-        w5[t] = v5;
-        w6[t] = v6;
-        stopped1: ;
+    if (39*n + 4*d*n >= 1500000) {
+        #pragma omp parallel for num_threads(threads)
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w4, w5, w6, v3);
+    } else {
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w4, w5, w6, v3);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
@@ -128,27 +190,11 @@ int32_t sg_logistic_regression(
     }
     /* test_golden.py:24 */
     double v13 = 0.0;
-    #pragma omp parallel for num_threads(threads) if(d >= 125000)
-    for (int64_t t = 0; t < threads; ++t) {
-        double v14 = 0.0;
-        const int64_t i_first = (d + 1023) / 1024 * t / threads * 1024;
-        const int64_t i_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
-            const int64_t i1 = d - i0 > 1024 ? i0 + 1024 : d;
-            if (sg_stopped(stop)) goto stopped2;
-            double v15 = 0.0;
-            #pragma omp simd reduction(+:v15)
-            for (int64_t i = i0; i < i1; ++i) {
-                const double v16 = w[i];
-                v15 += v16 * v16;
-                /* test_golden.py:23 */
-                w_bar[i] = (0.001 * (2.0 * w[i])) + w3[i];
-            }
-            /* test_golden.py:24 */
-            v14 += v15;
-        }
-        w5[t] = v14;
-        stopped2: ;
+    if (d >= 125000) {
+        #pragma omp parallel for num_threads(threads)
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w3, w5);
+    } else {
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w3, w5);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
