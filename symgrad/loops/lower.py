@@ -24,6 +24,7 @@ from symgrad.ir.notation import (
     symbolic,
 )
 from symgrad.ir.op import Elementwise
+from symgrad.loops.foreign import refuse_two_of_a_name
 from symgrad.loops.program import Array, Check, Lowered
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def lower(program: Program) -> Lowered:
     Returns:
         Statements in program order; each output has an array of its own.
     """
+    refuse_two_of_a_name(program)
     return _Lowering(program).run()
 
 

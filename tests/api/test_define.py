@@ -199,3 +199,15 @@ def test_what_is_not_needed_is_not_kept():
     _, pull = sg.vjp(lambda x: by_result(np.sin(x)), X)
     assert [np.shape(k) for k in pull._kept] == [(3,), (3,)]  # cos(x), and the slope by the result alone
     np.testing.assert_allclose(pull(np.ones(3))[0], 3 * np.sin(X) ** 2 * np.cos(X))
+
+
+def test_two_extern_functions_of_one_name():
+    cube = sg.extern("cube", "double cube(double x) { return x * x * x; }", lambda x: x**3)
+    same = sg.extern("cube", "static double cube(double x) { return x * x * x; }", lambda x: x**3)
+    assert sg.jit(lambda x: cube(x) + same(x + 1))(1.0) == 9
+    twice = sg.extern("cube", "double cube(double x) {\n  if (x > 0) { return x; } else if (x < 0) { return 0; }\n"
+                      "  return 2 * x; }", lambda x: x)
+    assert sg.jit(twice)(3.0) == 3
+    message = r"two different C texts define cube\(\)(.|\n)*test_define.py:\d+\n.*twice\(x\)(.|\n)*another name"
+    with pytest.raises(ArgumentError, match=message):
+        sg.jit(lambda x: cube(x) + twice(x))(2.0)
