@@ -6,6 +6,7 @@ Each class subclasses `SymgradError` and the built-in a NumPy user expects, so t
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +39,30 @@ class SymgradError(Exception):
         self.what, self.line, self.instead = what, line, instead
 
 
+class _Heard(threading.local):
+    """What was refused in this thread since its outermost trace began; None where nothing is traced."""
+
+    refusals: list[Refusal] | None = None
+
+
+heard = _Heard()
+
+
+class Refusal(SymgradError):  # noqa: N818 - a word of the field, and no class of its own to a user
+    """What NumPy does and a trace cannot: code that catches it goes another way than it goes in NumPy.
+
+    So a trace remembers what it refused, and raises that when the function returns in spite of it.
+    """
+
+    def __init__(
+        self, what: str, *, line: Line | None = None, instead: str | None = None, numpy_too: bool = False,
+    ) -> None:
+        """Compose the message; `numpy_too` where NumPy raises as well, so that catching it changes nothing."""
+        super().__init__(what, line=line, instead=instead)
+        if heard.refusals is not None and line is not None and not numpy_too:
+            heard.refusals.append(self)
+
+
 class ArgumentError(SymgradError, TypeError):
     """An argument of a compiled function has a type, dtype or structure it cannot take."""
 
@@ -46,11 +71,15 @@ class ArgumentValueError(SymgradError, ValueError):
     """An argument has the right type and a wrong value: a shape, an option, a spec."""
 
 
+class AxisError(SymgradError, np.exceptions.AxisError):
+    """An axis that the array has not."""
+
+
 class BusyError(SymgradError, RuntimeError):
     """A bound call was made while it was running: in another thread, or in a signal's handler."""
 
 
-class ConcretizationError(SymgradError, TypeError):
+class ConcretizationError(Refusal, TypeError):
     """A traced value was used where Python or NumPy needs a number: ``if x > 0``, ``float(x)``.
 
     Attributes:
@@ -72,7 +101,7 @@ class IndexOutOfBounds(SymgradError, IndexError):  # noqa: N818 - a name of the 
     """An index array of a compiled function points outside of the axis it indexes."""
 
 
-class LeakedTracerError(SymgradError, RuntimeError):
+class LeakedTracerError(Refusal, RuntimeError):
     """A traced value was used after its trace had ended, or in another trace's thread."""
 
 
@@ -80,7 +109,7 @@ class LinAlgError(SymgradError, np.linalg.LinAlgError):
     """A matrix has no inverse, or no Cholesky factor, where one is needed."""
 
 
-class MutationError(SymgradError, TypeError):
+class MutationError(Refusal, TypeError):
     """A write that symgrad cannot follow: into an argument, a constant or a traced value."""
 
 
@@ -104,7 +133,7 @@ class ToolchainError(SymgradError, RuntimeError):
     """The C compiler failed, twice, on code symgrad generated."""
 
 
-class UnsupportedError(SymgradError, TypeError):
+class UnsupportedError(Refusal, TypeError):
     """A NumPy function or argument that symgrad cannot trace."""
 
 

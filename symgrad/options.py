@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from symgrad.errors import ArgumentError
+
 PASSES = ("simplify", "cse", "dce")
 
 TEAM = 256
@@ -42,6 +44,13 @@ class Options:
     cache: bool = True
     creation: bool = True
     debug_nans: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a text where several are meant: its letters would be taken one by one."""
+        for name in ("flags", "passes"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise ArgumentError(f"Options({name}={value!r}) is one text", instead=f"{name}=({value!r},)")
 
     @property
     def verifies(self) -> bool:

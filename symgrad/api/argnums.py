@@ -35,12 +35,18 @@ def chosen(argnums: Argnums, signature: Signature) -> list[Chosen]:
         signature: the arguments.
 
     Raises:
-        ArgumentValueError: there is no such argument, it is static, or it holds no array.
+        ArgumentValueError: there is no such argument, it is static, it holds no array, or it is named twice.
     """
     found = [_named(a, signature) if isinstance(a, str) else _placed(a, signature) for a in listed(argnums)]
     if not any(one.leaves for one in found):
         known = ", ".join(signature.paths)
         raise ArgumentValueError(f"argnums={argnums!r} names no array among the arguments {known}")
+    leaves = [leaf for one in found for leaf in one.leaves]
+    if len(set(leaves)) != len(leaves):
+        raise ArgumentValueError(
+            f"argnums={argnums!r} names {signature.paths[max(set(leaves), key=leaves.count)]} twice",
+            instead="each argument, or part of one, once",
+        )
     return found
 
 

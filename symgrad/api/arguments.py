@@ -14,6 +14,7 @@ from symgrad.api.annotations import by_leaf, hints
 from symgrad.api.axes import Axes, axes, by_argument, check, path_root, said
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import symbol
+from symgrad.trace.lines import user_line
 from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, by_columns, flatten, leaf_names, leaf_spec, spec
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Arguments:
     ) -> None:
         """Find the parameters' names and the static ones among them; read what is said of axes."""
         self.fun = fun
+        check_function(fun)
         self.signature = bind(fun)
         self.parameters = list(self.signature.parameters) if self.signature is not None else []
         nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
@@ -247,6 +249,19 @@ def patterned(specs: Sequence[Spec], pattern: Sequence[int | str]) -> tuple[Spec
     ])
 
 
+def check_function(fun: Any) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        ArgumentError: it is no function.
+    """
+    if not callable(fun):
+        raise ArgumentError(
+            f"{fun!r:.60} is no function", line=user_line(),
+            instead="the function itself, as in sg.grad(f); its arguments come later: sg.grad(f)(x)",
+        )
+
+
 def _fits(got: Spec, expected: Spec) -> bool:
     """Tell a dtype that can be taken for another one: the same, or a Python number of no less a kind."""
     if got.weak is not None:
@@ -279,7 +294,7 @@ def _kind(leaf: Any) -> Any:
         return leaf.dtype, leaf.shape, by_columns(leaf)
     if kind in {bool, int, float, Spec}:
         return leaf if kind is Spec else kind
-    if isinstance(leaf, (np.ndarray, np.generic)):
+    if issubclass(kind, (np.ndarray, np.generic)):
         return leaf.dtype, leaf.shape, by_columns(leaf), kind
     return kind, getattr(leaf, "shape", None)
 
@@ -304,10 +319,25 @@ def as_inputs(leaves: Sequence[Any], signature: Signature) -> list[np.ndarray[An
     return arrays
 
 
-def show_signature(signature: Signature) -> str:
-    """Print a signature: ``w: f64[3], X: f64[5,3]``."""
+def refuse_specs(call: Call, name: str) -> None:
+    """Refuse a spec where a call needs values.
+
+    Raises:
+        ArgumentError: there is one.
+    """
+    given = next((leaf for leaf in call.leaves if type(leaf) is Spec), None)
+    if given is not None:
+        raise ArgumentError(
+            f"{name}() was called with the spec {given}, which has no values",
+            instead=f".lower(...) of specs, to look at what is compiled; specs=(...) where {name} is made, to compile "
+            "for them; arrays in calls",
+        )
+
+
+def show_signature(signature: Signature, label: Callable[[str | int], str] = str) -> str:
+    """Print a signature: ``w: f64[3], X: f64[5,3]``; `label` names the arguments."""
     shown = [f"{path}: {s}" for path, s in zip(signature.paths, signature.specs, strict=True)]
-    return ", ".join(shown + [f"{k}={v!r}" for k, v in signature.statics])
+    return ", ".join(shown + [f"{label(k)}={v!r}" for k, v in signature.statics])
 
 
 def told_apart(setting: Any) -> Any:
@@ -323,6 +353,7 @@ def told_apart(setting: Any) -> Any:
 
 def describe_change(
     previous: list[Signature], signature: Signature, extents: Sequence[int] = (), *, captured: bool,
+    label: Callable[[str | int], str] = str,
 ) -> str:
     """Say in words why a function is compiled again: for a signature, whose open extents were these in the call."""
     if not previous:
@@ -333,16 +364,22 @@ def describe_change(
     if signature.tree != last.tree:
         return "the structure of the arguments changed"
     for (key, old), (_, new) in zip(last.statics, signature.statics, strict=False):
-        if old != new:
-            return f"the static argument {key} changed from {old!r} to {new!r}"
+        if told_apart(old) != told_apart(new):
+            return f"the static argument {label(key)} changed from {old!r} to {new!r}"
     specs = patterned(signature.specs, extents) if extents else signature.specs
     named = [f"{p}: {s}" for p, s, e in zip(signature.paths, signature.specs, specs, strict=True) if s != e]
     left = f"; left open from now on: {', '.join(named)}" if named else ""
     for path, old, new in zip(signature.paths, last.specs, specs, strict=True):
-        if old != new:
-            laid = {True: " in Fortran order", False: " in C order"} if old.fortran != new.fortran else {}
-            return (
-                f"argument {path} changed from {old}{laid.get(old.fortran, '')} to {new}{laid.get(new.fortran, '')}"
-                f"{left}"
-            )
-    return "the arguments changed"
+        if (old, old.array) != (new, new.array):
+            return f"argument {path} changed from {_told(old, new)} to {_told(new, old)}{left}"
+    return "the class of an argument changed, as from an array to a subclass of arrays"
+
+
+def _told(spec: Spec, other: Spec) -> str:
+    """Print a spec, with what it prints for another one as well."""
+    if str(spec) != str(other):
+        return str(spec)
+    if spec.fortran != other.fortran:
+        return f"{spec} in {'Fortran' if spec.fortran else 'C'} order"
+    kind = f"a Python {spec.weak.__name__}" if spec.weak else "an array" if spec.array else "a NumPy number"
+    return f"{spec}, {kind},"

@@ -166,13 +166,14 @@ class Compilations:
     def info(self) -> CacheInfo:
         """Tell what was compiled, and why."""
         with self._lock:
-            shown = tuple([show_signature(e.signature) for e in self._entries.values()])
+            shown = tuple([show_signature(e.signature, self._arguments.label) for e in self._entries.values()])
             refusals = [line for sizes in self._sizes.values() for line in sizes.told()]
             return CacheInfo(shown, len(self._reasons), tuple(self._reasons), self._hits, tuple(refusals))
 
     def _reason(self, signature: Signature, extents: Extents) -> str:
         previous = [entry.signature for entry in self._entries.values()]
-        return describe_change(previous, signature, extents, captured=bool(previous) and self._captured.changed())
+        captured = bool(previous) and self._captured.changed()
+        return describe_change(previous, signature, extents, captured=captured, label=self._arguments.label)
 
     def _complain(self, sizes: Sizes | None) -> None:
         """Warn, once, about a function that compiles again and again."""

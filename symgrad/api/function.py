@@ -6,7 +6,7 @@ import functools
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from symgrad.api.arguments import Arguments, Call, as_inputs
+from symgrad.api.arguments import Arguments, Call, as_inputs, refuse_specs
 from symgrad.api.captured import Captured
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
 from symgrad.api.lowered import Lowered
@@ -68,6 +68,7 @@ class Function(Native):
         if outer is not None:
             return self._inline(outer, args, kwargs)
         call = self._arguments.split(args, kwargs)
+        refuse_specs(call, self.__name__)
         entry = self._find(call)
         self._shorten(entry)
         return entry.unflatten(entry.run(as_inputs(call.leaves, entry.signature)))

@@ -7,7 +7,7 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from symgrad.api.arguments import AUTO, Arguments
+from symgrad.api.arguments import AUTO, Arguments, check_function
 from symgrad.api.function import Function
 from symgrad.api.transform import Transform
 from symgrad.options import Options
@@ -34,6 +34,7 @@ class Mode:
 
         Its arguments are what the function's annotations say, if `annotated`.
         """
+        check_function(fun)
         self._get: Any = _weakly(fun) if weak else None
         self._fun = None if weak else fun
         self._rule, self._settings, self.annotated = rule, settings, annotated

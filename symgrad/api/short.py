@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optree
 
 from symgrad.api.sizes import bound
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from symgrad.ir.program import Program
     from symgrad.options import Options
     from symgrad.pipeline import Built
-    from symgrad.trace.signature import Signature
+    from symgrad.trace.signature import Signature, Spec
 
     Short = Callable[[tuple[Any, ...]], Any]
 
@@ -43,7 +44,7 @@ def short_call(
     """
     if not is_plain(signature) or built.interface is None or built.library is None:
         return None
-    numbers = [each.weak for each in signature.specs]
+    numbers = [_number(each) for each in signature.specs]
     static = all(is_static(node.shape) for node in built.program.inputs)
     takes = None if static else taken(built.program, alone)
     call = direct(built.interface, built.library, options, numbers, flatten_as(signature.tree), unflatten, takes)
@@ -82,11 +83,17 @@ def taken(program: Program, alone: Container[tuple[int, ...]]) -> Callable[[Sequ
     return takes
 
 
+def _number(spec: Spec) -> type | None:
+    """Return the class of a number that C is given as it is; None for an array."""
+    return spec.weak or (None if spec.shape or spec.array else np.float64)
+
+
 def is_plain(signature: Signature) -> bool:
     """Tell a signature of positional arguments whose arrays lie row by row."""
     return (
         not signature.statics and not signature.tree.children()[1].num_leaves
         and not any(s.fortran for s in signature.specs)
+        and all(s.shape or s.weak or s.array or s.dtype == np.float64 for s in signature.specs)
     )
 
 

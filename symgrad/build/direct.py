@@ -31,8 +31,6 @@ MISS: Any = object()
 CONTIGUOUS_AND_ALIGNED = 0x101
 """NumPy's flag bits C_CONTIGUOUS and ALIGNED."""
 
-DOUBLE = np.dtype(np.float64)
-
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 
 
@@ -46,7 +44,7 @@ def direct(
         interface: what is passed, and what comes back.
         library: the loaded function.
         options: how many threads.
-        numbers: which arguments are Python numbers, and of what type.
+        numbers: which arguments are numbers, and of what type.
         flatten: gives the arrays and numbers in the arguments, None for another structure; else they are those.
         finish: makes what is returned of the new arrays.
         takes: gives the open extents by the shapes of the arguments that have some, None for shapes that do not fit.
@@ -69,7 +67,7 @@ def direct(
         pointers = []
         for leaf, (of, dtype, shape, kind) in zip(leaves, wanted):  # noqa: B905 - equal lengths, and strict costs time
             if type(leaf) is not of:
-                number = _number(leaf, dtype, shape, kind)
+                number = _number(leaf, kind)
                 if number is MISS:
                     return MISS
                 pointers.append(number)
@@ -166,17 +164,17 @@ def _readied(
     return ready
 
 
-def _number(leaf: Any, dtype: np.dtype[Any], shape: Any, kind: Any) -> Any:
+def _number(leaf: Any, kind: Any) -> Any:
     """Pass a number as a tuple, which cffi copies to where C can read it; `MISS` if it is not the one to come."""
-    if type(leaf) is kind:
-        return (leaf,) if kind is not int or SMALLEST <= leaf <= LARGEST else MISS
-    return (leaf,) if type(leaf) is np.float64 and shape == () and dtype is DOUBLE else MISS
+    if type(leaf) is not kind:
+        return MISS
+    return (leaf,) if kind is not int or SMALLEST <= leaf <= LARGEST else MISS
 
 
 def _wanted(
     interface: Interface, library: Library, numbers: Sequence[type | None],
 ) -> list[tuple[Any, np.dtype[Any], Any, Any]]:
-    """Say what each argument must be: for an array dtype, shape, and C's type; for a number its Python type."""
+    """Say what each argument must be: for an array dtype, shape, and C's type; for a number its type."""
     typeof = library.ffi.typeof
     return [
         (None, a.dtype, None, number) if number else

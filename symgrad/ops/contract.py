@@ -250,7 +250,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """As `numpy.tensordot`."""
     a, b = lift(a), lift(b)
-    if isinstance(axes, (int, np.integer)):
+    if issubclass(type(axes), (int, np.integer)):
         pair_a, pair_b = list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))
     else:
         pair_a, pair_b = [list(p) if isinstance(p, (list, tuple)) else [p] for p in axes]
@@ -277,8 +277,13 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
         raise UnsupportedError(
             "np.einsum with lists of labels", instead='the string form, np.einsum("ij,jk->ik", a, b)'
         )
-    arrays = [lift(x) for x in arrays]
-    return contract(_explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays]), *_fitted(subscripts, arrays))
+    arrays = _fitted(subscripts, [lift(x) for x in arrays])
+    spelled = _explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays])
+    labels, _, result = spelled.partition("->")
+    if len(arrays) == 1 and set(labels) == set(result) and len(labels) == arrays[0].ndim:
+        left, view = _distinct(labels, arrays[0])  # nothing is summed: NumPy gives a view
+        return np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
+    return contract(spelled, *arrays)
 
 
 def _fitted(subscripts: str, arrays: list[Any]) -> list[Any]:

@@ -41,7 +41,7 @@ def stretched(like: Any, x: Any, shape: Shape) -> Any:
 
 def extents(shape: Any) -> Shape:
     """Turn a shape as users write it, an array of integers included, into integers and SymPy expressions."""
-    found = dims(shape.tolist() if isinstance(shape, np.ndarray) else shape)
+    found = dims(shape)
     if any(type(d) is int and d < 0 for d in found):
         raise ShapeError(f"negative dimensions are not allowed: {shapes.show(found)}")
     return found
@@ -147,11 +147,12 @@ def promoted(*values: Any) -> np.dtype[Any]:
     """Return the dtype that arrays, dtypes and numbers promote to; Python's numbers are weak."""
     kinds: list[Any] = []
     for value in values:
-        if isinstance(value, (bool, np.bool)):
+        kind = type(value)  # isinstance() takes a traced number for a plain one
+        if issubclass(kind, (bool, np.bool)):
             kinds.append(np.dtype(bool))
-        elif isinstance(value, (int, float)) and not isinstance(value, np.generic):
-            kinds.append(type(value)(0))
-        elif isinstance(value, (str, type, np.dtype)):
+        elif issubclass(kind, (int, float)) and not issubclass(kind, np.generic):
+            kinds.append(kind(0))
+        elif issubclass(kind, (str, type, np.dtype)):
             kinds.append(np.dtype(value))
         else:
             array = lift(value)
@@ -196,7 +197,7 @@ def real(val: Any, tol: float = 100) -> Any:  # noqa: ARG001
 @answers(np.imag)
 def imag(val: Any) -> Any:
     """As `numpy.imag`: zeros."""
-    return _like(val, 0, None, None, None)
+    return lift(val).imag
 
 
 @answers(np.conjugate)

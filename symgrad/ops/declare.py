@@ -284,7 +284,9 @@ def shape_of(value: Any) -> Shape:
 
 
 def dims(shape: Any) -> Shape:
-    """Turn a shape as users write it (an integer, a tuple, with extents in it) into integers and SymPy expressions."""
+    """Turn a shape as users write it (a number, a tuple, an array; with extents) into integers and expressions."""
+    if issubclass(type(shape), np.ndarray):
+        shape = shape.tolist()
     entries = shape if isinstance(shape, (tuple, list)) else (shape,)
     return tuple([d.dim if hasattr(d, "dim") else int(d.__index__()) for d in entries])
 

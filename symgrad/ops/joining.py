@@ -85,9 +85,8 @@ def holds_traced(value: Any) -> bool:
 
 def lift(value: Any, dtype: Any = None) -> Any:
     """Return a traced or a plain array for what NumPy takes as one: an array, a number, lists of these."""
-    if hasattr(value, "dim") and is_traced(value):
-        value = value.tracer()
     if is_traced(value):
+        value = value.tracer() if hasattr(type(value), "dim") else value
         return value if dtype is None else value.astype(dtype)
     if isinstance(value, (list, tuple)) and holds_traced(value):
         return np.stack([lift(item, dtype) for item in value])

@@ -97,7 +97,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     a = lift(a)
     if axis is None:
         return np.reshape(roll(np.ravel(a), shift, 0), a.shape)
-    shift_by = dims(shift.tolist() if isinstance(shift, np.ndarray) else shift)
+    shift_by = dims(shift)
     axes = [normal_axis(k, a.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
     if len(shift_by) != len(axes) and 1 not in {len(shift_by), len(axes)}:
         raise ShapeError("'shift' and 'axis' should be scalars or 1D sequences")

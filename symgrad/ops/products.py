@@ -120,7 +120,7 @@ def matrix_power(a: Any, n: Any) -> Any:
         if odd:
             result = square if result is None else np.matmul(result, square)
         if not left:
-            return np.copy(result)
+            return result
         square = np.matmul(square, square)
 
 

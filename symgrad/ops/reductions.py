@@ -90,7 +90,7 @@ def all_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
 
 
 @answers(np.mean)
-def mean(
+def mean_answer(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
 ) -> Any:
     """As `numpy.mean`."""
@@ -124,15 +124,20 @@ def var(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:
     """As `numpy.var`: the mean of squared distances from the mean."""
-    refuse("var", out=out, where=None if where is True else where)
+    refuse("var", out=out)
     a = lift(a)
     kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
     a = a.astype(kind)
     axes = normal_axes(axis, a.ndim)
-    center = np.mean(a, axis=axes, keepdims=True) if is_unset(mean) else mean
+    masked = where is not True and not is_unset(where)
+    center = mean_answer(a, axes, None, None, keepdims=True, where=where) if is_unset(mean) else mean
     deviation = a - center
     fewer_by = ddof if is_unset(correction) else correction
-    total = np.sum(deviation * deviation, axis=axes, keepdims=keepdims is not UNSET and bool(keepdims))
+    keep = keepdims is not UNSET and bool(keepdims)
+    total = sum_answer(deviation * deviation, axes, None, None, keep, None, where)
+    if masked:
+        number = sum_answer(np.broadcast_to(where, a.shape).astype(kind), axes, None, None, keep)
+        return total / np.maximum(number - fewer_by, 0)
     return total / (count(a, axes) - fewer_by)
 
 

@@ -70,7 +70,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     """As `numpy.reshape`."""
     a = lift(a)
     given = newshape if shape is None else shape
-    given = dims(given.tolist() if isinstance(given, np.ndarray) else given)
+    given = dims(given)
     want = completed(shape_of(a), given)
     _known_order("reshape", order)
     if order == "F":
@@ -122,9 +122,12 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 @answers(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: ARG001
-    """As `numpy.broadcast_to`."""
+    """As `numpy.broadcast_to`: a view, also of the same shape and of a number, that cannot be written."""
     array, want = lift(array), extents(shape)
-    return array if want == shape_of(array) else OPS["broadcast_to"](array, shape=want)
+    if array.is_number:
+        array = fresh(array)
+        array.is_array = True
+    return OPS["broadcast_to"](array, shape=want)
 
 
 @answers(np.broadcast_arrays)

@@ -105,7 +105,7 @@ def cov(
 
 
 def _scaled(products: Any, fact: Any) -> Any:
-    if isinstance(fact, (int, float, np.number)):
+    if issubclass(type(fact), (int, float, np.number)):
         fact = max(fact, 0)
         return np.squeeze(products / float(fact)) if fact else np.squeeze(products / np.zeros((), products.dtype))
     return np.squeeze(products / fact)

@@ -74,13 +74,14 @@ def refuse_others(args: Any) -> None:
         kind = type(value)
         if kind is list or kind is tuple:
             refuse_others(value)
-        elif kind is not np.ndarray and isinstance(value, np.ndarray):
+        elif kind is not np.ndarray and issubclass(kind, np.ndarray):
             plain(value)
 
 
 def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make a plain array of a constant, refusing what is none."""
-    if type(value) is np.ndarray or not isinstance(value, np.ndarray):  # before numpy.ma is asked for, and imported
+    kind = type(value)
+    if kind is np.ndarray or not issubclass(kind, np.ndarray):  # before numpy.ma is asked for, and imported
         return _plain(_array(value, dtype))
     if isinstance(value, np.ma.MaskedArray):
         raise UnsupportedError(

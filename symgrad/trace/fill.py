@@ -15,11 +15,11 @@ from symgrad.ops.declare import OPS, dims
 from symgrad.ops.joining import lift
 from symgrad.trace.constants import constant
 from symgrad.trace.extent import Extent
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import located, user_line
 from symgrad.trace.local import LocalArray, fresh, wrapped
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import Trace, current
-from symgrad.trace.tracer import Tracer, as_array, as_node, located, record
+from symgrad.trace.tracer import Tracer, as_array, as_node, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,12 +117,17 @@ def _copied(x: Any) -> Tracer:
 def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     value, copy = settled(_argument(args, kwargs, 0, "object")), kwargs.get("copy", True)
     if not copy:
-        return _asarray(original, args, kwargs)
+        made = _asarray(original, args, {k: v for k, v in kwargs.items() if k != "ndmin"})
+        return _of_rank(made, kwargs.get("ndmin", 0))
     if not touches(value):
         return fresh(original(value, *args[1:], **{k: v for k, v in kwargs.items() if k != "object"}))
     made = _copied(_stacked(value, _argument(args, kwargs, 1, "dtype")))
-    missing = kwargs.get("ndmin", 0) - made.ndim
-    return _copied(np.expand_dims(made, tuple(range(missing)))) if missing > 0 else made
+    return _copied(_of_rank(made, kwargs.get("ndmin", 0)))
+
+
+def _of_rank(made: Any, least: int) -> Any:
+    """Put axes of extent 1 in front until there are enough: a view."""
+    return np.expand_dims(made, tuple(range(least - made.ndim))) if made.ndim < least else made
 
 
 def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
@@ -132,11 +137,12 @@ def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     if touches(value):
         if kwargs.get("copy"):
             return _copied(_stacked(settled(value), dtype))
-        if type(value) is LocalArray and (dtype is None or np.dtype(dtype) == value.dtype):
-            return value
         same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
-        made = _stacked(settled(value), None if same else dtype)
-        return as_array(made)
+        order = _argument(args, kwargs, 2, "order")
+        if type(value) is LocalArray and same:
+            return value.in_order(order)
+        made = as_array(_stacked(settled(value), None if same else dtype))
+        return _laid_out(made, f"{original.__name__}(..., order={order!r})") if order in {"C", "F"} else made
     rest, keywords = args[1:], {k: v for k, v in kwargs.items() if k != name}
     if type(value) is LocalArray:
         given = value.lent()
@@ -152,13 +158,18 @@ def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         return _asarray(original, args, kwargs)
     made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"))
     made = made if made.ndim else made[None]
-    if made is not settled(value) or (made.ndim < 2 and made.base is None):
+    return _laid_out(made, original.__name__) if made is settled(value) else made
+
+
+def _laid_out(made: Tracer, name: str) -> Tracer:
+    """Return an array in an order of memory: a copy or the array itself, and only NumPy knows which."""
+    if made.ndim < 2 and made.base is None:
         return made
     line = user_line()
 
     def unknown(_: Any) -> Any:
         raise MutationError(
-            f"np.{original.__name__} of an array that is written: whether NumPy copied it depends on the memory layout",
+            f"np.{name} of an array that is written: whether NumPy copied it depends on the memory layout",
             line=line, instead="np.copy(x), or x itself",
         )
 
@@ -184,13 +195,13 @@ def _counted(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         start, stop = 0, start
     bounds = [0 if start is None else start, stop, 1 if step is None else step]
     known = (int, np.integer)
-    if not isinstance(bounds[2], known) or not all(isinstance(b, (*known, Extent)) for b in bounds):
+    if not issubclass(type(bounds[2]), known) or not all(issubclass(type(b), (*known, Extent)) for b in bounds):
         raise ConcretizationError(
             "np.arange of a traced value: the length of the result is not known while tracing", line=user_line(),
             instead="np.arange(n) * step + start with a known length n, or with an extent x.shape[0]",
         )
     dtype = _argument(args, kwargs, 3, "dtype")
-    made = counting(*[b.dim if isinstance(b, Extent) else int(b) for b in bounds])
+    made = counting(*[b.dim if type(b) is Extent else int(b) for b in bounds])
     return made if dtype is None or np.dtype(dtype) == INT else made.astype(dtype)
 
 
@@ -223,7 +234,7 @@ def _eye(original: Any, args: Arguments, kwargs: Keywords) -> Any:
 
 
 def _numbers(extent: Any) -> Any:
-    if isinstance(extent, Extent):
+    if type(extent) is Extent:
         return counting(0, extent.dim, 1)
     return Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
 

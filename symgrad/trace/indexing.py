@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.errors import ConcretizationError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
-from symgrad.ops.declare import OPS
+from symgrad.ops.declare import OPS, is_traced
 from symgrad.ops.joining import holds_traced, lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
@@ -48,7 +48,7 @@ def getitem(x: Tracer, index: Any) -> Any:
 
 def is_traced_mask(index: Any) -> bool:
     """Tell a mask whose values are not known, as the whole index."""
-    return hasattr(index, "__symgrad_bind__") and not isinstance(index, Extent) and index.dtype.kind == "b"
+    return hasattr(index, "__symgrad_bind__") and type(index) is not Extent and index.dtype.kind == "b"
 
 
 def leading(mask: Any, x: Tracer) -> Any:
@@ -105,15 +105,17 @@ def fits_mask(x: Tracer, axis: int, item: Any) -> None:
 
 def normal(item: Any) -> list[Any]:
     """Turn one entry of an index into integers, slices, None, Ellipsis or arrays of integers."""
-    if item is None or item is Ellipsis or isinstance(item, (slice, Extent)):
+    if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is Extent:
         return [item]
+    if is_traced(item):
+        return [integers(item)]
     if isinstance(item, (bool, np.bool)):
         raise UnsupportedError("a boolean scalar as an index", line=user_line(), instead="np.where(condition, x, 0)")
     if isinstance(item, (int, np.integer)):
         return [int(item)]
     if isinstance(item, (list, tuple)):
         item = lift(item)
-    if hasattr(item, "__symgrad_bind__"):
+    if is_traced(item):
         return [integers(item)]
     array = np.asarray(item)
     if array.dtype.kind == "b":
@@ -141,18 +143,18 @@ def integers(item: Tracer) -> Tracer:
 
 def is_array(entry: Any) -> bool:
     """Tell an array of integers from a slice, an integer or None."""
-    return isinstance(entry, np.ndarray) or (hasattr(entry, "__symgrad_bind__") and not isinstance(entry, Extent))
+    return isinstance(entry, np.ndarray) or (hasattr(entry, "__symgrad_bind__") and type(entry) is not Extent)
 
 
 def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
     """Write one basic entry as ``(start, count, step)``, or ``(position,)`` for an integer."""
     extent = x._node.shape[axis]  # noqa: SLF001
     if isinstance(entry, slice):
-        if type(extent) is int and not any(isinstance(s, Extent) for s in (entry.start, entry.stop, entry.step)):
+        if type(extent) is int and not any(type(s) is Extent for s in (entry.start, entry.stop, entry.step)):
             places = range(*entry.indices(extent))
             return (places.start, len(places), places.step)
         return symbolic_slice(extent, entry)
-    position = entry.dim if isinstance(entry, Extent) else entry
+    position = entry.dim if type(entry) is Extent else entry
     if type(extent) is int and type(position) is int:
         if not -extent <= position < extent:
             raise BadIndex(
@@ -170,7 +172,7 @@ def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
     import sympy
 
     step = 1 if entry.step is None else int(entry.step)
-    start, stop = [s.dim if isinstance(s, Extent) else s for s in (entry.start, entry.stop)]
+    start, stop = [s.dim if type(s) is Extent else s for s in (entry.start, entry.stop)]
     if step < 0:
         if start is not None or stop is not None:
             raise UnsupportedError(
@@ -254,7 +256,7 @@ def gather(x: Tracer, entries: list[Any], *, apart: bool = False) -> Any:
 def checked_index(x: Tracer, axis: int, entry: Any) -> Any:
     """Check a constant index now and make it nonnegative; a traced one is checked when it runs."""
     extent = x._node.shape[axis]  # noqa: SLF001
-    if isinstance(entry, Extent) or hasattr(entry, "__symgrad_bind__"):
+    if type(entry) is Extent or hasattr(entry, "__symgrad_bind__"):
         return entry
     array = np.asarray(entry, np.int64)
     if type(extent) is not int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import Line
+from symgrad.errors import Line, SymgradError
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -106,3 +106,10 @@ def user_line() -> Line | None:
     if found is None:
         found = _lines[key] = Line(*key, linecache.getline(*key).strip())
     return found
+
+
+def located(error: Exception) -> Exception:
+    """Add the user's line to an error that has none."""
+    if isinstance(error, SymgradError) and error.line is None:
+        return type(error)(error.what, line=user_line(), instead=error.instead)
+    return error

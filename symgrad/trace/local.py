@@ -35,6 +35,7 @@ class LocalArray:
     __slots__ = ("__weakref__", "_base", "_made", "_memory", "_plain", "_rule")
     __array_priority__ = 1000
     __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
+    __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
 
     def __init__(
         self, plain: Plain, memory: Memory, base: LocalArray | None = None, rule: Callable[[Any], Any] | None = None,
@@ -80,6 +81,11 @@ class LocalArray:
         if type(result) is np.ndarray and result.base is not None and result.base is self._memory.array:
             return LocalArray(result, self._memory, self, rule) if self._at_home() else result
         return wrapped(result) if self._memory.tracer is None else np.copy(rule(self._tracer()))
+
+    def in_order(self, order: str | None) -> Any:
+        """Lay it out in memory: itself where it lies so already, as NumPy knows, and a copy elsewhere."""
+        laid = np.asarray(self._plain, order=order)  # type: ignore[call-overload]
+        return self if laid is self._plain else np.copy(self.settle())
 
     def _at_home(self) -> bool:
         trace = current()
@@ -172,6 +178,10 @@ class LocalArray:
         reduced: Any = self.settle().__reduce__()
         return reduced
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle as the plain array."""
+        return self.__reduce__()
+
     def __copy__(self) -> Any:
         """Copy."""
         return wrapped(np.array(self._plain)) if self._memory.tracer is None else np.copy(self._tracer())
@@ -210,9 +220,10 @@ class LocalArray:
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Take part in a NumPy function as the array it is."""
-        if func in _VIEWS and type(args[0]) is LocalArray:
-            rest, keywords = settled(args[1:]), settled(kwargs)
-            return args[0]._view(lambda a: func(a, *rest, **keywords))  # noqa: SLF001 - its own class
+        place = _VIEWS.get(func)
+        if place is not None and len(args) > place and type(args[place]) is LocalArray:
+            before, rest, keywords = args[:place], settled(args[place + 1 :]), settled(kwargs)
+            return args[place]._view(lambda a: func(*before, a, *rest, **keywords))  # noqa: SLF001 - its own class
         return call_function(func, args, kwargs)
 
 
@@ -286,10 +297,11 @@ class Method:
 
 _VIEW_METHODS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal"})
 _WRITERS = frozenset({"fill", "put", "sort", "partition", "itemset", "resize", "setfield", "byteswap"})
-_VIEWS = frozenset({
+_VIEWS: dict[Any, int] = dict.fromkeys((
     np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.rollaxis, np.expand_dims, np.squeeze, np.flip,
-    np.fliplr, np.flipud, np.rot90, np.diagonal, np.matrix_transpose,
-})
+    np.fliplr, np.flipud, np.rot90, np.diagonal, np.matrix_transpose, np.broadcast_to,
+), 0) | {np.einsum: 1}
+"""Functions that may give a view, and the place of the array among their arguments."""
 
 
 def fresh(array: Any) -> Any:

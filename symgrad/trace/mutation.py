@@ -13,10 +13,10 @@ from symgrad.ops.declare import OPS, is_traced, shape_of
 from symgrad.ops.indexing import first_axis
 from symgrad.ops.joining import lift
 from symgrad.trace.indexing import axis_slice, basic, checked_index, dots_between, expand, is_array, leading
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
-from symgrad.trace.tracer import Tracer, answered, as_node, located, operand, record
+from symgrad.trace.tracer import Tracer, answered, as_node, operand, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,11 @@ def write_through(x: Tracer, value: Node) -> None:
             instead="the array itself, x[index] = value, or a copy first: x.copy()",
         ) from error
     undo = _UNDO.get(made.op.name)
+    if made.op.name == "diagonal":
+        raise MutationError(
+            "a write into a diagonal, which is not followed (and np.diagonal cannot be written at all)",
+            line=user_line(), instead="np.fill_diagonal(x, value), or x[np.arange(n), np.arange(n)] = value",
+        )
     if undo is None or made.inputs[0] is not base.node:
         raise MutationError(
             f"a write into a view made by {made.op.name}, which symgrad does not follow", line=user_line(),
@@ -84,7 +89,7 @@ def setitem(x: Tracer, index: Any, value: Any) -> None:
     if x.is_number:
         raise MutationError(
             "a write into a traced number: NumPy's numbers cannot be written into", line=user_line(),
-            instead="x = value, or an array np.array(x) to write into",
+            instead="x = value, or an array np.array(x) to write into", numpy_too=True,
         )
     write(x, index, value)
 
@@ -243,7 +248,7 @@ def store(x: Tracer, result: Any, name: str) -> Tracer:
     if not np.can_cast(result.dtype, x.dtype, "same_kind"):
         raise MutationError(
             f"{name} gives {result.dtype}, which cannot be stored in an array of {x.dtype}", line=user_line(),
-            instead="x = x.astype(np.float64) first",
+            instead="x = x.astype(np.float64) first", numpy_too=True,
         )
     if result.node.shape != x.node.shape:
         result = answered(np.broadcast_to, (result, x.shape), {})

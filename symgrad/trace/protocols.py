@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import MutationError, UnsupportedError
-from symgrad.ops.declare import ANSWERS
+from symgrad.ops.declare import ANSWERS, is_unset
 from symgrad.trace.lines import user_line
 from symgrad.trace.local import LocalArray, wrapped
 from symgrad.trace.local import call_ufunc as local_ufunc
@@ -66,11 +66,9 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
 def _aggregated(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer ``reduce``, ``accumulate`` and ``outer``."""
     if method == "reduce" and ufunc in REDUCTIONS:
-        kwargs.setdefault("axis", 0)
-        return REDUCTIONS[ufunc](*inputs, **kwargs)
+        return _reduced(ufunc, inputs, {"axis": 0, **kwargs})
     if method == "accumulate" and ufunc in ACCUMULATIONS:
-        kwargs.setdefault("axis", 0)
-        return ACCUMULATIONS[ufunc](*inputs, **kwargs)
+        return answered(ACCUMULATIONS[ufunc], settled(inputs), settled({"axis": 0, **kwargs}))
     if method == "outer":
         a, b = inputs
         return ufunc(np.expand_dims(a, tuple(range(np.ndim(a), np.ndim(a) + np.ndim(b)))), b, **kwargs)
@@ -78,6 +76,15 @@ def _aggregated(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
         instead="np.where, slices or a sum",
     )
+
+
+def _reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Answer ``reduce``, also of a plain array where ``where=`` alone is traced; defaults written out are left away."""
+    function = REDUCTIONS[ufunc]
+    kept = {name: value for name, value in kwargs.items() if not is_unset(value) or name == "axis"}
+    if function in {np.any, np.all} and np.dtype(kept.get("dtype", bool)) == bool:
+        kept.pop("dtype", None)
+    return answered(function, settled(inputs), settled(kept))
 
 
 def _constant(x: Tracer, value: Any) -> Any:
@@ -90,10 +97,15 @@ def _refuse(ufunc: np.ufunc, kwargs: dict[str, Any]) -> None:
     """Refuse keywords whose meaning would be lost."""
     plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
     for name, value in kwargs.items():
-        if name not in plain or (value is not plain[name] and value != plain[name]):
+        if name == "where" and value is not True:
+            raise UnsupportedError(
+                f"np.{ufunc.__name__}(..., where=mask) without out=: the other elements would have no value",
+                line=user_line(), instead="np.where(mask, result, otherwise), or out= an array made in the function",
+            )
+        if name not in plain or value != plain[name]:
             raise UnsupportedError(
                 f"np.{ufunc.__name__}(..., {name}=...) on traced arrays", line=user_line(),
-                instead="np.where(mask, result, otherwise) for where=; leave the keyword away",
+                instead="leave the keyword away",
             )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from symgrad.errors import ConcretizationError, UnsupportedError
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import is_user_code, user_line
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -39,7 +40,12 @@ class Refusals:
     def _brief(self) -> str:
         return f"{self._node.dtype.name}[{','.join(map(str, self._node.shape))}]"
 
-    def _refuse(self, what: str, instead: str) -> ConcretizationError:
+    def _one(self, kinds: str = "") -> bool:
+        """Tell whether NumPy would have one number here, of one of these kinds: an array of several raises there."""
+        return all(dim == 1 for dim in self._node.shape) and (not kinds or self._node.dtype.kind in kinds)
+
+    def _refuse(self, what: str, instead: str, *, numpy: bool = True) -> ConcretizationError:
+        """Compose a refusal; `numpy` tells whether NumPy would give an answer."""
         if not self.owner.alive:
             from symgrad.trace.tracer import leaked
 
@@ -47,13 +53,14 @@ class Refusals:
         return ConcretizationError(
             f"{what} needs the value of a traced array {self._brief()}, which is not known while "
             f"{self.owner.function}() is traced",
-            line=user_line(), instead=instead,
+            line=user_line(), instead=instead, numpy_too=not numpy,
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         """Refuse to become a plain array."""
         raise self._refuse(
             "a plain NumPy array",
+            "array @ x, np.dot(array, x), np.take(array, x) in place of a plain array's own methods, array.dot(x); "
             "np.* functions of traced arrays; arrays built inside the function, by np.zeros(...), np.array([...]), "
             "np.stack or np.where, written as np.NAME where they are called, not imported by name before; "
             "np.take(array, i) for a plain array at a traced index",
@@ -61,65 +68,80 @@ class Refusals:
 
     def __bool__(self) -> NoReturn:
         """Refuse to choose a branch."""
+        asking = sys._getframe(1).f_code  # noqa: SLF001 - who asks
+        if asking.co_filename.endswith("_methods.py") and not is_user_code(asking.co_filename):
+            name = asking.co_name.lstrip("_")
+            raise self._refuse(
+                f"the method array.{name}(...) of a plain array, with a traced where=,",
+                f"np.{name}(array, ...), the function, which is traced", numpy=self._one(),
+            )
         raise self._refuse(
             "a condition (if, while, and, or, not, assert, in, min, max, sorted)",
             "np.where(condition, a, b) for a choice by values, np.maximum(a, b) for max, "
-            "static_argnums=/static_argnames= for an argument that is a setting",
+            "static_argnums=/static_argnames= for an argument that is a setting", numpy=self._one(),
         )
 
     def __float__(self) -> NoReturn:
         """Refuse to be one number."""
         raise self._refuse(
-            "float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)"
+            "float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)",
+            numpy=self._one(),
         )
 
     def __int__(self) -> NoReturn:
         """Refuse to be one number."""
-        raise self._refuse("int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting")
+        raise self._refuse(
+            "int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting", numpy=self._one(),
+        )
 
     def __complex__(self) -> NoReturn:
         """Refuse to be one number."""
-        raise self._refuse("complex()", "real arithmetic; symgrad compiles real dtypes")
+        raise self._refuse("complex()", "real arithmetic; symgrad compiles real dtypes", numpy=self._one())
 
     def __index__(self) -> NoReturn:
         """Refuse to be a loop bound or an index of a list."""
         raise self._refuse(
             "range(), an index of a list or a plain array, or a shape",
             "np.take(array, i) or np.take(np.stack(list), i) for an index, "
-            "static_argnums= for an argument that is a setting",
+            "static_argnums= for an argument that is a setting", numpy=not self._node.shape and self._one("iub"),
         )
 
     def __hash__(self) -> int:
         """Refuse to be a key."""
         raise self._refuse(
-            "hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string"
+            "hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string",
+            numpy=not self._node.shape,
         )
 
     def __round__(self, digits: int | None = None) -> Any:
         """Round to digits; without them Python's round gives an integer, which is refused."""
         if digits is None:
-            raise self._refuse("round() to an integer", "np.round(x)")
+            raise self._refuse("round() to an integer", "np.round(x)", numpy=self._one())
         return np.round(self, digits)
 
     def __trunc__(self) -> NoReturn:
         """Refuse to be an integer."""
-        raise self._refuse("math.trunc()", "np.trunc(x)")
+        raise self._refuse("math.trunc()", "np.trunc(x)", numpy=self._one())
 
     def __floor__(self) -> NoReturn:
         """Refuse to be an integer."""
-        raise self._refuse("math.floor()", "np.floor(x)")
+        raise self._refuse("math.floor()", "np.floor(x)", numpy=self._one())
 
     def __ceil__(self) -> NoReturn:
         """Refuse to be an integer."""
-        raise self._refuse("math.ceil()", "np.ceil(x)")
+        raise self._refuse("math.ceil()", "np.ceil(x)", numpy=self._one())
 
     def as_integer_ratio(self) -> NoReturn:
         """Refuse to be one number."""
-        raise self._refuse("a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*")
+        raise self._refuse(
+            "a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*", numpy=self._one(),
+        )
 
-    def item(self, *_: Any) -> NoReturn:
+    def item(self, *index: Any) -> NoReturn:
         """Refuse to be one number."""
-        raise self._refuse("item()", "the traced array itself; index it to get an element")
+        raise self._refuse(
+            "item()", "the traced array itself; index it to get an element", numpy=bool(index) or self._one(),
+        )
 
     def tolist(self) -> NoReturn:
         """Refuse to be a list of numbers."""
@@ -127,8 +149,8 @@ class Refusals:
 
     def __format__(self, spec: str) -> str:
         """Print what is known; a number format has nothing to format."""
-        if spec:
-            raise self._refuse(f"the format {spec!r}", "printing outside of the traced function")
+        if spec:  # whoever catches it has lost a text, and no value
+            raise self._refuse(f"the format {spec!r}", "printing outside of the traced function", numpy=False)
         return repr(self)
 
     def __repr__(self) -> str:
@@ -137,7 +159,11 @@ class Refusals:
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled: it is nothing outside of its trace."""
-        raise self._refuse("pickling", "returning the value from the traced function")
+        raise self._refuse("pickling", "returning the value from the traced function", numpy=False)
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        """Refuse to be pickled, whatever `__class__` says."""
+        self.__reduce__()
 
     def __getattr__(self, name: str) -> NoReturn:
         """Refuse NumPy's other attributes and methods by name."""

@@ -18,6 +18,8 @@ from symgrad.trace.nested import settled
 from symgrad.trace.tracer import Tracer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from symgrad.errors import Line
 
 
@@ -31,6 +33,7 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
     """
 
     __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
+    __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
     __array_priority__ = 2000
 
     def __init__(self, values: Tracer, mask: Tracer) -> None:
@@ -79,13 +82,13 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         """Refuse: which elements there are is not known."""
         raise self.unknown("an index into it")
 
-    def __len__(self) -> NoReturn:
+    def __len__(self) -> int:
         """Refuse: it is not known."""
-        raise self.unknown("len() of it")
+        raise self.unknown("len() of it, or a loop over it")
 
-    def __iter__(self) -> NoReturn:
-        """Refuse: how often is not known."""
-        raise self.unknown("a loop over it")
+    def __iter__(self) -> Iterator[Any]:
+        """Refuse to be gone along: how often is not known; an array is iterable all the same."""
+        yield len(self)
 
     def __getattr__(self, name: str) -> Any:
         """Answer the methods of arrays that are sums; refuse the others by name."""

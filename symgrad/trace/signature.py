@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare import COMPILED, is_traced
+from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
@@ -27,7 +28,8 @@ NAMESPACE = "symgrad"
 class Spec:
     """Shape and dtype of an argument.
 
-    `weak` marks a Python number, which promotes weakly; `fortran` an array that lies in memory column by column.
+    `weak` marks a Python number, which promotes weakly; `fortran` an array that lies in memory column by column;
+    `array` what is an array though it has no axes, which compiles as the number does.
 
     >>> spec("f64[n,3]")
     f64[n,3]
@@ -37,6 +39,7 @@ class Spec:
     dtype: np.dtype[Any]
     weak: type | None = None
     fortran: bool = False
+    array: bool = field(default=False, compare=False)
 
     def __repr__(self) -> str:
         """Print as `spec` reads it."""
@@ -56,11 +59,17 @@ def spec(text: str) -> Spec:
         text: ``f64[n,d]``, ``f32[784,10]``, ``i64[b]``, ``bool[n]``, ``f64[]``.
 
     Raises:
+        ArgumentError: when it is no text.
         ArgumentValueError: when the text is no spec.
 
     >>> spec("f32[784,10]").shape
     (784, 10)
     """
+    if not isinstance(text, str):
+        raise ArgumentError(
+            f"a spec is a text, not {text!r:.60}", line=user_line(),
+            instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"',
+        )
     match = _SPEC.fullmatch(text) if len(text) <= 200 else None
     dims = [d.strip() for d in match[2].split(",")] if match and match[2].strip() else []
     if match is None or match[1] not in _KINDS or not all(_DIM.fullmatch(d) for d in dims):
@@ -132,7 +141,8 @@ def leaf_spec(value: Any, path: str) -> Spec:
     kind = type(value)
     if is_traced(value):
         node = value.tracer().node if hasattr(value, "tracer") else value.node
-        return Spec(node.shape, node.dtype, value.weak if hasattr(value, "weak") else int)
+        weak = value.weak if hasattr(value, "weak") else int
+        return Spec(node.shape, node.dtype, weak, array=isinstance(value, np.ndarray))
     if kind is np.ndarray or isinstance(value, np.generic):
         return _array_spec(value, path)
     if kind in {bool, int, float}:
@@ -142,9 +152,14 @@ def leaf_spec(value: Any, path: str) -> Spec:
         return Spec((), dtype, None if kind is bool else kind)
     if isinstance(value, np.ndarray):
         return _subclass_spec(value, path)
+    instead = "np.asarray of it, or static_argnames= if it is a setting"
+    if is_dataclass(kind):
+        instead = (
+            f"a dict or a namedtuple; or {kind.__name__} registered as a pytree, by optree.register_pytree_node("
+            f"{kind.__name__}, flatten, unflatten, namespace={NAMESPACE!r})"
+        )
     raise ArgumentError(
-        f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number",
-        instead="np.asarray of it, or static_argnames= if it is a setting",
+        f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number", instead=instead,
     )
 
 
@@ -153,9 +168,9 @@ def _array_spec(value: Any, path: str) -> Spec:
     if dtype not in COMPILED:
         raise ArgumentError(
             f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64",
-            instead=f"{path}.astype(np.float64)",
+            instead=f"{path}.real and {path}.imag" if dtype.kind == "c" else f"{path}.astype(np.float64)",
         )
-    return Spec(value.shape, np.dtype(dtype.str), fortran=by_columns(value))
+    return Spec(value.shape, np.dtype(dtype.str), fortran=by_columns(value), array=isinstance(value, np.ndarray))
 
 
 LARGE = 1 << 16

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, MutationError, SymgradError
+from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError, heard
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ops import leaves, load
@@ -20,12 +20,14 @@ from symgrad.trace.state import Trace, active, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from symgrad.errors import Line
 
 _ready: list[bool] = []
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
+
+_OWN_CLASSES = ("'Tracer'", "'LocalArray'", "'Selected'", "'Extent'", "type Tracer", "type LocalArray")
 
 
 def prepare() -> None:
@@ -64,11 +66,13 @@ def trace(
     prepare()
     answered = answer_scipy()
     run = partial(_run, fun, signature, call, name, share=share, creation=creation, outer=outer)
+    refused = len(heard.refusals or ())
     try:
         return run()
     except SymgradError:
         if answered or not answer_scipy():
             raise
+    del (heard.refusals or [])[refused:]
     return run()  # the function has imported scipy.special meanwhile, whose functions are answered now
 
 
@@ -92,7 +96,7 @@ def _run(
         named = zip(signature.names, signature.specs, signature.paths, strict=True)
         tracers = [_input(now, name, spec, path) for name, spec, path in named]
         inputs = tuple([t.node for t in tracers])
-        with installed() if creation else nullcontext():
+        with installed() if creation else nullcontext(), nothing_caught():
             try:
                 result = call(tracers)
             except Exception as error:
@@ -110,11 +114,40 @@ def _run(
     return Traced(program, tree)
 
 
+@contextmanager
+def nothing_caught() -> Iterator[None]:
+    """Raise what the trace refused meanwhile, when the function returns as if nothing had been."""
+    outermost = heard.refusals is None
+    refusals = heard.refusals = heard.refusals if heard.refusals is not None else []
+    before = len(refusals)
+    try:
+        yield
+        if len(refusals) > before:
+            first = refusals[before]
+            error = type(first)(
+                f"{first.what}; the error was caught, by an except clause or by a library, and what the function "
+                "did then it would not do with plain arrays",
+                line=first.line, instead=first.instead,
+            )
+            if isinstance(first, ConcretizationError) and isinstance(error, ConcretizationError):
+                error.extents = first.extents
+            raise error from first
+    finally:
+        if outermost:
+            heard.refusals = None
+
+
 def explain(error: Exception) -> Exception:
     """Return the error a user should see: with the line, and symgrad's where a library put another in its place."""
     line = error_line(error)
     if isinstance(error, SymgradError):
         return error if error.line is not None else type(error)(error.what, line=line, instead=error.instead)
+    named = next((word for word in _OWN_CLASSES if word in str(error)), None)
+    if named is not None:  # Python or NumPy speaks of what the user knows as an array
+        return UnsupportedError(
+            f"{error}: a traced array, of which there are no values while tracing", line=line,
+            instead="np.* functions, operators and methods of arrays; this outside of the traced function",
+        )
     cause = error.__cause__ or error.__context__
     if str(error) in _NUMPYS_WORDS and isinstance(cause, (SymgradError, type(None))):
         return MutationError(
@@ -128,7 +161,9 @@ def explain(error: Exception) -> Exception:
 def _input(active: Trace, name: str, spec: Any, path: str) -> Tracer:
     graph = active.graph
     node = graph.node(leaves.input_, (), (name, spec.shape, spec.dtype), spec.shape, spec.dtype)
-    return Tracer(node, active, weak=spec.weak, origin=path)
+    made = Tracer(node, active, weak=spec.weak, origin=path)
+    made.is_array = spec.array
+    return made
 
 
 def output(active: Trace, value: Any, made: Line | None = None) -> Any:

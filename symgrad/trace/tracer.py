@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, LeakedTracerError, SymgradError, UnsupportedError
+from symgrad.errors import ArgumentError, AxisError, LeakedTracerError, MutationError, SymgradError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
 from symgrad.ops.declare import ANSWERS, OPS, answer_scipy, loop_dtypes
 from symgrad.trace.constants import compiled, constant, number, plain, refuse_others
-from symgrad.trace.lines import is_user_code, user_line
-from symgrad.trace.nested import settled
+from symgrad.trace.lines import is_user_code, located, user_line
+from symgrad.trace.nested import elements, settled
 from symgrad.trace.refusals import Refusals
 from symgrad.trace.state import active
 
@@ -80,6 +80,14 @@ class Tracer(Refusals):
 
         return tuple([dim if type(dim) is int else Extent(dim, self.owner) for dim in shape])
 
+    @shape.setter
+    def shape(self, shape: Any) -> NoReturn:
+        """Refuse to be given another shape in place."""
+        raise MutationError(
+            f"x.shape = {shape} of a traced array, which has its shape for good", line=user_line(),
+            instead="x = x.reshape(...)",
+        )
+
     @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy's dtype of the value."""
@@ -120,8 +128,9 @@ class Tracer(Refusals):
 
     @property
     def imag(self) -> Any:
-        """Zeros: symgrad's values are real."""
-        return np.zeros_like(self)
+        """Zeros, which cannot be written: symgrad's values are real."""
+        zeros = np.zeros_like(self)
+        return zeros if self.is_number else np.broadcast_to(zeros, self.shape)
 
     @property
     def flat(self) -> Any:
@@ -129,6 +138,13 @@ class Tracer(Refusals):
         from symgrad.trace.local import Flat
 
         return Flat(self)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What ``isinstance`` sees: NumPy's arrays, or the number it would be in NumPy; `type` sees a Tracer."""
+        if self.is_number:
+            return self.weak or self._node.dtype.type
+        return np.ndarray
 
     # -- recording
 
@@ -169,13 +185,15 @@ class Tracer(Refusals):
         """Go along the first axis."""
         if not self.ndim:
             raise ArgumentError("iteration over a 0-d array", line=user_line())
-        return (self[k] for k in range(len(self)))
+        return elements(self)
 
     def __len__(self) -> int:
         """Return the first extent, which must be known."""
         if not self.ndim:
             raise ArgumentError("len() of unsized object: a traced array without axes", line=user_line())
-        length: int = self.shape[0].__index__()
+        length = self.shape[0]
+        if type(length) is not int:
+            raise length.refuse("len()", "x.shape[0] or x.size, which arithmetic takes as they are; or ")
         return length
 
     def __copy__(self) -> Tracer:
@@ -207,6 +225,8 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = answer(*args, **kwargs)
     except SymgradError as error:
         raise located(error) from None
+    except np.exceptions.AxisError as error:
+        raise AxisError(str(error), line=user_line()) from None
     if out is None:
         return result
     from symgrad.trace.writers import into
@@ -297,7 +317,7 @@ def kind_of(value: Any) -> Any:
     found = _SCALARS.get(type(value))
     if found is not None:
         return np.dtype(bool) if found is bool else found
-    if isinstance(value, (np.ndarray, np.generic)):
+    if issubclass(type(value), (np.ndarray, np.generic)):
         return compiled(value.dtype)
     value = numeric(value)
     return kind_of(value) if type(value) is Tracer else compiled(plain(value).dtype)
@@ -316,7 +336,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             instead="the functions that have one are listed by `symgrad ops`",
         )
     inputs = tuple([lift(value) for value in inputs])
-    integer = ufunc is np.power and isinstance(inputs[1], (int, np.integer)) and kind_of(inputs[0]) in _SIGNED
+    integer = ufunc is np.power and issubclass(type(inputs[1]), (int, np.integer)) and kind_of(inputs[0]) in _SIGNED
     if integer and not (active.overrides and in_force(op) is not op):
         return integer_power(inputs[0], inputs[1])
     try:
@@ -348,16 +368,9 @@ def integer_power(x: Any, exponent: Any) -> Any:
     return OPS["power_int"](x if x.dtype == kind else x.astype(kind), exponent=int(exponent))
 
 
-def located(error: Exception) -> Exception:
-    """Add the user's line to an error that has none."""
-    if isinstance(error, SymgradError) and error.line is None:
-        return type(error)(error.what, line=user_line(), instead=error.instead)
-    return error
-
-
 def lift(value: Any) -> Any:
     """Turn a list into an array, traced when it holds a traced value; leave everything else alone."""
-    if isinstance(value, (list, tuple)):
+    if issubclass(type(value), (list, tuple)):
         from symgrad.ops.joining import lift as joined
 
         return joined(value)

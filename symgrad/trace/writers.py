@@ -50,7 +50,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if casting != "same_kind" or not np.can_cast(lift(src).dtype if is_traced(src) else np.asarray(src), a.dtype, "same_kind"):  # noqa: E501
         raise MutationError(
             f"np.copyto into an array of {a.dtype} with casting={casting!r}", line=user_line(),
-            instead="x[...] = value, which converts to x's dtype",
+            instead="x[...] = value, which converts to x's dtype", numpy_too=casting == "same_kind",
         )
     if where is True:
         setitem(a, ..., src)
@@ -60,6 +60,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if kept.node.shape != a.node.shape:
         raise MutationError(
             f"np.copyto of {kept.node.shape} into an array of {a.node.shape}", line=user_line(), instead="equal shapes",
+            numpy_too=True,
         )
     assign(a, kept.node)
 
@@ -126,7 +127,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
         raise MutationError(
             f"np.fill_diagonal of an array of shape {a.shape}", line=user_line(),
-            instead="a matrix, or an array of equal extents",
+            instead="a matrix, or an array of equal extents", numpy_too=True,
         )
     end = a.shape[1] ** 2 if a.ndim == 2 and not wrap else a.size
     step = a.shape[1] + 1 if a.ndim == 2 else 1 + int(np.cumprod(a.shape[:-1]).sum())
@@ -152,6 +153,6 @@ def into(out: Any, result: Any, name: str) -> Any:
     if as_node(out.owner, result).shape != out.node.shape:
         raise MutationError(
             f"np.{name} gives {as_node(out.owner, result).shape}, and out= has {out.node.shape}", line=user_line(),
-            instead="an array of the result's shape",
+            instead="an array of the result's shape", numpy_too=True,
         )
     return store(out, result, name)

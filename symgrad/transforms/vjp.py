@@ -218,4 +218,4 @@ def rule(op: Any) -> Any:
 
 
 def _is_one(d: Any) -> bool:
-    return isinstance(d, (int, float)) and d == 1
+    return issubclass(type(d), (int, float)) and bool(d == 1)

@@ -94,9 +94,11 @@ def matrix(x, y):
     return x @ MATRIX
 
 
-@vector(UnsupportedError, "matrix")
+@vector(UnsupportedError, "'view'")
 def matrix_on_the_left(x, y):
-    return MATRIX * x
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)  # NumPy makes a matrix of what is an array
+        return MATRIX * x
 
 
 @vector(UnsupportedError, "a masked array", "mask")

@@ -1,0 +1,129 @@
+"""Mistakes in calls of the public functions: each message says what to write instead."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import optree
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, ArgumentValueError
+
+X = np.array([0.5, 1.5, 2.0])
+
+
+def loss(x):
+    return np.sum(x * x)
+
+
+MAKERS = [sg.grad, sg.jit, sg.value_and_grad, sg.vmap, sg.hessian, sg.jacfwd, sg.jacrev, sg.hvp]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("given", [3, X, None])
+def test_what_is_no_function(make, given):
+    with pytest.raises(ArgumentError, match=r"is no function(?s:.*)sg\.grad\(f\)\(x\)") as caught:
+        make(given)
+    assert f"{__file__}:" in str(caught.value)
+
+
+@pytest.mark.parametrize("argnums", [(0, 0), ("x", 0), (0, -1)])
+def test_argnums_named_twice(argnums):
+    with pytest.raises(ArgumentValueError, match=r"names x twice(?s:.*)once"):
+        sg.grad(loss, argnums=argnums)(X)
+    with pytest.raises(ArgumentValueError, match=r"names params\['w'\] twice"):
+        sg.grad(lambda params: np.sum(params["w"]), argnums=("params", "params['w']"))({"w": X})
+
+
+def test_specs_that_are_no_texts():
+    text: Any = 7
+    with pytest.raises(ArgumentError, match=r'a spec is a text, not 7(?s:.*)"f64\[n,d\]"'):
+        sg.spec(text)
+
+
+def test_a_call_with_a_spec():
+    with pytest.raises(ArgumentError, match=r"loss\(\) was called with the spec f64\[3\](?s:.*)\.lower\((?s:.*)specs="):
+        sg.grad(loss)(sg.spec("f64[3]"))
+    assert "x * x" in sg.grad(loss).lower(sg.spec("f64[3]")).as_text("traced")
+
+
+@pytest.mark.parametrize("name", ["flags", "passes"])
+def test_one_text_where_options_are_several(name):
+    given: dict[str, Any] = {name: "-O3"}
+    with pytest.raises(ArgumentError, match=rf"Options\({name}='-O3'\) is one text(?s:.*){name}=\('-O3',\)"):
+        sg.Options(**given)
+
+
+def test_dataclasses():
+    @dataclasses.dataclass
+    class Line:
+        slope: Any
+        offset: Any
+
+    def fit(p):
+        return np.sum(p.slope * X + p.offset)
+
+    with pytest.raises(ArgumentError, match=r"argument p is (?s:.*)Line(?s:.*)optree\.register_pytree_node"):
+        sg.grad(fit)(Line(1.0, 2.0))
+    register: Any = optree.register_pytree_node
+    register(
+        Line, lambda p: ((p.slope, p.offset), None, None), lambda _, parts: Line(*parts), namespace="symgrad"
+    )
+    found: Any = sg.grad(fit)(Line(1.0, 2.0))
+    assert (found.slope, found.offset) == (X.sum(), 3.0)
+
+
+def test_complex_arguments_keep_their_imaginary_part():
+    with pytest.raises(ArgumentError, match=r"x has dtype complex128(?s:.*)instead: x\.real and x\.imag$"):
+        sg.grad(loss)(X + 1j)
+
+
+@pytest.mark.parametrize(
+    ("program", "words"), [
+        (lambda x: np.sum(x) / len(x), r"len\(\) needs a number(?s:.*)x\.shape\[0\] or x\.size"),
+        (lambda x: np.sum(x) / math.sqrt(x.shape[0]), r"a math\.\* function(?s:.*)np\.sqrt\(n\)"),
+    ],
+)
+def test_unknown_extents_as_numbers(program, words):
+    with pytest.raises(TypeError, match=words):
+        sg.jit(program, specs=("f64[n]",))(X)
+
+
+def test_cache_info_names_static_arguments():
+    f = sg.jit(lambda x, kind: x if kind else -x, static_argnames="kind")
+    for kind in ("a", 2, 2.0, True):
+        f(X, kind=kind)
+    info = f.cache_info()
+    assert info.signatures[0] == "x: f64[3], kind='a'"
+    assert info.reasons[1:] == (
+        "the static argument kind changed from 'a' to 2", "the static argument kind changed from 2 to 2.0",
+        "the static argument kind changed from 2.0 to True",
+    )
+
+
+def test_reasons_tell_numbers_from_arrays():
+    f = sg.jit(lambda x: x * 2)
+    for value in (2.0, np.float64(2), np.array(2.0)):
+        f(value)
+    assert f.cache_info().reasons[1:] == (
+        "argument x changed from f64[], a Python float, to f64[], a NumPy number,",
+        "argument x changed from f64[], a NumPy number, to f64[], an array,",
+    )
+
+
+def test_a_subclass_of_arrays_is_named(tmp_path):
+    f = sg.jit(loss)
+    f(X)
+    kept = np.memmap(tmp_path / "x", float, "w+", shape=(3,))
+    f(kept)
+    assert "the class of an argument changed" in f.cache_info().reasons[1]
+
+
+def test_short_calls_tell_numbers_from_arrays():
+    f = sg.jit(lambda x: x * 2 if isinstance(x, np.ndarray) else x * 3)
+    for value, want in ((np.float64(2), 6), (np.array(2.0), 4), (2.0, 6), (np.float64(2), 6), (np.array(2.0), 4)):
+        assert [float(f(value)) for _ in range(3)] == [want] * 3
