@@ -82,9 +82,9 @@ class LocalArray:
             return LocalArray(result, self._memory, self, rule) if self._at_home() else result
         return wrapped(result) if self._memory.tracer is None else np.copy(rule(self._tracer()))
 
-    def in_order(self, order: str | None) -> Any:
+    def in_order(self, order: Any) -> Any:
         """Lay it out in memory: itself where it lies so already, as NumPy knows, and a copy elsewhere."""
-        laid = np.asarray(self._plain, order=order)  # type: ignore[call-overload]
+        laid = np.asarray(self._plain, order=order)
         return self if laid is self._plain else np.copy(self.settle())
 
     def _at_home(self) -> bool:

@@ -129,7 +129,7 @@ class Tracer(Refusals):
     @property
     def imag(self) -> Any:
         """Zeros, which cannot be written: symgrad's values are real."""
-        zeros = np.zeros_like(self)
+        zeros: Any = np.zeros_like(self)
         return zeros if self.is_number else np.broadcast_to(zeros, self.shape)
 
     @property

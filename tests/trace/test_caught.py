@@ -163,8 +163,9 @@ def shape_that_does_not_fit(x):
 
 
 def users_own(x):
+    mine: dict[str, Any] = {}
     try:
-        return {}["mine"]
+        return mine["x"]
     except KeyError:
         return x
 

@@ -158,7 +158,12 @@ def _add_one(x):
 
 def test_type_has_no_hook():
     kinds = []
-    run(lambda x: kinds.append(type(x)) or x, V)
+
+    def program(x):
+        kinds.append(type(x))
+        return x
+
+    run(program, V)
     assert kinds == [Tracer]
 
 
