@@ -1,4 +1,4 @@
-"""Globals and closed-over values a function reads: constants when traced, noticed when they are bound anew."""
+"""Globals, closed-over values and attributes a function reads: constants when traced, noticed when bound anew."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dis
 import types
 from typing import TYPE_CHECKING, Any
 
+from symgrad.api.attributes import read_attributes
 from symgrad.trace.lines import is_user_code
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Captured:
         seen: set[int] = set()
         stack: list[Any] = [self.fun]
         while stack:
-            inner = _plain(stack.pop())
+            inner, owner = _plain(stack.pop())
             if inner is None or id(inner) in seen or not is_user_code(inner.__code__.co_filename):
                 continue
             seen.add(id(inner))
@@ -50,6 +51,9 @@ class Captured:
                     places.append((cell, None))
                     self.labels.append(name)
                     stack.append(_content(cell))
+            for holder, name, value in read_attributes(inner, owner):
+                places.append((holder, name))
+                stack.append(value)
         return places
 
     def identity(self) -> tuple[int, ...]:
@@ -100,15 +104,17 @@ class Captured:
         return len(self.held) > 1 and [*map(id, self.held[-1])] != [*map(id, self.held[-2])]
 
 
-def _plain(value: Any) -> Any:
-    """Unwrap methods, partials and wrappers to a Python function, None where there is none."""
+def _plain(value: Any) -> tuple[Any, Any]:
+    """Unwrap methods, partials and wrappers to a Python function, None where there is none; and its object."""
+    owner = None
     for _ in range(20):
         if isinstance(value, types.FunctionType):
-            return value
+            return value, owner
+        owner = getattr(value, "__self__", owner)
         value = getattr(value, "__func__", None) or getattr(value, "func", None) or getattr(value, "__wrapped__", None)
         if value is None:
-            return None
-    return None
+            break
+    return None, None
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -50,6 +50,7 @@ class Function(Native):
         self._last: Entry | None = None
         self._short: Short | None = None
         self._shorts: tuple[Short | None, Short | None] = (None, None)
+        self.__name__ = arguments.name
         functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _ready: list[bool] = []
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
 
-_OWN_CLASSES = ("'Tracer'", "'LocalArray'", "'Selected'", "'Extent'", "type Tracer", "type LocalArray")
+_OWN_CLASSES = re.compile(r"(?:Tracer|LocalArray|Selected|Extent)")
 
 
 def prepare() -> None:
@@ -142,8 +143,7 @@ def explain(error: Exception) -> Exception:
     line = error_line(error)
     if isinstance(error, SymgradError):
         return error if error.line is not None else type(error)(error.what, line=line, instead=error.instead)
-    named = next((word for word in _OWN_CLASSES if word in str(error)), None)
-    if named is not None:  # Python or NumPy speaks of what the user knows as an array
+    if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # Python or NumPy speaks of what the user knows as an array
         return UnsupportedError(
             f"{error}: a traced array, of which there are no values while tracing", line=line,
             instead="np.* functions, operators and methods of arrays; this outside of the traced function",

@@ -14,6 +14,7 @@ from symgrad.errors import (
     LeakedTracerError,
     MutationError,
     SymgradError,
+    UnsupportedError,
 )
 from tests.trace.programs import run
 from tests.trace.refused import OUTSIDE, X, plain, refused, vector, written
@@ -243,19 +244,19 @@ def returns_a_string(x, y):
 # -- what only Python's own words can refuse
 
 
-@refused(TypeError, builtin="bytes-like", args=(X, X))
+@refused(UnsupportedError, "bytes-like", "a traced array", args=(X, X))
 def memoryview_(x, y):
-    return memoryview(x)
+    return memoryview(x)  # <-
 
 
-@refused(TypeError, builtin="bytes-like", args=(X, X))
+@refused(UnsupportedError, "bytes-like", "a traced array", args=(X, X))
 def frombuffer(x, y):
-    return np.frombuffer(x)
+    return np.frombuffer(x)  # <-
 
 
-@refused(TypeError, builtin="real number", args=(X, X))
+@refused(UnsupportedError, "real number", "a traced array", args=(X, X))
 def string_format(x, y):
-    return "%d" % x  # noqa: UP031
+    return "%d" % x  # noqa: UP031  # <-
 
 
 @refused(AttributeError, builtin="no attribute 'nonsense'")
