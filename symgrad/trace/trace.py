@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _ready: list[bool] = []
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
 
-_OWN_CLASSES = re.compile(r"(?:Tracer|LocalArray|Selected|Extent)")
+_OWN_CLASSES = re.compile(r"\b(?:Tracer|LocalArray|Selected|Extent)\b")
 
 
 def prepare() -> None:
@@ -143,7 +143,7 @@ def explain(error: Exception) -> Exception:
     line = error_line(error)
     if isinstance(error, SymgradError):
         return error if error.line is not None else type(error)(error.what, line=line, instead=error.instead)
-    if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # Python or NumPy speaks of what the user knows as an array
+    if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # the user knows an array
         return UnsupportedError(
             f"{error}: a traced array, of which there are no values while tracing", line=line,
             instead="np.* functions, operators and methods of arrays; this outside of the traced function",
