@@ -99,6 +99,12 @@ class Captured:
 
         return checked
 
+    def read(self) -> list[tuple[str | None, Any]]:
+        """List what stands in the places now, with its name where it has one."""
+        self.identity()
+        places = self.places or []
+        return [(name, value) for (_, name), value in zip(places, _values(places), strict=True)]
+
     def changed(self) -> bool:
         """Tell whether the last identification found something new."""
         return len(self.held) > 1 and [*map(id, self.held[-1])] != [*map(id, self.held[-2])]

@@ -42,9 +42,10 @@ def draws_noticed(function: Any, read: Iterable[tuple[str | None, Any]]) -> Iter
         if _state(value) == state or (line, shown) in _warned:
             continue
         _warned.add((line, shown))
+        where = f"\n  at {line.file}:{line.number}\n      {line.text}" if line else ""
         warnings.warn(
             f"{getattr(function, '__name__', 'the function')}() draws from {shown} once, while it is traced: the "
-            "numbers are constants in every call" + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
-            + "\n  instead: draw outside and pass the numbers as an argument",
+            f"numbers are constants in every call{where}"
+            "\n  instead: draw outside and pass the numbers as an argument",
             SymgradWarning, stacklevel=3,
         )

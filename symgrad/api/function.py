@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.api.arguments import Arguments, Call, as_inputs, refuse_specs
 from symgrad.api.captured import Captured
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
+from symgrad.api.draws import draws_noticed
 from symgrad.api.lowered import Lowered
 from symgrad.api.native import Native
 from symgrad.api.short import either, short_call
@@ -165,7 +166,7 @@ class Function(Native):
             return self._fun(*args, **kwargs)
 
         outermost = unwritten(self._fun, self._captured.named()) if outer is None else nullcontext()
-        with outermost:
+        with outermost, draws_noticed(self._fun, self._captured.read()):
             return trace(
                 self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
             )
