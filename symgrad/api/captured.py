@@ -53,6 +53,7 @@ class Captured:
                     stack.append(_content(cell))
             for holder, name, value in read_attributes(inner, owner):
                 places.append((holder, name))
+                self.labels.append(name)
                 stack.append(value)
         return places
 
@@ -98,12 +99,6 @@ class Captured:
             return call(args)
 
         return checked
-
-    def read(self) -> list[tuple[str | None, Any]]:
-        """List what stands in the places now, with its name where it has one."""
-        self.identity()
-        places = self.places or []
-        return [(name, value) for (_, name), value in zip(places, _values(places), strict=True)]
 
     def changed(self) -> bool:
         """Tell whether the last identification found something new."""

@@ -32,13 +32,13 @@ def _state(generator: Any) -> Any:
 
 
 @contextmanager
-def draws_noticed(function: Any, read: Iterable[tuple[str | None, Any]]) -> Iterator[None]:
+def draws_noticed(function: Any, read: Iterable[tuple[str, Any]]) -> Iterator[None]:
     """Warn, once for a function and a name, when a generator among what the function reads was drawn from meanwhile."""
     before = [(name, value, state) for name, value in read if (state := _state(value)) is not None]
     yield
     for name, value, state in before:
         line = definition(function)
-        shown = f"the random generator {name!r}" if name else "a random generator that it closes over"
+        shown = f"the random generator {name!r}"
         if _state(value) == state or (line, shown) in _warned:
             continue
         _warned.add((line, shown))

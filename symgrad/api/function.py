@@ -166,7 +166,7 @@ class Function(Native):
             return self._fun(*args, **kwargs)
 
         outermost = unwritten(self._fun, self._captured.named()) if outer is None else nullcontext()
-        with outermost, draws_noticed(self._fun, self._captured.read()):
+        with outermost, draws_noticed(self._fun, self._captured.named()):
             return trace(
                 self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
             )
