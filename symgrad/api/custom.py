@@ -10,6 +10,7 @@ import numpy as np
 import optree
 
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
+from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.op import Composite
 from symgrad.ir.program import Program, copied
@@ -121,7 +122,7 @@ class Call:
                 f"{self.custom.name} returns arrays of different dtypes", line=user_line(), instead="one dtype",
             )
         rule = override_of(self.custom)
-        vjp = checked(self.custom.name, rule) if rule else self.rule
+        vjp = checked(self.custom.name, rule, exact=True) if rule else self.rule
         shape = outputs[0].shape if len(outputs) == 1 else (sum(self._size(o) for o in outputs),)
         op = Composite(
             name_apart(self.custom.name), (), evaluate=self.custom.fun, vjp=vjp,
@@ -146,6 +147,20 @@ class Call:
         for part, child in zip(found, children, strict=True):
             flat += [None] * child.num_leaves if part is None else child.flatten_up_to(part)
         return tuple([settled(item) for item in flat])
+
+    def check(self, active: Trace, said: str, value: Any) -> None:
+        """Check that what a rule returns in the place of the result, or of its tangent, has the result's shapes.
+
+        Raises:
+            ArgumentError: it has others.
+        """
+        found = [as_node(active, settled(leaf)).shape for leaf in flatten(value)[0]]
+        wanted = [o.shape for o in self.program.outputs]
+        if found != wanted:
+            given, meant = [" and ".join(map(shapes.show, part)) or "nothing" for part in (found, wanted)]
+            raise ArgumentError(
+                f"{said} of shape {given}; {self.custom.name} returns {meant}", line=active.graph.line,
+            )
 
     def _size(self, node: Node) -> int:
         if not all(type(d) is int for d in node.shape):
@@ -174,7 +189,7 @@ class Call:
     def rule(self, g: Any, y: Any, *x: Any) -> tuple[Any, ...]:
         """Run the user's rule."""
         with installed():
-            rule = checked(self.custom.name, lambda *_: self.custom.cotangents(self, g, y, list(x)))
+            rule = checked(self.custom.name, lambda *_: self.custom.cotangents(self, g, y, list(x)), exact=True)
             made: tuple[Any, ...] = rule(g, y, *x)
         return made
 
@@ -225,6 +240,7 @@ class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name
         pair = self.fwd(*call.arguments(x))
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(f"the forward rule of {self.name} must return a pair (result, residuals)")
+        call.check(g.owner, f"the forward rule of {self.name} returns a result", pair[0])
         found = self.bwd(*call.nondiff.values(), pair[1], call.results.unflatten(call.parts(g)))
         return call.flat(f"the backward rule of {self.name}", found)
 
@@ -263,6 +279,7 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
         pair = self.jvp(*call.nondiff.values(), *[self._trees(call, v) for v in (x, tangents)])
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(f"the rule of {self.name} must return a pair (result, tangent)")
+        call.check(active, f"the rule of {self.name} returns a tangent", pair[1])
         out = call.packed([Tracer(as_node(active, settled(v)), active) for v in flatten(pair[1])[0]]).node
         ts = [t.node for t in tangents]
         cut = Program(tuple(ts), (out,), scope=active.graph, start=ts[0].number)

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, Line, NoGradient, SymgradError
 from symgrad.ir import shapes
-from symgrad.ir.op import Composite
+from symgrad.ir.op import Composite, Elementwise
 from symgrad.ops.declare import ANSWERS, OPS, shape_of
 from symgrad.trace.lines import user_line
 from symgrad.trace.state import active
@@ -45,7 +45,8 @@ class Override:
         if found is None:
             found = self.made[op] = Composite(
                 f"{op.name}_overridden", op.params, evaluate=op.evaluate, infer=op.infer,
-                vjp=checked(op.name, self.rule), body=op.__call__, doc=f"{op.name} with a rule of the user's",
+                vjp=checked(op.name, self.rule, exact=not isinstance(op, Elementwise)), body=op.__call__,
+                doc=f"{op.name} with a rule of the user's",
                 override=words(self.rule, op.name),
             )
         return found
@@ -93,8 +94,8 @@ def override_of(function: Any) -> Rule | None:
     return found if found is not None and heeded(words(found, function.name)) else None
 
 
-def checked(name: str, rule: Rule) -> Rule:
-    """Check what a user's rule gives: one cotangent for each input, of a shape that fits."""
+def checked(name: str, rule: Rule, *, exact: bool = False) -> Rule:
+    """Check what a user's rule gives: one cotangent for each input, of its shape or, unless `exact`, the result's."""
 
     def apply(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
         try:
@@ -106,26 +107,25 @@ def checked(name: str, rule: Rule) -> Rule:
         parts = found if isinstance(found, (tuple, list)) else (found,)
         if len(parts) != len(x):
             raise ArgumentError(f"the rule for {name} gives {len(parts)} cotangents for {len(x)} inputs")
-        return tuple([_cotangent(name, k, *pair, g) for k, pair in enumerate(zip(parts, x, strict=True))])
+        return tuple([_cotangent(name, k, *pair, g, exact=exact) for k, pair in enumerate(zip(parts, x, strict=True))])
 
     return apply
 
 
-def _cotangent(name: str, k: int, part: Any, x: Any, g: Any) -> Any:
-    """Make a value of what a rule gives for one input, of the input's shape or of the one it is stretched to."""
+def _cotangent(name: str, k: int, part: Any, x: Any, g: Any, *, exact: bool) -> Any:
+    """Make a value of what a rule gives for one input: of the input's shape, or of the one it is stretched to."""
     if part is None or x.dtype.kind != "f":
         return None
     value = Tracer(as_node(g.owner, part), g.owner)
     value = value if value.dtype == x.dtype else value.astype(x.dtype)
-    if shape_of(value) in {shape_of(x), shape_of(g)}:
+    if shape_of(value) == shape_of(x) or (not exact and shape_of(value) == shape_of(g)):
         return value
-    try:
-        return OPS["broadcast_to"](value, shape=shape_of(x))
-    except SymgradError:
-        raise ArgumentError(
-            f"the rule for {name} gives a cotangent of shape {shapes.show(shape_of(value))} for input {k}, "
-            f"which has shape {shapes.show(shape_of(x))}", line=g.owner.graph.line,
-        ) from None
+    stretched = "" if exact or shape_of(x) == shape_of(g) else f", or {shapes.show(shape_of(g))}, that of the result"
+    raise ArgumentError(
+        f"the rule for {name} gives a cotangent of shape {shapes.show(shape_of(value))} for input {k}, "
+        f"which has shape {shapes.show(shape_of(x))}{stretched}", line=g.owner.graph.line,
+        instead="np.broadcast_to or np.sum in the rule, which says what is meant",
+    )
 
 
 def opened(what: Any, rule: Rule) -> Override | None:

@@ -281,6 +281,48 @@ def test_what_a_custom_function_may_not_do():
         sg.grad(lambda x: np.sum(bad(x, x)))(X)
 
 
+NARROW = [np.sum, lambda g: g[:1], lambda g: g.sum(0), lambda _: 1.0]
+
+
+@pytest.mark.parametrize("narrow", NARROW)
+def test_cotangents_are_not_stretched(narrow):
+    x = np.ones((2, 3))
+
+    @sg.custom_vjp
+    def f(a):
+        return a * 1.0
+
+    f.defvjp(lambda a: (a * 1.0, None), lambda _, g: (narrow(g),))
+
+    def overridden(a):
+        with sg.override_gradient("exp", lambda g, _y, _a: narrow(g)):
+            return np.exp(a)
+
+    for of, name in ((lambda a: f(a) * 1, "f"), (overridden, "exp")):
+        message = rf"the rule for {name} gives a cotangent of shape \(.*\) for input 0, which has shape \(2, 3\)"
+        with pytest.raises(ArgumentError, match=message) as caught:
+            sg.grad(lambda a, of=of: np.sum(of(a)))(x)
+        assert caught.value.line is not None
+
+
+def test_results_and_tangents_of_a_rule_have_the_shape_of_the_result():
+    @sg.custom_vjp
+    def f(a):
+        return a * 1.0
+
+    f.defvjp(lambda a: (np.sum(a), None), lambda _, g: (g,))
+    with pytest.raises(ArgumentError, match=r"the forward rule of f returns a result of shape \(\); f returns \(3,\)"):
+        sg.grad(lambda a: np.sum(f(a)))(X)
+
+    @sg.custom_jvp
+    def h(a):
+        return a * 1.0
+
+    h.defjvp(lambda primals, tangents: (primals[0], tangents[0][None]))
+    with pytest.raises(ArgumentError, match=r"the rule of h returns a tangent of shape \(1, 3\); h returns \(3,\)"):
+        sg.grad(lambda a: np.sum(h(a)))(X)
+
+
 # -- custom_jvp
 
 
