@@ -109,13 +109,14 @@ def hessian(
 
 
 def hvp(
-    fun: Callable[..., Any], *, static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
-    dynamic: Any = AUTO, options: Options | None = None,
+    fun: Callable[..., Any], *, has_aux: bool = False, static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (), dynamic: Any = AUTO, options: Options | None = None,
 ) -> Function:
     """Compile the Hessian of a loss times a vector, at about twice the cost of the gradient.
 
     Args:
         fun: the loss, a function that returns one floating-point number.
+        has_aux: `fun` returns ``(loss, extras)``; the result is ``(product, extras)``.
         static_argnums: as for `jit`, positions among the arguments of the function that is returned.
         static_argnames: as for `jit`.
         dynamic: as for `jit`.
@@ -130,8 +131,8 @@ def hvp(
     array([ 6., 12.])
     """
     return function(
-        "hvp", fun, _hvp, {}, static_argnums=static_argnums, static_argnames=static_argnames, dynamic=dynamic,
-        options=options, signature=_with_direction(bind(fun)),
+        "hvp", fun, _hvp, {"has_aux": has_aux}, static_argnums=static_argnums, static_argnames=static_argnames,
+        dynamic=dynamic, options=options, signature=_with_direction(bind(fun)),
     )
 
 
@@ -231,7 +232,9 @@ def _shaped(x: Any, shape: Any) -> Any:
     return x if x.node.shape == shape else OPS["reshape"](x, shape=shape)
 
 
-def _hvp(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, static: Any = ((), ())) -> Any:
+def _hvp(
+    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool = False, static: Any = ((), ()),
+) -> Any:
     """`hvp` on traced values: forward mode over the gradient."""
     if len(args) < 2:
         raise ArgumentError(f"hvp takes (x, v, *others), and was called with {len(args)} arguments")
@@ -239,7 +242,9 @@ def _hvp(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, static: Any
     assert outer is not None  # noqa: S101 - rules run in traces
     x, v, *others = args
     numbers = tuple([n - (n > 0) for n in static[0]])  # positions among (x, v, *others) are one less without v
-    gradient = grad(fun, static_argnums=numbers, static_argnames=static[1])
-    at = Point(nested(outer, gradient, (x, *others), kwargs, Arguments(gradient, numbers, static[1])))
+    gradient = grad(fun, has_aux=has_aux, static_argnums=numbers, static_argnames=static[1])
+    at = Point(nested(outer, gradient, (x, *others), kwargs, Arguments(gradient, numbers, static[1])), has_aux)
     along = matched(flatten(x)[1], v, "directions")
-    return optree.tree_unflatten(at.parts[0], at.push([*along, *[None] * (len(at.nest.leaves) - len(along))]))
+    pushed = at.push([*along, *[None] * (len(at.nest.leaves) - len(along))])
+    product = optree.tree_unflatten(at.parts[0], pushed)
+    return (product, at.value()[1]) if has_aux else product

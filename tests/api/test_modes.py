@@ -322,3 +322,13 @@ def test_linear_rules_go_forward_and_into_batches():
 
     close(sg.vmap(sg.grad(overridden))(X), np.full(4, 100.0))
     close(sg.grad(lambda x: np.sum(sg.vmap(overridden)(x)))(X), np.full(4, 100.0))
+
+
+def test_hvp_passes_extras_through():
+    x, v = np.array([1.0, 2.0]), np.array([0.5, -1.0])
+    for compiler in (None, "none"):
+        options = sg.Options(compiler=compiler)
+        compiled = sg.hvp(lambda x, s: (np.sum(s * x**3), {"n": 2 * x}), has_aux=True, options=options)
+        product, extras = compiled(x, v, 3.0)
+        np.testing.assert_allclose(product, 18 * x * v)
+        assert extras["n"].tolist() == [2, 4]
