@@ -83,7 +83,7 @@ class Functions:
         if not view.condition or view.failed:
             return view
         said = words(view) - {array.name for array in (*view.stack, *view.workspace)}
-        memory = {self.names[a]: f"{ctype(a.dtype)} *restrict " for a in self.stored}
+        memory = {self.names[a]: f"{ctype(a.dtype)} *{self.target.restrict}" for a in self.stored}
         lets = [v for v in made if isinstance(v, (LetView, LocalView))]
         values = {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
         values |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}
