@@ -46,12 +46,11 @@ MODES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_write_into_a_global_is_refused_and_undone(mode: str):
+def test_a_write_into_a_global_is_refused(mode: str):
     message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*def into_a(.|\n)*np.copy\(TABLE"
     for _ in range(2):
         with pytest.raises(MutationError, match=message):
             MODES[mode]()
-        assert TABLE.tolist() == [1, 1, 1]
 
 
 def test_closed_over_arrays_at_any_depth():
@@ -61,7 +60,7 @@ def test_closed_over_arrays_at_any_depth():
         sg.jit(closed_over(array, first))(X)
     with pytest.raises(MutationError, match=r"held\['a'\]\[1\], float64"):
         sg.jit(closed_over(deep, by_name))(X)
-    assert array.tolist() == deep["a"][1].tolist() == [1, 1, 1]
+    assert array.tolist() == [7, 1, 1], "somebody else may have written it too: it is not put back"
 
 
 def test_large_arrays_are_sampled(monkeypatch: pytest.MonkeyPatch):
