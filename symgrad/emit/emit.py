@@ -34,7 +34,7 @@ class Package:
 
 def emit(
     fun: Callable[..., Any] | Sequence[Callable[..., Any]], specs: Any, out: str | Path, *,
-    what: str | Iterable[str] = "value_and_grad", wrt: Argnums = 0, name: str | None = None,
+    what: str | Iterable[str] = "value_and_grad", wrt: Argnums | list[int | str] = 0, name: str | None = None,
     profile: str = "embedded", python: bool = False, line_directives: bool = False, cc: str | None = None,
     units: Mapping[str, str] | None = None, sizes: Mapping[str, int] | None = None,
     static_argnames: str | Iterable[str] = (), seed: int = 0,
@@ -83,7 +83,8 @@ def emit(
         out, name=name, profile=profile, python=python, line_directives=line_directives, cc=cc, units=units,
         sizes=sizes, seed=seed,
     )
-    return emit_calls(calls, whats, [wrt] * len(calls), asked)
+    by = wrt if isinstance(wrt, (int, str)) else tuple(wrt)
+    return emit_calls(calls, whats, [by] * len(calls), asked)
 
 
 def _call(fun: Callable[..., Any], specs: Any, static: tuple[str, ...], *, alone: bool) -> Call:

@@ -59,6 +59,15 @@ class Request:
     seed: int = 0
 
 
+RESERVED = frozenset((
+    "all", "assert", "c", "check", "clean", "complex", "ctype", "dl", "errno", "fenv", "float", "gcc", "help",
+    "install", "inttypes", "iso646", "limits", "locale", "m", "math", "omp", "package", "pthread", "rt", "sanitize",
+    "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stdc", "stddef", "stdint", "stdio", "stdlib",
+    "stdnoreturn", "string", "test", "tgmath", "threads", "time", "uchar", "unistd", "util", "wchar", "wctype",
+))
+"""Names of targets, of the standard's headers, and of libraries that every program links."""
+
+
 def request(
     out: str | Path, *, name: str | None, profile: str, cc: str | None, **further: Any,
 ) -> Request:
@@ -67,11 +76,18 @@ def request(
     Raises:
         ArgumentValueError: a name is no identifier, there is no such profile, a compiler's name has odd characters.
     """
+    if not str(out):
+        raise ArgumentValueError("the folder to write has no name", instead="build/loss_grad, for example")
     folder = Path(out)
     chosen = folder.name if name is None else name
     if not chosen or identifier(chosen) != chosen or not chosen.isascii():
         raise ArgumentValueError(
             f"{chosen!r} cannot name a module of C", instead=f"name={identifier(chosen or 'module')!r}, for example"
+        )
+    if chosen in RESERVED:
+        raise ArgumentValueError(
+            f"a module of C cannot be named {chosen!r}: a header, a library or a target of make has that name",
+            instead=f"--name {chosen}_module, or name={chosen + '_module'!r}",
         )
     if profile not in modules.PROFILES:
         raise ArgumentValueError(f"there is no profile {profile!r}", instead=" or ".join(modules.PROFILES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import re
 import shutil
@@ -79,6 +80,29 @@ def test_same_numbers_as_python_to_the_last_bit(packages, model, tmp_path):
     value, gradient = function(w, array("in_X").reshape(y.size, w.size), y)
     assert array("want_value").tobytes() == np.asarray(value).tobytes()
     assert array("want_w_bar").tobytes() == gradient.tobytes()
+
+
+@pytest.mark.parametrize("n", [1, 64, 65, 257, 1000, 3000])
+def test_the_c_gives_python_s_bits_beyond_every_tile(copied, model, n):
+    """Where Python leaves the same extents open, and whatever the workspace held."""
+    folder = copied("loss")
+    library = folder / "loss.so"
+    flags = ["-std=c99", "-O2", "-ffp-contract=off", "-fPIC", "-shared"]
+    subprocess.run(["gcc", *flags, str(folder / "loss.c"), "-o", str(library), "-lm"], check=True)
+    c, d = ctypes.CDLL(str(library)), 5
+    c.loss_value_and_grad_workspace_bytes.restype = ctypes.c_int64
+    rng = np.random.default_rng(n)
+    w, X, y = rng.normal(size=d), rng.normal(size=(n, d)), rng.normal(size=n)
+    extents = [ctypes.c_int64(d), ctypes.c_int64(n)]
+    workspace = np.full(c.loss_value_and_grad_workspace_bytes(*extents) + 8, 255, np.uint8)
+    value, gradient = np.full(1, np.nan), np.full(d, np.nan)
+    places = [ctypes.c_void_p(a.ctypes.data) for a in (w, X, y, value, gradient)]
+    assert c.loss_value_and_grad(*places, *extents, ctypes.c_void_p(workspace.ctypes.data)) == 0
+    python = sg.value_and_grad(
+        model.loss, specs=("f64[d]", "f64[n,d]", "f64[n]"), options=sg.Options(portable=True)
+    )(w, X, y)
+    assert value.tobytes() == np.asarray(python[0]).tobytes()
+    assert gradient.tobytes() == python[1].tobytes()
 
 
 def without_comments(text):

@@ -49,6 +49,30 @@ def test_a_name_must_be_an_identifier(tmp_path, name):
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["math", "stdio", "m", "c", "test", "all", "install", "clean", "check"])
+def test_a_name_of_a_header_a_library_or_a_target_is_refused(tmp_path, name):
+    with pytest.raises(sg.SymgradError, match=rf"cannot be named '{name}'(.|\n)*name='{name}_module'"):
+        small(tmp_path / name)
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_folder_needs_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(sg.SymgradError, match="the folder to write has no name"):
+        small("", name="loss")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_list_of_arguments_is_as_good_as_a_tuple(tmp_path):
+    def product(x, y):
+        return np.sum(x * x * y)
+
+    specs = {"x": "f64[n]", "y": "f64[n]"}
+    one = sg.emit(product, specs, tmp_path / "one" / "both", wrt=["x", "y"], what="hvp")
+    two = sg.emit(product, specs, tmp_path / "two" / "both", wrt=("x", "y"), what="hvp")
+    assert (one.folder / "both.c").read_bytes() == (two.folder / "both.c").read_bytes()
+
+
 def test_a_folder_whose_name_is_none_needs_another(tmp_path):
     with pytest.raises(sg.SymgradError, match=r"'my-loss' cannot name a module of C\n  instead: name='my_loss'"):
         small(tmp_path / "my-loss")
