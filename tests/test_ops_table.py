@@ -206,7 +206,7 @@ def test_integers_and_booleans(dtype: str) -> None:
             same(result, np.asarray(row.call(*given_)), row)
 
 
-REDUCED = [row for row in SAMPLES if row.op.kind == "structured"]
+REDUCED = [row for row in SAMPLES if row.op.kind == "structured" and row.op.name != "adjoint"]  # of floats alone
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "bool"])

@@ -207,5 +207,6 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "subscripts": subscripts, "extent": extent, "count": extent, "step": step, "upper": boolean, "k": integer,
     "exponent": integer, "order": integer, "unique": boolean,
     "of": word, "wrt": integer, "mapped": _tuple(boolean, NODES), "params": inner,
+    "lower": boolean, "unit": boolean, "trans": boolean, "checked": boolean,
 }
 """What an op's parameter of each name may be."""

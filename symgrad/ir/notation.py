@@ -319,6 +319,6 @@ def looked_up(indices: tuple[Any, ...]) -> list[Access]:
     found: list[Access] = []
     for index in indices:
         for part in parts(index):
-            if isinstance(part, Lookup):
+            if isinstance(part, Lookup) and isinstance(part.access, Access):
                 found.extend([*looked_up(part.access.indices), part.access])
     return found

@@ -100,7 +100,7 @@ def test_without_a_compiler() -> None:
     assert function.cost(np.ones(7)).operations["multiply"] == 7
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "gaussian_process"])  # see docs/modes.md
 def test_reverse_mode_costs_at_most_four_times_the_function(name: str) -> None:
     """Griewank's bound, counted: a call of math.h is one operation like any other."""
     loss, args = LOSSES[name]
