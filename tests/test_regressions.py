@@ -180,3 +180,13 @@ def test_a_matrix_with_a_diagonal_is_whole_before_its_columns_are_read(n):
     compiled = sg.jit(second, specs=("f64[n]",) * 4)(x, y, a, b)
     for got, right in zip(compiled, sg.jit(second, options=sg.Options(compiler="none"))(x, y, a, b), strict=True):
         np.testing.assert_allclose(got, right, rtol=1e-10, atol=1e-12)
+
+
+def test_a_compiler_that_permutes_wrongly_is_not_let():
+    """gcc 12.2 with AVX-512 made one value of this matrix another's: elements of eight doubles, permuted."""
+    x = np.arange(16.0).reshape(4, 4) + 1
+
+    def mirrored(x: Array) -> Any:
+        return np.tril(x).T + np.tril(x, -1)
+
+    np.testing.assert_array_equal(sg.jit(mirrored)(x), mirrored(x))

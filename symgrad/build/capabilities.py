@@ -37,6 +37,7 @@ class Capabilities:
         native: it compiles for the machine's own processor (``-march=native``).
         openmp: which of `OPENMP` it takes, by its place.
         fma: the machine has fused multiply-add.
+        permutes: it permutes the elements of a vector right, which gcc 12.2 does not with AVX-512.
         veclib: clang calls libmvec only with ``-fveclib``.
         mvec: ``-lmvec`` must be named.
         simd_math: functions of `FUNCTIONS` with vector variants, sorted.
@@ -48,6 +49,7 @@ class Capabilities:
     native: bool
     openmp: int
     fma: bool
+    permutes: bool
     veclib: bool
     mvec: bool
     simd_math: tuple[str, ...]
@@ -68,6 +70,7 @@ class Capabilities:
         chosen += [OPENMP[self.openmp]] * bool(OPENMP[self.openmp])
         chosen += ["-fveclib=libmvec"] * self.veclib
         chosen += [f"-mprefer-vector-width={self.vector_bits}"] * bool(self.vector_bits)
+        chosen += ["-fno-tree-slp-vectorize"] * (not self.permutes)  # where permutations of any kind come from
         chosen += _APART * ({"sin", "cos"} <= set(self.simd_math) and not self.veclib)
         return (*chosen, *(flag for flag in further if not flag.startswith("-l")))
 

@@ -1,14 +1,39 @@
 /* Compiled and loaded once per compiler: does it work, has it OpenMP, has the machine fused multiply-add? */
 #include <stdint.h>
 
+#if defined(__GNUC__) && !defined(__clang__) && defined(__AVX512F__)
+typedef double eight_doubles __attribute__((vector_size(64)));
+typedef int64_t eight_places __attribute__((vector_size(64)));
+
+/* gcc 12.2 takes this permutation, of which one element crosses its lane, for one within lanes. */
+static __attribute__((noinline, noclone)) void permuted(const eight_doubles *x, eight_doubles *y)
+{
+    *y = __builtin_shuffle(*x, (eight_places){0, 1, 2, 6, 4, 5, 6, 7});
+}
+
+static int permutes(const double *x)
+{
+    eight_doubles of = {x[0], 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0};
+    permuted(&of, &of);
+    return of[3] == 6.0;
+}
+#else
+static int permutes(const double *x)
+{
+    (void)x;
+    return 1;
+}
+#endif
+
 #ifdef _OPENMP
 int omp_get_max_threads(void);
 #endif
 
-/* Sums n numbers; returns 1, plus 2 with fused multiply-add, plus 4 with OpenMP, or 0 when the runtime fails. */
+/* Sums n numbers; returns 1, plus 2 with fused multiply-add, plus 4 with OpenMP, plus 8 where eight doubles are
+ * permuted right, or 0 when the runtime fails. */
 int32_t symgrad_probe(const double *x, double *sum, const int64_t n, const int32_t threads)
 {
-    int32_t answer = 1;
+    int32_t answer = permutes(x) ? 9 : 1;
     double total = 0.0;
 #pragma omp parallel for simd reduction(+ : total) num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < n; ++i) {

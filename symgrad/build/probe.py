@@ -69,13 +69,13 @@ def _basics(argv: tuple[str, ...], further: tuple[str, ...], folder: Path) -> Ca
     for native in (True, False):
         for openmp in range(len(OPENMP)):
             known = Capabilities(
-                version=version, native=native, openmp=openmp, fma=False, veclib=False, mvec=False, simd_math=(),
-                ns_256=0, ns_512=0,
+                version=version, native=native, openmp=openmp, fma=False, permutes=True, veclib=False, mvec=False,
+                simd_math=(), ns_256=0, ns_512=0,
             )
             library = _compile(argv, known, further, folder, "probe.c")
             answer = 0 if library is None else _call(library)
             if answer:
-                return replace(known, fma=bool(answer & 2))
+                return replace(known, fma=bool(answer & 2), permutes=bool(answer & 8))
     return None
 
 

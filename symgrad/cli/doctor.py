@@ -59,7 +59,7 @@ def _compiler() -> Rows:
 def _width(known: Capabilities) -> str:
     """Say which vector width is used, and why.
 
-    >>> asked = Capabilities("cc 1", True, 0, True, False, False, (), ns_256=9100, ns_512=6500)
+    >>> asked = Capabilities("cc 1", True, 0, True, True, False, False, (), ns_256=9100, ns_512=6500)
     >>> _width(asked)
     '512 bits: the loop that was timed took 9.1 us with vectors of 256 bits, 6.5 us with 512'
     """

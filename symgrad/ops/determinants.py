@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 SCRATCH = -2
 
-
+EXPANDED = range(1, 6)
+"""Extents for which cofactors are sums of products; there are n 2^n of these, and n^3 steps with factors."""
 
 def _by_factors_infer(a: Node, factors: Node) -> tuple[Shape, Any]:  # noqa: ARG001
     square(a, "det")
@@ -47,10 +49,57 @@ def det(a: Any, factors: Any) -> Any:
 
 
 def _det_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:  # noqa: ARG001
-    return g[..., None, None] * cofactors(a, factors), None
+    found = expanded(a) if shape_of(a)[-1] in EXPANDED else cofactors(a, factors)
+    return g[..., None, None] * found, None
 
 
 det.vjp = _det_vjp
+
+
+def expanded(a: Any) -> Any:
+    """Return the cofactors of small matrices as polynomials, which have derivatives of every order, whatever the rank.
+
+    Laplace's expansion: without row i and column j, products of minors of the rows above and of the rows below.
+    """
+    n = shape_of(a)[-1]
+    if n == 1:
+        return np.ones_like(a)
+    above, below = _minors(a, range(n - 1)), _minors(a, range(n - 1, 0, -1))
+    cofactor = {}
+    for i, j in np.ndindex(n, n):
+        pairs = [(high, _others(high, j, n)) for high in above[i] if j not in high]
+        cofactor[i, j] = _total([((*high, j, *low), above[i][high], below[n - 1 - i][low]) for high, low in pairs])
+    return np.stack([np.stack([cofactor[i, j] for j in range(n)], -1) for i in range(n)], -2)
+
+
+def _minors(a: Any, rows: range) -> list[dict[tuple[int, ...], Any]]:
+    """Return the minors of the first k rows, for each k, by their columns; one without rows is None."""
+    n = shape_of(a)[-1]
+    found: list[dict[tuple[int, ...], Any]] = [{(): None}]
+    for k, row in enumerate(rows, 1):
+        minors = {}
+        for columns in combinations(range(n), k):
+            rests = [(j, tuple([c for c in columns if c != j])) for j in columns]
+            orders = [(*rest, j) if rows.step > 0 else (j, *rest) for j, rest in rests]
+            values = [(a[..., row, j], found[-1][rest]) for j, rest in rests]
+            minors[columns] = _total([(order, *pair) for order, pair in zip(orders, values, strict=True)])
+        found.append(minors)
+    return found
+
+
+def _others(columns: tuple[int, ...], column: int, n: int) -> tuple[int, ...]:
+    return tuple([c for c in range(n) if c != column and c not in columns])
+
+
+def _total(terms: list[tuple[tuple[int, ...], Any, Any]]) -> Any:
+    """Add products, each with the sign of a permutation."""
+    total: Any = None
+    for order, x, y in terms:
+        product = y if x is None else x if y is None else x * y
+        odd = sum([one > other for one, other in combinations(order, 2)]) % 2
+        signed = -product if odd else product
+        total = signed if total is None else total + signed
+    return total
 
 
 def sign(a: Any, factors: Any) -> Any:

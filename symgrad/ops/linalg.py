@@ -113,15 +113,16 @@ def _cholesky_body(node: Node) -> Body:
 
 
 def _cholesky_vjp(g: Any, y: Any, a: Any) -> Any:  # noqa: ARG001
-    """L^-T Phi(L^T g) L^-1, made symmetric; Phi takes the lower triangle and half of the diagonal.
+    """L^-T Phi(L^T g) L^-1 and its mirror image, of which the lower triangle; Phi takes that and half of the diagonal.
 
-    I. Murray, Differentiation of the Cholesky decomposition, 2016, arXiv:1602.07527.
+    I. Murray, Differentiation of the Cholesky decomposition, 2016, arXiv:1602.07527: of what is read, which is the
+    lower triangle, so that an element beside the diagonal has what belongs to both of its places.
     """
     product = np.matmul(turned(y), np.tril(g))
     phi = (np.tril(product) + np.tril(product, -1)) * np.asarray(0.5, y.dtype)
     left = solve_triangular(turned(y), phi, lower=False, unit=False, checked=False)
     whole = solve_triangular(turned(y), turned(left), lower=False, unit=False, checked=False)
-    return (whole + turned(whole)) * np.asarray(0.5, y.dtype)
+    return np.tril(whole, -1) + np.tril(turned(whole))
 
 
 def _definite(a: Any) -> Any:

@@ -22,8 +22,8 @@ from tests.build.sources import finish, forget, source_of
 
 FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11")
 KNOWN = capabilities.Capabilities(
-    version="cc 1", native=True, openmp=0, fma=True, veclib=False, mvec=False, simd_math=("exp", "sin", "cos"),
-    ns_256=9100, ns_512=6500,
+    version="cc 1", native=True, openmp=0, fma=True, permutes=True, veclib=False, mvec=False,
+    simd_math=("exp", "sin", "cos"), ns_256=9100, ns_512=6500,
 )
 TIMES = {0: (0, 0), 256: (6500, 9100), 512: (9100, 6500)}
 
@@ -308,6 +308,8 @@ def test_the_lock_of_a_forked_child_is_free():
 
 def test_sin_and_cos_are_kept_apart_for_gcc_only():
     assert "-fno-builtin-sin" in KNOWN.flags()
+    assert "-fno-tree-slp-vectorize" not in KNOWN.flags()
+    assert "-fno-tree-slp-vectorize" in replace(KNOWN, permutes=False).flags()
     assert "-fno-builtin-sin" not in replace(KNOWN, veclib=True).flags()
     assert "-fno-builtin-sin" not in replace(KNOWN, simd_math=("exp", "sin")).flags()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -103,23 +104,55 @@ def test_factors_serve_the_backward_pass() -> None:
 
 
 @BOTH
-def test_cholesky_reads_the_lower_triangle_and_gives_a_symmetric_gradient(options: Any) -> None:
-    """The value is NumPy's; the gradient is that by a symmetric matrix, as JAX gives it."""
+def test_cholesky_is_a_function_of_the_triangle_that_it_reads(options: Any) -> None:
+    """The value is NumPy's, whatever stands above the diagonal; the gradient is that by the triangle that is read."""
     rng = np.random.default_rng(8)
     a = rng.normal(size=(4, 4))
     P, w = a @ a.T + np.eye(4), rng.normal(size=(4, 4))
     other = np.tril(P) + np.triu(rng.normal(size=(4, 4)), 1)
 
-    def loss(p):
-        return np.sum(np.linalg.cholesky(p) * w)
+    def loss(p, upper=False):
+        return np.sum(np.linalg.cholesky(p, upper=upper) * w)
 
     assert np.array_equal(*[sg.jit(np.linalg.cholesky, options=options)(p) for p in (P, other)])
     found = sg.grad(loss, options=options)(P)
-    assert np.array_equal(found, found.T)
+    assert not np.any(np.triu(found, 1))
     assert np.array_equal(found, sg.grad(loss, options=options)(other))
-    way = rng.normal(size=(4, 4))
-    way = way + way.T
-    assert np.sum(found * way) == pytest.approx(richardson(lambda h: loss(P + h * way), 1e-4), rel=1e-8)
+    turned = sg.grad(lambda p: loss(p, upper=True), options=options)(other.T)
+    assert not np.any(np.tril(turned, -1))
+    for upper, at in ((False, other), (True, other.T)):
+        assert sg.check_grads(lambda p, upper=upper: loss(p, upper), (at,), options=options).worst < 1
+    assert sg.check_grads(lambda p: sg.linalg.cho_factor(p)[0], (P,), options=options).worst < 1
+
+
+def test_cholesky_of_a_symmetric_kernel() -> None:
+    """A gradient and a Hessian through a kernel, and along symmetric directions, are those of half and half."""
+    rng = np.random.default_rng(11)
+    X, y, at, way = rng.normal(size=(6, 2)), rng.normal(size=6), np.array([0.3, -0.2, 0.1]), rng.normal(size=(6, 6))
+
+    def kernel(theta):
+        apart = np.sum((X[:, None, :] - X[None, :, :]) ** 2, -1)
+        return np.exp(theta[0] - apart * np.exp(theta[1])) + np.exp(theta[2]) * np.eye(6)
+
+    def loss(matrix):
+        factor = np.linalg.cholesky(matrix)
+        return 0.5 * y @ sg.linalg.cho_solve((factor, True), y) + np.sum(np.log(np.diagonal(factor)))
+
+    K, way = kernel(at), way + way.T
+    inverse, alpha = np.linalg.inv(K), np.linalg.solve(K, y)
+    closed = 0.5 * (inverse - np.outer(alpha, alpha))
+    by = sg.grad(loss)(K)
+    np.testing.assert_allclose(by, np.tril(2 * closed) - np.diag(np.diagonal(closed)), rtol=1e-11)
+    bent = sg.hvp(loss)(K, way)
+    turned = inverse @ way @ inverse
+    closed = 0.5 * (np.outer(turned @ y, alpha) + np.outer(alpha, turned @ y) - turned)
+    np.testing.assert_allclose(bent, np.tril(2 * closed) - np.diag(np.diagonal(closed)), rtol=1e-9, atol=1e-11)
+    slopes = sg.grad(lambda theta: loss(kernel(theta)))
+    for k, unit in enumerate(np.eye(3)):
+        value = richardson(lambda h: loss(kernel(at + h * unit)), 1e-3)  # noqa: B023 - called at once
+        assert slopes(at)[k] == pytest.approx(value, rel=1e-8)
+        row = richardson(lambda h: slopes(at + h * unit), 1e-3)  # noqa: B023 - called at once
+        np.testing.assert_allclose(sg.hessian(lambda theta: loss(kernel(theta)))(at)[k], row, rtol=1e-8)
 
 
 # -- determinants of singular matrices
@@ -157,6 +190,40 @@ def test_gradient_of_a_determinant_is_the_cofactors(name: str, options: Any) -> 
     found, wanted = sg.grad(np.linalg.det, options=options)(a), cofactors(a)
     scale = np.linalg.norm(a) ** (len(a) - 1) if np.any(a) else 1.0
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-14 * scale)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@BOTH
+def test_higher_derivatives_of_determinants_of_any_rank(n: int, options: Any) -> None:
+    """To third order, in a batch of all ranks: along a line, a determinant is a polynomial, known by n + 1 values."""
+    rng = np.random.default_rng(n)
+    a, way = rng.normal(size=(2, n + 1, n, n))
+    for rank in range(n):
+        a[rank] = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, n))
+    steps = np.linspace(-1, 1, n + 1)
+    values = np.linalg.det(a + steps[:, None, None, None] * way)
+    wanted = np.linalg.solve(np.vander(steps, increasing=True), values)  # coefficients of the powers
+
+    def along(t):
+        return np.sum(np.linalg.det(a + t[:, None, None] * way))
+
+    first = sg.grad(along)
+    second = sg.grad(lambda t: np.sum(first(t)))
+    third = sg.grad(lambda t: np.sum(second(t)))
+    zero = np.zeros(n + 1)
+    for order, derivative in enumerate((first, second, third), 1):
+        expected = math.factorial(order) * wanted[order] if order <= n else zero
+        found = sg.jit(derivative, options=options)(zero)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10, err_msg=str(order))
+
+    def slope(t):
+        return sg.jvp(along, (t,), (zero + 1,))[1]
+
+    forward = sg.jit(lambda t: sg.jvp(slope, (t,), (zero + 1,))[1], options=options)
+    assert forward(zero) == pytest.approx(np.sum(2 * wanted[2]) if n > 1 else 0.0, rel=1e-9, abs=1e-10)
+    hessian = sg.hessian(np.linalg.det, options=options)(a[0])  # of rank 0
+    assert np.all(np.isfinite(hessian))
+    assert np.any(hessian) == (n == 2)
 
 
 def test_determinants_beyond_the_range_of_floats() -> None:
