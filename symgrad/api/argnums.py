@@ -27,44 +27,56 @@ def listed(argnums: Argnums) -> tuple[Argnum, ...]:
     return tuple(argnums) if isinstance(argnums, (tuple, list)) else (argnums,)
 
 
-def chosen(argnums: Argnums, signature: Signature) -> list[Chosen]:
+def chosen(argnums: Argnums, signature: Signature, word: str = "argnums=") -> list[Chosen]:
     """Find what is differentiated by.
 
     Args:
         argnums: positions (from the end, if negative), names, or paths as ``params['w']``.
         signature: the arguments.
+        word: what the caller calls it: ``wrt=``, or an option of the command line, ``--wrt``.
 
     Raises:
         ArgumentValueError: there is no such argument, it is static, it holds no array, or it is named twice.
     """
-    found = [_named(a, signature) if isinstance(a, str) else _placed(a, signature) for a in listed(argnums)]
+    found = [
+        _named(a, signature, word) if isinstance(a, str) else _placed(a, signature, word) for a in listed(argnums)
+    ]
     if not any(one.leaves for one in found):
         known = ", ".join(signature.paths)
-        raise ArgumentValueError(f"argnums={argnums!r} names no array among the arguments {known}")
+        raise ArgumentValueError(f"{said(argnums, word)} names no array among the arguments {known}")
     leaves = [leaf for one in found for leaf in one.leaves]
     if len(set(leaves)) != len(leaves):
         raise ArgumentValueError(
-            f"argnums={argnums!r} names {signature.paths[max(set(leaves), key=leaves.count)]} twice",
+            f"{said(argnums, word)} names {signature.paths[max(set(leaves), key=leaves.count)]} twice",
             instead="each argument, or part of one, once",
         )
     return found
 
 
-def _placed(number: int, signature: Signature) -> Chosen:
+def said(argnums: Argnums, word: str) -> str:
+    """Quote what the caller wrote.
+
+    >>> said(("w", 1), "argnums="), said(("w", "b"), "--wrt")
+    ("argnums=('w', 1)", '--wrt w,b')
+    """
+    return f"{word}{argnums!r}" if word.endswith("=") else f"{word} {','.join(map(str, listed(argnums)))}"
+
+
+def _placed(number: int, signature: Signature, word: str) -> Chosen:
     """Find an argument by its position."""
     positional = signature.tree.child(0).children()
     static = {k for k, _ in signature.statics if isinstance(k, int)}
     count = len(positional) + len(static)
     if not -count <= number < count:
-        raise ArgumentValueError(f"argnums={number}, where the function was called with {count} positional arguments")
+        raise ArgumentValueError(f"{word}{number}, where the function was called with {count} positional arguments")
     place = number % count
     if place in static:
-        raise ArgumentValueError(f"argnums={number} is a static argument, which has no gradient")
+        raise ArgumentValueError(f"{word}{number} is a static argument, which has no gradient")
     child = positional[place - sum(s < place for s in static)]
     return Chosen(child, tuple([k for k, p in enumerate(signature.positions) if p == place]))
 
 
-def _named(name: str, signature: Signature) -> Chosen:
+def _named(name: str, signature: Signature, word: str) -> Chosen:
     """Find an argument, or a part of one, by its path."""
     for leaf, accessor in enumerate(signature.tree.accessors()):
         rest = tuple(accessor)[2:]
@@ -77,4 +89,4 @@ def _named(name: str, signature: Signature) -> Chosen:
                 for entry in tuple(accessor)[: 2 + depth]:
                     tree = tree.child(tree.entries().index(entry.entry))
                 return Chosen(tree, tuple(range(leaf, leaf + tree.num_leaves)))
-    raise ArgumentValueError(f"argnums={name!r} names none of the arguments {', '.join(signature.paths)}")
+    raise ArgumentValueError(f"{said(name, word)} names none of the arguments {', '.join(signature.paths)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import optree
 
+from symgrad.api.annotated import annotated_specs
 from symgrad.cli.terminal import Refused
 from symgrad.errors import SymgradError
 from symgrad.trace.signature import Spec, bind, flatten, spec
@@ -55,7 +56,9 @@ def specs(words: Sequence[str]) -> dict[str, Any]:
 
 
 def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
-    """Put specs in the places of a function's arguments; those not given keep their defaults, as settings.
+    """Put specs in the places of a function's arguments; those not given are read from annotations of jaxtyping's.
+
+    Arguments with defaults keep these, as settings.
 
     Raises:
         Refused: a name that the function does not have, or an argument that needs a spec.
@@ -70,6 +73,10 @@ def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
     for name in given:
         if name not in known and not open_ended:
             raise Refused(f"--arg {name}: the function's arguments are {', '.join(p.name for p in plain) or 'none'}")
+    try:
+        given = {**annotated_specs(fun, given), **given}
+    except SymgradError as error:
+        raise Refused(f"{error.what}: write {error.instead}, or --arg") from error
     missing = [p.name for p in plain if p.name not in given and p.default is p.empty]
     if missing:
         raise Refused(f"argument {missing[0]} has no spec and no default: --arg {missing[0]}=f64[n], for example")

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from symgrad.emit.emit import Package
 
-KEY = re.compile(r"\.(\w+)")
-
-
 def emitted(
     targets: Sequence[str], words: Sequence[str], wrt: str | None, whats: Sequence[str], sizes: Sequence[str],
     units: Sequence[str], out: str, options: dict[str, Any],
@@ -33,7 +30,7 @@ def emitted(
     if not targets:
         raise Refused("no function is named: write FILE.py:function")
     asked = request(
-        Path(out).absolute(), sizes=arguments.sizes(sizes), units=dict(_pair(u) for u in units), **options
+        Path(out).absolute(), cli=True, sizes=arguments.sizes(sizes), units=dict(_pair(u) for u in units), **options
     )
     given = arguments.specs(words)
     calls, by = [], []
@@ -71,8 +68,24 @@ def _wrt(wrt: str | None, found: arguments.Call) -> Any:
         arguments.argnums([root[0] if root is not None else ""], found)
         if not re.fullmatch(r"\w+(\.\w+|\[('\w+'|\"\w+\"|\d+)\])*", name):
             raise Refused(f"--wrt {name}: write an argument's name, or the path of an entry, such as params.w")
-    paths = [KEY.sub(lambda m: f"[{m[1]}]" if m[1].isdecimal() else f"['{m[1]}']", n.replace('"', "'")) for n in names]
+    paths = [_path(name, found) for name in names]
     return paths[0] if len(paths) == 1 else tuple(paths)
+
+
+def _path(name: str, found: arguments.Call) -> str:
+    """Write ``params.w`` as Python does: ``params['w']`` of a dict, ``params.w`` of a NamedTuple."""
+    root, *words = re.findall(r"\w+", name)
+    at = found.args[found.names.index(root)]
+    path: str = root
+    for word in words:
+        if hasattr(at, "_fields") and word in at._fields:
+            path, at = f"{path}.{word}", getattr(at, word)
+            continue
+        path += f"[{word}]" if word.isdecimal() else f"['{word}']"
+        keyed = at.get(word) if isinstance(at, dict) else None
+        placed = at[int(word)] if isinstance(at, (tuple, list)) and word.isdecimal() and int(word) < len(at) else None
+        at = keyed if keyed is not None else placed
+    return path
 
 
 def _pair(word: str) -> tuple[str, str]:

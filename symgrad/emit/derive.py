@@ -50,9 +50,14 @@ class Call:
     static: tuple[str, ...] = ()
 
     @property
+    def plain_name(self) -> str:
+        """The function's name, as it is."""
+        return str(getattr(self.fun, "__name__", type(self.fun).__name__))
+
+    @property
     def name(self) -> str:
         """The function's name, as an identifier."""
-        return identifier(getattr(self.fun, "__name__", type(self.fun).__name__))
+        return identifier(self.plain_name)
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,8 @@ class Derived:
         return any(node.dtype.str[1:] == "f4" for node in self.lowered.program.nodes())
 
 
-def derive(what: str, call: Call, wrt: Argnums, options: Options) -> Derived:
-    """Trace a function and derive what is asked for.
+def derive(what: str, call: Call, wrt: Argnums, options: Options, word: str = "wrt=") -> Derived:
+    """Trace a function and derive what is asked for; errors call `wrt` by the word that the caller writes.
 
     Raises:
         SymgradError: what tracing and deriving raise: the loss is no scalar, an argument has no gradient.
@@ -98,7 +103,7 @@ def derive(what: str, call: Call, wrt: Argnums, options: Options) -> Derived:
     if what == "value":
         return Derived(what, call, value, result_names(value, "value"), None, "", ())
     signature = value.signature
-    parts = chosen(wrt, signature)
+    parts = chosen(wrt, signature, word)
     places = [k for one in parts for k in one.leaves]
     names = tuple([signature.names[k] for k in places])
     bars = tuple([f"{name}_bar" for name in names])
@@ -122,7 +127,10 @@ def result_names(value: Lowered, otherwise: str) -> tuple[str, ...]:
     if len(outputs) == 1:
         return (otherwise,)
     paths = value.tree.paths()
-    return tuple([identifier("_".join(["result", *map(str, path)])) for path in paths])
+    names: list[str] = []
+    for path in paths:
+        names.append(identifier("_".join(["result", *map(str, path)]), names))
+    return tuple(names)
 
 
 def _matrix(
@@ -140,8 +148,10 @@ def _matrix(
         made = (second.jacrev if reverse else second.jacfwd)(call.fun, wrt, **given)
         ways = [results, names]
     pairs = [*itertools.product(*ways)]
-    labels = tuple([what if len(pairs) == 1 else f"{what}_{'_'.join(pair)}" for pair in pairs])
-    return Derived(what, call, lowered(made, call), labels, base, "matrix", names)
+    labels: list[str] = []
+    for pair in pairs:
+        labels.append(what if len(pairs) == 1 else identifier(f"{what}_{'_'.join(pair)}", labels))
+    return Derived(what, call, lowered(made, call), tuple(labels), base, "matrix", names)
 
 
 def _count(nodes: Sequence[Node]) -> Any:
@@ -160,9 +170,12 @@ def _along(
         further = {f"{name}_bar": Spec(y.shape, y.dtype) for name, y in floating}
     else:
         further = {f"{name}_dot": Spec(specs[name].shape, specs[name].dtype) for name in names}
+    extents = {str(s) for one in signature.specs for d in one.shape for s in getattr(d, "free_symbols", ())}
     for name in further:
-        if name in specs:
-            raise ArgumentError(f"{what} adds an argument {name}, and {call.name}() has one", instead="another name")
+        if name in specs or name in extents:
+            raise ArgumentError(
+                f"{what} adds an argument {name}, and {call.name}() has one, or an extent", instead="another name"
+            )
     settings = {"wrt": wrt, "further": tuple(further), "static": ((), ())}
     rule = {"jvp": _jvp, "vjp": _vjp, "hvp": _hvp}[what]
     made = function(

@@ -44,7 +44,8 @@ def emit(
     Args:
         fun: a NumPy function, or several that go into one package.
         specs: shapes and dtypes of the arguments: a tuple, or a dict by name; ``"f64[n,d]"`` leaves extents open, and
-            these become arguments of the C. Of several functions, each takes from a dict what it has arguments for.
+            these become arguments of the C. Of several functions, each takes from a dict what it has arguments for;
+            what is in no dict, or None, is read from annotations of jaxtyping's (``Float64[np.ndarray, "n d"]``).
         out: the folder, which is made, or holds an earlier package; its name is the module's.
         what: ``value``, ``grad``, ``value_and_grad``, ``jvp``, ``vjp``, ``hvp``, ``hessian``, ``jacobian``, or
             several of them.
@@ -89,11 +90,15 @@ def emit(
 
 def _call(fun: Callable[..., Any], specs: Any, static: tuple[str, ...], *, alone: bool) -> Call:
     """Put specs in the places of a function's arguments."""
+    from symgrad.api.annotated import annotated_specs
     from symgrad.api.arguments import Arguments
     from symgrad.emit.derive import Call
 
     parameters = Arguments(fun).parameters
+    if specs is None:
+        specs = {}
     if not isinstance(specs, dict) or not all(name in parameters for name in specs if alone):
         return Call(fun, specs if isinstance(specs, tuple) else (specs,), {}, static)
     own = {name: value for name, value in specs.items() if name in parameters}
+    own |= annotated_specs(fun, own)
     return Call(fun, (), own, tuple([name for name in static if name in own]))

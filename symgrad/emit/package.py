@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.emit import module as modules
+from symgrad.emit.clibrary import LIBRARY, RESERVED
 from symgrad.emit.cores import body, quoted
 from symgrad.emit.derive import derive
 from symgrad.emit.directives import with_lines
@@ -18,7 +19,7 @@ from symgrad.emit.files import REPORT, refuse_foreign, write
 from symgrad.emit.python import python_view
 from symgrad.emit.recorded import case, difference, formula_types, refusals
 from symgrad.emit.report import report
-from symgrad.emit.samples import Runner, recorded
+from symgrad.emit.samples import Runner, never_finite, recorded
 from symgrad.emit.samples import difference as find_difference
 from symgrad.errors import ArgumentError, ArgumentValueError, SymgradWarning
 from symgrad.ir.names import identifier
@@ -57,19 +58,30 @@ class Request:
     units: Mapping[str, str] | None = None
     sizes: Mapping[str, int] | None = None
     seed: int = 0
+    cli: bool = False
+
+    def said(self, name: str, value: Any) -> str:
+        """Write a setting as its user does, for messages."""
+        return written(name, value, cli=self.cli)
 
 
-RESERVED = frozenset((
-    "all", "assert", "c", "check", "clean", "complex", "ctype", "dl", "errno", "fenv", "float", "gcc", "help",
-    "install", "inttypes", "iso646", "limits", "locale", "m", "math", "omp", "package", "pthread", "rt", "sanitize",
-    "setjmp", "signal", "stdalign", "stdarg", "stdatomic", "stdbool", "stdc", "stddef", "stdint", "stdio", "stdlib",
-    "stdnoreturn", "string", "test", "tgmath", "threads", "time", "uchar", "unistd", "util", "wchar", "wctype",
-))
-"""Names of targets, of the standard's headers, and of libraries that every program links."""
+def written(name: str, value: Any, *, cli: bool) -> str:
+    """Write a setting as an argument of Python, or as an option.
+
+    >>> written("name", "loss", cli=False), written("name", "loss", cli=True)
+    ("name='loss'", '--name loss')
+    """
+    if not cli:
+        return f"{name}={value!r}"
+    return f"--{name} {','.join(value) if isinstance(value, tuple) else value}"
+
+
+CONSTANTS = ("OK", "NEGATIVE_EXTENT", "TOO_LARGE", "BAD_THREADS", "CHECK", "SIMD", "H")
+"""Constants and macros of a package, behind its name."""
 
 
 def request(
-    out: str | Path, *, name: str | None, profile: str, cc: str | None, **further: Any,
+    out: str | Path, *, name: str | None, profile: str, cc: str | None, cli: bool = False, **further: Any,
 ) -> Request:
     """Check what a package should be.
 
@@ -82,34 +94,35 @@ def request(
     chosen = folder.name if name is None else name
     if not chosen or identifier(chosen) != chosen or not chosen.isascii():
         raise ArgumentValueError(
-            f"{chosen!r} cannot name a module of C", instead=f"name={identifier(chosen or 'module')!r}, for example"
+            f"{chosen!r} cannot name a module of C",
+            instead=f"{written('name', identifier(chosen or 'module'), cli=cli)}, for example",
         )
-    if chosen in RESERVED:
+    if chosen in RESERVED or chosen in LIBRARY:
         raise ArgumentValueError(
-            f"a module of C cannot be named {chosen!r}: a header, a library or a target of make has that name",
-            instead=f"--name {chosen}_module, or name={chosen + '_module'!r}",
+            f"a module of C cannot be named {chosen!r}: a header, a library, a function of C's or a target of make has "
+            "that name", instead=written("name", f"{chosen}_module", cli=cli),
         )
     if profile not in modules.PROFILES:
         raise ArgumentValueError(f"there is no profile {profile!r}", instead=" or ".join(modules.PROFILES))
     if cc is not None and not COMPILER.fullmatch(cc):
         raise ArgumentValueError(f"{cc!r} is no compiler's name", instead='"gcc", "zig cc -target aarch64-linux-musl"')
-    return Request(folder, chosen, modules.PROFILES[profile], cc=(cc or "").strip(), **further)
+    return Request(folder, chosen, modules.PROFILES[profile], cc=(cc or "").strip(), cli=cli, **further)
 
 
 def emit_calls(calls: Sequence[Call], whats: Sequence[str], wrt: Sequence[Argnums], asked: Request) -> Package:
     """Write a package of every derivative of every function."""
     if len(set(whats)) != len(whats) or not whats:
-        raise ArgumentValueError(f"what={tuple(whats)!r} names a derivative twice, or none")
+        raise ArgumentValueError(f"{asked.said('what', tuple(whats))} names a derivative twice, or none")
     if len({call.name for call in calls}) != len(calls):
         raise ArgumentError("two functions have one name", instead="other names, or a package for each")
     refuse_foreign(asked.out, {"Makefile": ""})  # before anything is computed
+    names = exported([call.plain_name for call in calls], whats, asked)
     functions: list[Function] = []
     for call, by in zip(calls, wrt, strict=True):
         for what in whats:
-            name = "_".join([asked.name, *[call.name] * (len(calls) > 1), *[what] * (len(whats) > 1)])
             first = sum(made.statuses for made in functions)
-            derived = derive(what, call, by, asked.profile.options)
-            functions.append(modules.function(name, derived, asked.profile, asked.name, first))
+            derived = derive(what, call, by, asked.profile.options, "--wrt" if asked.cli else "wrt=")
+            functions.append(modules.function(names[len(functions)], derived, asked.profile, asked.name, first))
     view, skipped = module_view(functions, asked)
     texts = files(view)
     if asked.line_directives:
@@ -120,6 +133,27 @@ def emit_calls(calls: Sequence[Call], whats: Sequence[str], wrt: Sequence[Argnum
     texts[REPORT] = json.dumps(told, indent=2) + "\n"
     write(asked.out, texts)
     return Package(asked.out, asked.name, tuple([made.name for made in functions]), tuple(texts), told)
+
+
+def exported(calls: Sequence[str], whats: Sequence[str], asked: Request) -> list[str]:
+    """Name the functions of C.
+
+    Raises:
+        ArgumentError: one would have the name of something else in the package, or of a macro.
+    """
+    pairs = [(call, what) for call in calls for what in whats]
+    parts = [[asked.name, *[c] * (len(calls) > 1), *[w] * (len(whats) > 1)] for c, w in pairs]
+    names = [identifier("_".join(words)) for words in parts]
+    upper = asked.name.upper()
+    taken = {f"{asked.name}_error", *[f"{upper}_{end}" for end in CONSTANTS]}
+    taken |= {f"{name}_{end}" for name in names for end in ("workspace_bytes", "core", "core_watched", "base")}
+    for name, (call, _) in zip(names, pairs, strict=True):
+        if name in taken or names.count(name) > 1:
+            raise ArgumentError(
+                f"{call}() would be called {name}, as something else is",
+                instead=f"another name for it, or {asked.said('name', f'{asked.name}_module')}",
+            )
+    return names
 
 
 def module_view(functions: Sequence[Function], asked: Request) -> tuple[ModuleView, list[str]]:
@@ -134,7 +168,7 @@ def module_view(functions: Sequence[Function], asked: Request) -> tuple[ModuleVi
     for made in functions:
         watches.append(modules.watch_view(made, first))
         first += len(made.watch.values)
-    cases, differences, skipped = _tests(functions, asked)
+    cases, differences, skipped, remarks = _tests(functions, asked)
     bases = [made.base for made in functions if made.base is not None and made.name not in skipped]
     main = body([made.core for made in functions])
     origin = ", ".join(dict.fromkeys(quoted(_origin(made)) for made in functions))
@@ -148,7 +182,7 @@ def module_view(functions: Sequence[Function], asked: Request) -> tuple[ModuleVi
         case_count=len(cases), formula_types=formula_types(cases, differences), differences=tuple(differences),
         refusals=tuple([r for made in functions for r in refusals(made, asked.profile, upper)]),
         tolerances=tuple(tolerances), **building(asked, main), cc=asked.cc, ar=_archiver(asked.cc),
-        remarks=tuple([f"`{name}` is compared with recorded numbers alone: {WHY}." for name in skipped]),
+        remarks=tuple(remarks),
         python=tuple([python_view(made, asked.profile) for made in functions]) if asked.python else (),
     )
     return view, skipped
@@ -197,25 +231,32 @@ def _units(units: Mapping[str, str], functions: Sequence[Function]) -> dict[str,
     return {name: quoted(unit) for name, unit in units.items()}
 
 
-def _tests(functions: Sequence[Function], asked: Request) -> tuple[list[Any], list[Any], list[str]]:
-    cases, differences, skipped = [], [], []
+def _tests(functions: Sequence[Function], asked: Request) -> tuple[list[Any], list[Any], list[str], list[str]]:
+    """Record calls and finite differences; list functions without the latter, and remarks on both."""
+    cases, differences, skipped, remarks = [], [], [], []
     sizes = asked.sizes or {}
     for made in functions:
-        run = Runner(made.derived.lowered, made.derived.outputs)
-        for number, at in enumerate(recorded(made.derived, run, sizes, asked.seed), 1):
-            cases.append(case(made, at, number, asked.profile))
-        if made.derived.base is None:
+        derived, workspace = made.derived, made.core.loops.workspace
+        run = Runner(derived.lowered, derived.outputs)
+        calls = recorded(derived, run, sizes, asked.seed, workspace, threads=asked.profile.fast)
+        cases += [case(made, at, number, asked.profile) for number, at in enumerate(calls, 1)]
+        if nowhere := never_finite(calls):
+            text = f"{made.name} gives no finite {' and no finite '.join(nowhere)} at any arguments that were tried"
+            remarks.append(f"`{made.name}`: {text}; its test compares NaN with NaN.")
+            others = "--size and --seed" if asked.cli else "sizes= and seed="
+            message = f"{text}: its test compares NaN with NaN; {others} choose others"
+            warnings.warn(message, SymgradWarning, stacklevel=4)
+        if derived.base is None:
             continue
-        base = Runner(made.derived.base, modules.base_labels(made.derived))
-        found = find_difference(made.derived, run, base, sizes, asked.seed)
+        base = Runner(derived.base, modules.base_labels(derived))
+        found = find_difference(derived, run, base, calls[0].extents, asked.seed)
         if found is not None:
             differences.append(difference(made, found, asked.profile))
             continue
         skipped.append(made.name)
+        remarks.append(f"`{made.name}` is compared with recorded numbers alone: {WHY}.")
         warnings.warn(
-            f"finite differences of {made.derived.call.name}() agree nowhere with what {made.name} computes: its test "
+            f"finite differences of {derived.call.name}() agree nowhere with what {made.name} computes: its test "
             "compares recorded numbers alone", SymgradWarning, stacklevel=4,
         )
-    return cases, differences, skipped
-
-
+    return cases, differences, skipped, remarks

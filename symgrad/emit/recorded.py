@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.emit.module import base_labels
-from symgrad.emit.samples import WRITTEN, matrices, slope_of
+from symgrad.emit.samples import THREADS, matrices, slope_of
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
 from symgrad.ops.spelling import ctype
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from symgrad.emit.cores import Core
+    from symgrad.emit.draws import Formula
     from symgrad.emit.module import Function, Profile
-    from symgrad.emit.samples import Case, Difference, Formula
+    from symgrad.emit.samples import Case, Difference
 
 RELATIVE = {False: "1e-9", True: "1e-4"}
 """How far a number may be off, relative to itself and to the largest one of its array, on another machine: where
 nothing is single precision, and where something is."""
 
-THREADS = 2
-"""With how many threads a recorded call of a threaded package runs."""
+RECORDED = 80
+"""Of a result with more numbers than this, every so many-th is recorded."""
 
 
 def numbers(
@@ -37,7 +38,7 @@ def numbers(
     """Print an array's numbers, which C reads back to the last bit, or what it computes them by."""
     kind = ctype(array.dtype).replace("_Bool", "bool")
     if formula is not None:
-        made = (str(formula.seed), repr(formula.low), repr(formula.width))
+        made = (str(formula.seed), repr(formula.low), repr(formula.width), str(formula.side))
         return NumbersView(name, kind, array.size, (), formula=made, **further)
     printed = tuple([literal(v, array.dtype) for v in np.ravel(array)]) if values else ()
     return NumbersView(name, kind, array.size, printed, **further)
@@ -48,7 +49,7 @@ def result(name: str, array: Any, *, narrow: bool) -> NumbersView:
     relative = RELATIVE[narrow] if array.dtype.kind == "f" else "0.0"
     finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
     largest = float(finite.max()) if finite.size else 0.0
-    step = -(-array.size // WRITTEN) or 1
+    step = -(-array.size // RECORDED) or 1
     view = numbers(name, np.ravel(array)[::step], allowed=repr(float(relative) * largest), relative=relative, step=step)
     return replace(view, count=array.size, recorded=view.count)
 
@@ -63,7 +64,7 @@ def case(made: Function, at: Case, number: int, profile: Profile) -> CaseView:
     arguments = [f"in_{a.name}" for a in inputs] + [f"out_{a.name}" for a in outputs] + [*sizes, "space"]
     return CaseView(
         f"{made.name}_case{number}", made.name, tuple(inputs), tuple(outputs), tuple(sizes), tuple(arguments),
-        all(np.isfinite(a).all() for a in at.outputs.values() if a.dtype.kind == "f"),
+        finite=all(np.isfinite(a).all() for a in at.outputs.values() if a.dtype.kind == "f"),
     )
 
 

@@ -1,62 +1,41 @@
-"""Recorded calls: arguments drawn for specs, what Python computes for them, and how far finite differences are off."""
+"""Recorded calls: arguments that suit a function, what Python computes for them, finite differences beside them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod, sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.api.arguments import as_inputs
+from symgrad.emit.draws import DOMAINS, domains, drawn, extents_of_cases
 from symgrad.errors import SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from symgrad.api.lowered import Lowered
     from symgrad.emit.derive import Derived
-
-    Array = np.ndarray[Any, Any]
-    Arrays = dict[str, Array]
-
-SIZES = (5, 3, 4, 2, 6, 7)
-"""What open extents are, in the order in which they appear."""
-
-LONG = 67
-"""What the first of them is once more: more than one tile, and no multiple of anything."""
+    from symgrad.emit.draws import Array, Arrays, Formula
 
 MOST = 20_000
-"""A call with more numbers than this is recorded at the smaller sizes alone."""
+"""Calls that read more numbers than this are not recorded, but for the first."""
 
-WRITTEN = 400
-"""An array of more elements is not written down: its test computes it by a `Formula`."""
+ROOM = 1 << 26
+"""Nor those that write more bytes than this, or need so many of workspace."""
 
-TRIES = 12
+THREADS = 2
+"""With how many threads a recorded call of a threaded package runs."""
+
+TRIES = 24
 """Arguments are drawn so often until all numbers are finite, and finite differences agree."""
 
 STEP = {"f8": 1e-5, "f4": 2.0**-7}
 TOLERANCE = {"f8": 1e-6, "f4": 2e-2}
 """The step of finite differences, and how far they may be off, relative to the terms they are made of."""
-
-
-class Formula(NamedTuple):
-    """Numbers that Python and C compute alike: ``low + width * u``, u a hash of the element's number."""
-
-    seed: int
-    low: float
-    width: float
-
-    def values(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """Compute them; integers are 0 and 1."""
-        mask = np.uint64(0xFFFFFFFF)
-        h = (np.arange(prod(shape), dtype=np.uint64) + np.uint64(self.seed)) * np.uint64(2654435761) & mask
-        h = (h ^ h >> np.uint64(15)) * np.uint64(2246822519) & mask
-        h = (h ^ h >> np.uint64(13)) >> np.uint64(8)
-        values = self.low + self.width * (h / 2.0**24) if dtype.kind == "f" else h & np.uint64(1)
-        return np.asarray(values, dtype).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -101,98 +80,103 @@ def open_extents(lowered: Lowered) -> list[str]:
     return list(dict.fromkeys([s.name for dim in every for s in sorted(dim.free_symbols, key=str)]))
 
 
-def extents_of_cases(names: Sequence[str], given: Mapping[str, int]) -> list[dict[str, int]]:
-    """Choose the extents of the recorded calls: those given or small ones, then longer ones, ones, and zeros."""
-    first = {name: given.get(name, SIZES[k % len(SIZES)]) for k, name in enumerate(names)}
-    if not names:
-        return [first]
-    others: list[dict[str, int]] = [{**first, names[0]: LONG}, dict.fromkeys(names, 1), {**first, names[-1]: 0}]
-    return [first, *[{**one, **given} for one in others if {**one, **given} != first]]
-
-
-def draw(
-    lowered: Lowered, extents: Mapping[str, int], rng: np.random.Generator, *, positive: bool,
-) -> tuple[Arrays, dict[str, Formula]]:
-    """Draw normal numbers, or positive ones; integers are 0 and 1, which any extent but 0 takes as indices."""
+def shapes_at(specs: Iterable[tuple[str, Any]], extents: Mapping[str, int]) -> dict[str, tuple[Any, Any]]:
+    """Put numbers into the shapes of arrays, or of nodes."""
     sizes = {symbol(name): value for name, value in extents.items()}
-    shapes = [concrete(tuple(spec.shape), sizes) for spec in lowered.signature.specs]
-    named = zip(lowered.signature.names, lowered.signature.specs, shapes, strict=True)
-    return drawn({name: (shape, spec.dtype) for name, spec, shape in named}, rng, positive=positive)
+    return {name: (concrete(tuple(one.shape), sizes), one.dtype) for name, one in specs}
 
 
-def drawn(wanted: Mapping[str, Any], rng: np.random.Generator, *, positive: bool) -> tuple[Arrays, dict[str, Formula]]:
-    """Draw arrays of shapes and dtypes, the large ones by a formula."""
-    found: Arrays = {}
-    formulas: dict[str, Formula] = {}
-    for name, (shape, dtype) in wanted.items():
-        if prod(shape) > WRITTEN:
-            ends = (0.25, 1.5) if positive else (-2.0, 4.0)
-            formulas[name] = Formula(int(rng.integers(1 << 20)), *ends)
-            found[name] = formulas[name].values(shape, dtype)
-        elif dtype.kind == "f":
-            found[name] = np.asarray(rng.uniform(0.3, 1.7, shape) if positive else rng.normal(size=shape), dtype)
-        else:
-            found[name] = np.asarray(rng.integers(0, 2, shape), dtype)
-    return found, formulas
+def recorded(
+    derived: Derived, run: Runner, given: Mapping[str, int], seed: int, workspace: Any, *, threads: bool,
+) -> list[Case]:
+    """Record calls at several extents, at the arguments of a few tried that give the most finite numbers.
 
+    Args:
+        derived: what is recorded.
+        run: it, compiled.
+        given: extents that are not to be chosen.
+        seed: of the arguments.
+        workspace: bytes of it, an expression of the extents.
+        threads: one call is so long that threads share it.
 
-def recorded(derived: Derived, run: Runner, given: Mapping[str, int], seed: int) -> list[Case]:
-    """Record calls at several extents; the first with finite results, where there are any."""
+    Raises:
+        SymgradError: the function refuses the arguments of every call.
+    """
     cases: list[Case] = []
-    names = open_extents(derived.lowered)
-    for extents in extents_of_cases(names, given):
-        rng = np.random.default_rng(seed)
-        found: Case | None = None
-        for attempt in range(TRIES if not cases else 2):
-            inputs, formulas = draw(derived.lowered, extents, rng, positive=attempt % 2 == 1)
-            if cases and sum(a.size for a in inputs.values()) > MOST:
-                break
-            outputs = _outputs(run, inputs, needed=not cases)
-            if outputs is None:
-                break
-            found = found if found is not None and attempt else Case(extents, inputs, outputs, formulas)
-            if _finite(outputs):
-                found = Case(extents, inputs, outputs, formulas)
+    refused: SymgradError | IndexError | None = None
+    for extents in extents_of_cases(open_extents(derived.lowered), given, threads=threads):
+        wanted = shapes_at(zip(derived.lowered.signature.names, derived.lowered.signature.specs, strict=True), extents)
+        if cases and not _fits(derived, wanted, extents, workspace):
+            continue
+        rng, found, share = np.random.default_rng(seed), None, -1.0
+        for attempt in range(TRIES):
+            inputs, formulas = drawn(wanted, domains(attempt, wanted, rng), rng)
+            try:
+                outputs = run(inputs)
+            except (SymgradError, IndexError) as error:  # an extremum of nothing, an index beyond the end
+                refused = refused or error
+                continue
+            if (finite := _finite(outputs)) > share:
+                found, share = Case(extents, inputs, outputs, formulas), finite
+            if share == 1.0:
                 break
         cases += [] if found is None else [found]
+    if not cases and refused is not None:
+        raise refused
     return cases
 
 
-def _outputs(run: Runner, inputs: Arrays, *, needed: bool) -> Arrays | None:
-    """Call, unless the function refuses these extents (an extremum of nothing, an index beyond the end)."""
-    try:
-        return run(inputs)
-    except (SymgradError, IndexError):
-        if needed:
-            raise
-        return None
+def _fits(derived: Derived, wanted: Mapping[str, Any], extents: Mapping[str, int], workspace: Any) -> bool:
+    """Tell a call that is small enough to be recorded."""
+    outputs = shapes_at(zip(derived.outputs, derived.lowered.program.outputs, strict=True), extents)
+    room = concrete(workspace, {symbol(name): size for name, size in {**extents, "threads": THREADS}.items()})
+    written = sum([prod(shape) * dtype.itemsize for shape, dtype in outputs.values()])
+    return sum([prod(shape) for shape, _ in wanted.values()]) <= MOST and bool(max(written, room) <= ROOM)
 
 
-def _finite(outputs: Arrays) -> bool:
-    return all(np.isfinite(a).all() for a in outputs.values() if a.dtype.kind == "f")
+def _finite(outputs: Arrays) -> float:
+    """Return how much of the results is finite: a mean over the arrays that have elements."""
+    shares = [float(np.isfinite(a).mean()) for a in outputs.values() if a.dtype.kind == "f" and a.size]
+    return sum(shares) / len(shares) if shares else 1.0
+
+
+def never_finite(cases: Sequence[Case]) -> list[str]:
+    """Name the results that have numbers, and in no recorded call a finite one; sums of nothing are no numbers."""
+    found: dict[str, bool] = {}
+    for case in [case for case in cases if 0 not in case.extents.values()]:
+        for name, array in case.outputs.items():
+            if array.dtype.kind == "f" and array.size:
+                found[name] = found.get(name, False) or bool(np.isfinite(array).any())
+    return [name for name, finite in found.items() if not finite]
 
 
 # -- finite differences
 
 
-def difference(derived: Derived, run: Runner, base: Runner, given: Mapping[str, int], seed: int) -> Difference | None:
+def difference(
+    derived: Derived, run: Runner, base: Runner, extents: Mapping[str, int], seed: int,
+) -> Difference | None:
     """Find arguments at which finite differences agree with what is emitted; None where they do at none."""
-    extents = extents_of_cases(open_extents(derived.lowered), given)[0]
     rng = np.random.default_rng(seed)
+    wanted = shapes_at(zip(derived.lowered.signature.names, derived.lowered.signature.specs, strict=True), extents)
     for attempt in range(TRIES):
-        inputs, formulas = draw(derived.lowered, extents, rng, positive=attempt % 2 == 1)
-        wanted = {name: (inputs[name].shape, inputs[name].dtype) for name in derived.wrt}
-        directions, along = drawn(wanted, rng, positive=False)
+        where = domains(attempt, wanted, rng)
+        inputs, formulas = drawn(wanted, where, rng)
+        sides = {name: DOMAINS[0]._replace(dominant=where[name].dominant) for name in derived.wrt}
+        directions, along = drawn({name: wanted[name] for name in derived.wrt}, sides, rng)
         if derived.form == "push":
             dots = dict(zip(derived.wrt, derived.tangents, strict=True))
             directions = {name: inputs[dot] for name, dot in dots.items()}
             along = {name: formulas[dot] for name, dot in dots.items() if dot in formulas}
         kind = "f4" if derived.narrow else "f8"
-        at = Case(extents, inputs, run(inputs), formulas)
         step = STEP[kind] / max(1.0, sqrt(sum(a.size for a in directions.values())) / 4)
-        found = Difference(at, directions, along, step, TOLERANCE[kind])
-        if _finite(found.case.outputs) and all(off <= 0.1 for off in compared(derived, base, found)):
-            return found
+        try:
+            at = Case(dict(extents), inputs, run(inputs), formulas)
+            found = Difference(at, directions, along, step, TOLERANCE[kind])
+            if _finite(at.outputs) == 1.0 and all(off <= 0.1 for off in compared(derived, base, found)):
+                return found
+        except (SymgradError, IndexError):  # as in `recorded`
+            continue
     return None
 
 

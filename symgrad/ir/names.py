@@ -11,26 +11,32 @@ if TYPE_CHECKING:
 
 C_WORDS = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while
-    _Alignas _Alignof _Atomic _Bool _Complex _Generic _Imaginary _Noreturn _Static_assert _Thread_local bool true
-    false asm typeof main errno NAN INFINITY NULL I and or not xor class new delete this template namespace operator
-    private public protected virtual friend try catch throw using export mutable explicit typename wchar_t
-    threads workspace stop pointers dims ops np scipy y0 y1 yn j0 j1 jn gamma""".split()  # noqa: SIM905 - a hundred quoted words would not read better
+    register restrict return short signed sizeof static struct switch typedef typeof union unsigned void volatile while
+    bool true false asm main errno complex imaginary noreturn NAN INFINITY NULL I
+    and and_eq bitand bitor compl not not_eq or or_eq xor xor_eq alignas alignof catch char8_t char16_t char32_t class
+    concept const_cast consteval constexpr constinit co_await co_return co_yield decltype delete dynamic_cast explicit
+    export friend mutable namespace new noexcept nullptr operator private protected public reinterpret_cast requires
+    static_assert static_cast template this thread_local throw try typeid typename using virtual wchar_t
+    unix linux i386 FILE stdin stdout stderr va_list fd_set uint ulong ushort u_char u_short u_int u_long
+    threads workspace stop pointers dims ops np scipy""".split()  # noqa: SIM905 - a hundred quoted words would not read better
 )
-"""Words a name must not be: C's, C++'s and Python's, what math.h declares shortly, and the generated code's own."""
+"""Words a name must not be: C's, C++'s, compilers' own macros, and the generated code's own. Python's are asked for."""
 
-MATH_H = re.compile(
-    "(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(10|1p|2|b)?|ilogb|ldexp|frexp|scalb(l?n)|modf|fmod|remainder|remquo|pow|sqrt|"
-    "cbrt|hypot|fabs|erfc?|[lt]gamma|lgamma_r|ceil|floor|trunc|(near|r|lr|llr)int|(l|ll)?round|copysign|nan|"
-    "next(after|toward)|fdim|fmax|fmin|fma|abs|labs|llabs)[fl]?|is(finite|inf|nan|normal|greater|less)|signbit|fpclassify"
+CALLED = re.compile(
+    "(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(10|1p|2)?|pow|sqrt|cbrt|hypot|fabs|erfc?|ceil|floor|trunc|rint|copysign|"
+    "fmod|fma)f?|is(finite|inf|nan)|signbit"
 )
-"""What math.h declares: an argument of such a name would hide the function where the generated code calls it."""
+"""What generated code calls: an argument of such a name would hide the function. Others of math.h may be hidden."""
 
 MACROS = re.compile(
-    "HUGE(_VAL)?[A-Z0-9]*|(M|FP|MATH)_[A-Z0-9_]+|[A-Z0-9_]+_(MAX|MIN|WIDTH|C)|SNAN[FL]?|DOMAIN|SING|(OVER|UNDER)FLOW|[XTP_]*LOSS|"
-    "u?int[a-z0-9_]*_t|(float|double)_t|math_errhandling"
+    "HUGE(_VAL)?[A-Z0-9]*|(HUGE_VAL|M|FP|MATH|FE|DBL|FLT|LDBL|EXIT|SEEK|SIG|SIGEV|LC|CLOCKS?|TIME|TIMER|TSS|ATOMIC|SA|SI|SS|BUS|"
+    "CLD|CLONE|FD|FPE|ILL|POLL|PTHREAD|SCHED|SEGV|STA|STDIN|STDOUT|STDERR|TRAP|RENAME|F|R|W|X)_[A-Z0-9_]+[fl]?[0-9x]*|"
+    "[A-Z0-9_]+_(MAX|MIN|WIDTH|C|BIT|DIG)|SNAN[FL]?[0-9X]*|DOMAIN|SING|(OVER|UNDER)FLOW|[XTP_]*LOSS|MAXFLOAT|"
+    "(PRI|SCN)[dioxuX][A-Z0-9]+|SIG(?!MA)[A-Z0-9]+|EIO|W?EOF|E[A-Z0-9]{3,}|BUFSIZ|ONCE_FLAG_INIT|[LP]_tmp[a-z]+|L_c[a-z]+|(si|sa|sigev)_[a-z_]+|"
+    "W(NOHANG|UNTRACED|STOPPED|EXITED|CONTINUED|NOWAIT)|(BIG|LITTLE|PDP)_ENDIAN|BYTE_ORDER|NFDBITS|"
+    "u?int[a-z0-9_]*_t|(float|double|s?size|ptrdiff|max_align|l?l?div|l?off|fpos|time|clock|[pgu]?id|key|mode|dev|ino|quad)_t|math_errhandling"
 )
-"""Macros and types of math.h and stdint.h: an argument called HUGE_VAL would be a function to the compiler."""
+"""Macros and types of C's headers: an argument called EOF would be a number where a program includes stdio.h first."""
 
 LENGTH = 40
 
@@ -40,19 +46,24 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
 
     >>> identifier("w"), identifier("naïve name"), identifier("for"), identifier("v1"), identifier("x", {"x"})
     ('w', 'na_ve_name', 'for_', 'v1_', 'x_2')
-    >>> identifier("log1p"), identifier("sinf"), identifier("logits"), identifier("HUGE_VAL"), identifier("int64_t")
-    ('log1p_', 'sinf_', 'logits', 'HUGE_VAL_', 'int64_t_')
+    >>> identifier("log1p"), identifier("sinf"), identifier("logits"), identifier("EOF"), identifier("int64_t")
+    ('log1p_', 'sinf_', 'logits', 'EOF_', 'int64_t_')
+    >>> identifier("y0"), identifier("malloc_"), identifier("nanf"), identifier("SG_FMA")
+    ('y0', 'malloc_', 'nanf', 'SG_FMA_')
     """
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", text)[:LENGTH].strip("_") or "x"
+    name = re.sub(r"[^A-Za-z0-9]+", "_", text)[:LENGTH].lstrip("_")
+    name = (name if text.endswith("_") else name.rstrip("_")) or "x"
     if name[0].isdigit():
         name = f"x{name}"
-    taken_by_c = name in C_WORDS or MATH_H.fullmatch(name) or MACROS.fullmatch(name)
-    if taken_by_c or keyword.iskeyword(name) or re.fullmatch(r"[vtinkw]\d+|sg_.*|_[A-Z].*|.*__.*", name):
-        name = name.replace("__", "_") + "_"
+    if not name.endswith("_") and (
+        name in C_WORDS or keyword.iskeyword(name) or CALLED.fullmatch(name) or MACROS.fullmatch(name)
+        or re.fullmatch(r"[vtinkw]\d+|[sS][gG]_.*", name)
+    ):
+        name = f"{name}_"
     taken = set(taken)
     unique, count = name, 2
     while unique in taken:
-        unique, count = f"{name}_{count}", count + 1
+        unique, count = f"{name.rstrip('_')}_{count}", count + 1
     return unique
 
 

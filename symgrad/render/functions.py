@@ -6,6 +6,7 @@ import re
 from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from symgrad.ir.notation import Apply
 from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype
 from symgrad.render.block import Block
@@ -43,7 +44,7 @@ class Functions:
     ) -> None:
         """Name what stands on the stack and in the workspace, a slot for all arrays that hold it."""
         self.entry, self.arguments, self.target = entry, arguments, target
-        self.taken = {name for _, name in arguments} | {self.entry}
+        self.taken = {name for _, name in arguments} | {self.entry} | foreign(loops.body)
         self.stored = [array for array in loops.temporaries if array.slot is not None]
         self.names = dict(names)
         slots: dict[Any, str] = {}
@@ -106,6 +107,23 @@ class Functions:
         self.helpers |= block.helpers
         self.used |= block.used
         return FunctionView(name, (), (), body, stack, workspace, fails(body))
+
+
+def applied(body: list[Item]) -> list[Apply]:
+    """List the operations that are applied."""
+    found: list[Apply] = []
+    stack: list[Any] = [statement.value for statement, _ in paths(body)]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Apply):
+            stack.extend(value.args)
+            found.append(value)
+    return found
+
+
+def foreign(body: list[Item]) -> set[str]:
+    """Name the C functions of the user's that a body calls, which no variable may hide."""
+    return {value.op.c["f"].partition("(")[0] for value in applied(body) if value.op.source}
 
 
 def fails(views: tuple[Any, ...]) -> bool:

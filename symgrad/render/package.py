@@ -246,6 +246,11 @@ class ModuleView:
     python: tuple[PythonView, ...] = ()
     python_flags: tuple[str, ...] = ()
 
+    @property
+    def forgets(self) -> bool:
+        """Whether a recorded result is floating point."""
+        return any(a.ctype in {"double", "float"} and a.count for case in self.cases for a in case.outputs)
+
 
 @dataclass(frozen=True)
 class RowView:

@@ -11,12 +11,11 @@ import jinja2
 import numpy as np
 
 from symgrad.ir.names import comment
-from symgrad.ir.notation import Apply
 from symgrad.loops.program import Array
 from symgrad.loops.store import paths
 from symgrad.ops.spelling import ctype
 from symgrad.options import TEAM, Target
-from symgrad.render.functions import Functions, words
+from symgrad.render.functions import Functions, applied, foreign, words
 from symgrad.render.printer import literal
 from symgrad.render.routines import FUNCTIONS
 from symgrad.render.source import Source
@@ -24,6 +23,7 @@ from symgrad.render.templates_dir import TEMPLATES
 from symgrad.render.views import ArrayView, FunctionView, PrototypesView, SmallView, SourceView
 
 if TYPE_CHECKING:
+    from symgrad.ir.notation import Apply
     from symgrad.loops.program import Item, LoopProgram
     from symgrad.options import Options
 
@@ -123,18 +123,6 @@ def prototypes(names: set[str] | frozenset[str], target: Target) -> tuple[Protot
     ])
 
 
-def applied(body: list[Item]) -> list[Apply]:
-    """List the operations that are applied."""
-    found: list[Apply] = []
-    stack: list[Any] = [statement.value for statement, _ in paths(body)]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, Apply):
-            stack.extend(value.args)
-            found.append(value)
-    return found
-
-
 def is_narrowing(value: Apply) -> bool:
     """Tell a rounding to single precision."""
     return value.op.name == "astype" and value.dtype == SINGLE != value.kind
@@ -190,12 +178,10 @@ def signature(loops: LoopProgram, entry: str, target: Target) -> tuple[list[tupl
     """List the function's parameters as type and name: inputs, outputs, data, extents, threads, workspace, stop."""
     names: dict[Array, str] = {}
     arguments: list[tuple[str, str]] = []
-    for array in loops.inputs:
-        names[array] = array.name
-        arguments.append((f"const {ctype(array.dtype)} *{target.restrict}", array.name))
-    for array in loops.outputs:
-        names[array] = array.name
-        arguments.append((f"{ctype(array.dtype)} *{target.restrict}", array.name))
+    called = foreign(loops.body)
+    for array, constness in [*[(a, "const ") for a in loops.inputs], *[(a, "") for a in loops.outputs]]:
+        names[array] = f"{array.name}_" if array.name in called else array.name
+        arguments.append((f"{constness}{ctype(array.dtype)} *{target.restrict}", names[array]))
     for array in loops.constants:
         names[array] = f"{entry}_{array.name}" if target.package else array.name  # in one file with other functions'
         if not is_text(array, target):

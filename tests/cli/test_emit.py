@@ -57,3 +57,60 @@ def test_emit_of_several_functions_and_derivatives(run, losses):
     assert code == 0
     assert out.startswith("both_quadratic_value, both_quadratic_jvp, both_vector_value, both_vector_jvp in both")
     assert (losses.parent / "both" / "both.h").is_file()
+
+
+ANNOTATED = """
+from typing import NamedTuple
+import numpy as np
+from jaxtyping import Float, Float32, Float64, Int64
+Array = np.ndarray
+
+class Params(NamedTuple):
+    w: Float64[Array, "d"]
+    b: Float64[Array, ""]
+
+def loss(w: Float64[Array, "d"], X: Float64[Array, "n d"], y: Float64[Array, "n"], rate: float = 0.5):
+    return np.sum((X @ w - y) ** 2) * rate
+
+def structured(params: Params, pair: tuple[Float32[Array, "n 3"], Int64[Array, "n"]]):
+    return np.sum(params.w) * params.b + np.sum(pair[0]) + np.sum(pair[1])
+
+def loose(x: Float[Array, "n *rest"]):
+    return np.sum(x)
+
+def wide(x: Float[Array, "n=4"]):
+    return np.sum(x)
+"""
+
+
+def test_emit_reads_annotations(run, losses):
+    pytest.importorskip("jaxtyping")
+    (losses.parent / "typed.py").write_text(ANNOTATED)
+    assert run("emit", "typed.py:loss", "--out", "one")[0] == 0
+    header = (losses.parent / "one" / "one.h").read_text()
+    assert " * reads  X: double[n][d]\n" in header
+    assert run("emit", "typed.py:loss", "--arg", "X=f64[n,7]", "--arg", "w=f64[7]", "--out", "two")[0] == 0
+    header = (losses.parent / "two" / "two.h").read_text()
+    assert " * reads  X: double[n][7]\n" in header, "--arg wins"
+    assert " * reads  y: double[n]\n" in header
+    assert run("emit", "typed.py:structured", "--out", "three", "--wrt", "params.w")[0] == 0
+    header = (losses.parent / "three" / "three.h").read_text()
+    assert "float[n][3]  (pair[0])" in header
+    assert "int64_t[n]  (pair[1])" in header
+    assert run("emit", "typed.py:wide", "--out", "four")[0] == 0
+    assert "double[4]" in (losses.parent / "four" / "four.h").read_text()
+    code, out, _ = run("show", "typed.py:loss", "--stage", "traced")
+    assert code == 0
+    assert 'X: "float64[n,d]"' in out
+
+
+def test_an_annotation_that_says_too_little(run, losses):
+    pytest.importorskip("jaxtyping")
+    (losses.parent / "typed.py").write_text(ANNOTATED)
+    code, _, err = run("emit", "typed.py:loose", "--out", "one")
+    assert code == 2
+    assert err == (
+        "symgrad: the annotation Float[ndarray, 'n *rest'] of x leaves a dtype or an axis open that has to be known: "
+        'write Float64[np.ndarray, "n d"], with names and numbers alone, or --arg\n'
+    )
+    assert run("emit", "typed.py:loose", "--arg", "x=f64[n]", "--out", "one")[0] == 0

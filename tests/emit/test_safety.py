@@ -136,7 +136,9 @@ def test_an_argument_named_as_something_of_the_module(tmp_path):
     ("settings", "message"),
     [({"what": "slope"}, "'slope' cannot be emitted"), ({"what": ()}, "names a derivative twice, or none"),
      ({"what": ("grad", "grad")}, "names a derivative twice"), ({"profile": "slow"}, "there is no profile 'slow'"),
-     ({"wrt": "y"}, "names none of the arguments x"), ({"wrt": 3}, "argnums=3")],
+     ({"wrt": "y"}, "^wrt='y' names none of the arguments x"), ({"wrt": 3}, "^wrt=3, where the function"),
+     ({"wrt": ("x", 0)}, r"^wrt=\('x', 0\) names x twice"), ({"name": "m"}, "instead: name='m_module'"),
+     ({"what": ("grad", "grad")}, "^what=\\('grad', 'grad'\\) names")],
 )
 def test_what_is_asked_for_must_exist(tmp_path, settings, message):
     with pytest.raises(sg.SymgradError, match=message):

@@ -1,0 +1,131 @@
+"""The recorded calls: where they are made, and that mistakes of the C show in them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.emit.draws import DOMAINS, Formula, extents_of_cases
+from tests.emit.conftest import make
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+N = {"x": "f64[n]"}
+
+
+def check(package, *words):
+    ran = make(package.folder, "check", *words)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_extents_are_small_long_one_and_zero():
+    sizes = extents_of_cases(["n", "d"], {})
+    assert sizes[0] == {"n": 5, "d": 3}
+    assert {"n": 67, "d": 3} in sizes
+    assert {"n": 5, "d": 130} in sizes
+    assert {"n": 67, "d": 130} in sizes
+    assert sizes[-3:] == [{"n": 1, "d": 1}, {"n": 0, "d": 3}, {"n": 5, "d": 0}]
+    assert {"n": 5, "d": 3001} in extents_of_cases(["n", "d"], {}, threads=True)
+    assert all(one["n"] == 9 for one in extents_of_cases(["n", "d"], {"n": 9}))
+    assert extents_of_cases([], {}) == [{}]
+
+
+def test_formulas_give_numbers_of_their_domain():
+    for domain in DOMAINS:
+        values = Formula(3, domain.low, domain.high - domain.low).values((500,), np.dtype("f8"))
+        assert domain.low <= values.min() < values.max() <= domain.high
+        assert np.unique(values).size == 500
+    matrices = Formula(3, -0.5, 1.0, 20).values((2, 20, 20), np.dtype("f4"))
+    np.testing.assert_array_equal(matrices, matrices.swapaxes(1, 2))
+    np.linalg.cholesky(matrices)
+    assert not np.array_equal(matrices[0], matrices[1])
+    assert set(np.ravel(Formula(3, 1.0, 1.0).values((50,), np.dtype("i8")))) == {1, 2}
+
+
+def factor(A):
+    return np.sum(np.log(np.diagonal(np.linalg.cholesky(A))))
+
+
+@pytest.mark.parametrize(
+    ("fun", "specs"),
+    [
+        (lambda x: np.sum(np.arccosh(x)), N),
+        (lambda x: np.sum(np.arctanh(x)), N),
+        (lambda x: np.sum(np.sqrt(np.log(np.log(x)))), N),
+        (lambda x, y: np.sum(np.arcsin(x) * np.arccosh(y)), {"x": "f64[n]", "y": "f64[n]"}),
+        (lambda x, k: np.sum(x / k), {"x": "f64[n]", "k": "i64[n]"}),
+        (factor, {"A": "f64[n,n]"}),
+    ],
+)
+def test_draws_find_a_domain(fun, specs, tmp_path):
+    package = sg.emit(fun, specs, tmp_path / "domain")
+    text = (package.folder / "test_domain.c").read_text()
+    assert package.report["functions"][0]["finite_differences"]
+    wanted = re.findall(r"want_value\[\] = \{ (.*?) \}", text)
+    assert sum(np.isfinite(float(number.replace("NAN", "nan").replace("INFINITY", "inf"))) for number in wanted) >= 3
+    code, said = check(package, "EXACT=1")
+    assert code == 0, said
+
+
+def test_no_finite_number_is_said(tmp_path):
+    with pytest.warns(sg.SymgradWarning) as warned:
+        package = sg.emit(lambda x: np.sum(np.log(-1.0 - x * x)), N, tmp_path / "never")
+    assert "never gives no finite value at any arguments that were tried" in str(warned[0].message)
+    assert "sizes= and seed= choose others" in str(warned[0].message)
+    assert "its test compares NaN with NaN" in (package.folder / "README.md").read_text()
+    assert check(package)[0] == 0
+    path = package.folder / "never.c"
+    path.write_text(re.sub(r"(?m)^(    value\[0\] = ).*;$", r"\g<1>1.0;", path.read_text()))
+    code, said = check(package)
+    assert code != 0
+    assert "value[0] is 1, not nan" in said
+
+
+def test_what_is_not_written_shows(tmp_path):
+    with pytest.warns(sg.SymgradWarning, match="written gives no finite value at any"):
+        package = sg.emit(lambda x: np.log(-1.0 - x * x), N, tmp_path / "written", what="value", seed=1)
+    path = package.folder / "written.c"
+    text = path.read_text()
+    assert "value[i] = " in text
+    path.write_text(text.replace("value[i] = ", "if (i != 3) value[i] = "))
+    code, said = check(package)
+    assert code != 0
+    assert "written: value[3] was not written" in said
+
+
+def test_a_read_before_a_write_shows(tmp_path):
+    """The workspace is never zero by chance: what is added to must have been set."""
+    def loss(A):
+        return np.sum(np.tanh(A.T @ (A @ np.ones(A.shape[1]))))
+
+    package = sg.emit(loss, {"A": "f64[n,n]"}, tmp_path / "zeroed")
+    path = package.folder / "zeroed.c"
+    text = path.read_text()
+    cleared = re.findall(r"(?m)^ +\w+\[[^=]*\] = 0\.0;\n", text)
+    assert cleared
+    path.write_text(text.replace(cleared[0], "        ;\n", 1))
+    code, said = check(package, "WARNINGS=")
+    assert code != 0, said
+
+
+def test_extents_that_are_refused_are_left_out(tmp_path):
+    package = sg.emit(lambda x: np.sum(x[40:] * x[50]), N, tmp_path / "fifty")
+    text = (package.folder / "test_fifty.c").read_text()
+    assert "out_x_bar, 67, space)" in text
+    assert "out_x_bar, 5, space)" not in text
+    assert package.report["functions"][0]["finite_differences"]
+    assert check(package)[0] == 0
+    with pytest.raises((IndexError, sg.SymgradError), match="out of bounds"):
+        sg.emit(lambda x: np.sum(x[5000]), N, tmp_path / "never")
+
+
+def test_large_results_are_not_computed(tmp_path):
+    """A Jacobian of 67 by 130 by as many would need 600 megabytes; it is recorded where it is small."""
+    package = sg.emit(lambda X: np.sin(X), {"X": "f64[n,d]"}, tmp_path / "wide", what="jacobian")  # noqa: PLW0108
+    text = (package.folder / "test_wide.c").read_text()
+    assert "67, 3, space)" in text
+    assert "67, 130, space)" not in text
+    assert len(text) < 60_000
