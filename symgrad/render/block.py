@@ -19,7 +19,6 @@ from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
 from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, walked
 from symgrad.render.routines import called
-from symgrad.render.stems import stem
 from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView, TilesView
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from symgrad.loops.products import Product
     from symgrad.loops.program import Item
     from symgrad.options import Target
+    from symgrad.render.stems import Stems
     from symgrad.render.views import CallView, ItemView, ProductView
 
     Outline = Callable[[Part, "Block"], CallView]
@@ -45,10 +45,11 @@ class Block:
 
     def __init__(
         self, body: list[Item], names: dict[Array, str], taken: set[str], target: Target, outline: Outline,
-        apart: Apart,
+        apart: Apart, stems: Stems,
     ) -> None:
-        """Count, once, who writes and who reads every register; the last two make functions of parts and of shares."""
-        self.names, self.taken, self.target, self.outline, self.apart = dict(names), set(taken), target, outline, apart
+        """Count, once, who writes and reads every register; `outline` makes functions of parts, `apart` of shares."""
+        self.names, self.taken, self.target, self.stems = dict(names), set(taken), target, stems
+        self.outline, self.apart = outline, apart
         self.counts: dict[str, count[int]] = {}
         self.used: set[str] = set()
         self.helpers: set[tuple[str, str, str]] = set()
@@ -157,9 +158,9 @@ class Block:
                 made.append(LocalView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
 
     def fresh(self, array: Array | None) -> str:
-        """Number a new name."""
+        """Number a new name, which begins as the line's do."""
         line = array.line if array is not None and array.line is not None else self.line
-        start = stem(line) if self.target.package else "v"
+        start = self.stems.get(line, "v")
         name = next(n for n in (f"{start}{k}" for k in self.counts.setdefault(start, count(1))) if n not in self.taken)
         if array is not None:
             self.names[array] = name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import is_dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply
@@ -11,6 +12,7 @@ from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype
 from symgrad.render.block import Block
 from symgrad.render.memory import memory_views
+from symgrad.render.stems import stems
 from symgrad.render.views import (
     CallView,
     CheckView,
@@ -42,21 +44,27 @@ class Functions:
     def __init__(
         self, entry: str, loops: LoopProgram, names: dict[Array, str], arguments: list[tuple[str, str]], target: Target,
     ) -> None:
-        """Name what stands on the stack and in the workspace, a slot for all arrays that hold it."""
+        """Name what stands on the stack and in the workspace, a slot for all arrays that hold it, as its first line."""
         self.entry, self.arguments, self.target = entry, arguments, target
         self.taken = {name for _, name in arguments} | {self.entry} | foreign(loops.body)
         self.stored = [array for array in loops.temporaries if array.slot is not None]
+        self.stems = stems(s.line for s, _ in paths(loops.body) if s.line is not None) if target.package else {}
         self.names = dict(names)
         slots: dict[Any, str] = {}
+        counts: dict[str, count[int]] = {}
         for array in self.stored:
-            self.names[array] = slots.setdefault(array.slot, f"w{len(slots) + 1}")
+            if array.slot not in slots:
+                start = f"{self.stems.get(array.line, '')}w"
+                numbered = (f"{start}{k}" for k in counts.setdefault(start, count(1)))
+                slots[array.slot] = next(name for name in numbered if name not in self.taken)
+            self.names[array] = slots[array.slot]
         self.parts: list[FunctionView] = []
         self.helpers: set[tuple[str, str, str]] = set()
         self.used: set[str] = set()
 
     def whole(self, body: list[Item]) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
-        block = Block(body, self.names, self.taken, self.target, self.outlined, self.apart)
+        block = Block(body, self.names, self.taken, self.target, self.outlined, self.apart, self.stems)
         view = self.function(self.entry, body, block)
         said = words(view)
         parameters = tuple([f"{kind}{name}" for kind, name in self.arguments])
@@ -67,7 +75,7 @@ class Functions:
 
     def outlined(self, part: Part, around: Block) -> CallView:
         """Print a part as a function of what it uses, the variables of the loops around it included."""
-        block = Block(part.body, self.names, self.taken, self.target, self.outlined, self.apart)
+        block = Block(part.body, self.names, self.taken, self.target, self.outlined, self.apart, self.stems)
         block.inside(around)
         view = self.function("", part.body, block)
         said = words(view)

@@ -1,4 +1,4 @@
-"""How the names of values begin in a package: as the user's, so that a change of one line renames little."""
+"""How the names of values begin in a package: as the user's, so that a statement added or changed renames little."""
 
 from __future__ import annotations
 
@@ -8,18 +8,47 @@ from typing import TYPE_CHECKING
 from symgrad.ir.names import identifier
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from symgrad.errors import Line
 
-ASSIGNED = re.compile(r"\s*([A-Za-z]\w*)\s*(?::[^=]*)?[-+*/@]?=(?!=)")
+    Stems = Mapping[Line | None, str]
+
+ASSIGNED = re.compile(r"\s*([A-Za-z]\w*)\s*(?::[^=]*)?([-+*/@]*)=(?!=)(.*)")
 """A line that assigns to a name."""
 
+SPOKEN = {"@": "matmul", "**": "power", "*": "times", "/": "over", "+": "plus", "-": "minus"}
+"""Operators, the tightest first."""
 
-def stem(line: Line | None) -> str:
-    """Say how names of a line's values begin: by what the line assigns to.
+
+def stems(lines: Iterable[Line]) -> Stems:
+    """Say how names of each line's values begin: by what it assigns to.
+
+    Of several lines that assign to one name, each after the first also says what it does, so that one more is nothing
+    to the others.
 
     >>> from symgrad.errors import Line
-    >>> stem(Line("model.py", 3, "z = X @ w")), stem(Line("model.py", 4, "return z")), stem(None)
-    ('z_', 'v', 'v')
+    >>> texts = ["z = X @ w", "z = np.tanh(z)", "z += 0.5", "return z"]
+    >>> list(stems([Line("model.py", number, text) for number, text in enumerate(texts)]).values())
+    ['z_', 'z_tanh_', 'z_plus_']
     """
-    assigned = ASSIGNED.match(line.text) if line is not None else None
-    return "v" if assigned is None else f"{identifier(assigned[1]).rstrip('_')}_"
+    found: dict[Line | None, str] = {}
+    taken: set[str] = set()
+    for line in sorted(set(lines)):
+        assigned = ASSIGNED.match(line.text)
+        if assigned is None:
+            continue
+        name = identifier(assigned[1]).rstrip("_")
+        if name in taken:
+            name = identifier(f"{name}_{_done(assigned[2] + assigned[3])}", taken).rstrip("_")
+        taken.add(name)
+        found[line] = f"{name}_"
+    return found
+
+
+def _done(expression: str) -> str:
+    """Say what an expression does: the function it calls first, or an operator."""
+    called = re.search(r"([A-Za-z]\w*)\(", expression)
+    if called is not None:
+        return called[1]
+    return next((word for sign, word in SPOKEN.items() if sign in expression), "again")

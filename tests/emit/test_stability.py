@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import symgrad as sg
-from tests.emit.conftest import LOSS, make
+from tests.emit.conftest import LOSS, SPOT, make
 
 MODEL = Path(__file__).with_name("model.txt").read_text()
 
@@ -55,6 +55,30 @@ def test_a_change_of_one_line_changes_little(tmp_path, old, new, most):
     changed = [line for line in difflib.unified_diff(lines(before), lines(after), n=0) if line[:1] in "+-"]
     changed = [line for line in changed if not line.startswith(("+++", "---"))]
     assert 0 < len(changed) <= most, "\n".join(changed)
+
+
+@pytest.mark.parametrize("profile", ["embedded", "fast"])
+@pytest.mark.parametrize(
+    ("function", "old", "added", "most"),
+    [
+        ("loss", "    z = X @ w\n", "    z = z + 0.5\n", 20),
+        ("black_scholes", "    total = volatility * np.sqrt(time)\n", "    rate = rate * 1.01\n", 12),
+        ("black_scholes", "    total = volatility * np.sqrt(time)\n", "    unused = np.sinh(rate)\n", 0),
+        ("root", "    inner = x - 1.0\n", "    x = np.abs(x)\n", 16),
+    ],
+)
+def test_a_line_that_is_added_renames_nothing(tmp_path, function, old, added, most, profile):
+    """Of the numbers of lines, which move, nothing is counted: what is left is what the line computes."""
+    assert old in MODEL
+    specs = {"loss": LOSS, "root": {"x": "f64[n]"}, "black_scholes": SPOT}[function]
+    before, after = [
+        re.sub(r"model\.py:\d+", "model.py", (emitted(text, tmp_path / name, function, specs, profile=profile).folder
+                                             / "loss.c").read_text())
+        for name, text in (("before", MODEL), ("after", MODEL.replace(old, old + added, 1)))
+    ]
+    changed = [line for line in difflib.unified_diff(lines(before), lines(after), n=0) if line[:1] in "+-"]
+    changed = [line for line in changed if not line.startswith(("+++", "---"))]
+    assert len(changed) <= most, "\n".join(changed)
 
 
 @pytest.mark.parametrize("profile", ["embedded", "fast"])
