@@ -16,7 +16,7 @@ import symgrad as sg
 STRICT = "WARNINGS=-Werror -Wall -Wextra -Wconversion -Wdouble-promotion -Wshadow -pedantic"
 WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
 LOSS = {"w": "f64[d]", "X": "f64[n,d]", "y": "f64[n]"}
-PARAMS = {"layers": [("f64[3,4]", "f64[4]"), ("f64[4,2]", "f64[2]")], "scale": "f64[]"}
+PARAMS = {"layers": [("f64[3,2]", "f64[2]"), ("f64[2,2]", "f64[2]")], "scale": "f64[]"}
 SPOT = dict.fromkeys(("spot", "strike", "time", "rate", "volatility"), "f64[n]")
 
 

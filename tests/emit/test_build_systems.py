@@ -44,6 +44,7 @@ def run(*command, cwd, **options):
     return ran.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CMAKE is None or CTEST is None, reason="needs cmake")
 @pytest.mark.parametrize("profile", ["embedded", "fast"])
 def test_cmake_builds_tests_installs_and_is_found(copied, model, tmp_path, profile):
@@ -77,6 +78,7 @@ def test_make_install_and_pkg_config(copied, model, tmp_path):
     assert value == pytest.approx(model.loss(np.array([1.0, 2.0]), np.array([[3.0, 4.0]]), np.ones(1)), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_the_python_package_needs_no_symgrad(model, tmp_path):
     """Built by setuptools as pip would, without a network: what it needs to build is here."""
     pytest.importorskip("setuptools")

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 NEEDS = {"embed_c": ("make", "cc"), "embed_cpp": ("make", "cmake", "c++")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NEEDS)
 def test_an_example_fits(name, tmp_path):
     missing = [tool for tool in NEEDS[name] if shutil.which(tool) is None]

@@ -61,7 +61,7 @@ def test_a_change_of_one_line_changes_little(tmp_path, old, new, most):
 @pytest.mark.parametrize(
     ("function", "old", "added", "most"),
     [
-        ("loss", "    z = X @ w\n", "    z = z + 0.5\n", 20),
+        ("loss", "    z = X @ w\n", "    z = z + 0.5\n", 28),
         ("black_scholes", "    total = volatility * np.sqrt(time)\n", "    rate = rate * 1.01\n", 12),
         ("black_scholes", "    total = volatility * np.sqrt(time)\n", "    unused = np.sinh(rate)\n", 0),
         ("root", "    inner = x - 1.0\n", "    x = np.abs(x)\n", 16),
