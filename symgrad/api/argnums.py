@@ -68,10 +68,12 @@ def _placed(number: int, signature: Signature, word: str) -> Chosen:
     static = {k for k, _ in signature.statics if isinstance(k, int)}
     count = len(positional) + len(static)
     if not -count <= number < count:
-        raise ArgumentValueError(f"{word}{number}, where the function was called with {count} positional arguments")
+        raise ArgumentValueError(
+            f"{said(number, word)}, where the function was called with {count} positional arguments"
+        )
     place = number % count
     if place in static:
-        raise ArgumentValueError(f"{word}{number} is a static argument, which has no gradient")
+        raise ArgumentValueError(f"{said(number, word)} is a static argument, which has no gradient")
     child = positional[place - sum(s < place for s in static)]
     return Chosen(child, tuple([k for k, p in enumerate(signature.positions) if p == place]))
 

@@ -29,6 +29,8 @@ def emitted(
     """
     if not targets:
         raise Refused("no function is named: write FILE.py:function")
+    if not out.strip():
+        raise Refused("--out names no folder: write build/loss_grad, for example")
     asked = request(
         Path(out).absolute(), cli=True, sizes=arguments.sizes(sizes), units=dict(_pair(u) for u in units), **options
     )

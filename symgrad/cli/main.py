@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 import warnings
@@ -88,7 +89,7 @@ def emit(
 
     with terminal.working(f"emitting {' '.join(targets)}"):
         package = emitted(targets, words, wrt, whats, sizes, units, out, options)
-    click.echo(f"{', '.join(package.functions)} in {out}: make -C {out} check")
+    click.echo(f"{', '.join(package.functions)} in {out}: make -C {shlex.quote(out)} check")
 
 
 @cli.command()

@@ -123,6 +123,7 @@ def emit_calls(calls: Sequence[Call], whats: Sequence[str], wrt: Sequence[Argnum
             first = sum(made.statuses for made in functions)
             derived = derive(what, call, by, asked.profile.options, "--wrt" if asked.cli else "wrt=")
             functions.append(modules.function(names[len(functions)], derived, asked.profile, asked.name, first))
+    _check_sizes(functions, asked)
     view, skipped = module_view(functions, asked)
     texts = files(view)
     if asked.line_directives:
@@ -229,6 +230,17 @@ def _units(units: Mapping[str, str], functions: Sequence[Function]) -> dict[str,
         if name not in known:
             raise ArgumentValueError(f"a unit for {name}, which is no array here", instead=", ".join(sorted(known)))
     return {name: quoted(unit) for name, unit in units.items()}
+
+
+def _check_sizes(functions: Sequence[Function], asked: Request) -> None:
+    known = {name for made in functions for name in made.extents}
+    for name, value in (asked.sizes or {}).items():
+        if name not in known:
+            written_as = f"--size {name}={value}" if asked.cli else f"sizes={asked.sizes!r}"
+            raise ArgumentValueError(
+                f"{written_as}: {name} is no open extent of these functions",
+                instead=", ".join(sorted(known)) or "none, for all are numbers",
+            )
 
 
 def _tests(functions: Sequence[Function], asked: Request) -> tuple[list[Any], list[Any], list[str], list[str]]:

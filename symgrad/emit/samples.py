@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.api.arguments import as_inputs
 from symgrad.emit.draws import DOMAINS, domains, drawn, extents_of_cases
-from symgrad.errors import SymgradError
+from symgrad.errors import ArgumentValueError, SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
 
@@ -110,9 +110,14 @@ def recorded(
             continue
         rng, found, share = np.random.default_rng(seed), None, -1.0
         for attempt in range(TRIES):
-            inputs, formulas = drawn(wanted, domains(attempt, wanted, rng), rng)
             try:
+                inputs, formulas = drawn(wanted, domains(attempt, wanted, rng), rng)
                 outputs = run(inputs)
+            except MemoryError as error:
+                raise ArgumentValueError(
+                    "the arguments of a recorded call do not fit into memory",
+                    instead="open extents, f64[n], which are small there",
+                ) from error
             except (SymgradError, IndexError) as error:  # an extremum of nothing, an index beyond the end
                 refused = refused or error
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,18 +41,39 @@ MACROS = re.compile(
 
 LENGTH = 40
 
+GREEK = dict(zip(
+    "αβγδεζηθικλμνξοπρσςτυφχψωϵϑϕ",
+    """alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma sigma tau upsilon
+    phi chi psi omega epsilon theta phi""".split(),  # noqa: SIM905 - as they are spoken
+    strict=True,
+))
+"""Letters of formulas, as they are spoken."""
+
+
+def plain(text: str) -> str:
+    """Write text in ASCII: Greek letters by their names, accents left out, and underscores for anything else.
+
+    >>> plain("λ"), plain("Σ_1"), plain("größe"), plain("数")
+    ('lambda', 'Sigma_1', 'grosse', '_')
+    """
+    if text.isascii():
+        return text
+    spoken = "".join([GREEK[c] if c in GREEK else GREEK[c.lower()].title() if c.lower() in GREEK else c for c in text])
+    letters = unicodedata.normalize("NFKD", spoken.replace("ß", "ss"))
+    return "".join([c if c.isascii() else "_" for c in letters if not unicodedata.combining(c)])
+
 
 def identifier(text: str, taken: Iterable[str] = ()) -> str:
     """Make an identifier of C and Python from any text, unlike those taken.
 
     >>> identifier("w"), identifier("naïve name"), identifier("for"), identifier("v1"), identifier("x", {"x"})
-    ('w', 'na_ve_name', 'for_', 'v1_', 'x_2')
+    ('w', 'naive_name', 'for_', 'v1_', 'x_2')
     >>> identifier("log1p"), identifier("sinf"), identifier("logits"), identifier("EOF"), identifier("int64_t")
     ('log1p_', 'sinf_', 'logits', 'EOF_', 'int64_t_')
     >>> identifier("y0"), identifier("malloc_"), identifier("nanf"), identifier("SG_FMA")
     ('y0', 'malloc_', 'nanf', 'SG_FMA_')
     """
-    name = re.sub(r"[^A-Za-z0-9]+", "_", text)[:LENGTH].lstrip("_")
+    name = re.sub(r"[^A-Za-z0-9]+", "_", plain(text))[:LENGTH].lstrip("_")
     name = (name if text.endswith("_") else name.rstrip("_")) or "x"
     if name[0].isdigit():
         name = f"x{name}"
@@ -73,5 +95,5 @@ def comment(text: str) -> str:
     >>> comment("a */ b \\")
     'a * / b /'
     """
-    plain = re.sub(r"[^\x20-\x7e]+", " ", text).replace("\\", "/")
-    return plain.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").strip()[:160]
+    line = re.sub(r"[^\x20-\x7e]+", " ", plain(text)).replace("\\", "/")
+    return line.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").strip()[:160]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Stems = Mapping[Line | None, str]
 
-ASSIGNED = re.compile(r"\s*([A-Za-z]\w*)\s*(?::[^=]*)?([-+*/@]*)=(?!=)(.*)")
+ASSIGNED = re.compile(r"\s*([^\W\d]\w*)\s*(?::[^=]*)?([-+*/@]*)=(?!=)(.*)")
 """A line that assigns to a name."""
 
 SPOKEN = {"@": "matmul", "**": "power", "*": "times", "/": "over", "+": "plus", "-": "minus"}

@@ -102,6 +102,16 @@ def test_every_name_in_the_python_package(package, tmp_path):
     assert float(run(sys.executable, "-c", code, cwd=folder)) == 2 * count
 
 
+def test_greek_letters_have_names(tmp_path):
+    loss = function(["λ", "Σ", "θ", "größe", "señal"], "np.sum(λ * Σ + θ * größe * señal)")
+    package = sg.emit(loss, dict.fromkeys(["λ", "Σ", "θ", "größe", "señal"], "f64[n]"), tmp_path / "greek")
+    header = (package.folder / "greek.h").read_text()
+    for name in ("lambda_", "Sigma", "theta", "grosse", "senal"):
+        assert f"const double *{name}," in header
+    assert "senal: double[n]" in header
+    assert make(package.folder, "check").returncode == 0
+
+
 def test_harmless_names_stay(package):
     header = (package.folder / "names.h").read_text()
     for name in HARMLESS:

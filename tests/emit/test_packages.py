@@ -33,7 +33,7 @@ def test_make_check(copied, name, profile):
     folder = copied(name, profile)
     ran = make(folder, "check", "CC=gcc", "EXACT=1" if profile == "embedded" else "EXACT=")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert re.search(r"\d recorded calls.*: all agree\n$", ran.stdout)
+    assert re.search(r"\d recorded calls?.*: all agree\n$", ran.stdout)
     assert ran.stderr == ""
 
 
@@ -51,7 +51,8 @@ def test_no_warning_in_any_dialect(packages, name, profile):
     ways = [[GCC, "-std=c99"], [GCC, "-std=c11", f"-D{name.upper()}_CHECK"]]
     ways += [[GXX, "-x", "c++", "-std=c++11"]] if GXX else []
     if profile == "fast":  # the other knows no OpenMP
-        ways += [[GCC, "-std=c99", "-fopenmp"], *[[GXX, "-x", "c++", "-std=c++17", "-fopenmp"]] * bool(GXX)]
+        ways += [[GCC, "-std=c99", "-fopenmp"]]
+        ways += [[GXX, "-x", "c++", "-std=c++17", "-fopenmp"]] if GXX else []
     ways += [[CLANG, "-std=c99"], [CLANG, "-x", "c++", "-std=c++17"]] if CLANG else []
     for compiler, *flags in ways:
         ran = syntax(folder, compiler, *flags, name=name)
