@@ -36,7 +36,12 @@ class Captured:
         seen: set[int] = set()
         stack: list[Any] = [self.fun]
         while stack:
-            inner, owner = _plain(stack.pop())
+            read = stack.pop()
+            for rule in getattr(type(read), "symgrad_rules", ()):  # of a custom function, which may be set anew
+                places.append((vars(read), rule))
+                self.labels.append(rule)
+                stack.append(getattr(read, rule))
+            inner, owner = _plain(read)
             if inner is None or id(inner) in seen or not is_user_code(inner.__code__.co_filename):
                 continue
             seen.add(id(inner))
@@ -66,7 +71,7 @@ class Captured:
             self.places = self.survey()
             values = _values(self.places)
             ids = tuple(map(id, values))
-            self.held.append(values)
+            self.held = [*[one for one in self.held if tuple(map(id, one)) != ids], values]
         return ids
 
     def named(self) -> list[tuple[str, Any]]:

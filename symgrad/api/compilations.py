@@ -10,6 +10,7 @@ from symgrad.api.arguments import alike, describe_change, show_signature, told_a
 from symgrad.api.sizes import Sizes
 from symgrad.errors import SymgradWarning
 from symgrad.trace.signature import Spec
+from symgrad.trace.state import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -57,7 +58,7 @@ class Key(NamedTuple):
     tree: Any
     kinds: tuple[Any, ...]
     statics: Any
-    captured: tuple[int, ...]
+    captured: tuple[Any, ...]
 
 
 class Compilations:
@@ -84,12 +85,13 @@ class Compilations:
         self._hits = 0
         self._reasons: list[str] = []
         self._warned = False
+        self._blocks: tuple[Any, ...] = ()
 
     def find(self, call: Call) -> Entry:
         """Return the compilation for a call, making it once."""
         fixed = self._arguments.fixed_to is not None
         kinds = self._arguments.check(call).specs if fixed else call.kinds
-        key = Key(call.tree, kinds, told_apart(call.statics), self._captured.identity())
+        key = Key(call.tree, kinds, told_apart(call.statics), self._state())
         extents = None if fixed else _extents(kinds)
         entry = self._known(key, extents)
         if entry is not None:
@@ -97,6 +99,16 @@ class Compilations:
             return entry
         with self._lock:
             return self._known(key, extents) or self._new(call, key, extents)
+
+    def _state(self) -> tuple[Any, ...]:
+        """Return what a compilation depends on beside its arguments: what is captured, and the overrides around."""
+        blocks = active.outside
+        return (*self._captured.identity(), *blocks, *active.scopes) if blocks else self._captured.identity()
+
+    def forget(self) -> None:
+        """Begin again."""
+        with self._lock:
+            self._entries, self._sizes = {}, {}
 
     def _known(self, key: Key, extents: Extents | None) -> Entry | None:
         """Return what serves a call: what was compiled for its very extents, or with open ones."""
@@ -160,8 +172,8 @@ class Compilations:
 
     def current(self) -> list[Entry]:
         """List what was compiled with the values captured that would be captured now."""
-        identity = self._captured.identity()
-        return [entry for key, entry in self._entries.items() if key.captured == identity]
+        state = self._state()
+        return [entry for key, entry in self._entries.items() if key.captured == state]
 
     def info(self) -> CacheInfo:
         """Tell what was compiled, and why."""
@@ -172,6 +184,9 @@ class Compilations:
 
     def _reason(self, signature: Signature, extents: Extents) -> str:
         previous = [entry.signature for entry in self._entries.values()]
+        blocks, self._blocks = self._blocks, tuple(active.outside)
+        if previous and blocks != self._blocks:
+            return "the rules of override_gradient around the call are others"
         captured = bool(previous) and self._captured.changed()
         return describe_change(previous, signature, extents, captured=captured, label=self._arguments.label)
 

@@ -19,7 +19,7 @@ from symgrad.ops.declare import is_traced, name_apart
 from symgrad.trace.creation import installed
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.overrides import checked, override_of, words
+from symgrad.trace.overrides import checked, floating, override_of, words
 from symgrad.trace.signature import Signature, flatten, leaf_spec
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace
@@ -39,9 +39,13 @@ class Custom(ABC):
 
     Attributes:
         override: in words, that the rule stands in the place of the function's own; empty for a rule of its own.
+        derived: whether the rule stands in a derivative.
+        symgrad_rules: names of attributes with functions of the user's beside the function: their globals are noticed.
     """
 
     override = ""
+    derived = False
+    symgrad_rules: tuple[str, ...] = ()
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: int | Iterable[int] = ()) -> None:
         """Keep the function; arguments at `nondiff_argnums` are handed to the rule as they are."""
@@ -69,6 +73,14 @@ class Custom(ABC):
     @abstractmethod
     def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
         """Return a cotangent, or None, for each leaf of the arguments."""
+
+    def _set(self) -> None:
+        """Let nothing that was compiled have the rule there was before."""
+        if self.derived:
+            from symgrad.api.function import forget
+
+            forget()
+            self.derived = False
 
     def _missing(self, what: str) -> NoGradient:
         return NoGradient(f"{self.name} has no rule", instead=f"{self.name}.{what}")
@@ -122,7 +134,7 @@ class Call:
                 f"{self.custom.name} returns arrays of different dtypes", line=user_line(), instead="one dtype",
             )
         rule = override_of(self.custom)
-        vjp = checked(self.custom.name, rule, exact=True) if rule else self.rule
+        vjp = checked(self.custom.name, rule, exact=True, labels=self.labels()) if rule else self.rule
         shape = outputs[0].shape if len(outputs) == 1 else (sum(self._size(o) for o in outputs),)
         op = Composite(
             name_apart(self.custom.name), (), evaluate=self.custom.fun, vjp=vjp,
@@ -133,33 +145,58 @@ class Call:
         node = self.active.graph.node(op, nodes, (), shape, outputs[0].dtype, user_line())
         return self.results.unflatten([Tracer(p.node, p.owner) for p in self.parts(Tracer(node, self.active))])
 
+    def labels(self) -> list[str]:
+        """Name the leaves of the arguments as the user would: ``argument params['w']``."""
+        parameters = list(inspect.signature(self.custom.fun).parameters)
+        places = [k for k in range(len(self.tree.children()) + len(self.nondiff)) if k not in self.nondiff]
+        words = [parameters[k] if k < len(parameters) else str(k) for k in places]
+        return [
+            f"argument {words[path[0]]}{''.join(f'[{entry!r}]' for entry in path[1:])}" for path in self.tree.paths()
+        ]
+
     def flat(self, rule: str, found: Any) -> tuple[Any, ...]:
         """List, leaf by leaf, what a rule gives for each argument that is differentiated by.
 
         Raises:
-            ArgumentError: it gives more or fewer.
+            ArgumentError: it gives more or fewer, or another structure than an argument has.
         """
         children = self.tree.children()
         if not isinstance(found, (tuple, list)) or len(found) != len(children):
             given = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
-            raise ArgumentError(f"{rule} gives {given} for {len(children)} arguments")
+            raise ArgumentError(
+                f"{rule} gives {given} for {len(children)} arguments",
+                instead="a tuple with one for each argument, None where there is none",
+            )
         flat: list[Any] = []
-        for part, child in zip(found, children, strict=True):
-            flat += [None] * child.num_leaves if part is None else child.flatten_up_to(part)
+        labels = self.labels()
+        try:
+            for part, child in zip(found, children, strict=True):
+                flat += [None] * child.num_leaves if part is None else child.flatten_up_to(part)
+        except ValueError as error:
+            word = labels[len(flat)].partition("[")[0]
+            raise ArgumentError(
+                f"{rule} gives for {word} another structure than that has: {error}", instead="its own one, or None",
+            ) from None
         return tuple([settled(item) for item in flat])
 
     def check(self, active: Trace, said: str, value: Any) -> None:
-        """Check that what a rule returns in the place of the result, or of its tangent, has the result's shapes.
+        """Check that what a rule returns in the place of the result, or of its tangent, is as the result is.
 
         Raises:
-            ArgumentError: it has others.
+            ArgumentError: it has other shapes, or another structure.
         """
-        found = [as_node(active, settled(leaf)).shape for leaf in flatten(value)[0]]
+        leaves, tree = flatten(value)
+        found = [as_node(active, settled(leaf)).shape for leaf in leaves]
         wanted = [o.shape for o in self.program.outputs]
         if found != wanted:
             given, meant = [" and ".join(map(shapes.show, part)) or "nothing" for part in (found, wanted)]
             raise ArgumentError(
                 f"{said} of shape {given}; {self.custom.name} returns {meant}", line=active.graph.line,
+            )
+        if tree != self.results:
+            raise ArgumentError(
+                f"{said} of another structure than {self.custom.name} returns", line=active.graph.line,
+                instead=f"what {self.custom.name} returns, in the same tuples, lists and dicts",
             )
 
     def _size(self, node: Node) -> int:
@@ -188,9 +225,13 @@ class Call:
 
     def rule(self, g: Any, y: Any, *x: Any) -> tuple[Any, ...]:
         """Run the user's rule."""
+        self.custom.derived = True
+
+        def cotangents(g: Any, y: Any, *x: Any) -> tuple[Any, ...]:
+            return self.custom.cotangents(self, g, y, list(x))
+
         with installed():
-            rule = checked(self.custom.name, lambda *_: self.custom.cotangents(self, g, y, list(x)), exact=True)
-            made: tuple[Any, ...] = rule(g, y, *x)
+            made: tuple[Any, ...] = checked(self.custom.name, cotangents, exact=True, labels=self.labels())(g, y, *x)
         return made
 
 
@@ -226,12 +267,14 @@ class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name
     array([0.1, 1. ])
     """
 
+    symgrad_rules = ("fwd", "bwd")
     fwd: Callable[..., Any] | None = None
     bwd: Callable[..., Any] | None = None
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Set the rule."""
+        """Set the rule; what was derived with one before is compiled anew."""
         self.fwd, self.bwd = fwd, bwd
+        self._set()
 
     def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
         """Run the forward pass for its residuals (what it shares with the function is one), then the backward pass."""
@@ -263,11 +306,13 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
     1.0
     """
 
+    symgrad_rules = ("jvp",)
     jvp: Callable[..., Any] | None = None
 
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
-        """Set the rule."""
+        """Set the rule; what was derived with one before is compiled anew."""
         self.jvp = rule
+        self._set()
         return rule
 
     def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
@@ -280,7 +325,8 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(f"the rule of {self.name} must return a pair (result, tangent)")
         call.check(active, f"the rule of {self.name} returns a tangent", pair[1])
-        out = call.packed([Tracer(as_node(active, settled(v)), active) for v in flatten(pair[1])[0]]).node
+        said, dtype = f"the rule of {self.name} gives {{}} as the tangent of the result", call.program.outputs[0].dtype
+        out = call.packed([floating(said, settled(v), dtype, active) for v in flatten(pair[1])[0]]).node
         ts = [t.node for t in tangents]
         cut = Program(tuple(ts), (out,), scope=active.graph, start=ts[0].number)
         by = [t for t in ts if t.dtype.kind == "f"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from symgrad.ops.declare import name_apart, shape_of
 from symgrad.trace.overrides import checked
 
 if TYPE_CHECKING:
-
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
 
@@ -58,38 +58,72 @@ def define_op(
     if not _NAME.fullmatch(name):
         raise ArgumentError(f"the name {name!r} of an op is no identifier")
     symbols, formula = _formula(name, value, arguments)
-    terms, result = _parsed(name, notation, len(symbols))
-    slopes = [formula.diff(symbol) for symbol in symbols]
-    labels = result + "".join(dict.fromkeys(c for term in terms for c in term if c not in result))
-    _speakable(name, symbols, [formula, *slopes])
-
-    def body(*x: Any) -> Any:
-        if notation is None:
-            wide = shapes.broadcast(*[shape_of(v) for v in x])
-            return _cast(in_numpy(formula, dict(zip(symbols, x, strict=True))), wide, _kind(x))
-        known = dict(zip(symbols, [_spread(v, t, labels) for v, t in zip(x, terms, strict=True)], strict=True))
-        whole = _cast(in_numpy(formula, known), _extents(name, terms, labels, x), _kind(x))
-        summed = tuple(range(len(result), len(labels)))
-        return np.sum(whole, axis=summed) if summed else whole
-
-    def rule(g: Any, _y: Any, *x: Any) -> tuple[Any, ...]:
-        if notation is None:
-            return tuple([g * in_numpy(s, dict(zip(symbols, x, strict=True))) for s in slopes])
-        known = dict(zip(symbols, [_spread(v, t, labels) for v, t in zip(x, terms, strict=True)], strict=True))
-        full, wide = _extents(name, terms, labels, x), _spread(g, result, labels)
-        parts = [wide * in_numpy(slope, known) for slope in slopes]
-        return tuple([_gathered(part, term, labels, full) for part, term in zip(parts, terms, strict=True)])
-
-    def infer(*nodes: Node) -> tuple[Shape, Any]:
-        if notation is None:
-            return shapes.broadcast(*[n.shape for n in nodes]), _kind(nodes)
-        return _extents(name, terms, labels, nodes)[: len(result)], _kind(nodes)
-
-    free = name_apart(name)
-    op = Composite(free, (), evaluate=body, infer=infer, body=body, vjp=checked(name, rule), doc=str(formula))
-    extents = [tuple([2 + labels.index(label) % 3 for label in term]) for term in terms]
+    meant = _meaning(name, notation, symbols, formula)
+    _speakable(name, symbols, [formula, *meant.slopes])
+    op = Composite(
+        name_apart(name), (), evaluate=meant.value, infer=meant.infer, body=meant.value,
+        vjp=checked(name, meant.cotangents), doc=str(formula),
+    )
+    extents = [tuple([2 + meant.labels.index(label) % 3 for label in term]) for term in meant.terms]
     op.sample = cases(domains(name, sample, len(symbols)), op, extents or [SHAPE] * len(symbols))
     return op
+
+
+@dataclass(frozen=True)
+class _Meaning:
+    """A formula, and how it is applied.
+
+    Attributes:
+        terms: the indices of each argument; nothing where the formula is applied to every element.
+        result: those of the result.
+        labels: all of them, the result's first.
+    """
+
+    name: str
+    symbols: list[Any]
+    formula: Any
+    slopes: list[Any]
+    terms: list[str]
+    result: str
+    labels: str
+
+    def value(self, *x: Any) -> Any:
+        """Compute it."""
+        whole = _cast(in_numpy(self.formula, self._known(x)), self._extents(x), _kind(x))
+        summed = tuple(range(len(self.result), len(self.labels)))
+        return np.sum(whole, axis=summed) if summed else whole
+
+    def cotangents(self, g: Any, _y: Any, *x: Any) -> tuple[Any, ...]:
+        """Multiply by the slopes; what an argument does not have the index of is summed."""
+        known = self._known(x)
+        if not self.terms:
+            return tuple([g * in_numpy(slope, known) for slope in self.slopes])
+        full, wide = self._extents(x), _spread(g, self.result, self.labels)
+        parts = [wide * in_numpy(slope, known) for slope in self.slopes]
+        return tuple([_gathered(part, term, self.labels, full) for part, term in zip(parts, self.terms, strict=True)])
+
+    def infer(self, *nodes: Node) -> tuple[Shape, Any]:
+        """Return the result's shape and dtype."""
+        extents = self._extents(nodes)
+        return extents[: len(self.result)] if self.terms else extents, _kind(nodes)
+
+    def _known(self, x: tuple[Any, ...]) -> dict[Any, Any]:
+        """Say which array each symbol is, with an axis for every index."""
+        if self.terms:
+            x = tuple([_spread(v, term, self.labels) for v, term in zip(x, self.terms, strict=True)])
+        return dict(zip(self.symbols, x, strict=True))
+
+    def _extents(self, x: tuple[Any, ...]) -> Any:
+        if self.terms:
+            return _extents(self.name, self.terms, self.labels, x)
+        return shapes.broadcast(*[v.shape if hasattr(v, "op") else shape_of(v) for v in x])
+
+
+def _meaning(name: str, notation: str | None, symbols: list[Any], formula: Any) -> _Meaning:
+    """Differentiate a formula, and take its notation apart."""
+    terms, result = _parsed(name, notation, len(symbols))
+    labels = result + "".join(dict.fromkeys(c for term in terms for c in term if c not in result))
+    return _Meaning(name, symbols, formula, [formula.diff(symbol) for symbol in symbols], terms, result, labels)
 
 
 def _formula(name: str, value: Any, arguments: tuple[Any, ...]) -> tuple[list[Any], Any]:

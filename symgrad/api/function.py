@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
     from symgrad.api.transform import Transform
     from symgrad.trace.signature import Signature
 
+
+_made: weakref.WeakSet[Function] = weakref.WeakSet()
+
+
+def forget() -> None:
+    """Have every function compiled anew."""
+    for function in list(_made):
+        function.forget()
+
+
 class Function(Native):
     """A compiled function: traced, derived, fused and compiled at its first call of each signature.
 
@@ -53,6 +64,7 @@ class Function(Native):
         self._shorts: tuple[Short | None, Short | None] = (None, None)
         self.__name__ = arguments.name
         functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
+        _made.add(self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run on arrays and numbers; compile first when the signature is new.
@@ -62,7 +74,7 @@ class Function(Native):
             IndexOutOfBounds: an array of indices points outside of its axis.
         """
         short = self._short
-        if short is not None and not kwargs and not active.traces:
+        if short is not None and not kwargs and not active.entered:
             result = short(args)
             if result is not MISS:
                 return result
@@ -72,7 +84,8 @@ class Function(Native):
         call = self._arguments.split(args, kwargs)
         refuse_specs(call, self.__name__)
         entry = self._find(call)
-        self._shorten(entry)
+        if not active.outside:
+            self._shorten(entry)
         return entry.unflatten(entry.run(as_inputs(call.leaves, entry.signature)))
 
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
@@ -124,6 +137,11 @@ class Function(Native):
         if shorts != self._shorts:
             self._shorts = shorts
             self._short = either(*shorts)
+
+    def forget(self) -> None:
+        """Compile anew from now on: a rule that may stand in what was compiled is another one."""
+        self._compilations.forget()
+        self._short, self._shorts = None, (None, None)
 
     # -- compiling
 

@@ -14,6 +14,7 @@ from symgrad.api.mode import derived
 from symgrad.api.nested import Nested, nested
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
+from symgrad.trace.nested import settled
 from symgrad.trace.signature import NAMESPACE, leaf_spec
 from symgrad.trace.state import current
 from symgrad.transforms.jvp import pullback, pushforward
@@ -211,7 +212,7 @@ def matched(tree: Any, values: Any, what: str) -> list[Any]:
         ArgumentError: the structures differ.
     """
     try:
-        return list(tree.flatten_up_to(values))
+        return [settled(value) for value in tree.flatten_up_to(values)]
     except ValueError as error:
         raise ArgumentError(f"the {what} do not have the structure of what they belong to: {error}") from None
 

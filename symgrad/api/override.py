@@ -12,9 +12,11 @@ import types
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
+from symgrad.api.captured import Captured
 from symgrad.api.custom import Call, Custom
 from symgrad.errors import ArgumentError
 from symgrad.ops.declare import ANSWERS, is_traced
@@ -22,7 +24,7 @@ from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.overrides import heeded, opened, words
 from symgrad.trace.signature import flatten
-from symgrad.trace.state import active, current
+from symgrad.trace.state import active, current, outside
 from symgrad.trace.tracer import answered
 
 if TYPE_CHECKING:
@@ -35,7 +37,9 @@ if TYPE_CHECKING:
 def override_gradient(what: Any, rule: Rule | None = None) -> Iterator[None]:
     """Give an op or a function another derivative, for what is computed inside of the block; blocks nest.
 
-    The innermost block holds. `check_grads` and the comment at the head of the C name the rules in force.
+    A block stands in the function that is derived, or around calls of compiled functions: these are compiled for it,
+    once for each rule, and are what they were behind it. The innermost block holds. `check_grads` and the comment at
+    the head of the C name the rules in force.
 
     Args:
         what: the name of an op (``"square"``), the same behind the names of `named` scopes (``"layer1/square"``), a
@@ -45,9 +49,8 @@ def override_gradient(what: Any, rule: Rule | None = None) -> Iterator[None]:
             none. Parameters of the op (``axes``, ...) come by name; a function's arguments as they were given.
 
     Raises:
-        ArgumentError: nothing has this name; a function is traced inside of a block that stands outside of it; a plain
-            function was not called by a name that modules or closures have; later, when the function is derived, a
-            cotangent does not fit its input.
+        ArgumentError: nothing has this name; a plain function was not called by a name that modules or closures have;
+            later, when the function is derived, a cotangent does not fit its input.
 
     >>> import numpy as np, symgrad as sg
     >>> def f(x):
@@ -57,7 +60,7 @@ def override_gradient(what: Any, rule: Rule | None = None) -> Iterator[None]:
     >>> float(sg.grad(f)(5.0))
     110.0
     """
-    rules = what if isinstance(what, dict) else {what: rule}
+    rules: dict[Any, Any] = what if isinstance(what, dict) else {what: rule}
     with ExitStack() as stack:
         for each, own in rules.items():
             if not callable(own):
@@ -68,10 +71,38 @@ def override_gradient(what: Any, rule: Rule | None = None) -> Iterator[None]:
             else:
                 active.overrides.append(override)
                 stack.callback(active.overrides.remove, override)
-        if current() is None:  # NumPy runs the function: nothing is recorded
-            active.outside.append(user_line())
-            stack.callback(active.outside.pop)
+        if current() is None:  # what is compiled and called meanwhile has these rules
+            stack.enter_context(outside(_Block(rules)))
         yield
+
+
+class _Block:
+    """What tells a block from others: a rule is the same while its code is, and what it closes over and reads."""
+
+    def __init__(self, rules: dict[Any, Rule]) -> None:
+        self.kept: list[Any] = []
+        for what, rule in rules.items():
+            self.kept += [what, rule]
+            if isinstance(rule, types.FunctionType):
+                captured = Captured(rule)
+                captured.identity()
+                cells = [cell.cell_contents for cell in rule.__closure__ or ()]
+                defaults = [*(rule.__defaults__ or ()), *(rule.__kwdefaults__ or {}).values()]
+                self.kept[-1:] = [rule.__code__, rule.__globals__, *cells, *defaults, *captured.held[-1]]
+        self.same = tuple([_itself(each) for each in self.kept])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Block) and self.same == other.same
+
+    def __hash__(self) -> int:
+        return hash(self.same)
+
+
+def _itself(value: Any) -> Any:
+    """Return what a value is compared by: names, code and numbers by what they say, others by their identity."""
+    if isinstance(value, (int, float)):
+        return type(value), repr(value)
+    return value if isinstance(value, (str, types.CodeType)) else id(value)
 
 
 @contextmanager
@@ -87,16 +118,17 @@ def _standing_in(fun: Any, rule: Rule) -> Iterator[None]:
         )
     line, before = user_line(), active.functions.get(fun)
     stand_in = active.functions[fun] = Overridden(fun, rule)
+    found = numpys
     try:
         with ExitStack() as stack:
             if not numpys:
-                stack.enter_context(_names.replaced(fun))
+                found = stack.enter_context(_names.replaced(fun)) and current() is None
             yield
     finally:
         del active.functions[fun]
         if before is not None:
             active.functions[fun] = before
-    if not numpys and not stand_in.called:
+    if not found and not stand_in.called:
         raise ArgumentError(
             f"override_gradient of {fun.__name__}, which was not called inside of the block by a name that a module or "
             "a closure has", line=line, instead=f"sg.custom_vjp, as a decorator of {fun.__name__}",
@@ -155,11 +187,12 @@ class Overridden(Custom):
 class _Dispatcher:
     """What stands where a function's name is: the function, but for threads in which a rule for it is in force."""
 
-    __slots__ = ("__name__", "__wrapped__", "count", "overrides", "places")
+    __slots__ = ("__name__", "__weakref__", "__wrapped__", "count", "overrides", "places")
 
-    def __init__(self, fun: types.FunctionType, places: list[tuple[Any, str | None]]) -> None:
+    def __init__(self, fun: types.FunctionType) -> None:
         self.overrides = self.__wrapped__ = fun
-        self.__name__, self.places, self.count = fun.__name__, places, 0
+        self.__name__, self.count = fun.__name__, 0
+        self.places: list[tuple[Any, str | None]] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         found = active.functions.get(self.overrides, self.overrides)
@@ -172,18 +205,23 @@ class _Names:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._now: dict[types.FunctionType, _Dispatcher] = {}
+        self._known: WeakValueDictionary[int, _Dispatcher] = WeakValueDictionary()
 
     @contextmanager
-    def replaced(self, fun: types.FunctionType) -> Iterator[None]:
-        """Put a dispatcher where modules and closures name a function; the last block takes it away."""
+    def replaced(self, fun: types.FunctionType) -> Iterator[bool]:
+        """Put a dispatcher where modules and closures name a function; the last block takes it away.
+
+        What was compiled with a dispatcher keeps it alive, and is known by it in the next block.
+        """
         with self._lock:
             dispatcher = self._now.get(fun)
             if dispatcher is None:
-                dispatcher = self._now[fun] = _Dispatcher(fun, list(_places(fun)))
+                dispatcher = self._now[fun] = self._known.setdefault(id(fun), _Dispatcher(fun))
+                dispatcher.places = list(_places(fun))
                 _put(dispatcher.places, dispatcher)
             dispatcher.count += 1
         try:
-            yield
+            yield bool(dispatcher.places)
         finally:
             with self._lock:
                 dispatcher.count -= 1

@@ -23,6 +23,7 @@ from symgrad.ir.serial import dumps, loads
 from symgrad.ir.shapes import is_static
 from symgrad.pipeline import NAMES, Stages
 from symgrad.trace.signature import Signature, Spec
+from symgrad.trace.state import active
 from symgrad.trace.trace import Traced
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ class Restored(Function):
         return [one for one in found if not all(is_static(spec.shape) for spec in one.specs)]
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
+        if active.outside:
+            raise self._behind("it is called inside of a block of override_gradient")
         for saved in self.saved:
             program = loads_here(saved)
             if _signature(saved, program) == signature:

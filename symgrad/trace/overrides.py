@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, Line, NoGradient, SymgradError
+from symgrad.errors import ArgumentError, DtypeError, Line, NoGradient, SymgradError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ops.declare import ANSWERS, OPS, shape_of
@@ -20,9 +20,10 @@ from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from symgrad.ir.op import Op
+    from symgrad.trace.state import Trace
 
     Rule = Callable[..., Any]
 
@@ -94,8 +95,15 @@ def override_of(function: Any) -> Rule | None:
     return found if found is not None and heeded(words(found, function.name)) else None
 
 
-def checked(name: str, rule: Rule, *, exact: bool = False) -> Rule:
-    """Check what a user's rule gives: one cotangent for each input, of its shape or, unless `exact`, the result's."""
+def checked(name: str, rule: Rule, *, exact: bool = False, labels: Sequence[str] = ()) -> Rule:
+    """Check what a user's rule gives: a floating-point cotangent, or None, for each input.
+
+    Args:
+        name: of the op or function, for messages.
+        rule: the rule.
+        exact: whether a cotangent must have its input's shape; else it may have the result's.
+        labels: what the inputs are called, if not by their numbers.
+    """
 
     def apply(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
         try:
@@ -106,26 +114,52 @@ def checked(name: str, rule: Rule, *, exact: bool = False) -> Rule:
             raise type(error)(error.what, line=g.owner.graph.line, instead=error.instead) from None
         parts = found if isinstance(found, (tuple, list)) else (found,)
         if len(parts) != len(x):
-            raise ArgumentError(f"the rule for {name} gives {len(parts)} cotangents for {len(x)} inputs")
-        return tuple([_cotangent(name, k, *pair, g, exact=exact) for k, pair in enumerate(zip(parts, x, strict=True))])
+            raise ArgumentError(
+                f"the rule for {name} gives {len(parts)} cotangents for {len(x)} inputs", line=g.owner.graph.line,
+                instead="one for each input, None where there is none",
+            )
+        named = labels or [f"input {k}" for k in range(len(x))]
+        every = zip(parts, x, named, strict=True)
+        return tuple([_cotangent(name, part, one, label, g, exact=exact) for part, one, label in every])
 
     return apply
 
 
-def _cotangent(name: str, k: int, part: Any, x: Any, g: Any, *, exact: bool) -> Any:
+def _cotangent(name: str, part: Any, x: Any, label: str, g: Any, *, exact: bool) -> Any:
     """Make a value of what a rule gives for one input: of the input's shape, or of the one it is stretched to."""
     if part is None or x.dtype.kind != "f":
         return None
-    value = Tracer(as_node(g.owner, part), g.owner)
-    value = value if value.dtype == x.dtype else value.astype(x.dtype)
+    value = floating(f"the rule for {name} gives {{}} as the cotangent of {label}", part, x.dtype, g.owner)
     if shape_of(value) == shape_of(x) or (not exact and shape_of(value) == shape_of(g)):
         return value
     stretched = "" if exact or shape_of(x) == shape_of(g) else f", or {shapes.show(shape_of(g))}, that of the result"
     raise ArgumentError(
-        f"the rule for {name} gives a cotangent of shape {shapes.show(shape_of(value))} for input {k}, "
+        f"the rule for {name} gives a cotangent of shape {shapes.show(shape_of(value))} for {label}, "
         f"which has shape {shapes.show(shape_of(x))}{stretched}", line=g.owner.graph.line,
         instead="np.broadcast_to or np.sum in the rule, which says what is meant",
     )
+
+
+def floating(said: str, value: Any, dtype: np.dtype[Any], trace: Trace) -> Any:
+    """Return what a user's rule gives, an array or number of floating point, in the dtype that is wanted.
+
+    Raises:
+        ArgumentError: it is no array and no number.
+        DtypeError: it is one of integers, booleans or complex numbers.
+    """
+    kind = getattr(value, "dtype", None)
+    if type(value) not in {int, float} and not hasattr(type(value), "tracer"):
+        if not isinstance(kind, np.dtype):
+            raise ArgumentError(
+                said.format(f"a {type(value).__name__}"), line=trace.graph.line, instead="an array, or None",
+            )
+        if kind.kind != "f":
+            raise DtypeError(
+                said.format(f"{kind}[{','.join(map(str, shape_of(value)))}]"), line=trace.graph.line,
+                instead=f"floating point in the rule, .astype(np.{dtype}), or None where there is no derivative",
+            )
+    found = Tracer(as_node(trace, value), trace)
+    return found if found.dtype == dtype else found.astype(dtype)
 
 
 def opened(what: Any, rule: Rule) -> Override | None:

@@ -34,13 +34,14 @@ class _Stack(threading.local):
         self.scopes: list[str] = []
         self.functions: dict[Any, Any] = {}
         self.outside: list[Any] = []
+        self.entered = 0
         self.heeded: list[tuple[dict[str, None], bool]] = []
 
 
 active = _Stack()
 """The traces of this thread, the innermost last; the overrides of rules and the named scopes in force, and what stands
-for functions with an overridden rule."""
-
+for functions with an overridden rule; what tells the blocks of overrides apart that stand outside of any trace; and how
+many traces and such blocks there are."""
 
 
 def current() -> Trace | None:
@@ -52,12 +53,38 @@ def current() -> Trace | None:
 def tracing(trace: Trace, *, ends: bool = False) -> Iterator[Trace]:
     """Make a trace this thread's active one; with `ends`, its tracers are dead afterwards."""
     active.traces.append(trace)
+    active.entered += 1
     try:
         yield trace
     finally:
         active.traces.pop()
+        active.entered -= 1
         if ends:
             trace.alive = False
+
+
+@contextmanager
+def passing(trace: Trace) -> Iterator[Trace]:
+    """Make a trace the active one for what a pass records, where no override holds: that is of the user's ops."""
+    overrides, functions = active.overrides, active.functions
+    active.overrides, active.functions = [], {}
+    try:
+        with tracing(trace):
+            yield trace
+    finally:
+        active.overrides, active.functions = overrides, functions
+
+
+@contextmanager
+def outside(block: Any) -> Iterator[None]:
+    """Tell what is compiled and called meanwhile from what was before: a block of overrides is in force."""
+    active.outside.append(block)
+    active.entered += 1
+    try:
+        yield
+    finally:
+        active.outside.pop()
+        active.entered -= 1
 
 
 def active_on(graph: Graph, function: str) -> Trace:

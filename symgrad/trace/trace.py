@@ -17,7 +17,7 @@ from symgrad.ops.declare import answer_scipy
 from symgrad.trace.lines import definition, error_line, raised_in_library
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
-from symgrad.trace.state import Trace, active, tracing
+from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
@@ -83,13 +83,6 @@ def _run(
 ) -> Traced:
     """Run it once."""
     from symgrad.trace.creation import installed
-
-    if outer is None and active.outside:
-        raise ArgumentError(
-            f"{name}() is traced inside of a block of override_gradient that stands outside of it: the rule would hold "
-            "the first time, and not when the compiled function is called again", line=active.outside[-1],
-            instead="the block inside of the function that is compiled or derived",
-        )
 
     with tracing(outer or Trace(Graph(share=share), name), ends=outer is None) as now:
         graph = now.graph

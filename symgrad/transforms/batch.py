@@ -19,7 +19,7 @@ from symgrad.ops import leaves
 from symgrad.ops.batched import stand_in
 from symgrad.ops.contract import LETTERS, parse
 from symgrad.ops.declare import OPS
-from symgrad.trace.state import tracing
+from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import make, opened
 
@@ -183,7 +183,7 @@ def each_of(fun: Callable[..., Any], given: Sequence[Any], mapped: Sequence[bool
     size = next(v.node.shape[0] for v, m in zip(given, mapped, strict=True) if m)
     shapes = [v.node.shape[1:] if m else v.node.shape for v, m in zip(given, mapped, strict=True)]
     inner = [graph.node(leaves.input_, (), ("x", s, v.dtype), s, v.dtype) for v, s in zip(given, shapes, strict=True)]
-    with tracing(trace):
+    with passing(trace):
         found = fun(*[Tracer(i, trace) for i in inner])
         parts = found if isinstance(found, tuple) else (found,)
         there = tuple([p.node for p in parts if p is not None])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.ir.op import Composite
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.trace.state import active_on, tracing
+from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
@@ -23,6 +23,6 @@ def inline(program: Program) -> Program:
 def _inlined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     if not isinstance(node.op, Composite):
         return copied(graph, node, inputs)
-    with tracing(active_on(graph, node.op.name)) as trace:
+    with passing(active_on(graph, node.op.name)) as trace:
         params = dict(zip(node.op.params, node.params, strict=True))
         return as_node(trace, node.op.body(*[Tracer(i, trace) for i in inputs], **params))

@@ -17,7 +17,7 @@ from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program
 from symgrad.ops import leaves
 from symgrad.ops.declare import OPS
-from symgrad.trace.state import tracing
+from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import applied, is_number, opened
 from symgrad.transforms.vjp import depends, rule, sweep
@@ -49,7 +49,7 @@ def pullback(program: Program, wrt: Sequence[int], of: Sequence[int], names: Seq
     names = names or [f"y{k}_bar" for k in of]
     bars = [fresh(trace, name, program.outputs[k]) for name, k in zip(names, of, strict=True)]
     seeds: dict[Node, Any] = {}
-    with tracing(trace):
+    with passing(trace):
         for k, bar in zip(of, bars, strict=True):
             node, cotangent = program.outputs[k], Tracer(bar, trace)
             seeds[node] = seeds[node] + cotangent if node in seeds else cotangent
@@ -74,7 +74,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     """
     scope = program.scope
     program, trace = opened(program)
-    with tracing(trace):
+    with passing(trace):
         active = depends(program.nodes(), [program.inputs[k] for k in wrt])
         for node in program.nodes():  # symgrad's own rules are linear by test
             if node in active and node.inputs and OPS.get(node.op.name) is not node.op:

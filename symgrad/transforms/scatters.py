@@ -1,4 +1,4 @@
-"""`gather_scatters`: n writes in a row through traced indices become one write of n values.
+"""`gather_scatters`: n writes in a row through traced indices, of one place or several, become one write of n values.
 
 ``for k in range(n): out[i[k]] += x[k]`` is traced as n arrays, each a copy of the one before with one place changed.
 Where nothing reads an array in between, one write does the same, in the same order: of values for one place the last
@@ -14,8 +14,9 @@ import numpy as np
 
 from symgrad.ir.node import Constant, Graph
 from symgrad.ir.program import copied, rebuild
+from symgrad.ir.shapes import is_static
 from symgrad.ops import leaves
-from symgrad.ops.indexing import first_axis
+from symgrad.ops.indexing import first_axis, gathered_shape
 from symgrad.transforms.build import literal, make, scalar, shaped
 
 if TYPE_CHECKING:
@@ -72,12 +73,14 @@ def gather_scatters(program: Program) -> Program:
 
 def _write(node: Node, uses: Counter[Node]) -> _Write | None:
     """Read one write through traced numbers; ``out[i] = out[i] + x`` is an addition."""
-    if node.op.name not in {"scatter_set", "add_at"} or any(i.shape != () for i in node.inputs[2:]):
+    if node.op.name not in {"scatter_set", "add_at"}:
         return None
     before, value, *indices = node.inputs
-    axes = node.param("axes")
+    axes, places = node.param("axes"), {i.shape for i in indices} - {()}
+    if len(places) > 1 or not all(is_static(place) and len(place) == 1 for place in places):
+        return None
     plain = _Write(node.op.name, before, value, tuple(indices), axes)
-    if node.op.name == "add_at" or value.op.name not in {"add", "subtract"} or uses[value] != 1:
+    if node.op.name == "add_at" or places or value.op.name not in {"add", "subtract"} or uses[value] != 1:
         return plain
     for place, other in ((0, 1), (1, 0))[: 2 if value.op.name == "add" else 1]:
         read = value.inputs[place]
@@ -119,6 +122,7 @@ class _Joined:
         """Tell whether a write can be joined to the one before: nothing else reads what that left."""
         before = self.writes[write.before]
         alike = before.kind == write.kind and before.axes == write.axes
+        alike = alike and [i.shape for i in before.indices] == [i.shape for i in write.indices]
         return alike and self.uses[write.before] == 1 + bool(write.passing)
 
     def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -145,8 +149,9 @@ class _Joined:
         """Write all at once."""
         first = run[0]
         x = self.new[first.before]
-        rest = tuple([d for k, d in enumerate(node.shape) if k not in first.axes])
-        values = [self.value(graph, write, rest) for write in run]
+        part = max(i.shape for i in first.indices)
+        shape = gathered_shape(node.shape, part, first.axes)
+        values = [self.value(graph, write, shape) for write in run]
         indices = [[self.new[w.indices[k]] for w in run] for k in range(len(first.axes))]
         params: dict[str, Any] = {"axes": first.axes}
         if first.kind == "scatter_set":
@@ -154,8 +159,9 @@ class _Joined:
         if len(run) == 1:
             return make(graph, first.kind, x, values[0], *[i for (i,) in indices], **params)
         start = first_axis(first.axes)
-        whole = stacked(graph, values, start)
-        places = [stacked(graph, [_int64(graph, i) for i in column], 0) for column in indices]
+        put = _lined_up if part else stacked
+        whole = put(graph, values, start)
+        places = [put(graph, [shaped(graph, _int64(graph, i), part) for i in column], 0) for column in indices]
         return make(graph, first.kind, x, whole, *places, **params)
 
     def value(self, graph: Graph, write: _Write, shape: tuple[Any, ...]) -> Node:
@@ -184,6 +190,16 @@ def stacked(graph: Graph, values: Sequence[Node], axis: int) -> Node:
     full = [(0, d, 1) for d in first.shape]
     indices = tuple([(*full[:axis], (k,), *full[axis:]) for k in range(count)])
     return make(graph, "assemble", base, *values, indices=indices)
+
+
+def _lined_up(graph: Graph, values: Sequence[Node], axis: int) -> Node:
+    """Put values of one shape one behind the other along an axis they have."""
+    first, count = values[0].shape, values[0].shape[axis]
+    shape = (*first[:axis], count * len(values), *first[axis + 1 :])
+    full = [(0, d, 1) for d in first]
+    places = [(*full[:axis], (k * count, count, 1), *full[axis + 1 :]) for k in range(len(values))]
+    base = shaped(graph, literal(graph, 0, values[0].dtype), shape)
+    return make(graph, "assemble", base, *values, indices=tuple(places))
 
 
 def _elements(values: Sequence[Node]) -> Node | None:

@@ -10,13 +10,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from symgrad.errors import ArgumentError, NoGradient
+from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.shapes import is_static
 from symgrad.ops.adjoints import rule_of
 from symgrad.ops.declare import OPS
+from symgrad.ops.indexing import first_axis
 from symgrad.ops.views import unbroadcast
 from symgrad.trace.constants import constant
-from symgrad.trace.state import tracing
+from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import opened
@@ -69,7 +74,7 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
             line=loss.line, instead="np.sum or np.mean of it",
         )
     program, trace = opened(program)
-    with tracing(trace):
+    with passing(trace):
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace)
         grads = sweep(trace, program, {program.outputs[output]: one}, [program.inputs[k] for k in wrt])
     trace.graph.line = None
@@ -85,6 +90,12 @@ def sweep(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[
     Returns:
         One node for each of `wrt`: its gradient, zeros where nothing arrives.
     """
+    with passing(trace):
+        return _swept(trace, program, seeds, wrt)
+
+
+def _swept(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node]) -> list[Node]:
+    """Walk over the nodes, the last one first."""
     nodes = program.nodes()
     active = depends(nodes, wrt)
     arrived: dict[Node, list[Cotangent]] = {node: [Cotangent(seed, ())] for node, seed in seeds.items()}
@@ -122,7 +133,7 @@ def meet(trace: Trace, parts: list[Cotangent]) -> Cotangent:
     """Add cotangents in the order they came; the sum is zero where all guards are false."""
     if len(parts) == 1:
         return parts[0]
-    values = placed([part.value for part in parts])
+    values = placed(scattered([part.value for part in parts]))
     total = values[0]
     for value in values[1:]:
         total = total + value
@@ -143,6 +154,27 @@ def placed(values: list[Any]) -> list[Any]:
     indices = tuple([index for v in slots for index in v.node.param("indices")])
     joined = OPS["place"](*pieces, indices=indices, shape=slots[0].node.param("shape"))
     return [*[v for v in values if not _is_slot(v)], joined]
+
+
+def scattered(values: list[Any]) -> list[Any]:
+    """Join what was added into zeros at a few traced places: n reads of elements of a vector cost n, not n squared."""
+    groups: dict[Any, list[Any]] = {}
+    for k, value in enumerate(values):
+        node = value.node
+        few = node.op.name == "scatter_add" and is_static(node.shape) and is_static(node.inputs[0].shape)
+        few = few and 2 * shapes.size(node.inputs[0].shape) <= shapes.size(node.shape)
+        few = few and len({index.shape for index in node.inputs[1:]}) == 1
+        kind = (node.params, *[i.shape for i in node.inputs], *[i.dtype for i in node.inputs]) if few else k
+        groups.setdefault(kind, []).append(value)
+    return [_together(group) if len(group) > 1 else group[0] for group in groups.values()]
+
+
+def _together(values: list[Any]) -> Any:
+    """Add at all places at once, in order."""
+    axes, shape = values[0].node.params
+    columns = list(zip(*[[Tracer(i, v.owner) for i in v.node.inputs] for v in values], strict=True))
+    whole = np.stack(columns[0], axis=first_axis(axes))
+    return OPS["scatter_add"](whole, *[np.stack(column) for column in columns[1:]], axes=axes, shape=shape)
 
 
 def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Iterator[tuple[Node, Cotangent]]:

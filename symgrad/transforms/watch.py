@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.errors import NonFiniteError
 from symgrad.ir import shapes
 from symgrad.trace.lines import ends_here
-from symgrad.trace.state import tracing
+from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import literal, make, opened, shaped
 
@@ -116,7 +116,7 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
         numbers[node] = (len(values),)
         values.append(Value(_words(node), node.line, reads))
         watched_nodes.append(node)
-    with tracing(trace):
+    with passing(trace):
         flags = []
         for node in watched_nodes:
             bad: Any = np.logical_not(np.isfinite(Tracer(node, trace)))

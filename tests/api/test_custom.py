@@ -299,7 +299,7 @@ def test_cotangents_are_not_stretched(narrow):
             return np.exp(a)
 
     for of, name in ((lambda a: f(a) * 1, "f"), (overridden, "exp")):
-        message = rf"the rule for {name} gives a cotangent of shape \(.*\) for input 0, which has shape \(2, 3\)"
+        message = rf"the rule for {name} gives a cotangent of shape \(.*\) for (input 0|argument a), which has shape"
         with pytest.raises(ArgumentError, match=message) as caught:
             sg.grad(lambda a, of=of: np.sum(of(a)))(x)
         assert caught.value.line is not None

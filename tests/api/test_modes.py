@@ -332,3 +332,18 @@ def test_hvp_passes_extras_through():
         product, extras = compiled(x, v, 3.0)
         np.testing.assert_allclose(product, 18 * x * v)
         assert extras["n"].tolist() == [2, 4]
+
+
+def test_vectors_that_are_made_in_a_trace() -> None:
+    """Arrays of creation functions, as tangents and cotangents."""
+    A, x = np.arange(6.0).reshape(2, 3), np.array([0.1, 0.2, -0.1])
+
+    def g(x: Any) -> Any:
+        return np.sin(A @ x)
+
+    slope = np.cos(A @ x)[:, None] * A
+    assert np.allclose(sg.jit(lambda x: sg.vjp(g, x)[1](np.ones(2))[0])(x), slope.sum(0))
+    assert np.allclose(sg.jit(lambda x: sg.jvp(g, (x,), (np.ones(3),))[1])(x), slope.sum(1))
+    assert np.allclose(sg.jit(lambda x: sg.linearize(g, x)[1](np.ones(3)))(x), slope.sum(1))
+    turned = sg.grad(lambda x: np.sum(sg.vjp(g, x)[1](np.ones(2))[0]))(x)
+    assert np.allclose(turned, -np.sin(A @ x) * A.sum(1) @ A)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from typing import Any
 
@@ -149,11 +150,73 @@ def test_what_cannot_be_found_by_its_name_is_refused() -> None:
     assert sg.jit(model)(X) == model(X)
 
 
-def test_a_block_around_a_compiled_function() -> None:
-    with sg.override_gradient("square", times(1)):
-        assert np.array_equal(np.square(X), X * X)  # NumPy's own: nothing is recorded
-        with pytest.raises(ArgumentError, match=r"is traced inside of a block of override_gradient"):
-            sg.grad(lambda x: np.sum(np.square(x)))(X)
+def test_a_block_around_calls_of_compiled_functions() -> None:
+    """It holds for what is called in it, and for no other call, however often; each rule is compiled for once."""
+
+    def loss(x: Any) -> Any:
+        return np.sum(layer(x) + np.square(x))
+
+    slope, bend, both = sg.grad(loss), sg.hessian(loss), sg.jit(lambda x: slope(x) * 1.0)
+    own, curved = 1 - np.tanh(X) ** 2, bend(X)
+    before = slope(X)
+    for _ in range(3):
+        with sg.override_gradient("square", lambda g, _y, _x: 100 * g):
+            assert np.array_equal(np.square(X), X * X)
+            for found in (slope(X), both(X), sg.vmap(sg.grad(lambda x: np.tanh(x) + np.square(x)))(X)):
+                np.testing.assert_allclose(found, own + 100)
+            np.testing.assert_allclose(bend(X), curved - 2 * np.eye(3))
+            np.testing.assert_allclose(sg.jvp(loss, (X,), (X,))[1], (own + 100) @ X)
+            _, pull = sg.vjp(loss, X)
+        with sg.override_gradient(layer, times(7)), sg.override_gradient("square", times(1)):
+            np.testing.assert_allclose(slope(X), 8)
+            bound = slope.bind(X)
+        for found in (slope(X), both(X), sg.vjp(loss, X)[1](1.0)[0]):
+            np.testing.assert_array_equal(found, before)
+        np.testing.assert_allclose(pull(1.0)[0], own + 100)
+        np.testing.assert_allclose(bound(), 8)
+        np.testing.assert_array_equal(bend(X), curved)
+    reasons = slope.cache_info().reasons
+    assert len(reasons) == 3
+    assert reasons[1] == "the rules of override_gradient around the call are others"
+
+
+def test_a_block_around_calls_knows_its_rule_by_what_it_reads() -> None:
+    slope = sg.grad(lambda x: np.sum(np.square(x)))
+    for factor in (2.0, 3.0, 2.0):
+        with sg.override_gradient("square", times(factor)):
+            np.testing.assert_allclose(slope(X), factor)
+    for factor in (4.0, 5.0):
+        with sg.override_gradient("square", lambda g, _y, _x, factor=factor: factor * g):
+            np.testing.assert_allclose(slope(X), factor)
+    assert slope.cache_info().compilations == 4
+    with sg.named("deep"):
+        with sg.override_gradient("deep/square", times(6)):
+            np.testing.assert_allclose(slope(X), 6)
+        with sg.override_gradient("other/square", times(6)):
+            np.testing.assert_allclose(slope(X), 2 * X)
+
+
+def test_a_block_around_calls_in_another_thread() -> None:
+    slope, found = sg.grad(model), []
+    with sg.override_gradient(layer, times(2)):
+        np.testing.assert_allclose(slope(X), 2)
+        thread = threading.Thread(target=lambda: found.append(slope(X)))
+        thread.start()
+        thread.join()
+    np.testing.assert_allclose(found[0], 1 - np.tanh(X) ** 2)
+
+
+def test_a_block_around_a_program_without_its_python() -> None:
+    """What was unpickled without the function cannot be derived anew, and says so."""
+    slope = sg.grad(lambda x: np.sum(np.square(x)))
+    slope(X)
+    restored = pickle.loads(pickle.dumps(slope))
+    np.testing.assert_allclose(restored(X), 2 * X)
+    with (
+        sg.override_gradient("square", times(6)),
+        pytest.raises(ArgumentError, match="and it is called inside of a block of override_gradient"),
+    ):
+        restored(X)
 
 
 # -- what is said

@@ -215,3 +215,59 @@ def test_of_writes_to_one_place_the_last_gets_the_cotangent_and_each_of_sums(wri
     columns = sg.jacfwd(f)(x, i)
     assert (w @ columns).tolist() == want
     assert sg.vmap(lambda t: sg.jvp(lambda x: f(x, i), (x,), (t,))[1])(np.eye(4)).T.tolist() == columns.tolist()
+
+
+def vectors(x: Any, i: Any) -> Any:
+    out = np.zeros((9, 2))
+    for k in range(5):
+        np.add.at(out, i[k : k + 3], x[k])
+    for k in range(5):
+        out[i[k : k + 2], 1] = x[k : k + 2]
+    for k in range(4):
+        out[i[k : k + 2]] = x[k] * np.ones((2, 1))
+    return out
+
+
+def planes(x: Any, i: Any) -> Any:
+    out = np.zeros((9, 3, 9))
+    for k in range(5):
+        out[i[k : k + 2], :, i[k + 1 : k + 3]] = x[k]
+    for k in range(5):
+        out[:, 1, i[k : k + 2]] += x[k]
+    for k in range(5):
+        np.add.at(out, (i[k], slice(None), i[k : k + 2]), x[k])  # type: ignore[arg-type]  # NumPy takes slices
+    return out
+
+
+@pytest.mark.parametrize(("f", "writes"), [(vectors, 3), (planes, 7)])
+def test_writes_by_vectors_of_traced_integers_are_joined(f: Any, writes: int) -> None:
+    """In order, also where they meet; what adds to itself by a vector reads, and is not."""
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        x, i = rng.normal(size=8), rng.integers(0, 9, 8)
+        assert np.array_equal(sg.jit(f)(x, i), f(x, i))
+        w = rng.normal(size=f(x, i).shape)
+        sg.check_grads(lambda x, i, w=w: np.sum(w * np.sin(f(x, i))), (x, i))
+    text = sg.jit(f).lower(x, i).as_text("stable")
+    assert text.count("ops.add_at(") + text.count("ops.scatter_set(") == writes
+
+
+def test_reads_of_elements_at_traced_places_cost_as_many_in_the_gradient() -> None:
+    def elements(x: Any, i: Any) -> Any:
+        return sum([np.sin(x[i[k]]) * (k + 1) for k in range(len(i))])
+
+    def pairs(x: Any, i: Any) -> Any:
+        return sum([np.prod(x[i[k : k + 2]]) + x[i[k], 0] for k in range(len(i) - 1)])
+
+    for f, shape in ((elements, ()), (pairs, (2,))):
+        peaks = []
+        for n in (20, 80):
+            x, i = np.random.default_rng(0).normal(size=(n, *shape)), np.random.default_rng(1).integers(0, n, n)
+            slope = sg.grad(f)
+            lowered = slope.lower(x, i).as_text("stable")
+            assert lowered.count("scatter_add") == 0
+            assert slope.lower(x, i).as_text("derived").count("ops.scatter_add(") <= 2
+            slope(x, i)
+            peaks.append(slope.memory().peak)
+        assert peaks[1] <= 6 * peaks[0]
+        sg.check_grads(f, (x[:9], i[:9] % 9))
