@@ -31,6 +31,7 @@ def _solved(triangle: Array, x: Array, upper: int, unit: int) -> Array:
 
 ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_cholesky": lambda _, a: np.linalg.cholesky(a),
+    "sg_cholesky_pullback": lambda low, g: OPS["cholesky_pullback"].evaluate(np.tril(low), g),
     "sg_solve": _solved,
     "sg_lu": lambda _, a: OPS["lu"].evaluate(a[:-1]),
     "sg_lu_solve": lambda lu, x, trans: OPS["lu_solve"].evaluate(lu[:-1], lu, x, trans=trans, checked=False),

@@ -113,16 +113,7 @@ def _cholesky_body(node: Node) -> Body:
 
 
 def _cholesky_vjp(g: Any, y: Any, a: Any) -> Any:  # noqa: ARG001
-    """L^-T Phi(L^T g) L^-1 and its mirror image, of which the lower triangle; Phi takes that and half of the diagonal.
-
-    I. Murray, Differentiation of the Cholesky decomposition, 2016, arXiv:1602.07527: of what is read, which is the
-    lower triangle, so that an element beside the diagonal has what belongs to both of its places.
-    """
-    product = np.matmul(turned(y), np.tril(g))
-    phi = (np.tril(product) + np.tril(product, -1)) * np.asarray(0.5, y.dtype)
-    left = solve_triangular(turned(y), phi, lower=False, unit=False, checked=False)
-    whole = solve_triangular(turned(y), turned(left), lower=False, unit=False, checked=False)
-    return np.tril(whole, -1) + np.tril(turned(whole))
+    return cholesky_pullback(y, g)
 
 
 def _definite(a: Any) -> Any:
@@ -137,6 +128,63 @@ cholesky = structured(
     edges=(case(_definite, (0, 0)), case(_definite, (0, 2, 2)),
            case(lambda a: np.linalg.cholesky(np.where(np.tri(3) > 0, a + 9 * np.eye(3), np.nan)), (3, 3))),
     doc="The lower triangle L with positive diagonal for which L L' is a matrix, of which the lower triangle is read.",
+)
+
+
+# -- cholesky_pullback
+
+
+def _pullback_infer(y: Node, g: Node) -> tuple[Shape, Any]:
+    square(y, "cholesky")
+    if g.shape != y.shape:
+        raise ShapeError(f"cholesky: a factor {shapes.show(y.shape)} and a cotangent {shapes.show(g.shape)}")
+    return y.shape, y.dtype
+
+
+def _phi(x: Any) -> Any:
+    """Return the lower triangle with half of the diagonal."""
+    return (np.tril(x) + np.tril(x, -1)) * np.asarray(0.5, x.dtype)
+
+
+def _pullback_value(y: Any, g: Any) -> Any:
+    """Return of L^-T Phi(L^T g) L^-1 and its mirror image the lower triangle.
+
+    I. Murray, Differentiation of the Cholesky decomposition, 2016, arXiv:1602.07527: of what is read, which is the
+    lower triangle, so that an element beside the diagonal has what belongs to both of its places.
+    """
+    low = np.tril(y)
+    middle = _phi(np.matmul(turned(low), np.tril(g)))
+    left = solve_triangular(turned(low), middle, lower=False, unit=False, checked=False)
+    whole = solve_triangular(turned(low), turned(left), lower=False, unit=False, checked=False)
+    return np.tril(whole) + np.tril(turned(whole), -1)
+
+
+def _pullback_body(node: Node) -> Body:
+    return Body((copied(node, 1), call(node, "sg_cholesky_pullback", 0, _part(node.shape[-1] ** 3, 3))))
+
+
+def _pullback_vjp(g: Any, y: Any, low: Any, own: Any) -> Any:
+    """Of W = L^-T M L^-1 for M = Phi(P) and P = L^T tril(own): by W, by M, by P, and from them by L and by `own`.
+
+    By L beside P it is -(W + W^T) S L^-T, for S what W's symmetric part has as its cotangent; the sum is known.
+    """
+    low, own = np.tril(low), np.tril(own)
+    by_whole = np.tril(g) + np.triu(turned(g), 1)
+    half = turned(solve_triangular(low, by_whole, lower=True, unit=False, checked=False))
+    by_product = _phi(turned(solve_triangular(low, half, lower=True, unit=False, checked=False)))
+    twice = np.tril(y) + np.triu(turned(y))
+    return np.tril(np.matmul(own, turned(by_product)) - np.matmul(twice, half)), np.tril(np.matmul(low, by_product))
+
+
+def _pulled(a: Any, g: Any) -> Any:
+    return OPS["cholesky_pullback"](np.tril(a) + 4 * np.eye(a.shape[-1], dtype=a.dtype), g)
+
+
+cholesky_pullback = structured(
+    name="cholesky_pullback", infer=_pullback_infer, evaluate=_pullback_value, body=_pullback_body, vjp=_pullback_vjp,
+    sample=(case(_pulled, (3, 3), (3, 3)), case(_pulled, (2, 4, 4), (2, 4, 4)), case(_pulled, (9, 9), (9, 9))),
+    edges=(case(_pulled, (0, 0), (0, 0)), case(_pulled, (0, 2, 2), (0, 2, 2)), case(_pulled, (1, 1), (1, 1))),
+    doc="The cotangent of the lower triangle of a matrix of which the Cholesky factor and its cotangent are known.",
 )
 
 
