@@ -27,10 +27,19 @@ multiply = elementwise(
     c={"f": "{0} * {1}", "iu": "({t})((uint64_t){0} * (uint64_t){1})", "b": "{0} && {1}"},
     sample=normal(), edges=PAIRS)
 
+
+def _quotient_vjp(g: Any, y: Any, inverse: Any) -> tuple[Any, Any]:
+    """Divide once: both cotangents share the inverse, with whatever else is divided by the same.
+
+    That of a constant is a constant; that of a row's sum is found once a row. b * b would overflow where a / b does not.
+    """
+    return g * inverse, -g * (y * inverse)
+
+
 divide = elementwise(
     numpy=np.divide, steep=(1, "no slope where the divisor is 0", True),
     value=lambda a, b: a / b, infix="/",
-    vjp=lambda g, y, _a, b: (g / b, -g * (y / b)),  # b * b would overflow where a / b does not
+    vjp=lambda g, y, _a, b: _quotient_vjp(g, y, np.reciprocal(b)),
     c="{0} / {1}", sample=(normal(), positive()), edges=PAIRS)
 
 floor_divide = elementwise(
@@ -60,7 +69,7 @@ positive_ = elementwise(
 
 reciprocal = elementwise(
     numpy=np.reciprocal, steep=(0, "no slope at 0", True),
-    value=lambda x: 1 / x, ddx=lambda _x, y: -y * y,
+    value=lambda x: 1 / x, vjp=lambda g, y, _x: -(g * y) * y,  # y * y may overflow
     c="1.0{f} / {0}", sample=positive(), edges=SPECIAL)
 
 square = elementwise(
@@ -69,7 +78,7 @@ square = elementwise(
 
 sqrt = elementwise(
     numpy=np.sqrt, steep=(0, "infinite slope at 0", True),
-    value=sp.sqrt, ddx=lambda _x, y: 0.5 / y,
+    value=sp.sqrt, ddx=lambda _x, y: 0.5 * np.reciprocal(y),
     c="sqrt", sample=positive(), edges=(*SPECIAL, 1e-308, 1e300))
 
 cbrt = elementwise(

@@ -1,16 +1,16 @@
 """`shares`: the exponential of a log-softmax is a quotient of exponentials that are there anyway.
 
-``exp(x - log(sum(exp(x))))``, which gradients of log-softmax are made of, becomes ``exp(x) / sum(exp(x))``: half of the
-exponentials, and more digits, for x - log(s) is rounded before it is magnified. It is done last, when all derivatives
-are taken: those of the first form are the simpler ones.
+``exp(x - log(sum(exp(x))))``, which gradients of log-softmax and logsumexp are made of, becomes
+``exp(x) * (1 / sum(exp(x)))``: half of the exponentials, and more digits, for x - log(s) is rounded before it is
+magnified. It is done last, when all derivatives are taken: those of the first form are the simpler ones.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.program import copied, rebuild
-from symgrad.transforms.build import make
+from symgrad.transforms.build import is_number, literal, make, shaped
 from symgrad.transforms.matching import again, argument, core
 
 if TYPE_CHECKING:
@@ -29,22 +29,44 @@ def shares(program: Program) -> Program:
     >>> f.lower(np.ones(3)).as_text("optimized").count("np.exp")
     1
     """
-    if not any(_total(node) is not None for node in program.nodes()):
+    if not any(_found(node) is not None for node in program.nodes()):
         return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         new = copied(graph, old, inputs)
-        found = _total(new)
+        found = _found(new)
         if found is None:
             return new
-        return make(graph, "divide", make(graph, "exp", new.inputs[0].inputs[0]), _sum(graph, *found))
+        inverse = _viewed(graph, make(graph, "reciprocal", found.total), found.views)
+        share = make(graph, "multiply", make(graph, "exp", found.x), inverse)
+        if found.tie is None:
+            return share
+        return make(graph, "where", found.tie, shaped(graph, literal(graph, 1, new.dtype), new.shape), share)
 
     return rebuild(program, rewrite)
 
 
-def _total(node: Node) -> tuple[Node, list[Node]] | None:
-    """Return s and the views of its logarithm where the node is exp(x - log(s)), with s = sum(exp(x)) and x <= 0."""
-    logarithm = argument(node, "exp")
+class _Share(NamedTuple):
+    """An exponential that is exp(x) / sum(exp(x)).
+
+    Attributes:
+        x: at most 0.
+        total: the sum.
+        views: what stands between the sum's logarithm and x, the last one first.
+        tie: where the share is 1 whatever the sum is: one of two infinities.
+    """
+
+    x: Node
+    total: Node
+    views: list[Node]
+    tie: Node | None
+
+
+def _found(node: Node) -> _Share | None:
+    """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m."""
+    logarithm, tie = argument(node, "exp"), None
+    if logarithm is not None and logarithm.op.name == "where" and is_number(logarithm.inputs[1], 0.0):
+        tie, _, logarithm = logarithm.inputs
     if logarithm is None or logarithm.op.name != "subtract":
         return None
     x, total = logarithm.inputs
@@ -52,24 +74,42 @@ def _total(node: Node) -> tuple[Node, list[Node]] | None:
     while total.op.name in VIEWS:
         views.append(total)
         total = total.inputs[0]
-    sums = argument(total, "log")
-    if sums is None or x.shape != node.shape or not _is_shifted(x):
+    if x.shape != node.shape:
         return None
-    inner = core(sums)
-    return (sums, views) if inner.op.name == "sum" and argument(inner.inputs[0], "exp") is x else None
+    if total.op.name != "add":
+        shifted = _summed(total)
+        return _Share(x, total.inputs[0], views, tie) if shifted is x else None
+    for log, shift in (total.inputs, total.inputs[::-1]):
+        shifted = _summed(log)
+        if shifted is not None and shifted.inputs[0] is x and log.shape == shift.shape == total.shape and (
+            _source(shift) is _source(shifted.inputs[1])
+        ):
+            return _Share(shifted, log.inputs[0], views, tie)
+    return None
 
 
-def _is_shifted(x: Node) -> bool:
-    """Tell x - max(x), by which no exponential is too large; where the maximum is not finite it is left out."""
-    if x.op.name != "subtract":
-        return False
+def _summed(node: Node) -> Node | None:
+    """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
+    sums = argument(node, "log")
+    inner = None if sums is None else core(sums)
+    x = argument(inner.inputs[0], "exp") if inner is not None and inner.op.name == "sum" else None
+    if inner is None or x is None or x.op.name != "subtract":
+        return None
     shift = core(x.inputs[1])
     if shift.op.name == "where":
         shift = core(shift.inputs[1])
-    return shift.op.name == "max" and shift.inputs[0] is x.inputs[0]
+    found = shift.op.name == "max" and shift.inputs[0] is x.inputs[0] and shift.param("axes") == inner.param("axes")
+    return x if found else None
 
 
-def _sum(graph: Graph, sums: Node, views: list[Node]) -> Node:
+def _source(shift: Node) -> Node:
+    """Look behind what spreads a maximum."""
+    while shift.op.name in VIEWS or shift.op.name == "squeeze":
+        shift = shift.inputs[0]
+    return shift
+
+
+def _viewed(graph: Graph, node: Node, views: list[Node]) -> Node:
     for view in reversed(views):
-        sums = again(graph, view, sums)
-    return sums
+        node = again(graph, view, node)
+    return node
