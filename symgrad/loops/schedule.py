@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply, Statement, parts
+from symgrad.loops.adopt import adopt_outputs
 from symgrad.loops.align import align
 from symgrad.loops.assume import assume
 from symgrad.loops.compensate import compensate
@@ -18,7 +19,7 @@ from symgrad.loops.products import looked_up_along
 from symgrad.loops.program import Array, Loop, LoopProgram
 from symgrad.loops.recompute import checks, recompute
 from symgrad.loops.split import distribute, split
-from symgrad.loops.store import adopt_outputs, contract, paths, touched
+from symgrad.loops.store import contract, paths, touched
 from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
 from symgrad.loops.triangles import triangles

@@ -75,50 +75,10 @@ def _taken(found: list[Access], dimension: int, loop: Loop) -> bool:
     return all(not access.flat and access.indices[dimension] in loop.members for access in found if access.indices)
 
 
-def adopt_outputs(items: list[Item]) -> list[Item]:
-    """Let a temporary that is stored in full and then copied to an output be that output."""
-    writers: dict[Array, list[Statement]] = {}
-    for statement, _ in paths(items):
-        if statement.target.array.kind == "output":
-            writers.setdefault(statement.target.array, []).append(statement)
-    named: dict[Array, Array] = {}
-    for output, copies in writers.items():
-        source = copies[0].value
-        if (
-            isinstance(source, Access) and source.array.kind == "temporary" and source.array not in named
-            and source.array.shape == output.shape and whole(source.array)
-            and all(_copies(statement, source.array) for statement in copies)  # unrolled, one for each element
-        ):
-            named[source.array] = output
-    if not named:
-        return items
-    dropped = {id(s) for output in named.values() for s in writers[output]}
-    return _renamed(items, dropped, named)
-
-
-def _copies(statement: Statement, source: Array) -> bool:
-    """Tell whether a statement copies elements of an array to their own places."""
-    value = statement.value
-    same = isinstance(value, Access) and value.array is source and value.indices == statement.target.indices
-    return same and statement.how == "=" and not value.flat  # type: ignore[union-attr]  # an access
-
-
 def whole(array: Array) -> bool:
     """Tell an array that is stored in full, or at least for a tile."""
     dims = tuple([d for d, dim in enumerate(array.shape) if dim != 1])
     return array.kept == dims != ()
-
-
-def _renamed(items: list[Item], dropped: set[int], named: dict[Array, Array]) -> list[Item]:
-    kept: list[Item] = []
-    for item in items:
-        if isinstance(item, Loop):
-            item.body = _renamed(item.body, dropped, named)
-            if item.body:
-                kept.append(item)
-        elif id(item) not in dropped:
-            kept.append(rename(item, named))
-    return kept
 
 
 def rename(statement: Statement, named: dict[Array, Array]) -> Statement:
