@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Axis, Lookup, Number, accesses, parts
+from symgrad.ir.notation import Axis, Lookup, Number, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.classes import Graph, classify, read_accesses
 from symgrad.loops.lower import elements
@@ -73,8 +73,10 @@ class Fusion:
             s.target.array for s in self.statements
             if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
         }
+        self.running = frozenset().union(*[s.prefix for s in self.statements])
         self.products = [is_product(s) for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
+        self.rows = frozenset([axis for k in range(len(self.statements)) for axis in self.looked_up_rows(k)])
 
     def tree(self) -> list[Any]:
         """Build the whole tree."""
@@ -196,8 +198,8 @@ class Fusion:
         place: dict[int, int] = {}
         latest: dict[frozenset[Any], int] = {}
         for k in self.starts_first(members, remaining):
-            axes = frozenset([axis for axis in remaining[k] if upper(axis.extent) > TINY])
-            kind = axes | {self.statements[k].note} if self.statements[k].note else axes
+            axes = frozenset([axis for axis in remaining[k] if self.is_long(axis)])
+            kind = axes | self.apart(k)
             alone = len(axes) > 2 and self.products[k]
             least = 0
             for writer, access in self.graph.needs[k]:
@@ -216,6 +218,26 @@ class Fusion:
                 del latest[kind]
         return found
 
+    def apart(self, k: int) -> frozenset[str]:
+        """Name what keeps a statement from others over the same axes: a running sum, beside which nothing is lanes."""
+        s = self.statements[k]
+        words = {s.note} if s.note else set()
+        return frozenset(words | {"running"} if s.prefix or s.target.array in self.running else words)
+
+    def is_long(self, axis: Axis) -> bool:
+        """Tell an axis that is no tiny loop inside of a statement's nest, where no other would be lanes."""
+        return upper(axis.extent) > TINY or axis in self.rows
+
+    def looked_up_rows(self, k: int) -> list[Axis]:
+        """Find the axes by which a statement looks up whole rows, which a loop along them would walk in leaps."""
+        s, own = self.statements[k], self.axis_of[k]
+        found: set[Axis] = set()
+        for access in (s.target, *accesses(s.value)):
+            last = access.indices[-1] if access.indices and not access.flat else None
+            if isinstance(last, Axis) and upper(last.extent) > TINY:
+                found |= {p for table in looked_up(access.indices) for i in table.indices for p in parts(i)} - {last}
+        return [axis for axis, inner in own.items() if inner in found]
+
     def starts_first(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[int]:
         """Put numbers that a statement over more axes adds to before everything else."""
         starts = {
@@ -227,7 +249,7 @@ class Fusion:
 
     def nest(self, members: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Loop:
         """Make a perfect nest of a group: the chosen class, what is parallel, what is reduced; then tiny loops."""
-        axes = [axis for axis in remaining[members[0]] if upper(axis.extent) > TINY and axis is not chosen]
+        axes = [axis for axis in remaining[members[0]] if self.is_long(axis) and axis is not chosen]
         reduced = {
             axis for k in members for axis in axes if self.axis_of[k][axis] not in self.statements[k].target.indices
         }

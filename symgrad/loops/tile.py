@@ -52,7 +52,8 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     members = frozenset([axis for nest in sweep.nests for axis in nest.members])
     inside = [s for s, _ in paths(nests)]
     sums = [s for s in inside if adds_up(s, members)]
-    if any(s.prefix for s in inside) or (len(nests) == 1 and not sums and not pays(sweep.nests[0])):
+    running = any(s.prefix for s in inside)
+    if len(nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
         return sweep.body
     inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
     size = ROWS if inner or len(sweep.nests) > 1 else TERMS
