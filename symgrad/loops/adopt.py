@@ -1,4 +1,4 @@
-"""`adopt`: temporaries that are stored in full live in an output's memory where they can."""
+"""`adopt`: temporaries live in an output's memory where they can."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def adopt_outputs(items: list[Item]) -> list[Item]:
-    """Let a temporary that is stored in full be an output: one it is copied to, or one made of it at the end."""
+    """Let a temporary be an output: one it is copied to or, stored in full, one that is made of it at the end."""
     writers: dict[Array, list[Statement]] = {}
     for statement, _ in paths(items):
         if statement.target.array.kind == "output":
@@ -23,7 +23,8 @@ def adopt_outputs(items: list[Item]) -> list[Item]:
     for output, copies in writers.items():
         source = copies[0].value
         if (
-            isinstance(source, Access) and _alike(source.array, output) and source.array not in named
+            isinstance(source, Access) and source.array.kept and _alike(source.array, output)
+            and source.array not in named
             and all(_copies(statement, source.array) for statement in copies)  # unrolled, one for each element
         ):
             named[source.array] = output
@@ -34,9 +35,8 @@ def adopt_outputs(items: list[Item]) -> list[Item]:
 
 
 def _alike(source: Array, output: Array) -> bool:
-    """Tell a temporary that is stored in full and could be kept where an output is."""
-    alike = source.kind == "temporary" and source.shape == output.shape and source.dtype == output.dtype
-    return alike and whole(source)
+    """Tell a temporary that could be kept where an output is."""
+    return source.kind == "temporary" and source.shape == output.shape and source.dtype == output.dtype
 
 
 def _copies(statement: Statement, source: Array) -> bool:
@@ -77,8 +77,8 @@ def _overwritten(items: list[Item], writers: dict[Array, list[Statement]]) -> di
     wanted: dict[Array, Array] = {}
     for output, end in ends.items():
         body = [s for s in end.around[-1].body if isinstance(s, Statement)] if end.around else []
-        read = [a for s in body for a in s.reads if _alike(a.array, output) and a.array not in wanted]
-        wanted |= {read[0].array: output} if read else {}
+        read = [a.array for s in body for a in s.reads if _alike(a.array, output) and whole(a.array)]
+        wanted |= {array: output for array in read[:1] if array not in wanted}
     for order, (top, s, around) in enumerate(tops):
         for access in touched(s):
             if access.array not in wanted:
@@ -100,7 +100,7 @@ def _once(statement: Statement) -> bool:
 
 def _place(access: Access, around: tuple[Loop, ...]) -> tuple[int, ...] | None:
     """Return which loops an access's indices are the variables of; None for any other kind of index."""
-    walked = {axis: k for k, loop in enumerate(around) if not loop.tile for axis in loop.members}
+    walked = {axis: k for k, loop in enumerate(around) if loop.tile <= 1 for axis in loop.members}
     found = [walked.get(i, -1) if isinstance(i, Axis) else -1 for i in access.indices]
     return None if access.flat or -1 in found else tuple(found)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, Statement, accesses
+from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up, parts
+from symgrad.ir.shapes import upper
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,3 +105,13 @@ def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
     for theirs, ours in zip(indices, access.indices, strict=True):
         if theirs in classes.parent and ours in classes.parent:  # not what a routine walks itself
             classes.unite(theirs, ours)
+
+
+def looked_up_rows(s: Statement, least: int) -> set[Axis]:
+    """Find the axes by which a statement looks up rows of more elements than `least`: along them it walks in leaps."""
+    found: set[Axis] = set()
+    for access in (s.target, *accesses(s.value)):
+        last = access.indices[-1] if access.indices and not access.flat else None
+        if isinstance(last, Axis) and upper(last.extent) > least:
+            found |= {p for table in looked_up(access.indices) for i in table.indices for p in parts(i)} - {last}
+    return found

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Axis, Lookup, Number, accesses, looked_up, parts
+from symgrad.ir.notation import Axis, Lookup, Number, accesses, parts
 from symgrad.ir.shapes import upper
-from symgrad.loops.classes import Graph, classify, read_accesses
+from symgrad.loops.classes import Graph, classify, looked_up_rows, read_accesses
 from symgrad.loops.lower import elements
-from symgrad.loops.products import is_product
+from symgrad.loops.products import batch_axes, is_product
 from symgrad.loops.program import Loop
 from symgrad.loops.times import Times
 
@@ -40,6 +40,9 @@ LEAP = 1 << 16
 ROWS = 128
 """So many rows are too many to walk side by side, a piece of each at a time."""
 
+HEAVY = 1 << 13
+"""An iteration with a product of so many numbers shares no tile with others."""
+
 CANDIDATES = 4
 """So many classes are compared for the outermost loop."""
 
@@ -51,11 +54,13 @@ class Sweep(NamedTuple):
         axis: what it walks.
         nests: its loops over a tile of the axis, in order.
         body: the same nests, some of them inside of loops over a second axis.
+        heavy: an iteration does products of its own, and much work: no other shares its tile.
     """
 
     axis: Axis
     nests: list[Loop]
     body: list[Item]
+    heavy: bool
 
 
 class Fusion:
@@ -76,7 +81,8 @@ class Fusion:
         self.running = frozenset().union(*[s.prefix for s in self.statements])
         self.products = [is_product(s) for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
-        self.rows = frozenset([axis for k in range(len(self.statements)) for axis in self.looked_up_rows(k)])
+        around = [frozenset([*batch_axes(s), *looked_up_rows(s, TINY)]) for s in self.statements]
+        self.around = {found for own, kept in zip(self.axis_of, around, strict=True) for found in own if own[found] in kept}
 
     def tree(self) -> list[Any]:
         """Build the whole tree."""
@@ -100,7 +106,7 @@ class Fusion:
                     items.extend(self.statements[k] for k in part)
                 else:
                     parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
-            elif outermost and upper(chosen.extent) > TINY:
+            elif outermost and self.is_long(chosen):
                 axis = self.choose(part, remaining, chosen) or chosen  # alone it may be better off along another one
                 again = self.times(part, axis, remaining)
                 if axis is chosen or len(again) == 1:
@@ -117,16 +123,24 @@ class Fusion:
         nests: list[Loop] = []
         body: list[Item] = []
         second = self.second(part, remaining, chosen)
-        pieces = [(0, part)] if second is None else self.times(part, second, self.heavy(part, remaining, chosen))
+        pieces = [(0, part)] if second is None else self.times(part, second, self.second_axes(part, remaining, chosen))
         for time, piece in pieces:
             taken = frozenset([second]) if second is not None and time % 2 else frozenset()
             inner = {k: remaining[k] - taken for k in piece}
             made = [self.nest(group, inner, chosen) for group in self.groups(piece, inner)]
             nests += made
             body += [self.loop(second, piece, [*made])] if second is not None and taken else made
-        return Sweep(chosen, nests, body)
+        return Sweep(chosen, nests, body, second is None and self.is_heavy(part, chosen))
 
-    def heavy(
+    def is_heavy(self, part: list[int], chosen: Axis) -> bool:
+        """Tell a class along which products are done one after the other, each of them long."""
+        walked = [k for k in part if self.products[k]]
+        if any(axis is self.axis_of[k][chosen] for k in part for axis, _, _ in self.statements[k].ranges):
+            return False
+        alone = all(self.axis_of[k][chosen] in batch_axes(self.statements[k]) for k in walked)
+        return alone and any(self.work[k] >= HEAVY * upper(chosen.extent) for k in walked)
+
+    def second_axes(
         self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis,
     ) -> dict[int, frozenset[Axis]]:
         """Leave to each statement the long axes a second loop may take: of those with two besides the outermost."""
@@ -138,7 +152,7 @@ class Fusion:
 
         A class that a product has in all of its arrays may be one; rows, lanes and depth stay inside.
         """
-        axes = self.heavy(part, remaining, chosen)
+        axes = self.second_axes(part, remaining, chosen)
         able: dict[Axis, None] = dict.fromkeys([axis for k in part for axis in sorted(axes[k], key=self.order)])
         for k in part:
             for axis in axes[k]:
@@ -226,17 +240,7 @@ class Fusion:
 
     def is_long(self, axis: Axis) -> bool:
         """Tell an axis that is no tiny loop inside of a statement's nest, where no other would be lanes."""
-        return upper(axis.extent) > TINY or axis in self.rows
-
-    def looked_up_rows(self, k: int) -> list[Axis]:
-        """Find the axes by which a statement looks up whole rows, which a loop along them would walk in leaps."""
-        s, own = self.statements[k], self.axis_of[k]
-        found: set[Axis] = set()
-        for access in (s.target, *accesses(s.value)):
-            last = access.indices[-1] if access.indices and not access.flat else None
-            if isinstance(last, Axis) and upper(last.extent) > TINY:
-                found |= {p for table in looked_up(access.indices) for i in table.indices for p in parts(i)} - {last}
-        return [axis for axis, inner in own.items() if inner in found]
+        return upper(axis.extent) > TINY or axis in self.around
 
     def starts_first(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[int]:
         """Put numbers that a statement over more axes adds to before everything else."""
@@ -281,7 +285,7 @@ class Fusion:
         most = max(work.values())
         able = [axis for axis, w in work.items() if 2 * w >= most or most < SMALL]
         if any(self.products[k] for k in members):  # a tiny axis is a block's rows or lanes, inside
-            able = [axis for axis in able if upper(axis.extent) > TINY] or able
+            able = [axis for axis in able if self.is_long(axis)] or able
         if len(able) > MANY:  # a long chain of small loops: cut it in the middle, so that this takes n log n
             return self.middle(members, set(able), remaining)
         able = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]

@@ -8,9 +8,10 @@ around the call.
 from __future__ import annotations
 
 from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Access, Apply, Axis, Lookup, parts
+from symgrad.ir.notation import Access, Apply, Axis, Lookup, accesses, parts
 from symgrad.ir.shapes import upper
 
 if TYPE_CHECKING:
@@ -93,6 +94,16 @@ def is_product(s: Statement) -> bool:
     left, right = [{part for i in a.indices for part in parts(i)} for a in value.args]  # type: ignore[union-attr]
     arrays = {a.array for a in value.args}  # type: ignore[union-attr]  # accesses, all of them
     return bool(left - right and right - left and left & right) and s.target.array not in arrays
+
+
+def batch_axes(s: Statement) -> tuple[Axis, ...]:
+    """List the axes along which a statement does one product after the other, each worth a block for itself."""
+    if not is_product(s):
+        return ()
+    places = [{part for i in a.indices for part in parts(i)} for a in (s.target, *accesses(s.value))]
+    batch = tuple([axis for axis in s.axes if all(axis in found for found in places)])
+    extents = [upper(axis.extent) for axis in s.axes if axis not in batch]
+    return batch if len(extents) > 2 and min(extents) >= FEWEST and prod(extents) >= WORTH else ()
 
 
 def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:

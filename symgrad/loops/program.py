@@ -90,7 +90,8 @@ class Loop:
         product: the nest that begins here is a sum of products, done in register blocks.
         part: ``borders`` or ``interior`` where it runs outside or inside of its `ends` only.
         poll: after so many iterations it looks whether the call should stop (0: never; lanes look once, before).
-        tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile.
+        tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile. Tiles of
+            one have none inside.
     """
 
     axis: Axis

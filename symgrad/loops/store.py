@@ -51,7 +51,7 @@ def contract(items: list[Item]) -> None:
                 if type(dim) is int and dim == 1 and not any(access.flat for access in reads):
                     continue
                 taking = [loop for loop in common if _taken(reads, d, loop)]
-                if not all(loop.tile for loop in taking):
+                if not all(loop.tile > 1 for loop in taking):
                     continue
                 kept.append(d)
                 if taking:

@@ -56,14 +56,15 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     if len(nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
         return sweep.body
     inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
-    size = ROWS if inner or len(sweep.nests) > 1 else TERMS
+    size = 1 if sweep.heavy else ROWS if inner or len(sweep.nests) > 1 else TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
         return sweep.body
     before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))], arrays)
     outer = Loop(sweep.axis, members, [], tile=size)
     for nest in sweep.nests:
         nest.window = outer
-    outer.body = [*before, *[renamed(item, named) for item in sweep.body], *after]
+    body = [item for nest in sweep.nests for item in nest.body] if sweep.heavy else sweep.body
+    outer.body = [*before, *[renamed(item, named) for item in body], *after]
     return [outer]
 
 

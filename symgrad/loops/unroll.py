@@ -26,7 +26,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.shapes import upper
 from symgrad.loops.fuse import TINY
-from symgrad.loops.products import FEWEST, WORTH, is_product
+from symgrad.loops.products import FEWEST, WORTH, batch_axes, is_product
 from symgrad.loops.scalars import Splitting, simplified
 from symgrad.loops.store import touched
 
@@ -99,8 +99,9 @@ def choose(statements: list[Statement]) -> list[tuple[Axis, ...]]:
         if not axes or s.routine is not None or s.target.array in running or looks_up(s):
             chosen.append(())
             continue
+        axes = apart.without_batches(axes)
         worth = (is_wide(s, axes) and reckons(s)) or any(apart.has(axis) for axis in axes)
-        chosen.append(axes if worth and not is_block(s, axes) else ())
+        chosen.append(axes if axes and worth and not is_block(s, axes) else ())
     return chosen
 
 
@@ -169,7 +170,9 @@ class Apart:
                         self.parent[self.find(place)] = self.find(index)
                     else:
                         odd.append(place)
-            few = tiny(s)
+        self.batches = {self.find(axis) for s in statements for axis in batch_axes(s)}
+        for s in statements:
+            few = self.without_batches(tiny(s))
             if few and is_wide(s, few) and reckons(s) and not looks_up(s) and not is_block(s, few):
                 odd += few
             for access in s.reads if len(s.axes) == len(few) > 1 else ():
@@ -183,6 +186,10 @@ class Apart:
         while self.parent[item] is not item:
             self.parent[item] = item = self.parent[self.parent[item]]
         return item
+
+    def without_batches(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        """Leave out the axes along which products are done, one after the other, with all that is made of them."""
+        return tuple([axis for axis in axes if self.find(axis) not in self.batches])
 
     def has(self, axis: Axis) -> bool:
         """Tell whether an axis is taken apart somewhere."""

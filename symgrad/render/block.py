@@ -181,9 +181,11 @@ class Block:
         extent = index(loop.extent, self.name)
         if loop.tile:
             letter = self.letter()
-            self.bounds[loop] = (f"{letter}0", f"{letter}1")
+            self.bounds[loop] = (f"{letter}0", f"{letter}1") if loop.tile > 1 else (letter, "")
             start, stop = self.bounds[loop]
             self.busy.update((letter, start, stop))
+            if loop.tile == 1:
+                self.env.update(dict.fromkeys(loop.members, letter))
             thread = self.env[loop.shared.axis] if loop.shared is not None else ""
             body = (*within(self, loop, start), *self.views(loop.body))
             self.busy.difference_update((letter, start, stop))
