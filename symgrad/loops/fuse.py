@@ -15,6 +15,7 @@ from symgrad.loops.classes import Graph, classify, looked_up_rows, read_accesses
 from symgrad.loops.lower import elements
 from symgrad.loops.products import batch_axes, is_product
 from symgrad.loops.program import Loop
+from symgrad.loops.threads import CALL, operations
 from symgrad.loops.times import Times
 
 if TYPE_CHECKING:
@@ -78,11 +79,12 @@ class Fusion:
             s.target.array for s in self.statements
             if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
         }
-        self.running = frozenset().union(*[s.prefix for s in self.statements])
+        self.running = self.running_apart()
         self.products = [is_product(s) for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
         around = [frozenset([*batch_axes(s), *looked_up_rows(s, TINY)]) for s in self.statements]
-        self.around = {found for own, kept in zip(self.axis_of, around, strict=True) for found in own if own[found] in kept}
+        pairs = zip(self.axis_of, around, strict=True)
+        self.around = {found for own, kept in pairs for found, axis in own.items() if axis in kept}
 
     def tree(self) -> list[Any]:
         """Build the whole tree."""
@@ -232,11 +234,17 @@ class Fusion:
                 del latest[kind]
         return found
 
+    def running_apart(self) -> set[Array]:
+        """Find the running sums beside which so much is computed that it should be lanes, in a loop of its own."""
+        much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if operations(s) > CALL}
+        scans = [(own, s) for own, s in zip(self.axis_of, self.statements, strict=True) if s.prefix]
+        return {array for own, s in scans if frozenset(own) in much for array in s.prefix}
+
     def apart(self, k: int) -> frozenset[str]:
         """Name what keeps a statement from others over the same axes: a running sum, beside which nothing is lanes."""
         s = self.statements[k]
         words = {s.note} if s.note else set()
-        return frozenset(words | {"running"} if s.prefix or s.target.array in self.running else words)
+        return frozenset(words | {"running"} if (s.prefix | {s.target.array}) & self.running else words)
 
     def is_long(self, axis: Axis) -> bool:
         """Tell an axis that is no tiny loop inside of a statement's nest, where no other would be lanes."""

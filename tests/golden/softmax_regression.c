@@ -4,7 +4,7 @@
  * reads labels: int64[n]
  * writes value: float64[]
  * writes W_bar: float64[64, 10]
- * workspace: 30720*threads bytes
+ * workspace: 35840*threads bytes
  * threads: at most 256
  * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
@@ -137,8 +137,8 @@ int32_t sg_softmax_regression(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
-    double *const restrict w12 = (double *)(void *)workspace;
-    double w10[256];
+    double *const restrict w13 = (double *)(void *)workspace;
+    double w11[256];
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
     double v1 = 0.0;
     const double v2 = (double)((int64_t)n);
@@ -152,23 +152,24 @@ int32_t sg_softmax_regression(
         }
     }
     int32_t sg_failed1 = 0;
-    #pragma omp parallel for num_threads(threads) if(n >= 354) reduction(max:sg_failed1)
+    #pragma omp parallel for num_threads(threads) if(n >= 362) reduction(max:sg_failed1)
     for (int64_t t = 0; t < threads; ++t) {
-        double *const restrict w11 = (double *)(void *)(workspace + 5120*threads + t*25600);
-        double *const restrict w9 = (double *)(void *)(workspace + (5120*threads + 5120) + t*25600);
-        double *const restrict w1 = (double *)(void *)(workspace + (5120*threads + 10240) + t*25600);
-        double *const restrict w6 = (double *)(void *)(workspace + (5120*threads + 15360) + t*25600);
-        double *const restrict w8 = (double *)(void *)(workspace + (5120*threads + 20480) + t*25600);
+        double *const restrict w12 = (double *)(void *)(workspace + 5120*threads + t*30720);
+        double *const restrict w10 = (double *)(void *)(workspace + (5120*threads + 5120) + t*30720);
+        double *const restrict w1 = (double *)(void *)(workspace + (5120*threads + 10240) + t*30720);
+        double *const restrict w4 = (double *)(void *)(workspace + (5120*threads + 15360) + t*30720);
+        double *const restrict w7 = (double *)(void *)(workspace + (5120*threads + 20480) + t*30720);
+        double *const restrict w9 = (double *)(void *)(workspace + (5120*threads + 25600) + t*30720);
         double w2[64];
-        double w4[64];
+        double w5[64];
         double w3[64];
-        int64_t w5[64];
-        _Bool w7[64];
+        int64_t w6[64];
+        _Bool w8[64];
         double v5 = 0.0;
         for (int64_t i = 0; i < 64; ++i) {
             #pragma omp simd
             for (int64_t j = 0; j < 10; ++j) {
-                w11[i*10 + j] = 0.0;
+                w12[i*10 + j] = 0.0;
             }
         }
         const int64_t i_first = (n + 63) / 64 * t / threads * 64;
@@ -182,7 +183,7 @@ int32_t sg_softmax_regression(
                 #pragma omp simd
                 for (int64_t k = 0; k < 10; ++k) {
                     /* test_golden.py:28 */
-                    w9[j*10 + k] = 0.0;
+                    w10[j*10 + k] = 0.0;
                 }
             }
             for (int64_t i = i0; i < i1; ++i) {
@@ -195,7 +196,7 @@ int32_t sg_softmax_regression(
             for (int64_t i = i0; i < i1; ++i) {
                 /* test_golden.py:29 */
                 w2[i - i0] = -HUGE_VAL;
-                w4[i - i0] = 0.0;
+                w5[i - i0] = 0.0;
             }
             /* test_golden.py:28 */
             sg_product(i1 - i0, 64, 10,
@@ -216,16 +217,17 @@ int32_t sg_softmax_regression(
                 w3[i - i0] = (isfinite(w2[i - i0]) != 0) ? w2[i - i0] : 0.0;
             }
             for (int64_t i = i0; i < i1; ++i) {
-                double v9 = w4[i - i0];
+                double v9 = w5[i - i0];
                 #pragma omp simd reduction(+:v9)
                 for (int64_t j = 0; j < 10; ++j) {
-                    v9 += exp(w1[(i - i0)*10 + j] - w3[i - i0]);
+                    w4[(i - i0)*10 + j] = exp(w1[(i - i0)*10 + j] - w3[i - i0]);
+                    v9 += w4[(i - i0)*10 + j];
                 }
-                w4[i - i0] = v9;
+                w5[i - i0] = v9;
             }
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
-                w2[i - i0] = (log(w4[i - i0])) + w3[i - i0];
+                w2[i - i0] = (log(w5[i - i0])) + w3[i - i0];
             }
             for (int64_t i = i0; i < i1; ++i) {
                 int64_t v10 = (int64_t)labels[i];
@@ -234,49 +236,50 @@ int32_t sg_softmax_regression(
                     sg_failed1 = 1;
                     goto stopped1;
                 }
-                w5[i - i0] = v10;
+                w6[i - i0] = v10;
             }
             #pragma omp simd reduction(+:v6)
             for (int64_t i = i0; i < i1; ++i) {
-                v6 += w2[i - i0] - w1[(i - i0)*10 + w5[i - i0]];
+                v6 += w2[i - i0] - w1[(i - i0)*10 + w6[i - i0]];
             }
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    w6[(i - i0)*10 + j] = 0.0;
+                    w7[(i - i0)*10 + j] = 0.0;
                 }
             }
             for (int64_t i = i0; i < i1; ++i) {
-                w6[(i - i0)*10 + w5[i - i0]] += v4;
-                w7[i - i0] = isinf(w2[i - i0]) != 0;
+                w7[(i - i0)*10 + w6[i - i0]] += v4;
+                w8[i - i0] = isinf(w2[i - i0]) != 0;
+                w3[i - i0] = 1.0 / w5[i - i0];
             }
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    const _Bool v11 = w7[i - i0] && (w1[(i - i0)*10 + j] == w2[i - i0]);
+                    const _Bool v11 = w8[i - i0] && (w1[(i - i0)*10 + j] == w2[i - i0]);
                     /* test_golden.py:28 */
-                    w8[(i - i0)*10 + j] = w6[(i - i0)*10 + j] + (v3 * (exp(v11 ? 0.0 : (w1[(i - i0)*10 + j] - w2[i - i0]))));
+                    w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + (v3 * (v11 ? 1.0 : (w4[(i - i0)*10 + j] * w3[i - i0])));
                 }
             }
             sg_product(64, i1 - i0, 10,
                 X + i0*64, 1, 64,
-                w8, 10, 1,
-                w9, 10, 1);
+                w9, 10, 1,
+                w10, 10, 1);
             /* test_golden.py:29 */
             v5 += v6;
             for (int64_t j = 0; j < 64; ++j) {
                 #pragma omp simd
                 for (int64_t k = 0; k < 10; ++k) {
                     /* test_golden.py:28 */
-                    w11[j*10 + k] += w9[j*10 + k];
+                    w12[j*10 + k] += w10[j*10 + k];
                 }
             }
         }
-        w10[t] = v5;
+        w11[t] = v5;
         for (int64_t i = 0; i < 64; ++i) {
             #pragma omp simd
             for (int64_t j = 0; j < 10; ++j) {
-                w12[t*640 + i*10 + j] = w11[i*10 + j];
+                w13[t*640 + i*10 + j] = w12[i*10 + j];
             }
         }
         stopped1: ;
@@ -284,11 +287,11 @@ int32_t sg_softmax_regression(
     if (sg_stopped(stop)) return -1;
     if (sg_failed1) return sg_failed1;
     for (int64_t i = 0; i < threads; ++i) {
-        v1 += w10[i];
+        v1 += w11[i];
         for (int64_t j = 0; j < 64; ++j) {
             #pragma omp simd
             for (int64_t k = 0; k < 10; ++k) {
-                W_bar[j*10 + k] += w12[i*640 + j*10 + k];
+                W_bar[j*10 + k] += w13[i*640 + j*10 + k];
             }
         }
     }
