@@ -56,7 +56,7 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     if len(nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
         return sweep.body
     inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
-    size = 1 if sweep.heavy else ROWS if inner or len(sweep.nests) > 1 else TERMS
+    size = 1 if sweep.heavy else rows(inside, members) if inner or len(sweep.nests) > 1 else TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
         return sweep.body
     before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))], arrays)
@@ -66,6 +66,12 @@ def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
     body = [item for nest in sweep.nests for item in nest.body] if sweep.heavy else sweep.body
     outer.body = [*before, *[renamed(item, named) for item in body], *after]
     return [outer]
+
+
+def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
+    """Choose the tile of loops with loops inside: longer where it walks pieces of the rows of matrices, not rows."""
+    ends = [a.indices[-1] in members for s in inside for a in s.reads if len(a.indices) > 1 and a.array.kind == "input"]
+    return 4 * ROWS if 2 * sum(ends) > len(ends) else ROWS
 
 
 def adds_up(statement: Statement, members: frozenset[Axis]) -> bool:
