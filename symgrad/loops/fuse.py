@@ -241,9 +241,10 @@ class Fusion:
         return {array for own, s in scans if frozenset(own) in much for array in s.prefix}
 
     def apart(self, k: int) -> frozenset[str]:
-        """Name what keeps a statement from others over the same axes: a running sum, beside which nothing is lanes."""
+        """Name what keeps a statement from others over the same axes: a running sum, or a flag that is no lanes."""
         s = self.statements[k]
-        words = {s.note} if s.note else set()
+        flag = s.how in {"|=", "&="} and any(a.indices and a.indices[-1] not in s.target.indices for a in s.reads)
+        words = {s.note or s.how} if s.note or flag else set()
         return frozenset(words | {"running"} if (s.prefix | {s.target.array}) & self.running else words)
 
     def is_long(self, axis: Axis) -> bool:

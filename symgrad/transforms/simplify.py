@@ -14,6 +14,7 @@ from symgrad.ir.op import Elementwise
 from symgrad.ir.program import rebuild
 from symgrad.ops import leaves
 from symgrad.transforms.build import is_number, literal, make, scalar, shaped
+from symgrad.transforms.matching import constant, core, number
 from symgrad.transforms.views import VIEW_RULES
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _stop_gradient(graph: Graph, node: Node) -> Node:  # noqa: ARG001 - a rule's
 
 def _where(graph: Graph, node: Node) -> Node | None:
     condition, a, b = node.inputs
-    known = scalar(condition)
+    known = number(core(condition))
     if known is not None:
         return shaped(graph, a if known else b, node.shape)
     if a is b:
@@ -209,6 +210,8 @@ def _logical_not(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a r
 
 def _reduction(graph: Graph, node: Node) -> Node | None:
     x, axes = node.inputs[0], node.param("axes")
+    if x.op is leaves.constant and node.op.name in EXACT and x.params[0].array.size:
+        return constant(graph, node.op.evaluate(x.params[0].array, axes=axes))
     if x.dtype != node.dtype:
         return None
     if all(x.shape[k] == 1 for k in axes):
@@ -219,11 +222,14 @@ def _reduction(graph: Graph, node: Node) -> Node | None:
     return None
 
 
+EXACT = frozenset({"any", "all", "max", "min"})
+"""Reductions that do not round: those of constants are known."""
+
 RULES: dict[str, Any] = {
     "multiply": _multiply, "divide": _divide, "add": _add, "subtract": _subtract, "negative": _negative,
     "power_int": _power_int, "astype": _astype, "where": _where,
     "stop_gradient": _stop_gradient, "logical_and": _logical(absorbing=False),
     "logical_or": _logical(absorbing=True), "logical_not": _logical_not, "bitwise_and": _logical(absorbing=False),
     "bitwise_or": _logical(absorbing=True), "invert": _logical_not,
-    **dict.fromkeys(("sum", "prod", "max", "min"), _reduction), **VIEW_RULES,
+    **dict.fromkeys(("sum", "prod", *sorted(EXACT)), _reduction), **VIEW_RULES,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_each_head_of_an_attention_is_a_tile(batch):
             assert array.place == "register" or batch not in array.stored, array
 
 
-BATCHED = {
+BATCHED: dict[str, Any] = {
     "sum over the batch": (lambda x, w: np.sum(np.sum(x @ w, axis=0) ** 2), [(6, 40, 20), (6, 20, 30)]),
     "one w": (lambda x, w: np.sum(np.tanh(x @ w)) + np.sum(w * w), [(6, 40, 20), (20, 30)]),
     "neighbours": (lambda x, w: np.sum((x @ w)[1:] * (x @ w)[:-1]), [(6, 40, 20), (6, 20, 30)]),
@@ -160,3 +161,34 @@ def test_what_is_divided_by_one_value_shares_a_division():
         np.ones(3), np.ones(3)
     ).as_text("optimized")
     assert text.count("np.reciprocal(s)") == 1
+
+
+# -- conditions
+
+
+def test_a_flag_of_a_row_leaves_the_row_in_lanes():
+    mask = np.random.default_rng(1).random((40, 50)) < 0.5
+
+    def f(x, w, mask):
+        return np.sum(np.where(mask, np.exp(x @ w), 0.0))
+
+    function = sg.value_and_grad(f, argnums=(0, 1))
+    x, w = 0.1 * normal(40, 20), normal(20, 50)
+    value, slopes = function(x, w, mask)
+    e = np.where(mask, np.exp(x @ w), 0.0)
+    assert value == pytest.approx(np.sum(e), rel=1e-13)
+    np.testing.assert_allclose(slopes[0], e @ w.T, rtol=1e-11)
+    np.testing.assert_allclose(slopes[1], x.T @ e, rtol=1e-11)
+    rows = [around[-1] for s, around in paths(loops(function).body) if "exp" in applied(s)]
+    assert rows
+    assert all(loop.simd for loop in rows)
+
+
+def test_what_a_constant_mask_selects_somewhere_is_known():
+    def f(q, k):
+        mask = np.arange(30)[:, None] >= np.arange(30)[None, :]
+        return np.sum(special.softmax(np.where(mask, q @ k.T, -1e9), axis=1)[:, 0])
+
+    q, k = normal(30, 8), normal(30, 8)
+    assert "np.any" not in sg.grad(f, argnums=(0, 1)).lower(q, k).as_text("optimized")
+    check(f, [q, k])
