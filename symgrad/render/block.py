@@ -17,9 +17,9 @@ from symgrad.render.memory import LETTERS, threads_view
 from symgrad.render.polls import before, within
 from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
-from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, walked
+from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, tiles_view, walked
 from symgrad.render.routines import called
-from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView, TilesView
+from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Item
     from symgrad.options import Target
     from symgrad.render.stems import Stems
-    from symgrad.render.views import CallView, ItemView, ProductView
+    from symgrad.render.views import CallView, ItemView, ProductView, TilesView
 
     Outline = Callable[[Part, "Block"], CallView]
     Apart = Callable[[ThreadsView, Sequence[ItemView]], ThreadsView]
@@ -178,18 +178,8 @@ class Block:
         """Turn a loop into a view, with a variable no loop around it has."""
         if loop.product is not None:
             return self.product(loop.product)
-        extent = index(loop.extent, self.name)
         if loop.tile:
-            letter = self.letter()
-            self.bounds[loop] = (f"{letter}0", f"{letter}1") if loop.tile > 1 else (letter, "")
-            start, stop = self.bounds[loop]
-            self.busy.update((letter, start, stop))
-            if loop.tile == 1:
-                self.env.update(dict.fromkeys(loop.members, letter))
-            thread = self.env[loop.shared.axis] if loop.shared is not None else ""
-            body = (*within(self, loop, start), *self.views(loop.body))
-            self.busy.difference_update((letter, start, stop))
-            return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, body)
+            return tiles_view(self, loop)
         if loop.threads:
             return threads_view(self, loop)
         name = self.letter() if loop.window is None else self.bounds[loop.window][0][:-1]
@@ -203,7 +193,7 @@ class Block:
             self.busy.remove(name)
         lanes = loop.simd and not self.target.plain
         sums = "".join(reduction(self, how, array) for how, array in loop.sums if lanes)
-        return walked(self, loop, LoopView(name, "0", extent, body, lanes, sums))
+        return walked(self, loop, LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums))
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from symgrad.loops.program import Loop
 from symgrad.loops.store import touched
 from symgrad.ops.spelling import ctype, suffix
+from symgrad.render.polls import within
 from symgrad.render.printer import index
-from symgrad.render.views import GuardView, LetView
+from symgrad.render.views import GuardView, LetView, TilesView
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
@@ -57,6 +58,22 @@ def condition_of(block: Block, s: Statement) -> str:
         if end != axis.extent:
             said.append(f"{name} < {index(end, block.name)}")
     return " && ".join(said)
+
+
+def tiles_view(block: Block, loop: Loop) -> TilesView:
+    """Turn a loop over tiles into a view: of tiles of one, its variable is the index of all that is inside."""
+    letter = block.letter()
+    start, stop = block.bounds[loop] = (f"{letter}0", f"{letter}1") if loop.tile > 1 else (letter, "")
+    block.busy.update((letter, start, stop))
+    own = dict.fromkeys(loop.members, letter) if loop.tile == 1 else {}
+    block.env.update(own)
+    thread = block.env[loop.shared.axis] if loop.shared is not None else ""
+    body = (*within(block, loop, start), *block.views(loop.body))
+    block.busy.difference_update((letter, start, stop))
+    for axis in own:
+        del block.env[axis]
+    extent = index(loop.extent, block.name)
+    return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, body)
 
 
 def walked(block: Block, loop: Loop, view: LoopView) -> LoopView:
