@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from symgrad.ir import shapes
 from symgrad.ir.node import Constant, Graph
 from symgrad.ir.program import copied, rebuild
 from symgrad.ir.shapes import is_static
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Shape
 
 INT = np.dtype(np.int64)
 
@@ -38,6 +40,7 @@ class _Write(NamedTuple):
         indices: the place.
         axes: of the array, which the indices are for.
         passing: nodes that are needed for nothing but this write: the reading of the place, and the sum.
+        part: the shape of what was read of several known places, where that is not the shape they are written in.
     """
 
     kind: str
@@ -47,6 +50,7 @@ class _Write(NamedTuple):
     axes: tuple[int, ...]
     negative: bool = False
     passing: tuple[Node, ...] = ()
+    part: Shape | None = None
 
 
 def gather_scatters(program: Program) -> Program:
@@ -80,15 +84,30 @@ def _write(node: Node, uses: Counter[Node]) -> _Write | None:
     if len(places) > 1 or not all(is_static(place) and len(place) == 1 for place in places):
         return None
     plain = _Write(node.op.name, before, value, tuple(indices), axes)
-    if node.op.name == "add_at" or places or value.op.name not in {"add", "subtract"} or uses[value] != 1:
+    if node.op.name == "add_at" or (places and not node.param("unique")):
+        return plain
+    whole = (value,) if value.op.name == "reshape" and uses[value] == 1 else ()
+    value = value.inputs[0] if whole else value
+    if value.op.name not in {"add", "subtract"} or uses[value] != 1:
         return plain
     for place, other in ((0, 1), (1, 0))[: 2 if value.op.name == "add" else 1]:
         read = value.inputs[place]
-        own = read.op.name == "gather" and read.inputs[1:] == tuple(indices) and read.params == (axes,)
+        own = read.op.name == "gather" and read.params == (axes,) and _one_place(read.inputs[1:], tuple(indices))
         if own and _same(read.inputs[0], before) and uses[read] == 1 and read is not value.inputs[other]:
+            passing, part = (read, value, *whole), value.shape if places else None
             negative = value.op.name == "subtract"
-            return _Write("add_at", before, value.inputs[other], tuple(indices), axes, negative, (read, value))
+            return _Write("add_at", before, value.inputs[other], tuple(indices), axes, negative, passing, part)
     return plain
+
+
+def _one_place(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:
+    """Tell indices that are the same ones, or numbers that name the same places in the same order."""
+    if one == other:
+        return True
+    if any(index.op is not leaves.constant for index in (*one, *other)):
+        return False
+    first, second = [np.broadcast_arrays(*[i.params[0].array for i in indices]) for indices in (one, other)]
+    return all(np.array_equal(a.ravel(), b.ravel()) for a, b in zip(first, second, strict=True))
 
 
 def _same(one: Node, other: Node) -> bool:
@@ -168,7 +187,15 @@ class _Joined:
         """Return what is written or added, of the place's shape."""
         value = self.new[write.value]
         value = make(graph, "negative", value) if write.negative else value
-        return shaped(graph, value, shape)
+        value = value if write.part is None else shaped(graph, value, write.part)
+        return value if value.shape == shape else _in_shape(graph, value, shape)
+
+
+def _in_shape(graph: Graph, value: Node, shape: Shape) -> Node:
+    """Broadcast a value to the places it is written to; what was read of them in another shape has as many elements."""
+    if is_static(value.shape) and is_static(shape) and shapes.size(value.shape) == shapes.size(shape):
+        return make(graph, "reshape", value, shape=shape)
+    return shaped(graph, value, shape)
 
 
 def _int64(graph: Graph, index: Node) -> Node:
@@ -194,6 +221,10 @@ def stacked(graph: Graph, values: Sequence[Node], axis: int) -> Node:
 
 def _lined_up(graph: Graph, values: Sequence[Node], axis: int) -> Node:
     """Put values of one shape one behind the other along an axis they have."""
+    if all(v.op is leaves.constant for v in values):
+        whole = np.concatenate([v.params[0].array for v in values], axis)
+        params, shape, dtype = leaves.constant_args(Constant(whole))
+        return graph.node(leaves.constant, (), params, shape, dtype)
     first, count = values[0].shape, values[0].shape[axis]
     shape = (*first[:axis], count * len(values), *first[axis + 1 :])
     full = [(0, d, 1) for d in first]
