@@ -52,13 +52,18 @@ def short_call(
 
 
 def either(one: Short | None, other: Short | None) -> Short | None:
-    """Make a call that tries one, and another one where that misses."""
+    """Make a call that tries one, and another one where that misses: first what served the last call."""
     if one is None or other is None:
         return one or other
+    pair = [one, other]
 
     def call(args: tuple[Any, ...]) -> Any:
-        result = one(args)
-        return other(args) if result is MISS else result
+        result = pair[0](args)
+        if result is MISS:
+            result = pair[1](args)
+            if result is not MISS:
+                pair.reverse()
+        return result
 
     return call
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from math import prod
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from symgrad.build.call import PLANS, ctype, failed, memory, planner
-from symgrad.build.objects import objects_call
+from symgrad.build.objects import WORKSPACE, objects_call
 from symgrad.build.results import SMALLEST as LARGE
 from symgrad.build.results import results as results_of
-from symgrad.build.threads import threads
+from symgrad.build.threads import changes, threads
 from symgrad.ir.shapes import is_static
 from symgrad.render.source import OTHER
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     Flatten = Callable[[tuple[Any, ...]], Sequence[Any] | None]
     Takes = Callable[[Sequence[Any]], dict[str, int] | None]
+    Known = tuple[list[Any], Any, int]
 
 MISS: Any = object()
 """What a direct call answers when its arguments are not what it was made for."""
@@ -54,8 +56,6 @@ def direct(
     """
     ready = _readied(interface, library, options, takes or _nothing_open)
     same = _constant(ready(())) if takes is None and not interface.threaded else None
-    if flatten is None and [*numbers] == [None] and len(interface.outputs) == 2 and takes is not None:
-        return _open_to_two(interface, library, finish, ready)
     checks, wanted, places = interface.checks, _wanted(interface, library, numbers), open_places(interface.inputs)
     from_buffer, count = library.ffi.from_buffer, len(interface.inputs)
     dtypes, kinds = [a.dtype for a in interface.outputs], _kinds(library, interface.outputs)
@@ -80,14 +80,13 @@ def direct(
                 pointers.append(from_buffer(kind, leaf))
         if (found := same or ready(tuple([leaves[k].shape for k in places]))) is None:
             return MISS
-        function, shapes, rest, empty, _ = found
-        results = [*map(empty, shapes, dtypes)]
-        code = function(*pointers, *map(from_buffer, kinds, results), *rest)
+        results = [*map(found.empty, found.shapes, dtypes)]
+        code = found.function(*pointers, *map(from_buffer, kinds, results), *found.rest)
         if code:
             raise failed(checks[code - 1])
         return finish(results)
 
-    return call if takes is not None or any(numbers) else _by_address(interface, library, flatten, finish, call)
+    return call if any(numbers) else _by_address(interface, library, flatten, finish, call, ready)
 
 
 def _kinds(library: Library, ports: Sequence[Port]) -> list[Any]:
@@ -98,7 +97,7 @@ def _kinds(library: Library, ports: Sequence[Port]) -> list[Any]:
 class Ready(NamedTuple):
     """A call at some extents: the function, the results' shapes, what follows those, what makes the results.
 
-    And whether that is always so.
+    And whether that is always so; the number of threads; whether results are small, and scratch fits on the stack.
     """
 
     function: Callable[..., int]
@@ -106,6 +105,8 @@ class Ready(NamedTuple):
     rest: tuple[Any, ...]
     empty: Any
     constant: bool
+    threads: int
+    small: bool
 
 
 def _constant(found: Ready | None) -> Ready | None:
@@ -156,7 +157,9 @@ def _readied(
             held.clear()
             empty = held[shapes] = results_of(planned.shapes, dtypes)
         constant = size == 0 and (static or not large)
-        made = Ready(planned.function, planned.shapes, (*before, scratch, *planned.last), empty, constant)
+        small = not large and size <= (0 if options.verifies else WORKSPACE) and planned.function is library.function
+        rest = (*before, scratch, *planned.last)
+        made = Ready(planned.function, planned.shapes, rest, empty, constant, key[0], small)
         if made.constant:
             known[key] = made
         return made
@@ -190,59 +193,98 @@ def value_and_array(results: Sequence[Any]) -> tuple[Any, Any]:
 
 def _by_address(
     interface: Interface, library: Library, flatten: Flatten | None, finish: Callable[[Any], Any],
-    otherwise: Callable[[tuple[Any, ...]], Any],
+    otherwise: Callable[[tuple[Any, ...]], Any], ready: Callable[[tuple[Any, ...]], Ready | None],
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Make the call whose checks are compiled, where there is one; arguments that are no arrays go `otherwise`."""
+    """Make the call whose checks are compiled, where there is one."""
     found = objects_call(interface, library)
     if found is None:
         return otherwise
-    function, known = found
-    checks = interface.checks
+    if interface.dims:
+        return _open_by_address(*found, interface, flatten, finish, otherwise, ready)
+    function, checks, known = found[0], interface.checks, found[1](1)
     shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
     empty = results_of(shapes, dtypes)
 
     def call(args: tuple[Any, ...]) -> Any:
-        leaves = args
-        if flatten is not None:
-            flat = flatten(args)
-            if flat is None:
-                return MISS
-            leaves = tuple(flat)
+        leaves = args if flatten is None else tuple(flatten(args) or ())
         results = [*map(empty, shapes, dtypes)]
         code = function(id(leaves), id(results), known)
         if code:
             if code == OTHER:
-                return otherwise(args)
+                return MISS
             raise failed(checks[code - 1])
         return finish(results)
 
     return call
 
 
-def _open_to_two(
-    interface: Interface, library: Library, finish: Callable[[Any], Any], ready: Callable[[Any], Ready | None],
+def _open_by_address(
+    function: Callable[..., int], block: Callable[[int], Any], interface: Interface, flatten: Flatten | None,
+    finish: Callable[[Any], Any], otherwise: Callable[[tuple[Any, ...]], Any],
+    ready: Callable[[tuple[Any, ...]], Ready | None],
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Make the direct call of one array with open extents to two (a small loss and its gradient), without loops."""
-    from_buffer, plain, checks = library.ffi.from_buffer, np.ndarray, interface.checks
-    (x,), (first, second), pair = interface.inputs, interface.outputs, finish is value_and_array
-    dtype, dtype_1, dtype_2 = x.dtype, first.dtype, second.dtype
-    kind, kind_1, kind_2 = _kinds(library, (x, first, second))
+    """Make the call of arrays with open extents whose checks are compiled."""
+    checks, dtypes = interface.checks, [a.dtype for a in interface.outputs]
+    only, *more = _witnesses(interface.inputs)
+    chosen = itemgetter(only, *more)
+    known: dict[Any, Known] = {}
+    learn = _learner(known, block, otherwise, ready, open_places(interface.inputs))
 
     def call(args: tuple[Any, ...]) -> Any:
-        if len(args) != 1:
+        leaves = args if flatten is None else tuple(flatten(args) or ())
+        try:
+            key = tuple(map(SHAPE, chosen(leaves))) if more else leaves[only].shape
+            shapes, block, turn = known.get(key, NOTHING)
+        except (IndexError, AttributeError, TypeError):  # other arguments than arrays, or fewer
             return MISS
-        (array,) = args
-        if (
-            type(array) is not plain or array.dtype is not dtype
-            or array.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
-            or (found := ready((array.shape,))) is None
-        ):
-            return MISS
-        function, (shape_1, shape_2), rest, empty, _ = found
-        one, two = empty(shape_1, dtype_1), empty(shape_2, dtype_2)
-        code = function(from_buffer(kind, array), from_buffer(kind_1, one), from_buffer(kind_2, two), *rest)
+        if turn != changes[0]:
+            return learn(args, leaves, key)
+        results = [*map(np.empty, shapes, dtypes)]
+        code = function(id(leaves), id(results), block)
         if code:
+            if code == OTHER:
+                return MISS
             raise failed(checks[code - 1])
-        return (one[()], two) if pair else finish((one, two))
+        return finish(results)
 
     return call
+
+
+def _learner(
+    known: dict[Any, Known], block: Callable[[int], Any], otherwise: Callable[[tuple[Any, ...]], Any],
+    ready: Callable[[tuple[Any, ...]], Ready | None], places: Sequence[int],
+) -> Callable[[tuple[Any, ...], tuple[Any, ...], Any], Any]:
+    """Make the first call of a size, which keeps what the next ones need.
+
+    Those of large results, of much workspace, and long ones go `otherwise` always.
+    """
+
+    def learn(args: tuple[Any, ...], leaves: tuple[Any, ...], key: Any) -> Any:
+        turn = changes[0]
+        result = otherwise(args)
+        if result is not MISS:
+            found = ready(tuple([leaves[k].shape for k in places]))
+            if found is not None and found.small:
+                if len(known) > PLANS:
+                    known.clear()
+                known[key] = found.shapes, block(found.threads), turn
+        return result
+
+    return learn
+
+
+SHAPE = attrgetter("shape")
+
+NOTHING: Known = ([], None, -1)
+"""What is known of a size that was not called with yet."""
+
+
+def _witnesses(inputs: Sequence[Port]) -> list[int]:
+    """List inputs, few, whose shapes have every open extent."""
+    names = [{str(d) for d in port.shape if type(d) is not int} for port in inputs]
+    missing, chosen = set[str]().union(*names), []
+    while missing:
+        place = max(range(len(names)), key=lambda k: len(names[k] & missing))
+        chosen.append(place)
+        missing -= names[place]
+    return chosen

@@ -29,11 +29,20 @@ COUNT, ITEMS = 2, 3
 
 
 def is_simple(interface: Interface) -> bool:
-    """Tell a function of one thread whose arrays have known shapes and lie row by row."""
-    ports = (*interface.inputs, *interface.outputs)
-    if interface.threaded or interface.polled or interface.dims or any(p.fortran for p in ports):
+    """Tell a function of arrays that lie row by row; of known shapes, one of one thread and little workspace.
+
+    With open extents that depends on the call.
+    """
+    if any(p.fortran for p in (*interface.inputs, *interface.outputs)):
         return False
-    return evaluated(interface.workspace, {"threads": 1}) <= WORKSPACE
+    return bool(interface.dims) or not (interface.threaded or interface.polled or _workspace(interface) > WORKSPACE)
+
+
+def _workspace(interface: Interface) -> int:
+    """Return the bytes of workspace on the stack; with open extents the most there may be of it."""
+    if interface.dims:
+        return 0 if interface.workspace == 0 else WORKSPACE
+    return evaluated(interface.workspace, {"threads": 1})
 
 
 def called(source: Source, interface: Interface) -> Source:
@@ -43,12 +52,18 @@ def called(source: Source, interface: Interface) -> Source:
     from symgrad.render.objects import with_call  # with Jinja, which a process does without that compiles nothing
 
     inputs, outputs = [[p.shape for p in ports] for ports in (interface.inputs, interface.outputs)]
-    workspace = evaluated(interface.workspace, {"threads": 1})
-    return with_call(source, inputs, outputs, [d.shape for d in interface.data], workspace)
+    return with_call(
+        source, inputs, outputs, [d.shape for d in interface.data], interface.dims, _workspace(interface),
+        polled=interface.polled,
+    )
 
 
-def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., int], Any] | None:
-    """Find the call that takes addresses of arrays, and what it compares types with; None where there is none."""
+def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., int], Callable[[int], Any]] | None:
+    """Find the call that takes addresses of arrays; None where there is none.
+
+    Returns:
+        The function, and what makes its last argument for a number of threads: what it compares types with, and more.
+    """
     if not is_simple(interface) or not is_readable():
         return None
     from symgrad.build.load import ffi
@@ -59,7 +74,7 @@ def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., 
     except AttributeError:
         return None
     known = [id(np.ndarray), *[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
-    return function, ffi.new("intptr_t[]", known)
+    return function, lambda threads: ffi.new("intptr_t[]", [*known, threads])
 
 
 @cache

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _chosen: int | None = None  # what set_num_threads said
 _cores: int | None = None  # how many there are; None: not yet looked up
 _used = False  # a call of this process, or of one it was forked from, was given more than one thread
+changes = [0]  # how often the number of threads may have become another one
 _serial = False  # this process was forked: libgomp would wait for its parent's threads, which are gone
 
 
@@ -107,6 +108,7 @@ class ThreadSetting:
     def __exit__(self, *_: object) -> None:
         global _chosen  # noqa: PLW0603 - the setting is the process's
         _chosen = self.previous
+        changes[0] += 1
 
     def __repr__(self) -> str:
         """Print what holds now and what did before."""
@@ -139,6 +141,7 @@ def set_num_threads(count: int | None) -> ThreadSetting:
     if count is not None:
         _require_positive("set_num_threads", count)
     previous, _chosen = _chosen, count
+    changes[0] += 1
     if _serial and not _used:
         _serial = False
     if _serial and count != 1:
@@ -161,6 +164,7 @@ def _require_positive(name: str, count: object) -> None:
 def _forked() -> None:
     global _cores, _serial
     _cores, _serial = None, True
+    changes[0] += 1
 
 
 os.register_at_fork(after_in_child=_forked)

@@ -19,13 +19,14 @@ READY = 0x101
 
 @dataclass(frozen=True)
 class ObjectView:
-    """An array of the arguments or of the results: its place among them, and what it must be."""
+    """An array of the arguments or of the results: its place among them, the extents found in it, what it must be."""
 
     name: str
     ctype: str
     place: int
     known: int
     rank: int
+    extents: tuple[str, ...]
     conditions: tuple[str, ...]
 
 
@@ -41,35 +42,55 @@ class ObjectsView:
     inputs: tuple[ObjectView, ...]
     outputs: tuple[ObjectView, ...]
     data: tuple[ObjectView, ...]
+    last: tuple[str, ...]
     workspace: int
 
 
 def with_call(
-    source: Source, inputs: Sequence[Any], outputs: Sequence[Any], data: Sequence[Any], workspace: int,
+    source: Source, inputs: Sequence[Any], outputs: Sequence[Any], data: Sequence[Any], dims: Sequence[str],
+    workspace: int, *, polled: bool,
 ) -> Source:
-    """Let a function of one thread be called with a tuple of NumPy's arrays.
+    """Let a function be called with a tuple of NumPy's arrays.
 
     Args:
         source: the program's C.
         inputs, outputs, data: the shapes of its arrays, in the order of its parameters.
+        dims: the names of its open extents, which follow them.
         workspace: bytes of its workspace.
+        polled: its last parameter is a flag.
     """
     ctypes = [word.rpartition("*")[0].strip() for word in source.prototype.partition("(")[2].split(",")]
-
-    def views(letter: str, shapes: Sequence[Any], kinds: list[str]) -> tuple[ObjectView, ...]:
-        return tuple([
-            ObjectView(
-                f"{letter}{k}", kind, k, k + 1, len(shape),
-                tuple([f"{letter}{k}->shape[{d}] != {dim}" for d, dim in enumerate(shape)]),
-            )
-            for k, (shape, kind) in enumerate(zip(shapes, kinds, strict=True))
-        ])
-
     count, both = len(inputs), len(inputs) + len(outputs)
-    constants = views("c", data, ctypes[both : both + len(data)])
+    taken = _views("a", inputs, ctypes)
+    constants = [replace(c, known=count + c.known) for c in _views("c", data, ctypes[both:])]
+    last = [*[f"n{k}" for k in range(len(dims))], f"(int32_t)known[{1 + count + len(data)}]"]
     view = ObjectsView(
-        called_with_objects(source.entry), source.entry, OTHER, READY, count, views("a", inputs, ctypes[:count]),
-        views("r", outputs, ctypes[count:both]), tuple([replace(c, known=count + c.known) for c in constants]),
-        -(-workspace // 8),
+        called_with_objects(source.entry), source.entry, OTHER, READY, count, _checked(taken, inputs, dims),
+        tuple(_views("r", outputs, ctypes[count:])), tuple(constants),
+        (*last, "(char *)workspace" if workspace else "0", *["0"] * polled), -(-workspace // 8),
     )
     return replace(source, objects=environment().get_template("objects.c.jinja").render(call=view))
+
+
+def _views(letter: str, shapes: Sequence[Any], ctypes: list[str]) -> list[ObjectView]:
+    """Name arrays, and say of which C types they are."""
+    pairs = enumerate(zip(shapes, ctypes))  # noqa: B905 - other parameters follow
+    return [ObjectView(f"{letter}{k}", kind, k, k + 1, len(shape), (), ()) for k, (shape, kind) in pairs]
+
+
+def _checked(arrays: list[ObjectView], shapes: Sequence[Any], dims: Sequence[str]) -> tuple[ObjectView, ...]:
+    """Say where each open extent is found first, and what all other extents must be."""
+    found: set[str] = set()
+    views = []
+    for array, shape in zip(arrays, shapes, strict=True):
+        extents, conditions = [], []
+        for axis, dim in enumerate(shape):
+            word, have = str(dim), f"{array.name}->shape[{axis}]"
+            name = word if type(dim) is int else f"n{dims.index(word)}"
+            if name == word or word in found:
+                conditions.append(f"{have} != {name}")
+            else:
+                found.add(word)
+                extents.append(f"{name} = {have}")
+        views.append(replace(array, extents=tuple(extents), conditions=tuple(conditions)))
+    return tuple(views)
