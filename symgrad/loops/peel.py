@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Item
 
 
-def peel(items: list[Item]) -> list[Item]:
-    """Cut the loops of a tree at the ends of their statements' ranges."""
+def peel(items: list[Item], least: dict[Any, int] | None = None) -> list[Item]:
+    """Cut the loops of a tree at the ends of their statements' ranges; `least` says how large extents are."""
     if not any(statement.ranges for statement, _ in paths(items)):
         return items
-    return _peeled(items, touches(items))
+    return _peeled(items, touches(items), least or {})
 
 
-def _peeled(items: list[Item], uses: Counter[Array]) -> list[Item]:
+def _peeled(items: list[Item], uses: Counter[Array], least: dict[Any, int]) -> list[Item]:
     made: list[Item] = []
     for item in items:
         if not isinstance(item, Loop):
@@ -39,11 +39,11 @@ def _peeled(items: list[Item], uses: Counter[Array]) -> list[Item]:
             inner = replace(item, body=body, part="interior", ends=ends)
             here = touches([item])
             fresh_registers(inner, {a for a, count in here.items() if uses[a] == count}, uses)
-            item.part, item.ends = "borders", ends
-        item.body = _peeled(item.body, uses)
+            item.part, item.ends = "borders", beyond(*ends, least)
+        item.body = _peeled(item.body, uses, least)
         made.append(item)
         if ends is not None and body:
-            inner.body = _peeled(inner.body, uses)
+            inner.body = _peeled(inner.body, uses, least)
             made.append(inner)
     return made
 
@@ -66,6 +66,15 @@ def interior(loop: Loop) -> tuple[Any, Any] | None:
                     elif simplified(bound - high) < 0:
                         high = bound
     return (low, high) if found else None
+
+
+def beyond(low: int, high: Any, least: dict[Any, int]) -> tuple[Any, Any]:
+    """Return where borders leave off and go on: an interior that ends before it begins is no step back."""
+    import sympy
+
+    size = simplified(high - low)
+    sure = size >= 0 if type(size) is int else size.subs({s: s + k for s, k in least.items()}).is_nonnegative
+    return low, high if sure else sympy.Max(low, high)
 
 
 def left(bound: Any, extent: Any) -> bool:

@@ -56,7 +56,7 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     extents: list[Any] = [d for array in lowered.arrays for d in array.shape if type(d) is not int]
     open_ones = {symbol for d in extents for symbol in d.free_symbols}
     alone = replace(options, threads=1) if open_ones <= {*large[1]} else options  # all is small: nothing to share
-    loops, small = scheduled(aligned, options), scheduled(lowered, alone)
+    loops, small = scheduled(aligned, options, large[1]), scheduled(lowered, alone)
     loops.small, loops.least = small, large[1]
     loops.constants += [a for a in small.constants if a not in loops.constants]
     loops.workspace = larger([loops.workspace, small.workspace])
@@ -64,8 +64,8 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     return loops
 
 
-def scheduled(lowered: Lowered, options: Options) -> LoopProgram:
-    """Turn statements in their frames into loops."""
+def scheduled(lowered: Lowered, options: Options, least: dict[Any, int] | None = None) -> LoopProgram:
+    """Turn statements in their frames into loops, for extents that are so large."""
     lowered, notes = recompute(renamed_copies(lowered))
     lowered = replace(lowered, statements=triangles(lowered.statements))
     tree = tile(fuse(lowered), lowered.arrays)
@@ -77,7 +77,7 @@ def scheduled(lowered: Lowered, options: Options) -> LoopProgram:
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
     fit(tree, arrays)
-    tree = peel(promote(tree, arrays))
+    tree = peel(promote(tree, arrays), least)
     mark(tree)
     polled, total = poll(tree), work(tree)
     tree = split(tree)
