@@ -7,13 +7,29 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import symgrad as sg
+from symgrad.errors import ArgumentValueError
 from tests.programs import leaves
 
-SIZES = (7, 0, 1, 2, 100)
+SIZES = (7, 0, 1, 2, 3, 65, 130)
 INTERPRETED = sg.Options(compiler="none")
 TABLE = np.linspace(-1.0, 2.0, 6)
+
+
+def overwritten(x):
+    y = np.zeros((x.shape[0], 4))
+    for k in range(4):
+        y[:, k] = np.sin(x) * k
+        y[:, 0] += y[:, k]
+    return np.sum(y, axis=1) * y[:, 3]
+
+
+def scattered(x):
+    y = np.zeros(5)
+    np.add.at(y, np.arange(x.shape[0]) % 5, x * x)
+    return y[np.arange(x.shape[0]) % 5] * x
 
 
 PROGRAMS: dict[str, Any] = {
@@ -23,13 +39,24 @@ PROGRAMS: dict[str, Any] = {
     "a variance": lambda x: (x - np.mean(x)) ** 2 + np.var(x),
     "a norm": lambda x: x / (1 + np.linalg.norm(x)),
     "a product": lambda x: np.prod(1 + 0.1 * x) * x,
+    "logsumexp": lambda x: x - special.logsumexp(np.concatenate([x, TABLE])),
     "outer": lambda x: np.outer(x, np.exp(-x)) @ x,
     "pairs": lambda x: np.sum(np.exp(-((x[:, None] - x[None, :]) ** 2)), axis=1),
     "matmul": lambda x: (np.outer(x, TABLE) @ np.outer(TABLE, x)) @ x,
     "cumsum": lambda x: np.cumsum(x * x) * x[::-1],
     "slices": lambda x: np.concatenate([x[1:] * x[:-1], x[:1] ** 2]),
     "joined": lambda x: np.concatenate([x, np.sin(x), TABLE])[x.shape[0] : 2 * x.shape[0]] * x,
+    "differences": lambda x: np.concatenate([np.diff(x), x[:1] * np.sum(x)]),
     "rolled": lambda x: np.roll(x, 1) * x + np.roll(x, -2),
+    "padded": lambda x: np.pad(x, 2)[1 : x.shape[0] + 1] * x,
+    "gathered": lambda x: np.take(TABLE, np.arange(x.shape[0]) % 6) * x + x[np.arange(x.shape[0])] ** 2,
+    "scattered": scattered,
+    "columns": lambda x: np.sum(np.stack([x, x**2, np.cos(x)], axis=1) * np.arange(3.0), axis=1),
+    "reshaped": lambda x: np.sum(np.tile(x, 3).reshape(3, -1) ** 3, axis=0),
+    "in place": overwritten,
+    "by the size": lambda x: x * x.shape[0] / (1 + np.sqrt(x.shape[0])),
+    "diagonal": lambda x: np.diag(np.outer(x, x)) + np.trace(np.outer(x, TABLE[0] + x)),
+    "norms of rows": lambda x: np.sqrt(1 + np.sum(np.outer(x, TABLE) ** 2, axis=1)),
 }
 
 MODES: dict[str, Any] = {
@@ -46,7 +73,20 @@ MODES: dict[str, Any] = {
 }
 
 
-def arguments(n: int) -> tuple[Any, Any]:
+TABLES: dict[str, Any] = {
+    "edges": lambda x: np.diff(np.pad(x, 1, mode="edge")[1:], axis=1)[:-1, :-1] * x,
+    "a ring": lambda x: np.roll(x, 1, axis=0) * x + np.pad(x, 1)[2:, :-2],
+    "softmax": lambda x: np.exp(x) / (1 + np.sum(np.exp(x), axis=1, keepdims=True)),
+    "products": lambda x: x @ (x.T @ x) * np.sum(x, axis=0),
+    "flat": lambda x: np.cumsum(x.reshape(-1)).reshape(x.shape) * x.T.reshape(x.shape),
+    "stencil": lambda x: x + np.concatenate([x[1:], x[:1]]) * np.concatenate([x[:, -1:], x[:, :-1]], axis=1),
+}
+"""Programs of two extents."""
+
+PAIRS = ((5, 4), (0, 3), (3, 0), (1, 1), (1, 6), (6, 1), (2, 2), (33, 40), (0, 0), (70, 9))
+
+
+def arguments(n: Any) -> tuple[Any, Any]:
     rng = np.random.default_rng(n)
     return rng.uniform(-1.0, 1.0, n), rng.normal(size=n)
 
@@ -59,24 +99,45 @@ def compare(found: Any, expected: Any, words: str) -> None:
         np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-11 * scale, err_msg=words)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_every_mode_of_one_binary(name):
-    program = PROGRAMS[name]
+def check(name: str, program: Any, modes: list[str], axes: str, sizes: Any) -> None:
+    """Compare one binary for all sizes, in all modes, with the interpreter at each size."""
 
     def every(x, v):
-        return {mode: make(program)(x, v) for mode, make in MODES.items()}
+        return {mode: MODES[mode](program)(x, v) for mode in modes}
 
-    named = sg.jit(every, dynamic={"x": "n", "v": "n"})
+    named = sg.jit(every, dynamic={"x": axes, "v": axes})
     alone = sg.jit(every, dynamic=False, options=INTERPRETED)
-    for n in SIZES:
+    for n in sizes:
         args = arguments(n)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # a mean of nothing
+            warnings.simplefilter("ignore")  # a mean of nothing; a compilation for each size
             expected = alone(*args)
         found = named(*args)
-        for mode in MODES:
+        for mode in modes:
             compare(found[mode], expected[mode], f"{name}, {mode}, n = {n}")
     assert named.cache_info().compilations == 1
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_mode_of_one_binary(name):
+    check(name, PROGRAMS[name], list(MODES), "n", SIZES)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_mode_of_two_extents(name):
+    pairs = [pair for pair in PAIRS if all(pair) or name != "edges"]  # nothing has no edge
+    check(name, TABLES[name], ["value", "grad", "jvp", "vjp", "hvp", "vmap"], "n,m", pairs)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_learns(mode):
+    """By itself, with sizes as they come, in both orders."""
+    for sizes in (SIZES, SIZES[::-1]):
+        learnt = sg.jit(MODES[mode](PROGRAMS["slices"]))
+        alone = sg.jit(MODES[mode](PROGRAMS["slices"]), dynamic=False, options=INTERPRETED)
+        for n in sizes:
+            compare(learnt(*arguments(n)), alone(*arguments(n)), f"{mode}, n = {n} of {sizes}")
+        assert learnt.cache_info().compilations == 2
 
 
 def test_a_mean_of_nothing_is_nan():
@@ -84,3 +145,38 @@ def test_a_mean_of_nothing_is_nan():
     value, slope = mean(np.empty(0))
     assert np.isnan(value)
     assert slope.shape == (0,)
+
+
+NOTHING: dict[str, Any] = {
+    "max": np.max, "argmax": np.argmax, "argmin": np.argmin, "pad": lambda x: np.pad(x, 1, mode="edge"),
+    "convolve": lambda x: np.convolve(x, np.ones(2)), "ptp": np.ptp,
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_no_result_of_nothing_is_the_same_error(name):
+    fun = NOTHING[name]
+    named, alone = sg.jit(lambda x: fun(x) * 1.0, dynamic={"x": "n"}), sg.jit(lambda x: fun(x) * 1.0, dynamic=False)
+    for n in (3, 0, 1, 0):
+        x = np.linspace(1.0, 2.0, n)
+        if n:
+            np.testing.assert_allclose(named(x), fun(x))
+            continue
+        with pytest.raises(ArgumentValueError) as expected:
+            alone(x)
+        with pytest.raises(ArgumentValueError) as found:
+            named(x)
+        assert str(found.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("name", ["var", "cov"])
+@pytest.mark.parametrize("ddof", [0, 1, 2])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_fewer_elements_than_degrees_of_freedom(name, ddof):
+    """NaN or infinite, as in NumPy, and no negative number."""
+    fun: Any = {"var": np.var, "cov": np.cov}[name]
+    named, alone = [sg.jit(lambda x: fun(x, ddof=ddof), dynamic=d) for d in ({"x": "n"}, "auto")]
+    for n in (0, 1, 2, 3):
+        x = np.linspace(1.0, 2.0, n)
+        for function in (named, alone):
+            np.testing.assert_allclose(function(x), fun(x, ddof=ddof))

@@ -14,6 +14,7 @@ from symgrad.ops.declare import OPS, answers, shape_of, structured
 from symgrad.ops.domains import case
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import sliced, turned
+from symgrad.ops.reductions import require_some
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -83,6 +84,8 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[Any, Any]:
         raise ArgumentValueError(f"{name}: {'a' if shape_of(a)[0] == 0 else 'v'} cannot be empty")
     if a.ndim != 1 or v.ndim != 1:
         raise ShapeError("object too deep for desired array")
+    for vector in (a, v):
+        require_some(vector, 0, name.removeprefix("np."))
     return a if a.dtype == kind else a.astype(kind), v if v.dtype == kind else v.astype(kind)
 
 

@@ -13,6 +13,7 @@ from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, refuse, sh
 from symgrad.ops.indexing import gather
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import sliced, static, turned
+from symgrad.ops.reductions import require_some
 
 
 @answers(np.pad)
@@ -89,6 +90,7 @@ def _extended(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
     if extent == 0:
         raise ArgumentValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
     if mode == "edge":
+        require_some(x, axis, "pad")
         ends = [_repeated_edge(x, axis, place, width) for place, width in ((0, before), (extent - 1, after))]
         return OPS["concatenate"](ends[0], x, ends[1], axis=axis)
     if type(extent) is not int:

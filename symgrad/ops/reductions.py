@@ -104,7 +104,7 @@ def mean_answer(
 
 
 def require_some(a: Any, axis: int, name: str) -> None:
-    """Note that an unknown extent must not be 0 when the program is called: there would be no extremum."""
+    """Note that an unknown extent must not be 0 when the program is called: there would be no result."""
     extent = shape_of(a)[axis]
     if is_traced(a) and type(extent) is not int:
         a.owner.graph.require(0, extent, axis, a.node.line, name)
@@ -138,7 +138,8 @@ def var(
     if masked:
         number = sum_answer(np.broadcast_to(where, a.shape).astype(kind), axes, None, None, keep)
         return total / np.maximum(number - fewer_by, 0)
-    return total / (count(a, axes) - fewer_by)
+    rest = count(a, axes) - fewer_by
+    return total / (max(rest, 0) if issubclass(type(rest), (int, float, np.number)) else np.maximum(rest, 0))
 
 
 @answers(np.std)
@@ -166,6 +167,7 @@ def _positions(name: str) -> Any:
         k = normal_axis(axis, a.ndim)
         if shape_of(a)[k] == 0:
             raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
+        require_some(a, k, name)
         y = OPS[name](a, axis=k)
         if keepdims is UNSET or not keepdims:
             return y

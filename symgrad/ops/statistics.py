@@ -108,7 +108,7 @@ def _scaled(products: Any, fact: Any) -> Any:
     if issubclass(type(fact), (int, float, np.number)):
         fact = max(fact, 0)
         return np.squeeze(products / float(fact)) if fact else np.squeeze(products / np.zeros((), products.dtype))
-    return np.squeeze(products / fact)
+    return np.squeeze(products / np.maximum(fact, 0))
 
 
 def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
