@@ -72,7 +72,7 @@ def beyond(low: int, high: Any, least: dict[Any, int]) -> tuple[Any, Any]:
     """Return where borders leave off and go on: an interior that ends before it begins is no step back."""
     import sympy
 
-    size = simplified(high - low)
+    size: Any = simplified(high - low)
     sure = size >= 0 if type(size) is int else size.subs({s: s + k for s, k in least.items()}).is_nonnegative
     return low, high if sure else sympy.Max(low, high)
 
