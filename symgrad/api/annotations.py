@@ -14,15 +14,14 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
-from symgrad.api.axes import ANY, Axes
-from symgrad.trace.signature import extent_name
+from symgrad.api.axes import ANY, Axes, sum_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from symgrad.trace.signature import Signature
 
-_NAME = re.compile(r"[A-Za-z]\w*")
+_NAME = re.compile(r"[A-Za-z]\w*(\+[1-9]\d{0,8})?")
 
 
 def hints(fun: Callable[..., Any]) -> dict[str, Any]:
@@ -107,10 +106,10 @@ def _read(hint: Any) -> Axes | None:
 
 
 def _word(dim: str) -> list[int | str | None]:
-    """Read one axis of jaxtyping's: a name or a number; ``_``, ``#n`` (which may be 1), ``?n``, ``n+1`` say nothing."""
+    """Read one axis of jaxtyping's: a name, a number, ``n+1``; ``_``, ``#n`` (which may be 1), ``?n`` say nothing."""
     dim = dim.rsplit("=", maxsplit=1)[-1]
     if dim == "..." or dim.startswith("*"):
         return [ANY]
     if dim.isdigit():
         return [int(dim)]
-    return [extent_name(dim, strict=False) if _NAME.fullmatch(dim) else None]
+    return [sum_of(dim, strict=False) if _NAME.fullmatch(dim) else None]

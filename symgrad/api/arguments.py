@@ -192,7 +192,7 @@ class Arguments:
         if isinstance(self.dynamic, dict):
             chosen = said(by_argument(self.dynamic, signature), signature)
             words = tuple([one if other is None else other for one, other in zip(words, chosen, strict=True)])
-        return words
+        return tuple([None if isinstance(w, str) and w.partition("+")[0] not in words else w for w in words])
 
     def join(self, leaves: Sequence[Any], signature: Signature) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put leaves and static values back into positional and keyword arguments."""
@@ -244,9 +244,14 @@ def patterned(specs: Sequence[Spec], pattern: Sequence[int | str]) -> tuple[Spec
     extents = iter(pattern)
     shapes = [[next(extents) for _ in s.shape] for s in specs]
     return tuple([
-        replace(s, shape=tuple([d if isinstance(d, int) else symbol(d) for d in shape]))
+        replace(s, shape=tuple([d if isinstance(d, int) else _extent(d) for d in shape]))
         for s, shape in zip(specs, shapes, strict=True)
     ])
+
+
+def _extent(word: str) -> Any:
+    name, _, more = word.partition("+")
+    return symbol(name) + int(more) if more else symbol(name)
 
 
 def check_function(fun: Any) -> None:

@@ -21,7 +21,7 @@ Said = tuple["int | str | None", ...]
 """What is said of extents, one after the other: a number, a name, or nothing."""
 
 ANY = "..."
-_WORD = re.compile(r"\d{1,15}|[A-Za-z]\w*|_|\.\.\.")
+_WORD = re.compile(r"\d{1,15}|[A-Za-z]\w*(\s*\+\s*[1-9]\d{0,8})?|_|\.\.\.")
 
 
 class Axes(NamedTuple):
@@ -48,7 +48,7 @@ class Axes(NamedTuple):
 
 
 def axes(text: Any) -> Axes:
-    """Read the axes of an array: ``"n,d"``, ``"n,3"``, ``"..., n"``; ``_`` says nothing of an axis.
+    """Read the axes of an array: ``"n,d"``, ``"n,3"``, ``"n+1"``, ``"..., n"``; ``_`` says nothing of an axis.
 
     Raises:
         ArgumentValueError: the text is something else.
@@ -59,8 +59,14 @@ def axes(text: Any) -> Axes:
     words = [w.strip() for w in text.split(",")] if isinstance(text, str) and text.strip() else []
     if not isinstance(text, str) or not all(map(_WORD.fullmatch, words)) or words.count(ANY) > 1:
         raise ArgumentValueError(f"dynamic names axes by {text!r:.60}", instead='as "n,d", "n,3", "n,_" or "...,n"')
-    read = [int(w) if w.isdigit() else None if w == "_" else w if w == ANY else extent_name(w) for w in words]
+    read = [int(w) if w.isdigit() else None if w == "_" else w if w == ANY else sum_of(w) for w in words]
     return Axes(tuple(read), None, f"dynamic {text!r}")
+
+
+def sum_of(word: str, *, strict: bool = True) -> str:
+    """Read ``n`` or ``n + 1``, with a name that C takes."""
+    name, plus, more = word.replace(" ", "").partition("+")
+    return f"{extent_name(name, strict=strict)}{plus}{more}"
 
 
 def by_argument(described: Mapping[int | str, Axes], signature: Signature) -> list[Axes | None]:
@@ -125,14 +131,21 @@ def check(words: Said, signature: Signature) -> None:
         ArgumentValueError: two extents of one name differ, naming both arguments; or one is another number.
     """
     first: dict[str, tuple[str, int, Any]] = {}
+    sums: list[tuple[str, tuple[str, int, Any]]] = []
     said_of = iter(words)
     for path, spec in zip(signature.paths, signature.specs, strict=True):
         for axis, extent in enumerate(spec.shape):
             word, place = next(said_of), (path, axis, spec.shape)
             if isinstance(word, int) and word != extent:
                 raise ArgumentValueError(f"the extent {_shown(*place)} is to be {word}")
-            if isinstance(word, str) and (known := first.setdefault(word, place))[2][known[1]] != extent:
+            if isinstance(word, str) and "+" in word:
+                sums.append((word, place))
+            elif isinstance(word, str) and (known := first.setdefault(word, place))[2][known[1]] != extent:
                 raise ArgumentValueError(f"the extent {word} is {_shown(*known)}, and {_shown(*place)}")
+    for word, place in sums:
+        name, _, more = word.partition("+")
+        if place[2][place[1]] != (known := first[name])[2][known[1]] + int(more):
+            raise ArgumentValueError(f"the extent {name} is {_shown(*known)}, and {word} is {_shown(*place)}")
 
 
 def _shown(path: str, axis: int, shape: Any) -> str:

@@ -7,7 +7,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.arguments import alike, describe_change, show_signature, told_apart
-from symgrad.api.sizes import Sizes
+from symgrad.api.sizes import Sizes, words
 from symgrad.errors import SymgradWarning
 from symgrad.trace.signature import Spec
 from symgrad.trace.state import active
@@ -144,7 +144,7 @@ class Compilations:
         sizes = Sizes(said, self._arguments.dynamic, (*signature.names, *signature.paths))
         for known in self.saved():
             if alike(call, known) and [*map(_kind, known.specs)] == [*map(_kind, signature.specs)]:
-                pattern = tuple([d if type(d) is int else str(d) for spec in known.specs for d in spec.shape])
+                pattern = words([spec.shape for spec in known.specs])
                 sizes.add(pattern, self._kept(_open(key, pattern), known, sizes))
         self._sizes[_of_ranks(key)] = sizes
         return sizes
@@ -175,12 +175,15 @@ class Compilations:
         state = self._state()
         return [entry for key, entry in self._entries.items() if key.captured == state]
 
+    def refusals(self) -> list[str]:
+        """List what could not be compiled with open extents, and why."""
+        return [line for sizes in self._sizes.values() for line in sizes.told()]
+
     def info(self) -> CacheInfo:
         """Tell what was compiled, and why."""
         with self._lock:
             shown = tuple([show_signature(e.signature, self._arguments.label) for e in self._entries.values()])
-            refusals = [line for sizes in self._sizes.values() for line in sizes.told()]
-            return CacheInfo(shown, len(self._reasons), tuple(self._reasons), self._hits, tuple(refusals))
+            return CacheInfo(shown, len(self._reasons), tuple(self._reasons), self._hits, tuple(self.refusals()))
 
     def _reason(self, signature: Signature, extents: Extents) -> str:
         previous = [entry.signature for entry in self._entries.values()]

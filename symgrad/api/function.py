@@ -287,7 +287,8 @@ class Function(Native):
         """Say in words what became of the signature that ran last.
 
         What each loop computes, what stands between loops and why, what is computed again, memory, threads,
-        vectorized functions, and where slopes are infinite and what guards them there.
+        vectorized functions, where slopes are infinite and what guards them there, and why sizes are compiled one
+        by one.
 
         Raises:
             ArgumentError: nothing was compiled yet.
@@ -300,7 +301,7 @@ class Function(Native):
         """
         from symgrad.api.words import report
 
-        return report(self._ran().built.stages)
+        return report(self._ran().built.stages, self._compilations.refusals())
 
     def _reported(self, made: Callable[[Stages], Any], args: tuple[Any, ...], sizes: dict[str, int]) -> Any:
         """Make a report of a compilation, with numbers where arguments or sizes are given."""

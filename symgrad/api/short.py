@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from symgrad.api.sizes import bound
+from symgrad.api.sizes import bound, words
 from symgrad.build.call import permitted
 from symgrad.build.direct import MISS, direct
 from symgrad.ir.shapes import is_static
@@ -74,7 +74,7 @@ def taken(program: Program, alone: Container[tuple[int, ...]]) -> Callable[[Sequ
     It answers None for shapes that do not fit, or that something else was compiled for.
     """
     shapes = [node.shape for node in program.inputs]
-    pattern, allowed = [d if type(d) is int else str(d) for shape in shapes for d in shape], permitted(program)
+    pattern, allowed = words(shapes), permitted(program)
 
     def takes(found: Sequence[Any]) -> dict[str, int] | None:
         given = iter(found)

@@ -1,7 +1,7 @@
 """Which extents a compilation leaves open: what the user named, and what was seen to change.
 
 A *pattern* lists the extents of all arrays of a call, one after the other: numbers, and names for those that are left
-open. Extents of one name are equal in every call that the compilation serves.
+open. Extents of one name are equal in every call that the compilation serves, and ``n+1`` is one more than ``n``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.axes import Said
     from symgrad.api.compilations import Entry
+    from symgrad.ir.shapes import Shape
 
     Extents = tuple[int, ...]
     Pattern = tuple[int | str, ...]
@@ -29,17 +30,31 @@ ATTEMPTS = 6
 def bound(pattern: Sequence[int | str], extents: Sequence[int | str]) -> dict[str, Any] | None:
     """Find what the names of a pattern stand for; None where the extents do not fit it.
 
-    >>> bound(("n", 3, "n"), (5, 3, 5)), bound(("n", 3, "n"), (5, 3, 4))
-    ({'n': 5}, None)
+    >>> bound(("n", 3, "n"), (5, 3, 5)), bound(("n", 3, "n"), (5, 3, 4)), bound(("n+2", "n"), (5, 3))
+    ({'n': 5}, None, {'n': 3})
     """
     names: dict[str, Any] = {}
+    sums = []
     for want, have in zip(pattern, extents, strict=True):
-        if type(want) is int:
+        if isinstance(want, int):
             if want != have:
                 return None
-        elif names.setdefault(str(want), have) != have:
+        elif "+" in want:
+            sums.append((want.partition("+"), have))
+        elif names.setdefault(want, have) != have:
             return None
-    return names
+    fits = [have == (f"{names[n]}+{k}" if isinstance(names[n], str) else names[n] + int(k)) for (n, _, k), have in sums]
+    return names if all(fits) else None
+
+
+def words(shapes: Iterable[Shape]) -> Pattern:
+    """Write the extents of shapes as a pattern.
+
+    >>> from symgrad.ir.shapes import symbol
+    >>> words([(symbol("n") + 1, 3)])
+    ('n+1', 3)
+    """
+    return tuple([d if isinstance(d, int) else str(d).replace(" ", "") for shape in shapes for d in shape])
 
 
 class Sizes:
@@ -86,7 +101,8 @@ class Sizes:
         if self._closed or any(bound(pattern, extents) is not None for pattern, _ in self._open):
             return None  # there is one, and it does not take these
         for alike in self._alike(extents):
-            for pattern in (self._general(alike), self._general(alike, changed=True)):
+            for options in ({}, {"changed": True}, {"related": True}):
+                pattern = self._general(alike, **options)
                 refused = any(bound(pattern, other) is not None for other in self.refusals)
                 if not refused and not all(type(word) is int for word in pattern):
                     return pattern
@@ -101,12 +117,14 @@ class Sizes:
         ones = [k for k, e in enumerate(extents) if e == 1]
         yield [*[e for e in seen if [k for k, one in enumerate(e) if one == 1] == ones], extents]
 
-    def _general(self, seen: list[Extents], *, changed: bool = False) -> Pattern:
+    def _general(self, seen: list[Extents], *, changed: bool = False, related: bool = False) -> Pattern:
         """Name what changed among extents that were seen; what was equal in all of them has one name.
 
-        What the user named is open too, but with `changed` only where it changed.
+        What the user named is open too, but with `changed` only where it changed. With `related`, extents that
+        were always so much larger than another one are that one and a number.
         """
         columns = list(zip(*seen, strict=True))
+        least = _least(columns) if related else {}
         learnt: dict[tuple[int, ...], str] = {}
         for word, column in zip(self.said, columns, strict=True):
             if isinstance(word, str) and len({*column}) > 1:
@@ -119,7 +137,9 @@ class Sizes:
             elif not self._learns or len({*column}) == 1:
                 pattern.append(column[-1])
             else:
-                pattern.append(learnt[column] if column in learnt else learnt.setdefault(column, next(names)))
+                first = least.get(column, column)
+                name = learnt[first] if first in learnt else learnt.setdefault(first, next(names))
+                pattern.append(name if column == first else f"{name}+{column[0] - first[0]}")
         return tuple(pattern)
 
     def refuse(self, pattern: Pattern, error: Exception) -> None:
@@ -133,8 +153,17 @@ class Sizes:
         words = getattr(error, "what", None) or f"{type(error).__name__}: {error}"
         self.refusals[pattern] = str(words).splitlines()[0]
         if isinstance(error, ConcretizationError):
-            self._needed |= {k for k, word in enumerate(pattern) if word in error.extents}
+            needed = [isinstance(word, str) and word.partition("+")[0] in error.extents for word in pattern]
+            self._needed |= {k for k, each in enumerate(needed) if each}
 
     def told(self) -> list[str]:
         """Say what was refused."""
         return [f"({', '.join(map(str, pattern))}): {why}" for pattern, why in self.refusals.items()]
+
+
+def _least(columns: Iterable[Extents]) -> dict[Extents, Extents]:
+    """Give extents, call by call, the smallest ones that they were always so much larger than."""
+    found: dict[Extents, list[Extents]] = {}
+    for column in columns:
+        found.setdefault(tuple([e - column[0] for e in column]), []).append(column)
+    return {column: min(alike) for alike in found.values() for column in alike}

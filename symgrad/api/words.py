@@ -13,6 +13,8 @@ from symgrad.loops.program import Loop, LoopProgram, Part
 from symgrad.loops.store import paths, touched
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from symgrad.errors import Line
     from symgrad.ir.notation import Access, Statement
     from symgrad.loops.program import Array
@@ -26,11 +28,12 @@ SHOWN = 6
 TOTALS = {"+=": "sum", "*=": "product", "max=": "maximum", "min=": "minimum", "|=": "disjunction", "&=": "conjunction"}
 
 
-def report(stages: Stages) -> str:
+def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
     """Say in words what a compilation made of a program; the same words for the same program.
 
     Args:
         stages: of the compilation; its loops are made when they are not there yet.
+        refusals: why sizes are compiled for one by one.
     """
     program: LoopProgram = stages.of("loops")
     items = pieces(program)
@@ -39,7 +42,7 @@ def report(stages: Stages) -> str:
         ("Loops", loops(items)), ("Computed again", list(program.notes)), ("Memory", memory(stages)),
         ("Threads", shared(items)), ("Math functions", lanes(program, stages)),
         ("Slopes", slopes(stages.kept["stable"]) if derived else []),
-        ("Rules of yours", list(program.rules)),
+        ("Rules of yours", list(program.rules)), ("Extents that are not left open", list(refusals)),
     ]
     found = counting.sizes(program)
     text = f"{program.name}: {found.statements} statements in {found.loops} loops, {len(items)} of them outermost\n"

@@ -281,8 +281,8 @@ NOTHING: Known = ([], None, -1)
 
 def _witnesses(inputs: Sequence[Port]) -> list[int]:
     """List inputs, few, whose shapes have every open extent."""
-    names = [{str(d) for d in port.shape if type(d) is not int} for port in inputs]
-    missing, chosen = set[str]().union(*names), []
+    names: list[set[Any]] = [{d for d in port.shape if getattr(d, "is_Symbol", False)} for port in inputs]
+    missing, chosen = set[Any]().union(*names), []
     while missing:
         place = max(range(len(names)), key=lambda k: len(names[k] & missing))
         chosen.append(place)

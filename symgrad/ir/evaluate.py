@@ -29,6 +29,13 @@ def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
                     f"argument {node.param('name')!r} has extent {actual} on axis {axis}, "
                     f"where {dim} is {dims[dim]} by an argument before it"
                 )
+    for node, array in zip(program.inputs, arrays, strict=True):
+        for axis, (dim, actual) in enumerate(zip(node.shape, array.shape, strict=True)):
+            if not isinstance(dim, int) and not dim.is_Symbol and concrete(dim, dims) != actual:
+                raise ArgumentValueError(
+                    f"argument {node.param('name')!r} has extent {actual} on axis {axis}, where {dim} is "
+                    f"{concrete(dim, dims)} by the other arguments"
+                )
     return dims
 
 

@@ -85,10 +85,11 @@ def _checked(arrays: list[ObjectView], shapes: Sequence[Any], dims: Sequence[str
     for array, shape in zip(arrays, shapes, strict=True):
         extents, conditions = [], []
         for axis, dim in enumerate(shape):
-            word, have = str(dim), f"{array.name}->shape[{axis}]"
+            have = f"{array.name}->shape[{axis}]"
+            word, _, more = str(dim).partition(" + ")
             name = word if type(dim) is int else f"n{dims.index(word)}"
-            if name == word or word in found:
-                conditions.append(f"{have} != {name}")
+            if type(dim) is int or more or word in found:
+                conditions.append(f"{have} != {name}{' + ' if more else ''}{more}")
             else:
                 found.add(word)
                 extents.append(f"{name} = {have}")

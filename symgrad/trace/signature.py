@@ -44,7 +44,7 @@ class Spec:
     def __repr__(self) -> str:
         """Print as `spec` reads it."""
         kind = {"b": "bool"}.get(self.dtype.kind, f"{self.dtype.kind}{8 * self.dtype.itemsize}")
-        return f"{kind}[{','.join(map(str, self.shape))}]"
+        return f"{kind}[{','.join(map(str, self.shape))}]".replace(" ", "")
 
 
 _KINDS = {"bool": "?", **{f"{k}{8 * n}": f"{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}, "f32": "f4", "f64": "f8"}
