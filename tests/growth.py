@@ -65,7 +65,7 @@ class Growth:
             Unfit: it is not.
         """
         value = evaluated(text, {**self.functions, **self.values}, LARGEST)
-        others = [evaluated(text, values, 1e3) for values in self.elsewhere]
+        others = [evaluated(text, values, 1e3, 64 * SIZE) for values in self.elsewhere]
         name = f"v{len(self.values)}"
         self.lines.append(f"{name} = {text}")
         self.used |= {n for n in self.values if n in text}
@@ -74,7 +74,7 @@ class Growth:
             values[name] = other
 
 
-def evaluated(text: str, values: dict[str, Array], largest: float) -> Array:
+def evaluated(text: str, values: dict[str, Array], largest: float, size: int = SIZE) -> Array:
     """Run a line by NumPy.
 
     Raises:
@@ -89,7 +89,7 @@ def evaluated(text: str, values: dict[str, Array], largest: float) -> Array:
             value = np.asarray(eval(text, names))  # noqa: S307 - text written here
     except (ValueError, TypeError, IndexError, FloatingPointError, Warning):
         raise Unfit from None
-    if value.size > SIZE or value.ndim > 4 or value.dtype == np.float16 or value.dtype.kind not in "fib":
+    if value.size > size or value.ndim > 4 or value.dtype == np.float16 or value.dtype.kind not in "fib":
         raise Unfit
     if value.dtype.kind != "b" and (not np.all(np.isfinite(value)) or np.any(np.abs(value) > largest)):
         raise Unfit

@@ -104,12 +104,16 @@ def _drawn(draw: np.random.Generator, rng: Random, extents: list[int], kind: str
     return np.asarray(values + np.copysign(0.05, values), kind)
 
 
+SIZES = ((5, 3, 4), (6, 8, 3), (2, 5, 7), (1, 2, 3), (40, 1, 33), (0, 9, 1), (3, 65, 0), (33, 34, 9))
+"""Extents of programs with named ones: those they are grown at, then those they are run at as well."""
+
+
 def random_open_program(seed: int) -> Written:
     """Grow a program whose extents have names; its text holds no extent, and it runs at others too."""
     rng = Random(seed)
     g = Growth(rng, symbolic=True)
     draw = np.random.default_rng(seed)
-    sizes = ({"n": 5, "m": 3, "k": 4}, {"n": 6, "m": 8, "k": 3}, {"n": 2, "m": 5, "k": 7}, {"n": 1, "m": 2, "k": 3})
+    sizes = [dict(zip("nmk", each, strict=True)) for each in SIZES]
     forms: list[tuple[Any, ...]] = [("n",), ("n", "m"), ("m",), ("m", "k"), (), ("n", 3), ("k", "n"), ("n", "m", "k")]
     shapes = [rng.choice(forms) for _ in range(rng.randrange(1, 4))]
     drawn = []
