@@ -61,6 +61,13 @@ class _Large(Large):
     def __init__(self, symbols: set[Any], least: int) -> None:
         super().__init__(symbols, least)
         self.arrays: dict[Array, Array] = {}
+        self.axes: dict[Axis, Axis] = {}
+
+    def axis(self, axis: Axis) -> Axis:
+        """Return one axis for each: statements of one running value have the same ones."""
+        if axis not in self.axes:
+            self.axes[axis] = Axis(axis.name, self.dim(axis.extent))
+        return self.axes[axis]
 
     def dim(self, dim: Any) -> Any:
         """Simplify an extent or an index."""
@@ -86,7 +93,7 @@ class _Large(Large):
     def statement(self, s: Statement) -> Statement:
         """Copy a statement."""
         walked = s.routine.axes if s.routine is not None else ()
-        by: dict[Axis, Any] = {a: Axis(a.name, self.dim(a.extent)) for a in (*s.axes, *walked) if chooses(a.extent)}
+        by: dict[Axis, Any] = {a: self.axis(a) for a in (*s.axes, *walked) if chooses(a.extent)}
 
         def index(i: Any) -> Any:
             if isinstance(i, Lookup):

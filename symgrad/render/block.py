@@ -19,6 +19,7 @@ from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
 from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, tiles_view, walked
 from symgrad.render.routines import called
+from symgrad.render.rows import by_rows
 from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class Block:
         self.helpers |= helpers
         return view
 
-    def loop(self, loop: Loop) -> LoopView | TilesView | ThreadsView | ProductView:
+    def loop(self, loop: Loop) -> ItemView:
         """Turn a loop into a view, with a variable no loop around it has."""
         if loop.product is not None:
             return self.product(loop.product)
@@ -193,7 +194,7 @@ class Block:
             self.busy.remove(name)
         lanes = loop.simd and not self.target.plain
         sums = "".join(reduction(self, how, array) for how, array in loop.sums if lanes)
-        return walked(self, loop, LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums))
+        return by_rows(self, loop, walked(self, loop, LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums)))
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""

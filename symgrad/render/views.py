@@ -25,6 +25,20 @@ class LoopView:
 
 
 @dataclass(frozen=True)
+class RowsView:
+    """A loop by `count` iterations at once (`several`) from `first` on, and what is left one by one (`one`)."""
+
+    first: str
+    count: int
+    start: str
+    extent: str
+    notes: tuple[ItemView, ...]
+    several: LoopView
+    one: LoopView
+    kind: str = "rows"
+
+
+@dataclass(frozen=True)
 class GuardView:
     """``if (condition) body``."""
 
@@ -231,6 +245,6 @@ class SourceView:
 
 
 ItemView: TypeAlias = (
-    "LoopView | GuardView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | CallView | "
-    "NoteView | ProductView | PollView | CheckView"
+    "LoopView | RowsView | GuardView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | "
+    "CallView | NoteView | ProductView | PollView | CheckView"
 )
