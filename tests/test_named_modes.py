@@ -79,6 +79,7 @@ TABLES: dict[str, Any] = {
     "softmax": lambda x: np.exp(x) / (1 + np.sum(np.exp(x), axis=1, keepdims=True)),
     "products": lambda x: x @ (x.T @ x) * np.sum(x, axis=0),
     "flat": lambda x: np.cumsum(x.reshape(-1)).reshape(x.shape) * x.T.reshape(x.shape),
+    "running": lambda x: np.concatenate([np.cumsum(np.sin(x)[1:], axis=1), x[:1]]) * x,
     "stencil": lambda x: x + np.concatenate([x[1:], x[:1]]) * np.concatenate([x[:, -1:], x[:, :-1]], axis=1),
 }
 """Programs of two extents."""
