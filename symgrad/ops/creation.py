@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import DtypeError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Body, IndexValue, Statement, axes_of
-from symgrad.ops.declare import OPS, answers, normal_axis, structured
+from symgrad.ops.declare import OPS, answers, normal_axis, refuse, structured
 from symgrad.ops.domains import case
 from symgrad.ops.joining import lift
 
@@ -52,9 +52,7 @@ def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
     axis: Any = 0, *, device: Any = None,
 ) -> Any:
-    """As `numpy.linspace`; the number of points must be known."""
-    from symgrad.ops.declare import refuse
-
+    """As `numpy.linspace`; the number of points must be known, or an open extent (`spaced`)."""
     refuse("linspace", device=device)
     count = int(num.__index__())
     if count < 0:
@@ -68,6 +66,23 @@ def linspace(
     if endpoint and count > 1:
         last = np.broadcast_to(stop, points.shape[1:])[None]
         points = np.concatenate([points[:-1], last])
+    return _finished(points, step, axis, dtype, retstep=retstep)
+
+
+def spaced(
+    start: Any, stop: Any, places: Any, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: Any = 0,
+) -> Any:
+    """As `numpy.linspace`, of as many points as there are `places`: integers from 0 to an open extent."""
+    start, stop = np.multiply(lift(start), 1.0), np.multiply(lift(stop), 1.0)
+    span, gaps = np.subtract(stop, start), places.shape[0] - 1 if endpoint else places.shape[0]
+    some, place = np.greater(gaps, 0), np.reshape(places, (-1,) + (1,) * np.ndim(span))
+    step = np.divide(span, np.where(some, gaps, 1).astype(span.dtype))
+    points = np.add(np.multiply(place.astype(span.dtype), step), start)
+    points = np.where(np.logical_and(np.equal(place, gaps), some), stop, points)
+    return _finished(points, np.where(some, step, np.nan), axis, dtype, retstep=retstep)
+
+
+def _finished(points: Any, step: Any, axis: Any, dtype: Any, *, retstep: bool) -> Any:
     points = np.moveaxis(points, 0, normal_axis(axis, points.ndim))
     if dtype is not None:
         points = (np.floor(points) if np.dtype(dtype).kind in "iu" else points).astype(dtype)

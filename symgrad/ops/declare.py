@@ -83,6 +83,8 @@ def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtyp
         found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
     except TypeError as error:
         raise DtypeError(f"np.{ufunc.__name__} has no loop for {', '.join(map(_kind, kinds))}") from error
+    if all(dtype.kind == "O" for dtype in found[: len(kinds)]):  # Python integers alone, which NumPy compares exactly
+        found = ufunc.resolve_dtypes((*map(np.dtype, kinds), *[None] * ufunc.nout))
     for dtype in found:
         if dtype not in COMPILED:
             raise DtypeError(

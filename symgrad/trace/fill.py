@@ -11,6 +11,7 @@ import numpy as np
 
 from symgrad.errors import ConcretizationError, MutationError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
+from symgrad.ops.creation import spaced
 from symgrad.ops.declare import OPS, dims
 from symgrad.ops.joining import lift
 from symgrad.trace.constants import constant
@@ -239,6 +240,16 @@ def _numbers(extent: Any) -> Any:
     return Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
 
 
+def _spaced(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    """As np.linspace; NumPy's protocol does not look at the number of points, which may be an unknown extent."""
+    num = _argument(args, kwargs, 2, "num")
+    if type(num) is not Extent:
+        return _made(original, args, kwargs)
+    start, stop = [settled(_argument(args, kwargs, k, name)) for k, name in enumerate(("start", "stop"))]
+    rest = {k: v for k, v in kwargs.items() if k not in {"start", "stop", "num"}}
+    return spaced(start, stop, counting(0, num.dim, 1), *args[3:], **rest)
+
+
 def _made(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     """As a function that makes a new array and answers a traced argument by NumPy's protocol, or refuses it."""
     args, kwargs = settled(args), settled(kwargs)
@@ -251,6 +262,6 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "array": _array, "asarray": _asarray, "asanyarray": _asarray, "copy": _copy,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "arange": _counted, "eye": _eye, "identity": _eye,
-    "linspace": _made, "logspace": _made, "geomspace": _made, "tri": _made, "vander": _made, "indices": _made,
+    "linspace": _spaced, "logspace": _made, "geomspace": _made, "tri": _made, "vander": _made, "indices": _made,
 }
 """What answers each name of the `numpy` module in a traced function."""
