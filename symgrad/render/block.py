@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Item
     from symgrad.options import Target
     from symgrad.render.stems import Stems
-    from symgrad.render.views import CallView, ItemView, ProductView, TilesView
+    from symgrad.render.views import CallView, ItemView, ProductView
 
     Outline = Callable[[Part, "Block"], CallView]
     Apart = Callable[[ThreadsView, Sequence[ItemView]], ThreadsView]
@@ -194,7 +194,8 @@ class Block:
             self.busy.remove(name)
         lanes = loop.simd and not self.target.plain
         sums = "".join(reduction(self, how, array) for how, array in loop.sums if lanes)
-        return by_rows(self, loop, walked(self, loop, LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums)))
+        view = LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums)
+        return by_rows(self, loop, walked(self, loop, view))
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
