@@ -6,7 +6,7 @@
  * writes value: float64[]
  * writes b_bar: float64[]
  * writes w_bar: float64[d]
- * workspace: 64*floor(d/8 + 63/64) + 64*floor(threads*(d + 8)/8 + 63/64) bytes
+ * workspace: 64*floor(threads*(d + 8)/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
@@ -52,9 +52,9 @@ APART void sg_logistic_regression_part1(
     const int64_t n,
     const int32_t threads,
     const volatile int32_t *stop,
+    double *restrict w3,
     double *restrict w4,
     double *restrict w5,
-    double *restrict w6,
     const double v3)
 {
     double w1[64];
@@ -62,7 +62,7 @@ APART void sg_logistic_regression_part1(
     if (sg_stopped(stop)) goto stopped1;
     #pragma omp simd
     for (int64_t i = 0; i < d; ++i) {
-        w4[t*(d + 8) + i] = 0.0;
+        w3[t*(d + 8) + i] = 0.0;
     }
     double v5 = 0.0;
     double v6 = 0.0;
@@ -103,14 +103,14 @@ APART void sg_logistic_regression_part1(
                 #pragma omp simd
                 for (int64_t j = 0; j < d; ++j) {
                     for (int64_t i = i2; i < i2 + 4; ++i) {
-                        w4[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
+                        w3[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
                     }
                 }
             } else {
                 for (int64_t i = i2; i < i1; ++i) {
                     #pragma omp simd
                     for (int64_t j = 0; j < d; ++j) {
-                        w4[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
+                        w3[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
                     }
                 }
             }
@@ -120,8 +120,8 @@ APART void sg_logistic_regression_part1(
         /* test_golden.py:23 */
         v6 += v8;
     }
-    w5[t] = v5;
-    w6[t] = v6;
+    w4[t] = v5;
+    w5[t] = v6;
     stopped1: ;
 }
 
@@ -132,8 +132,7 @@ APART void sg_logistic_regression_part2(
     const int64_t d,
     const int32_t threads,
     const volatile int32_t *stop,
-    double *restrict w3,
-    double *restrict w5)
+    double *restrict w4)
 {
     double v14 = 0.0;
     const int64_t i_first = (d + 1023) / 1024 * t / threads * 1024;
@@ -147,12 +146,12 @@ APART void sg_logistic_regression_part2(
             const double v16 = w[i];
             v15 += v16 * v16;
             /* test_golden.py:23 */
-            w_bar[i] = (0.001 * (2.0 * w[i])) + w3[i];
+            w_bar[i] = (0.001 * (2.0 * w[i])) + w_bar[i];
         }
         /* test_golden.py:24 */
         v14 += v15;
     }
-    w5[t] = v14;
+    w4[t] = v14;
     stopped2: ;
 }
 
@@ -171,9 +170,8 @@ int32_t sg_logistic_regression(
     const volatile int32_t *stop)
 {
     double *const restrict w3 = (double *)(void *)workspace;
-    double *const restrict w4 = (double *)(void *)(workspace + 64*((8*d + 63) / 64));
+    double w4[256];
     double w5[256];
-    double w6[256];
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
     double v1 = 0.0;
     const double v2 = (double)((int64_t)n);
@@ -182,34 +180,34 @@ int32_t sg_logistic_regression(
     double v4 = 0.0;
     #pragma omp simd
     for (int64_t i = 0; i < d; ++i) {
-        w3[i] = 0.0;
+        w_bar[i] = 0.0;
     }
     if (39*n + 4*d*n >= 1500000) {
         #pragma omp parallel for num_threads(threads)
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w4, w5, w6, v3);
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w3, w4, w5, v3);
     } else {
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w4, w5, w6, v3);
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w3, w4, w5, v3);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < d; ++j) {
-            w3[j] += w4[i*(d + 8) + j];
+            w_bar[j] += w3[i*(d + 8) + j];
         }
-        v1 += w5[i];
-        v4 += w6[i];
+        v1 += w4[i];
+        v4 += w5[i];
     }
     /* test_golden.py:24 */
     double v13 = 0.0;
     if (d >= 125000) {
         #pragma omp parallel for num_threads(threads)
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w3, w5);
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w4);
     } else {
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w3, w5);
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w4);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
-        v13 += w5[i];
+        v13 += w4[i];
     }
     const double v17 = v1 / v2;
     value[0] = v17 + (0.001 * v13);
