@@ -19,8 +19,8 @@ SIZES = (5, 3, 4, 2, 6, 7)
 LONG = (67, 130)
 """What each is once more: more than one tile, or than two, and no multiple of anything."""
 
-SHARED = 3001
-"""What one of them is in a package with threads: enough for several."""
+SHARED = 30_011
+"""What each is once more in a package with threads: enough work for several."""
 
 WRITTEN = 100
 """An array of more elements is not written down: its test computes it by a `Formula`."""
@@ -109,12 +109,12 @@ def extents_of_cases(names: Sequence[str], given: Mapping[str, int], *, threads:
     Args:
         names: the open extents.
         given: what some of them must be.
-        threads: one is so long that threads share the work.
+        threads: calls are added that are so long that threads share the work.
     """
     first = {name: SIZES[k % len(SIZES)] for k, name in enumerate(names)}
     long = {name: LONG[k % len(LONG)] for k, name in enumerate(names)}
     found = [first, *[{**first, name: size} for name, size in long.items()], long]
-    found += [{**first, names[-1]: SHARED}] if threads and names else []
+    found += [{**first, name: SHARED} for name in names if threads]
     found += [dict.fromkeys(names, 1), *[{**first, name: 0} for name in names]]
     pinned = [{name: given.get(name, size) for name, size in one.items()} for one in found]
     return [one for k, one in enumerate(pinned) if one not in pinned[:k]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from symgrad.emit.derive import Derived
     from symgrad.emit.draws import Array, Arrays, Formula
 
-MOST = 20_000
+MOST = 500_000
 """Calls that read more numbers than this are not recorded, but for the first."""
 
 ROOM = 1 << 26
@@ -97,7 +97,7 @@ def recorded(
         given: extents that are not to be chosen.
         seed: of the arguments.
         workspace: bytes of it, an expression of the extents.
-        threads: one call is so long that threads share it.
+        threads: calls are added that are so long that threads share them.
 
     Raises:
         SymgradError: the function refuses the arguments of every call.

@@ -28,7 +28,7 @@ def test_extents_are_small_long_one_and_zero():
     assert {"n": 5, "d": 130} in sizes
     assert {"n": 67, "d": 130} in sizes
     assert sizes[-3:] == [{"n": 1, "d": 1}, {"n": 0, "d": 3}, {"n": 5, "d": 0}]
-    assert {"n": 5, "d": 3001} in extents_of_cases(["n", "d"], {}, threads=True)
+    assert {"n": 5, "d": 30011} in extents_of_cases(["n", "d"], {}, threads=True)
     assert all(one["n"] == 9 for one in extents_of_cases(["n", "d"], {"n": 9}))
     assert extents_of_cases([], {}) == [{}]
 
@@ -129,3 +129,14 @@ def test_large_results_are_not_computed(tmp_path):
     assert "67, 3, space)" in text
     assert "67, 130, space)" not in text
     assert len(text) < 60_000
+
+
+def test_threads_share_a_recorded_call(tmp_path):
+    """With a share that begins a row late, only the call that is long enough for threads is wrong."""
+    package = sg.emit(lambda x: np.sum(np.exp(x) * np.sin(x)), N, tmp_path / "shared", profile="fast")
+    path = package.folder / "shared.c"
+    text = path.read_text()
+    assert " * t / threads * " in text
+    path.write_text(text.replace(" * t / threads * ", " * t / threads * (t < 1 ? 0 : 1) * "))
+    code, said = check(package, "WARNINGS=")
+    assert code != 0, said
