@@ -6,6 +6,7 @@ open. Extents of one name are equal in every call that the compilation serves, a
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ConcretizationError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 NAMES = "nmpqrsuvlk"
 """What extents are called that nobody named."""
 
+_SUM = re.compile(r"([A-Za-z]\w*)\+(\d+)")
+
 ATTEMPTS = 6
 """So many patterns are refused before the sizes of a call are compiled for one by one without another attempt."""
 
@@ -39,12 +42,16 @@ def bound(pattern: Sequence[int | str], extents: Sequence[int | str]) -> dict[st
         if isinstance(want, int):
             if want != have:
                 return None
-        elif "+" in want:
-            sums.append((want.partition("+"), have))
+        elif found := _SUM.fullmatch(want):
+            sums.append((found, have))
         elif names.setdefault(want, have) != have:
             return None
-    fits = [have == (f"{names[n]}+{k}" if isinstance(names[n], str) else names[n] + int(k)) for (n, _, k), have in sums]
+    fits = [found[1] not in names or have == _more(names[found[1]], found[2]) for found, have in sums]
     return names if all(fits) else None
+
+
+def _more(extent: int | str, number: str) -> int | str:
+    return f"{extent}+{number}" if isinstance(extent, str) else extent + int(number)
 
 
 def words(shapes: Iterable[Shape]) -> Pattern:

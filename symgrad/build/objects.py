@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ WORD = 8
 TYPE, DATA, RANK, SHAPE, DTYPE, FLAGS = 1, 2, 3, 4, 7, 8
 COUNT, ITEMS = 2, 3
 
+_EXTENT = re.compile(r"(\w+)( \+ \d+)?")
+"""An extent that is looked at: a name, or one and a number."""
+
 
 def is_simple(interface: Interface) -> bool:
     """Tell a function of arrays that lie row by row; of known shapes, one of one thread and little workspace.
@@ -34,6 +38,9 @@ def is_simple(interface: Interface) -> bool:
     With open extents that depends on the call.
     """
     if any(p.fortran for p in (*interface.inputs, *interface.outputs)):
+        return False
+    extents = [_EXTENT.fullmatch(str(d)) for port in interface.inputs for d in port.shape if type(d) is not int]
+    if not all(found is not None and found[1] in interface.dims for found in extents):
         return False
     return bool(interface.dims) or not (interface.threaded or interface.polled or _workspace(interface) > WORKSPACE)
 

@@ -113,3 +113,20 @@ def test_patterns():
     assert bound(("n", "n+1"), ("n", "m")) is None
     assert bound(("n", "n+1"), ("m", "m+1")) == {"n": "m"}
     assert bound(("n", "m"), ("n", "n+1")) == {"n": "n", "m": "n+1"}
+
+
+def test_halves_of_any_extents():
+    """What one half hands to the other may have extents that are no sum of a name and a number."""
+
+    def fun(x):
+        steps = np.repeat(np.diff(x), 2)
+        return np.sum(np.sin(steps) * np.exp(steps)) * np.tanh(np.concatenate([steps, x]))
+
+    for n in (5, 6, 1, 0, 9):
+        x = np.linspace(1.0, 2.0, n) ** 2
+        y, pull = sg.vjp(fun, x)
+        expected = sg.jacrev(fun, dynamic=False)(x).T @ np.ones_like(y)
+        for _ in range(3):
+            np.testing.assert_allclose(pull(np.ones_like(y))[0], expected, atol=1e-12)
+    assert bound(("n", "2*n+1"), (3, 9)) == {"n": 3, "2*n+1": 9}
+    assert bound(("m+1",), (3,)) == {}
