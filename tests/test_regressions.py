@@ -190,3 +190,22 @@ def test_a_compiler_that_permutes_wrongly_is_not_let():
         return np.tril(x).T + np.tril(x, -1)
 
     np.testing.assert_array_equal(sg.jit(mirrored)(x), mirrored(x))
+
+
+@pytest.mark.parametrize("places", [[0, 1, 7, 3, 5, 4, 7, 7], [0, 1, 2, 6, 4, 5, 6, 7], [1, 1, 5, 2, 4, 4, 6, 6]])
+def test_columns_in_another_order(places):
+    """The same compiler did so in loops over rows of eight, too."""
+    x = np.random.default_rng(0).normal(size=(64, 8))
+
+    def written(x: Array) -> Any:
+        y = np.zeros(x.shape)
+        for column, place in enumerate(places):
+            y[:, column] = x[:, place] * 2.0
+        return y
+
+    np.testing.assert_array_equal(sg.jit(written)(x), written(x))
+    np.testing.assert_array_equal(sg.jit(lambda x: x[:, places] * 2.0)(x), written(x))
+    slope = sg.grad(lambda x: np.sum(written(x) * x))(x)
+    back = np.zeros(x.shape)
+    np.add.at(back, (slice(None), places), 2 * x)  # type: ignore[arg-type]  # NumPy takes slices
+    np.testing.assert_allclose(slope, written(x) + back, rtol=1e-14)

@@ -27,6 +27,12 @@ _SHOWN_WIDTH = 200
 _SHOWN_LINKS = 4
 
 
+_STORE = re.compile(r"\[[^\]\n]*\*(\d+)(?: \+ (\d+))?[^\]\n]*\] \+?= ")
+_SHORT_LOOP = re.compile(r"< ([5-9]|1[0-6]); \+\+")
+_MANY_SUMS = re.compile(r"reduction\(\+:[^,)]*(?:,[^,)]*){7,}\)")
+_EIGHT = 8
+
+
 @dataclass(frozen=True)
 class Compiled:
     """A shared object on disk and the C it was compiled from, side by side."""
@@ -44,7 +50,8 @@ def compile_library(source: Source, toolchain: Toolchain, options: Options) -> C
     if store is None:
         return _compile(source, toolchain)
     text = source.text + source.objects
-    key = cache.key(text, toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu)
+    flags = flags_for(text, toolchain)
+    key = cache.key(text, toolchain.identity, *flags, *toolchain.libraries, toolchain.cpu)
     names = library_names(source.entry)
     folder = store.find(key, names)
     if folder is None:
@@ -59,6 +66,23 @@ def compile_library(source: Source, toolchain: Toolchain, options: Options) -> C
     return Compiled(folder / names[0], folder / names[1])
 
 
+def flags_for(text: str, toolchain: Toolchain) -> tuple[str, ...]:
+    """Return the flags for a C text: narrower vectors where one that permutes eight doubles wrongly might permute them.
+
+    It does so where an iteration writes, or sums, elements of a row of eight or more one by one.
+    """
+    if toolchain.known.permutes or not _rows_of_eight(text):
+        return toolchain.flags
+    return (*[flag for flag in toolchain.flags if "vector-width" not in flag], "-mprefer-vector-width=256")
+
+
+def _rows_of_eight(text: str) -> bool:
+    stores = [(int(row), int(place or 0)) for row, place in _STORE.findall(text)]
+    wide = [place for row, place in stores if row >= _EIGHT]
+    single = any(place >= _EIGHT // 2 for place in wide)
+    return single or bool(wide and _SHORT_LOOP.search(text)) or bool(_MANY_SUMS.search(text))
+
+
 def library_names(entry: str) -> tuple[str, str]:
     """File names for the library and the C of a function: its own, where that is a plain word."""
     word = entry if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", entry) else "program"
@@ -71,7 +95,7 @@ def _compile(source: Source, toolchain: Toolchain) -> Compiled:
     library, c = (folder / name for name in library_names(source.entry))
     try:
         c.write_text(source.text + source.objects, encoding="utf-8")
-        finished = _run(toolchain, toolchain.flags, c, library)
+        finished = _run(toolchain, flags_for(source.text, toolchain), c, library)
         if finished.status != 0:
             _compile_gently(source, toolchain, finished, Compiled(library, c))
     except BaseException:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 
 from symgrad.build import capabilities, machine, probe, toolchain
+from symgrad.build.compiler import flags_for
 from symgrad.build.load import build
 from symgrad.build.toolchain import find
 from symgrad.errors import ArgumentValueError, SymgradWarning
@@ -26,6 +27,17 @@ KNOWN = capabilities.Capabilities(
     simd_math=("exp", "sin", "cos"), ns_256=9100, ns_512=6500,
 )
 TIMES = {0: (0, 0), 256: (6500, 9100), 512: (9100, 6500)}
+
+
+def test_narrow_vectors_where_a_compiler_permutes_wrongly(tools):
+    """Where elements of rows of eight are written, or summed, one by one; nowhere else, and for no other compiler."""
+    wrong = replace(tools, flags=("-O3", "-mprefer-vector-width=512"), known=replace(KNOWN, permutes=False))
+    sums = ", ".join(f"s{k}" for k in range(8))
+    for text in ("y[i*8 + 5] = x[i*8 + 7];", "for (; j < 8; ++j) y[i*8 + j] = x[i];", f"reduction(+:{sums})"):
+        assert flags_for(text, wrong) == ("-O3", "-mprefer-vector-width=256")
+        assert flags_for(text, replace(wrong, known=KNOWN)) == wrong.flags
+    for text in ("y[i*4 + 3] = x[i*4];", "for (; j < 50; ++j) y[i*50 + j] = x[i];", "y[i] = x[i*8 + 7];"):
+        assert flags_for(text, wrong) == wrong.flags
 
 
 def no_processes(monkeypatch):
