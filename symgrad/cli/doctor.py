@@ -52,6 +52,7 @@ def _compiler() -> Rows:
             ["SIMD functions", f"{len(target.simd_math)}: {', '.join(plain)}" if plain else "none"],
             ["fused multiply-add", "yes" if target.fma else "no"],
             ["vector width", _width(found.known)],
+            ["permutations", "right" if found.known.permutes else "wrong, of eight doubles: kept out of its way"],
         ]
     return rows + [["warning", str(w.message)] for w in said]
 

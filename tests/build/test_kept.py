@@ -53,7 +53,8 @@ def test_a_second_process_makes_no_loops_and_no_c(folder, specs):
     assert value == expected[0]
     assert np.array_equal(gradient, expected[1])
     assert second.c_path == first.c_path
-    assert second.c_source == first.c_source == first.c_path.read_text()
+    assert second.c_source == first.c_source
+    assert first.c_path.read_text().startswith(first.c_source), "what Python calls may stand behind it"
     assert schedules(second), "made when they are asked for"
 
 

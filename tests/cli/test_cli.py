@@ -172,6 +172,7 @@ def test_doctor_tells_what_there_is(run):
     if not told["compiler"].startswith("none"):
         probed = {"compiler version", "flags", "OpenMP", "SIMD functions", "fused multiply-add", "vector width"}
         assert probed <= set(told)
+        assert told["permutations"].startswith(("right", "wrong, of eight doubles"))
         assert "-ffast-math" not in told["flags"]
         width = "(256 bits|512 bits|the compiler's choice): (there is one width|.* us with 512)"
         assert re.fullmatch(width, told["vector width"])
