@@ -41,6 +41,10 @@ SHORT: dict[str, tuple[Any, Any]] = {
     "two witnesses": (
         sg.jit(lambda x, y: np.outer(x, y) + 1, dynamic={"x": "n", "y": "m"}), lambda n: (*vectors(n), *vectors(n + 2)),
     ),
+    "three witnesses": (
+        sg.jit(lambda a, b, c: np.sum(a) * np.sum(b) * c, dynamic={"a": "n", "b": "m", "c": "k"}),
+        lambda n: (*vectors(n), *vectors(n + 2), *vectors(2 * n)),
+    ),
     "a structure": (
         sg.jit(lambda p: {"s": p["a"] @ p["b"][0], "t": p["a"] * 2}, dynamic={"p['a']": "n", "p['b'][0]": "n,_"}),
         named_dict,
