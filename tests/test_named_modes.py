@@ -181,3 +181,18 @@ def test_fewer_elements_than_degrees_of_freedom(name, ddof):
         x = np.linspace(1.0, 2.0, n)
         for function in (named, alone):
             np.testing.assert_allclose(function(x), fun(x, ddof=ddof))
+
+
+def test_a_running_value_is_read_where_it_runs():
+    """Though its matrix is walked in leaps there, which is why other sums get a loop of their own."""
+
+    def fun(x):
+        running = np.cumsum(x, axis=1)
+        return running[::2, 0], np.cumsum(running.T, axis=0) * 0.3
+
+    named = sg.jit(fun, dynamic={"x": "n,m"})
+    for pair in PAIRS:
+        if pair[1]:
+            x = np.random.default_rng(0).normal(size=pair)
+            for one, two in zip(named(x), fun(x), strict=True):
+                np.testing.assert_allclose(one, two, rtol=1e-11, atol=1e-12)

@@ -343,7 +343,8 @@ class Fusion:
                 for array in self.leaps(k, chosen, remaining[k]):
                     readers.setdefault((array, t), set()).add(k)
         alone = {k for (k, *others) in readers.values() if not others}
-        return {k for k in alone if self.statements[k].how == "+="}
+        running = {array for k in time for array in self.statements[k].prefix}  # one loop with what reads it
+        return {k for k in alone if self.statements[k].how == "+=" and self.statements[k].target.array not in running}
 
     def leaps(self, k: int, chosen: Axis, remaining: frozenset[Axis]) -> list[Array]:
         """List the large matrices a statement walks in leaps when it runs in tiles of a class: their last axis."""

@@ -128,7 +128,7 @@ def smoothed(x: Any) -> Any:
 def test_buffers() -> None:
     function = sg.jit(smoothed, specs=("f64[n]",), options=SERIAL)
     x = np.linspace(0.0, 1.0, 1000)
-    np.testing.assert_allclose(function(x), smoothed(x), rtol=1e-12)
+    np.testing.assert_allclose(function(x), smoothed(x), rtol=1e-12, atol=1e-12)
     memory = function.memory(x)
     own = [b for b in memory.buffers if b.place == "workspace"]
     assert {b.bytes for b in own} == {8000}
