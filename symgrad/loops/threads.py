@@ -14,6 +14,7 @@ from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Statement, 
 from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.lower import elements
 from symgrad.loops.memory import STACK
+from symgrad.loops.products import is_product
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths, touched
 from symgrad.ops.reduce import first_value
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Shape
     from symgrad.loops.program import Item
 
-PAYS = 1_500_000
-"""Operations of a loop that are worth waking threads for: a few tenths of a millisecond, so that a thread which
+PAYS = 3_200_000
+"""Operations of a loop that are worth waking threads for: about a tenth of a millisecond, so that a thread which
 another program keeps from running does not cost more than it brings."""
 
 MOST = 1 << 23
@@ -43,6 +44,9 @@ LINE = 64
 
 MATRIX = 64
 """A guess at unknown extents of a matrix that a routine works on."""
+
+BLOCKED = 4
+"""So many operations of products in register blocks take the time of one elsewhere."""
 
 CALL = 8
 """A function of math.h counts as so many operations."""
@@ -82,12 +86,17 @@ def share(items: list[Item], arrays: list[Array]) -> list[Item]:
 
 
 def work(loop: Loop) -> int:
-    """Count the operations of a loop."""
+    """Count the operations of a loop, as many as take the time of what it does."""
     total = 0
     for statement, around in paths([loop]):
         walked = [outer for outer in around if not (outer.tile and any(x.window is outer for x in around))]
-        total += operations(statement) * elements([outer.extent for outer in walked])
-    return total
+        total += effort(statement) * elements([outer.extent for outer in walked])
+    return total // BLOCKED
+
+
+def effort(statement: Statement, unit: int = BLOCKED) -> int:
+    """Count the operations of a statement, each as `unit`, those of products as one."""
+    return operations(statement) * (1 if is_product(statement) else unit)
 
 
 def operations(statement: Statement) -> int:
@@ -111,13 +120,14 @@ def condition(loop: Loop) -> tuple[Any, int]:
     Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
     """
     every: Any = 0
+    unit = BLOCKED if any(is_product(statement) for statement, _ in paths([loop])) else 1
     for statement, around in paths([loop]):
         walked = [outer.extent for outer in around if not (outer.tile and any(x.window is outer for x in around))]
-        every = every + operations(statement) * size(tuple(walked))
-    rest = every - loop.extent * (work(loop) // max(1, upper(loop.extent)))
+        every = every + effort(statement, unit) * size(tuple(walked))
+    rest = every - loop.extent * (unit * work(loop) // max(1, upper(loop.extent)))
     if rest == 0 or type(every) is int:
         return loop.extent, max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
-    return every, PAYS
+    return every, unit * PAYS
 
 
 def pays(loop: Loop) -> bool:

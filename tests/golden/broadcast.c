@@ -101,7 +101,7 @@ int32_t sg_broadcast(
     for (int64_t i = 0; i < m; ++i) {
         b_bar[i] = 0.0;
     }
-    if (11*m*n + 4*n >= 1500000) {
+    if (11*m*n + 4*n >= 3200000) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_broadcast_part1(t, a, b, a_bar, n, m, threads, workspace, stop, w1, w3);
     } else {

@@ -68,7 +68,7 @@ int32_t sg_guarded_root(
     double w1[256];
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double v1 = 0.0;
-    if (n >= 60000) {
+    if (n >= 128000) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, w1);
     } else {

@@ -58,7 +58,7 @@ int32_t sg_helix(
     const volatile int32_t *stop)
 {
     (void)workspace;
-    if (n >= 65217) {
+    if (n >= 139130) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t i = 0; i < threads; ++i) sg_helix_part1(i, t, out0, n, threads, stop);
     } else {

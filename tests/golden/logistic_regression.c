@@ -182,7 +182,7 @@ int32_t sg_logistic_regression(
     for (int64_t i = 0; i < d; ++i) {
         w_bar[i] = 0.0;
     }
-    if (39*n + 4*d*n >= 1500000) {
+    if (39*n + 4*d*n >= 3200000) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w3, w4, w5, v3);
     } else {
@@ -199,7 +199,7 @@ int32_t sg_logistic_regression(
     }
     /* test_golden.py:24 */
     double v13 = 0.0;
-    if (d >= 125000) {
+    if (d >= 266666) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w4);
     } else {

@@ -152,7 +152,7 @@ int32_t sg_softmax_regression(
         }
     }
     int32_t sg_failed1 = 0;
-    #pragma omp parallel for num_threads(threads) if(n >= 362) reduction(max:sg_failed1)
+    #pragma omp parallel for num_threads(threads) if(n >= 1442) reduction(max:sg_failed1)
     for (int64_t t = 0; t < threads; ++t) {
         double *const restrict w12 = (double *)(void *)(workspace + 5120*threads + t*30720);
         double *const restrict w10 = (double *)(void *)(workspace + (5120*threads + 5120) + t*30720);
