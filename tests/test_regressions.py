@@ -209,3 +209,17 @@ def test_columns_in_another_order(places):
     back = np.zeros(x.shape)
     np.add.at(back, (slice(None), places), 2 * x)  # type: ignore[arg-type]  # NumPy takes slices
     np.testing.assert_allclose(slope, written(x) + back, rtol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(9, 7), (1, 3), (3, 0), (40, 130), (131, 70)])
+def test_products_of_reversed_parts_of_open_extents_begin_in_their_tile(shape: tuple[int, int]) -> None:
+    def loss(p: Array) -> Any:
+        v = p[1::2, ::-1]
+        m = v @ v.T
+        return np.sum(np.logaddexp(np.exp(-m * m), np.einsum("ii->i", m)[None]))
+
+    x = 0.1 * np.random.default_rng(0).normal(size=shape)
+    value, slopes = sg.value_and_grad(loss, dynamic={"p": "k,n"})(x)
+    known = sg.value_and_grad(loss, dynamic=False)(x)
+    assert value == pytest.approx(loss(x), rel=1e-12, abs=1e-15)
+    np.testing.assert_allclose(slopes, known[1], rtol=1e-12, atol=1e-13)

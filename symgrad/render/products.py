@@ -88,7 +88,7 @@ def begin(
         starts.append(bounds[window][0] if window is not None and not here else None)
 
     def named(part: Any) -> str:
-        loop = first.get(part)
+        loop = first.get(getattr(part, "index", part))  # in a reckoned index an axis is a symbol that knows it
         return name(part) if loop is None else bounds[loop.window][0]  # type: ignore[index]  # the others are 0
 
     text = offset(positions, (1,) if access.flat else array.stored, named, starts)
