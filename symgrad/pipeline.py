@@ -16,7 +16,6 @@ from symgrad.ir.verify import verify
 from symgrad.options import Target
 from symgrad.transforms.hoist import hoist
 from symgrad.transforms.inline import inline
-from symgrad.transforms.inverses import inverses
 from symgrad.transforms.shares import shares
 from symgrad.transforms.signs import signs
 from symgrad.transforms.simplify import simplify
@@ -107,7 +106,7 @@ def uncollected() -> Iterator[None]:
 def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
     program = inline(program)
-    return inverses(shares(signs(simplify(program)))) if "simplify" in options.passes else program
+    return shares(signs(simplify(program))) if "simplify" in options.passes else program
 
 
 def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:

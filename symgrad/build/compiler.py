@@ -67,16 +67,14 @@ def compile_library(source: Source, toolchain: Toolchain, options: Options) -> C
 
 
 def flags_for(text: str, toolchain: Toolchain) -> tuple[str, ...]:
-    """Return the flags for a C text: narrower vectors where one that permutes eight doubles wrongly might permute them.
-
-    It does so where an iteration writes, or sums, elements of a row of eight or more one by one.
-    """
-    if toolchain.known.permutes or not _rows_of_eight(text):
+    """Return the flags for a C text: narrower vectors where a compiler that permutes eight doubles wrongly might."""
+    if toolchain.known.permutes or not rows_of_eight(text):
         return toolchain.flags
     return (*[flag for flag in toolchain.flags if "vector-width" not in flag], "-mprefer-vector-width=256")
 
 
-def _rows_of_eight(text: str) -> bool:
+def rows_of_eight(text: str) -> bool:
+    """Tell a C text in which an iteration writes, or sums, elements of a row of eight or more one by one."""
     stores = [(int(row), int(place or 0)) for row, place in _STORE.findall(text)]
     wide = [place for row, place in stores if row >= _EIGHT]
     single = any(place >= _EIGHT // 2 for place in wide)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from symgrad.build.compiler import rows_of_eight
 from symgrad.emit import module as modules
 from symgrad.emit.clibrary import LIBRARY, RESERVED
 from symgrad.emit.cores import body, quoted
@@ -207,6 +208,7 @@ def building(asked: Request, text: str) -> dict[str, Any]:
     )
     return {
         "settings": settings, "cmake_flags": flags, "link_flags": ("-lm", "-fopenmp"),
+        "width": 256 if rows_of_eight(text) else 512,  # or it does so in loops
         "python_flags": ("-O3", *flags, "-fopenmp"),
     }
 

@@ -245,6 +245,7 @@ class ModuleView:
     remarks: tuple[str, ...]
     python: tuple[PythonView, ...] = ()
     python_flags: tuple[str, ...] = ()
+    width: int = 512
 
     @property
     def forgets(self) -> bool:

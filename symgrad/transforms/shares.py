@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.program import copied, rebuild
 from symgrad.transforms.build import is_number, literal, make, shaped
-from symgrad.transforms.matching import again, argument, core
+from symgrad.transforms.matching import again, argument, core, is_along
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
@@ -81,9 +81,10 @@ def _found(node: Node) -> _Share | None:
         return _Share(x, total.inputs[0], views, tie) if shifted is x else None
     for log, shift in (total.inputs, total.inputs[::-1]):
         shifted = _summed(log)
-        if shifted is not None and shifted.inputs[0] is x and log.shape == shift.shape == total.shape and (
-            _source(shift) is _source(shifted.inputs[1])
-        ):
+        if shifted is None or shifted.inputs[0] is not x or not log.shape == shift.shape == total.shape:
+            continue
+        spread = is_along(logarithm.inputs[1].shape, x.shape, core(log.inputs[0]).param("axes"))  # along the same axes
+        if spread and _source(shift) is _source(shifted.inputs[1]):
             return _Share(shifted, log.inputs[0], views, tie)
     return None
 
@@ -98,8 +99,9 @@ def _summed(node: Node) -> Node | None:
     shift = core(x.inputs[1])
     if shift.op.name == "where":
         shift = core(shift.inputs[1])
-    found = shift.op.name == "max" and shift.inputs[0] is x.inputs[0] and shift.param("axes") == inner.param("axes")
-    return x if found else None
+    if shift.op.name != "max" or shift.inputs[0] is not x.inputs[0] or shift.param("axes") != inner.param("axes"):
+        return None
+    return x if is_along(x.inputs[1].shape, x.shape, shift.param("axes")) else None
 
 
 def _source(shift: Node) -> Node:

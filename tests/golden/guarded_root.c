@@ -47,7 +47,7 @@ APART void sg_guarded_root_part1(
             const _Bool v4 = x[i] > 0.0;
             const double v5 = sqrt(x[i]);
             v3 += v4 ? v5 : 0.0;
-            x_bar[i] = v4 ? ((v4 ? 1.0 : 0.0) * (0.5 / v5)) : 0.0;
+            x_bar[i] = v4 ? ((v4 ? 1.0 : 0.0) * (0.5 * (1.0 / v5))) : 0.0;
         }
         v2 += v3;
     }
@@ -68,7 +68,7 @@ int32_t sg_guarded_root(
     double w1[256];
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double v1 = 0.0;
-    if (n >= 128000) {
+    if (n >= 118518) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, w1);
     } else {
