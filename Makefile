@@ -17,7 +17,7 @@ demo: $(VENV)/.installed-demo
 	$(PY) examples/digits.py $(ARGS)
 
 test: $(VENV)/.installed-test
-	$(PY) -m pytest -n auto --maxprocesses 4 $(ARGS)
+	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.installed-test
 	$(PY) -m ruff check .
