@@ -31,11 +31,9 @@ multiply = elementwise(
 def _quotient_vjp(g: Any, y: Any, inverse: Any) -> tuple[Any, Any]:
     """Divide once: both cotangents share the inverse, with whatever else is divided by the same.
 
-    That of a constant is a constant, that of a row's sum is found once a row. A zero cotangent stays zero where y / b
-    overflows, as b * b may where a / b does not.
+    That of a constant is a constant, that of a row's sum is found once a row. b * b may overflow where a / b does not.
     """
-    part = g * inverse
-    return part, -(part * y)
+    return g * inverse, -g * (y * inverse)
 
 
 divide = elementwise(
