@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -85,25 +86,25 @@ def check_grads(
     >>> sg.check_grads(np.log1p).derivatives
     12
     """
-    _check_choice(order, modes, mode)
-    if args is not None and not isinstance(args, (tuple, list)):
-        raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
+    _check_choice(order, modes, mode, args)
     wanted = frozenset([modes] if isinstance(modes, str) else modes)
-    reports = []
-    for call, arguments in drawn(f, seed) if args is None else [(f, tuple(args))]:
+    compiled = (kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
+    compared = (order, wanted, eps, mode, atol or 0.0, rtol, elements)
+    calls = drawn(f, seed) if args is None else [(f, tuple(args))]
+    return joined([_with_overrides(partial(_checked, call, given, compiled, *compared)) for call, given in calls])
 
-        def checked(call: Any = call, arguments: Any = arguments) -> Report:
-            problem = Projection(
-                call, arguments, kwargs or {}, static_argnums, static_argnames, options or Options(), seed
-            )
-            reference = _reference(problem, eps, mode)
-            method = "complex step" if reference.complex else "central differences"
-            report = Report(problem.name, method, (1, 2)[:order])
-            _Check(problem, reference, report, atol or 0.0, rtol, elements).all(wanted)
-            return report
 
-        reports.append(_with_overrides(checked))
-    return joined(reports)
+def _checked(
+    call: Callable[..., Any], args: tuple[Any, ...], compiled: tuple[Any, ...], order: int, modes: frozenset[str],
+    eps: float | None, mode: str | None, atol: float, rtol: float | None, elements: int,
+) -> Report:
+    """Check one call, with the rules that are in force now."""
+    problem = Projection(call, args, *compiled)
+    reference = _reference(problem, eps, mode)
+    method = "complex step" if reference.complex else "central differences"
+    report = Report(problem.name, method, (1, 2)[:order])
+    _Check(problem, reference, report, atol, rtol, elements).all(modes)
+    return report
 
 
 def _with_overrides(checked: Callable[[], Report]) -> Report:
@@ -134,7 +135,7 @@ def _reference(problem: Projection, eps: float | None, mode: str | None) -> Refe
     return reference
 
 
-def _check_choice(order: int, modes: str | Iterable[str], mode: str | None) -> None:
+def _check_choice(order: int, modes: str | Iterable[str], mode: str | None, args: Any) -> None:
     if order not in {1, 2}:
         raise ArgumentValueError(f"order={order!r}", instead="1 or 2")
     for one in (modes,) if isinstance(modes, str) else modes:
@@ -142,6 +143,8 @@ def _check_choice(order: int, modes: str | Iterable[str], mode: str | None) -> N
             raise ArgumentValueError(f"modes has {one!r}", instead='modes=("fwd", "rev"), or one of them')
     if mode not in {None, "complex-step", "central"}:
         raise ArgumentValueError(f"mode={mode!r}", instead='"complex-step", "central" or None')
+    if args is not None and not isinstance(args, (tuple, list)):
+        raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
 
 
 @dataclass

@@ -100,7 +100,7 @@ def test_without_a_compiler() -> None:
     assert function.cost(np.ones(7)).operations["multiply"] == 7
 
 
-@pytest.mark.parametrize("name", [name for name in LOSSES if name != "gaussian_process"])  # see docs/modes.md
+@pytest.mark.parametrize("name", LOSSES)
 def test_reverse_mode_costs_at_most_four_times_the_function(name: str) -> None:
     """Griewank's bound, counted: a call of math.h is one operation like any other."""
     loss, args = LOSSES[name]
@@ -128,7 +128,9 @@ def smoothed(x: Any) -> Any:
 def test_buffers() -> None:
     function = sg.jit(smoothed, specs=("f64[n]",), options=SERIAL)
     x = np.linspace(0.0, 1.0, 1000)
-    np.testing.assert_allclose(function(x), smoothed(x), rtol=1e-12, atol=1e-12)
+    angles, scale = np.cumsum(np.exp(x))[::-1], np.exp(x)
+    rounded = 2 * np.spacing(angles) * scale  # exp in lanes may move the sine's angle, a sum, by so much
+    assert np.all(np.abs(function(x) - smoothed(x)) <= 1e-14 * scale + rounded)
     memory = function.memory(x)
     own = [b for b in memory.buffers if b.place == "workspace"]
     assert {b.bytes for b in own} == {8000}
