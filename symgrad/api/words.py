@@ -9,7 +9,7 @@ from symgrad.api.slopes import slopes
 from symgrad.ir.notation import Axis
 from symgrad.loops import cost as counting
 from symgrad.loops import threads
-from symgrad.loops.program import Loop, LoopProgram, Part
+from symgrad.loops.program import Loop, LoopProgram, Part, Team
 from symgrad.loops.store import paths, touched
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def shared(items: list[Loop]) -> list[str]:
     """Say which loops are shared among threads, and why others are not."""
     said = []
     for number, item in enumerate(items, 1):
-        if item.axis.extent is threads.THREADS and not item.threads:
+        if isinstance(item.axis.extent, Team) and not item.threads:
             continue
         if item.threads:
             count, least = item.enough

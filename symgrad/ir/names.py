@@ -79,7 +79,7 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
         name = f"x{name}"
     if not name.endswith("_") and (
         name in C_WORDS or keyword.iskeyword(name) or CALLED.fullmatch(name) or MACROS.fullmatch(name)
-        or re.fullmatch(r"[vtinkw]\d+|[sS][gG]_.*", name)
+        or re.fullmatch(r"[vtinkw]\d+|copies\d+|[sS][gG]_.*", name)
     ):
         name = f"{name}_"
     taken = set(taken)

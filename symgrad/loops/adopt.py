@@ -31,6 +31,8 @@ def adopt_outputs(items: list[Item]) -> list[Item]:
             copied |= {id(s) for s in copies}
     taken = set(named.values())
     named |= {t: output for t, output in _overwritten(items, writers).items() if t not in named and output not in taken}
+    for array in {access.array for statement, _ in paths(items) for access in touched(statement)}:
+        array.parts = tuple([named.get(part, part) for part in array.parts])
     return _renamed(items, copied, named) if named else items
 
 

@@ -14,7 +14,7 @@ from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Lookup, Statement, parts
 from symgrad.loops.program import Array, Loop, Slot
 from symgrad.loops.split import functions
-from symgrad.loops.store import common_loops, paths, touched
+from symgrad.loops.store import common_loops, paths, teams, touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -78,7 +78,17 @@ def plan(items: list[Item], arrays: Iterable[Array]) -> Dim:
             slot = stacks.setdefault(frame, Pool("stack", STACK_TOTAL)).take(size, array.dtype, life)
         array.slot = slot or pools.setdefault(life.threads, Pool("workspace")).take(size, array.dtype, life)
         array.place = array.slot.place  # type: ignore[union-attr]  # a pool without limit gives one
-    return _laid_out(pools)
+    total = _laid_out(pools)
+    _named(items, [array.slot for array in wanted if array.slot is not None])
+    return total
+
+
+def _named(items: list[Item], slots: list[Slot]) -> None:
+    """Let places depend on the names of teams in the place of what they are counted by."""
+    counts = {team.count: shapes.symbol(str(team)) for team in teams(items)}
+    for slot in slots if counts else ():
+        offset: Any = slot.offset
+        slot.offset = offset if type(offset) is int else offset.xreplace(counts)
 
 
 def _laid_out(pools: dict[Loop | None, Pool]) -> Dim:
@@ -109,6 +119,8 @@ def bytes_of(array: Array) -> Dim:
 
 def aligned(size: Any, unit: int) -> Any:
     """Round up to a multiple."""
+    if type(size) is not int and size.as_coeff_Mul()[0] % unit == 0:
+        return size
     return shapes.simplified((size + unit - 1) // unit * unit)
 
 

@@ -12,8 +12,8 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.shapes import upper
-from symgrad.loops.program import Loop
-from symgrad.loops.threads import THREADS, operations
+from symgrad.loops.program import Loop, Team
+from symgrad.loops.threads import operations
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
@@ -61,7 +61,7 @@ def work(items: list[Item]) -> Dim:
 
 def _trips(loop: Loop) -> Dim:
     """How often a loop runs; threads share what they do, so a loop over them counts once."""
-    return 1 if loop.extent is THREADS else loop.extent
+    return 1 if isinstance(loop.extent, Team) else loop.extent
 
 
 def poll(items: list[Item]) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.notation import Statement
+from symgrad.options import TEAM
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
     from symgrad.ir.notation import Axis
     from symgrad.ir.shapes import Dim, Shape
     from symgrad.loops.products import Product
+
+
+class Team(int):
+    """The extent of a loop over threads: at most `TEAM`, and in C the parameter ``threads``, or what `name` says.
+
+    Attributes:
+        count: of threads that work in copies of sums, how many there are, an expression of extents and of ``threads``.
+    """
+
+    is_Symbol = True  # noqa: N815 - what SymPy calls it, for the printer
+    is_Integer = False  # noqa: N815
+    name = "threads"
+    count: Any = None
+
+    def __str__(self) -> str:
+        """Print the name."""
+        return self.name
+
+
+THREADS = Team(TEAM)
 
 
 @dataclass(eq=False)
@@ -41,13 +62,15 @@ class Array:
     """Memory with a name: what statements write and read.
 
     Attributes:
-        kind: ``input``, ``output``, ``constant`` or ``temporary``.
+        kind: ``input``, ``output``, ``constant`` or ``temporary``; or ``share``: see `parts`.
         kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
         windows: dimensions of which only the present tile is stored, each with the loop that walks in tiles.
         place: where a temporary lives: ``register``, ``stack`` or ``workspace``.
         private: each thread has one of its own.
         slot: the memory it holds while it is alive, where it is no register.
         data: a constant's elements.
+        parts: of a share, which is a sum as a thread sees it: the sum, in which the first thread works, and what has a
+            row for each other one.
     """
 
     name: str
@@ -61,6 +84,7 @@ class Array:
     private: bool = False
     slot: Slot | None = None
     data: Any = None
+    parts: tuple[Array, ...] = ()
 
     @property
     def stored(self) -> Shape:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Statement, parts
-from symgrad.loops.program import Array, Loop
+from symgrad.loops.program import Array, Loop, Team
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Item
@@ -32,6 +32,12 @@ def paths(items: list[Item], parts: bool = True) -> list[tuple[Statement, tuple[
 def touched(statement: Statement) -> list[Access]:
     """List every access of a statement, its target first."""
     return [statement.target, *statement.reads]
+
+
+def teams(items: list[Item]) -> list[Team]:
+    """List the teams of threads that have copies of sums, each once, by name."""
+    found = {str(e): e for _, around in paths(items) for loop in around if isinstance(e := loop.extent, Team)}
+    return [team for name, team in sorted(found.items()) if team.count is not None and name.isidentifier()]
 
 
 def contract(items: list[Item]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Statement, axes_of, parts
@@ -15,12 +16,14 @@ from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.lower import elements
 from symgrad.loops.memory import STACK
 from symgrad.loops.products import is_product
-from symgrad.loops.program import Array, Loop
+from symgrad.loops.program import THREADS, Array, Loop, Team
 from symgrad.loops.store import paths, touched
 from symgrad.ops.reduce import first_value
 from symgrad.options import TEAM
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
 
     from symgrad.ir.shapes import Shape
@@ -32,6 +35,9 @@ another program keeps from running does not cost more than it brings."""
 
 MOST = 1 << 23
 """A thread's own copy of a sum has at most so many bytes."""
+
+ALL = 1 << 26
+"""All copies of sums of open extents have at most so many bytes together."""
 
 COPYING = 32
 """A thread's own copy of a sum pays when there is so much work for each of its elements."""
@@ -52,21 +58,6 @@ CALL = 8
 """A function of math.h counts as so many operations."""
 
 
-class Team(int):
-    """The extent of a loop over threads: at most `TEAM`, and in C the parameter ``threads``."""
-
-    is_Symbol = True  # noqa: N815 - what SymPy calls it, for the printer
-    is_Integer = False  # noqa: N815
-    name = "threads"
-
-    def __str__(self) -> str:
-        """Print the parameter."""
-        return self.name
-
-
-THREADS = Team(TEAM)
-
-
 def share(items: list[Item], arrays: list[Array]) -> list[Item]:
     """Share out the tiles of every outermost loop where that is right and pays; new arrays go to `arrays`."""
     users: dict[Array, set[int]] = {}
@@ -75,11 +66,12 @@ def share(items: list[Item], arrays: list[Array]) -> list[Item]:
             for access in touched(statement):
                 users.setdefault(access.array, set()).add(number)
     made: list[Item] = []
+    teams = count(1)
     for number, item in enumerate(items):
         if isinstance(item, Loop) and item.tile and pays(item):
             own = {a for a, numbers in users.items() if numbers == {number} and a.kind == "temporary"}
             if independent(item, own):
-                made.extend(shared(item, own, arrays))
+                made.extend(shared(item, own, arrays, teams))
                 continue
         made.append(item)
     return made
@@ -89,9 +81,13 @@ def work(loop: Loop) -> int:
     """Count the operations of a loop, as many as take the time of what it does."""
     total = 0
     for statement, around in paths([loop]):
-        walked = [outer for outer in around if not (outer.tile and any(x.window is outer for x in around))]
-        total += effort(statement) * elements([outer.extent for outer in walked])
+        total += effort(statement) * elements(walked(around))
     return total // BLOCKED
+
+
+def walked(around: tuple[Loop, ...]) -> Shape:
+    """List how often the loops around a statement run, a loop over tiles and the loop over one together."""
+    return tuple([outer.extent for outer in around if not (outer.tile and any(x.window is outer for x in around))])
 
 
 def effort(statement: Statement, unit: int = BLOCKED) -> int:
@@ -122,8 +118,7 @@ def condition(loop: Loop) -> tuple[Any, int]:
     every: Any = 0
     unit = BLOCKED if any(is_product(statement) for statement, _ in paths([loop])) else 1
     for statement, around in paths([loop]):
-        walked = [outer.extent for outer in around if not (outer.tile and any(x.window is outer for x in around))]
-        every = every + effort(statement, unit) * size(tuple(walked))
+        every = every + effort(statement, unit) * size(walked(around))
     rest = every - loop.extent * (unit * work(loop) // max(1, upper(loop.extent)))
     if rest == 0 or type(every) is int:
         return loop.extent, max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
@@ -139,6 +134,7 @@ def independent(loop: Loop, own: set[Array]) -> bool:
     """Tell whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
     flat = _flat(loop)
     uses = Counter([access.array for statement in flat for access in touched(statement)])
+    sums = Counter([(statement.target.array, statement.how) for statement in flat])
     pay = work(loop) // COPYING
     for statement in flat:
         if statement.prefix:
@@ -146,7 +142,8 @@ def independent(loop: Loop, own: set[Array]) -> bool:
         target = statement.target
         if target.array in own or any(i in loop.members for i in target.indices):
             continue
-        if not is_total(statement, own, loop) and not (uses[target.array] == 1 and grows(statement, loop, pay)):
+        alone = uses[target.array] == sums[target.array, statement.how]
+        if not is_total(statement, own, loop) and not (alone and grows(statement, loop, pay)):
             return False
     return True
 
@@ -159,8 +156,32 @@ def grows(statement: Statement, loop: Loop, most: int) -> bool:
         for i in statement.target.indices
     ):
         return False
+    if is_open(array):
+        return upper(repaid(loop, array)) > 0
     size = elements(array.shape)
     return size * array.dtype.itemsize <= MOST and size <= most
+
+
+def is_open(array: Array) -> bool:
+    """Tell an array of unknown size."""
+    return type(size(array.shape)) is not int
+
+
+def repaid(loop: Loop, array: Array) -> Any:
+    """Count the copies of a sum of open extents that the work of a loop pays for: operations for each element."""
+    total: Any = 0
+    for statement, around in paths([loop]):
+        done = effort(statement) * size(walked(around)) / size(array.shape)
+        total = total + (done if getattr(done, "is_polynomial", bool)() else 0)
+    return total // (BLOCKED * COPYING)
+
+
+def copied(loop: Loop, sums: list[Array]) -> Any:
+    """Count the threads that get copies of sums of open extents: as many as the work pays for, and memory allows."""
+    import sympy
+
+    room = ALL // sum(size(array.shape) * array.dtype.itemsize + LINE for array in sums)
+    return sympy.Min(symbol("threads") - 1, room, *[repaid(loop, array) for array in sums])
 
 
 def _flat(item: Item) -> list[Statement]:
@@ -171,49 +192,101 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     """Tell the addition of a tile's sum to the whole sum; what has an element for each iteration is none."""
     if statement.how != "+=" or not isinstance(statement.value, Access) or statement.value.array not in own:
         return False
+    if is_open(statement.target.array):
+        return False
     return not any(p in loop.members or isinstance(p, Lookup) for i in statement.target.indices for p in parts(i))
 
 
-def shared(loop: Loop, own: set[Array], arrays: list[Array]) -> list[Item]:
+def shared(loop: Loop, own: set[Array], arrays: list[Array], teams: Iterator[int]) -> list[Item]:
     """Put a loop over threads around a loop over tiles."""
-    thread, again = Axis("t", THREADS), Axis("t", THREADS)
-    before: list[Item] = []
-    after: list[Item] = []
-    combined: list[Item] = []
     flat = _flat(loop)
     totals = {s.target.array for s in flat if s.target.array not in own and is_total(s, own, loop)}
     grown = {s.target.array: s.how for s in flat if s.target.array not in own and s.target.array not in totals
              and not any(i in loop.members for i in s.target.indices)}
-    named: dict[Array, Array] = {}
-    slices: dict[Array, Array] = {}
-    for array in sorted(grown, key=arrays.index):
-        apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
-        shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
-        kept = Array("s", (places(shape, array.dtype), *shape), array.dtype, "temporary", array.line)
+    wide = [array for array in sorted(grown, key=arrays.index) if is_open(array)]
+    copies = named(f"copies{next(teams)}", copied(loop, wide)) if wide else THREADS
+    team = named(f"{copies.name} + 1", copies.count + 1) if wide else THREADS
+    thread, again = Axis("t", team), Axis("t", team)
+    first: list[Item] = []
+    before: list[Item] = []
+    after: list[Item] = []
+    combined: list[Item] = []
+    last: list[Item] = []
+    mine: dict[Array, Array] = {}
+    slices: dict[Array, tuple[Array, tuple[Axis, ...]]] = {}
+    for array in wide:
+        share, start, end = spread(array, grown[array], copies)
+        arrays.extend((share, share.parts[1]))
+        slices[array] = share, ()
+        first.append(start)
+        last.append(end)
+    for array in sorted(set(grown).difference(wide), key=arrays.index):
+        kept, start, add = sliced(array, grown[array], thread, again)
         arrays.append(kept)
-        slices[array] = kept
-        first, last = axes_of(array.shape), axes_of(array.shape)
-        start = Number(first_value(grown[array], array.dtype), array.dtype)
-        place = first or (0,)
-        before.append(_nest(Statement(Access(kept, (thread, *place)), "=", start, first), first))
-        add = Statement(Access(array, last), grown[array], Access(kept, (again, *(last or (0,)))), (again, *last))
-        combined.append(_nest(add, last))
+        slices[array] = kept, (thread,)
+        before.append(start)
+        combined.append(add)
     for array in sorted(totals, key=arrays.index):
-        mine = Array("q", array.shape, array.dtype, "temporary", array.line)
-        kept = Array("s", (places(array.shape, array.dtype), *array.shape), array.dtype, "temporary", array.line)
-        arrays.extend((mine, kept))
-        named[array] = mine
-        first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
-        before.append(_nest(Statement(Access(mine, first), "=", Number(0, array.dtype), first), first))
-        after.append(_nest(Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store), store))
-        add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
-        combined.append(_nest(add, last))
-    loop.body = [_into(item, named, own, loop) for item in loop.body]
-    loop.body = [_sliced(item, slices, thread) for item in loop.body]
+        mine[array], kept, start, store, add = totalled(array, thread, again)
+        arrays.extend((mine[array], kept))
+        before.append(start)
+        after.append(store)
+        combined.append(add)
+    loop.body = [_sliced(_into(item, mine, own, loop), slices) for item in loop.body]
     outer = Loop(thread, frozenset([thread]), [*before, loop, *after], threads=True)
     outer.enough = condition(loop)
     loop.shared = outer
-    return [outer, *([Loop(again, frozenset([again]), combined)] if combined else [])]
+    return [*first, outer, *([Loop(again, frozenset([again]), combined)] if combined else []), *last]
+
+
+def named(name: str, count: Any) -> Team:
+    """Make the extent of a loop over some threads."""
+    team = Team(TEAM)
+    team.name, team.count = name, count
+    return team
+
+
+def spread(array: Array, how: str, copies: Team) -> tuple[Array, Item, Item]:
+    """Give threads copies of a sum of an open extent, all but the first, which works in the sum itself.
+
+    Returns:
+        The sum as a thread sees it, what starts the copies, and what adds them to the sum.
+    """
+    every = size(array.shape)
+    rest = Array("s", (copies.count, every + LINE // array.dtype.itemsize), array.dtype, "temporary", array.line)
+    share = Array(array.name, array.shape, array.dtype, "share", array.line, parts=(array, rest))
+    begun, added = [(Axis("t", copies), Axis("i", every)) for _ in range(2)]
+    start = Number(first_value(how, array.dtype), array.dtype)
+    zero = Statement(Access(rest, begun), "=", start, begun)
+    add = Statement(Access(array, added[1:], flat=True), how, Access(rest, added), added)
+    return share, _nest(zero, begun), _nest(add, added)
+
+
+def sliced(array: Array, how: str, thread: Axis, again: Axis) -> tuple[Array, Item, Item]:
+    """Give each thread a part of an array that has one for each; return it, what starts a part, what adds one up."""
+    apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
+    shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
+    kept = Array("s", (places(shape, array.dtype), *shape), array.dtype, "temporary", array.line)
+    first, last = axes_of(array.shape), axes_of(array.shape)
+    start = Number(first_value(how, array.dtype), array.dtype)
+    zero = Statement(Access(kept, (thread, *(first or (0,)))), "=", start, first)
+    add = Statement(Access(array, last), how, Access(kept, (again, *(last or (0,)))), (again, *last))
+    return kept, _nest(zero, first), _nest(add, last)
+
+
+def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Item, Item, Item]:
+    """Let each thread add up a total, and keep it when it is done.
+
+    Returns:
+        A thread's own total, where they are kept, what starts one, what keeps it, and what adds it to the others.
+    """
+    mine = Array("q", array.shape, array.dtype, "temporary", array.line)
+    kept = Array("s", (places(array.shape, array.dtype), *array.shape), array.dtype, "temporary", array.line)
+    first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
+    zero = Statement(Access(mine, first), "=", Number(0, array.dtype), first)
+    keep = Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store)
+    add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
+    return mine, kept, _nest(zero, first), _nest(keep, store), _nest(add, last)
 
 
 def places(shape: Shape, dtype: np.dtype[Any]) -> Any:
@@ -239,13 +312,15 @@ def _into(item: Item, named: dict[Array, Array], own: set[Array], loop: Loop) ->
     return item
 
 
-def _sliced(item: Item, slices: dict[Array, Array], thread: Axis) -> Item:
-    """Let large sums go into a thread's own part of an array that has one for each."""
+def _sliced(item: Item, slices: dict[Array, tuple[Array, tuple[Axis, ...]]]) -> Item:
+    """Let large sums go into what a thread has of them."""
     if isinstance(item, Loop):
-        item.body = [_sliced(inner, slices, thread) for inner in item.body]
+        item.body = [_sliced(inner, slices) for inner in item.body]
         return item
-    kept = slices.get(item.target.array)
-    return item if kept is None else replace(item, target=Access(kept, (thread, *(item.target.indices or (0,)))))
+    kept, place = slices.get(item.target.array, (None, ()))
+    if kept is None:
+        return item
+    return replace(item, target=Access(kept, (*place, *(item.target.indices or (0,)))))
 
 
 def private(items: list[Item]) -> None:

@@ -8,10 +8,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply
-from symgrad.loops.store import paths, touched
+from symgrad.loops.store import paths, teams, touched
 from symgrad.ops.spelling import ctype
 from symgrad.render.block import Block
-from symgrad.render.memory import memory_views
+from symgrad.render.memory import counts, memory_views, shares
 from symgrad.render.stems import stems
 from symgrad.render.views import (
     CallView,
@@ -58,6 +58,12 @@ class Functions:
                 numbered = (f"{start}{k}" for k in counts.setdefault(start, count(1)))
                 slots[array.slot] = next(name for name in numbered if name not in self.taken)
             self.names[array] = slots[array.slot]
+        self.shares = {a: a.parts for s, _ in paths(loops.body) for access in touched(s) if (a := access.array).parts}
+        for array, (first, _) in self.shares.items():
+            start = f"{self.names[first]}_share"
+            others = {*self.taken, *self.names.values()}
+            self.names[array] = next(n for n in (start, *[f"{start}{k}" for k in range(2, 1000)]) if n not in others)
+        self.given = [*arguments, *[("const int32_t ", str(team)) for team in teams(loops.body)]]
         self.parts: list[FunctionView] = []
         self.helpers: set[tuple[str, str, str]] = set()
         self.used: set[str] = set()
@@ -65,12 +71,12 @@ class Functions:
     def whole(self, body: list[Item]) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
         block = Block(body, self.names, self.taken, self.target, self.outlined, self.apart, self.stems)
-        view = self.function(self.entry, body, block)
+        view = replace(self.function(self.entry, body, block), first=counts(body, block))
         said = words(view)
         parameters = tuple([f"{kind}{name}" for kind, name in self.arguments])
         return FunctionView(
             self.entry, parameters, tuple([name for _, name in self.arguments if name not in said]), view.body,
-            view.stack, view.workspace, fails=True,
+            view.stack, view.workspace, fails=True, first=view.first,
         )
 
     def outlined(self, part: Part, around: Block) -> CallView:
@@ -80,7 +86,7 @@ class Functions:
         view = self.function("", part.body, block)
         said = words(view)
         variables = dict.fromkeys([*around.env.values(), *[name for pair in around.bounds.values() for name in pair]])
-        passed = [(kind, name) for kind, name in self.arguments if name in said]
+        passed = [(kind, name) for kind, name in self.given if name in said]
         passed += [("const int64_t ", name) for name in variables if name in said]
         name = f"{self.entry}_part{len(self.parts) + 1}"
         parameters = tuple([f"{kind}{name}" for kind, name in passed])
@@ -96,7 +102,7 @@ class Functions:
         lets = [v for v in made if isinstance(v, (LetView, LocalView))]
         values = {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
         values |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}
-        passed = [("const int64_t ", view.index), *[(kind, name) for kind, name in self.arguments if name in said]]
+        passed = [("const int64_t ", view.index), *[(kind, name) for kind, name in self.given if name in said]]
         passed += [(kind, name) for name, kind in (memory | values).items() if name in said]
         name = f"{self.entry}_part{len(self.parts) + 1}"
         parameters = tuple([f"{kind}{name}" for kind, name in passed])
@@ -109,9 +115,10 @@ class Functions:
     def function(self, name: str, items: list[Item], block: Block) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
         mine = {access.array for statement, _ in paths(items, parts=False) for access in touched(statement)}
+        mine.update(*[self.shares[array] for array in mine if array in self.shares])
         here = [a for a in self.stored if a in mine and (block.thread or not a.private)]
         stack, workspace = memory_views(here, block, block.thread)
-        body = block.views(items)
+        body = (*(shares(items, block, block.thread) if block.thread else ()), *block.views(items))
         self.helpers |= block.helpers
         self.used |= block.used
         return FunctionView(name, (), (), body, stack, workspace, fails(body))
@@ -158,8 +165,6 @@ def words(view: Any) -> set[str]:
         elif isinstance(item, tuple):
             stack.extend(item)
         elif is_dataclass(item) and not isinstance(item, NoteView):
-            if isinstance(item, ThreadsView) or getattr(item, "thread", None):
-                texts.append("threads")
             if getattr(item, "workspace", ()):
                 texts.append("workspace")
             if isinstance(item, PollView):

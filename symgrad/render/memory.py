@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.loops.program import Loop
 from symgrad.loops.recompute import checks
-from symgrad.loops.store import paths, touched
+from symgrad.loops.store import paths, teams, touched
 from symgrad.ops.spelling import ctype
 from symgrad.render.polls import polls
 from symgrad.render.printer import index
-from symgrad.render.views import ArrayView, ThreadsView
+from symgrad.render.views import ArrayView, LetView, ThreadsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from symgrad.loops.program import Array, Slot
+    from symgrad.loops.program import Array, Item, Slot
     from symgrad.render.block import Block
 
     Arrays = tuple[ArrayView, ...]
@@ -58,8 +58,27 @@ def threads_view(block: Block, loop: Loop) -> ThreadsView:
     failed = f"sg_failed{number}" if any(checks(s) for s, _ in paths([loop])) else ""
     leave = f"stopped{number}" if stops or failed else ""
     block.thread, block.leave, block.failed = name, leave, failed
-    body = block.views(loop.body)
+    body = (*shares(loop.body, block, name), *block.views(loop.body))
     block.thread = block.leave = block.failed = ""
     del block.env[loop.axis]
     block.busy.remove(name)
-    return ThreadsView(name, condition, stack, workspace, body, leave, stops, failed)
+    return ThreadsView(name, str(loop.extent), condition, stack, workspace, body, leave, stops, failed)
+
+
+def shares(items: list[Item], block: Block, thread: str) -> list[LetView]:
+    """Point to the sums that a thread works in: the first in the sums themselves, each other one in its copies."""
+    mine = dict.fromkeys(access.array for s, _ in paths(items, parts=False) for access in touched(s))
+    made = []
+    for array in [array for array in mine if array.parts]:
+        first, rest = array.parts
+        row = index(rest.shape[1], block.name, 3)
+        place = f"{thread} == 0 ? {block.names[first]} : {block.names[rest]} + ({thread} - 1)*{row}"
+        made.append(LetView(f"{ctype(array.dtype)} *const {block.target.restrict}".strip(), block.names[array], place))
+    return made
+
+
+def counts(body: list[Item], block: Block) -> tuple[LetView, ...]:
+    """Count the threads that have copies of sums, where that depends on extents."""
+    return tuple([
+        LetView("const int32_t", str(team), f"(int32_t){index(team.count, block.name, 3)}") for team in teams(body)
+    ])

@@ -72,8 +72,9 @@ def tiles_view(block: Block, loop: Loop) -> TilesView:
     block.busy.difference_update((letter, start, stop))
     for axis in own:
         del block.env[axis]
-    extent = index(loop.extent, block.name)
-    return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, body)
+    extent, team = index(loop.extent, block.name), str(loop.shared.extent) if loop.shared is not None else ""
+    team = team if " " not in team else f"({team})"
+    return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, team, body)
 
 
 def walked(block: Block, loop: Loop, view: LoopView) -> LoopView:

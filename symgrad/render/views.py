@@ -49,7 +49,7 @@ class GuardView:
 
 @dataclass(frozen=True)
 class TilesView:
-    """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run of them."""
+    """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run, of `team` threads."""
 
     start: str
     stop: str
@@ -58,13 +58,14 @@ class TilesView:
     first: str
     last: str
     thread: str
+    team: str
     body: tuple[ItemView, ...]
     kind: str = "tiles"
 
 
 @dataclass(frozen=True)
 class ThreadsView:
-    """A loop over threads, with the arrays each has for itself.
+    """A loop over `team` threads, with the arrays each has for itself.
 
     It is serial unless `condition` holds; without one it is always shared. Where loops inside poll (`stops`) or indices
     are checked, `leave` is the label they go to; `failed` is the variable that has the number of the check. With a
@@ -72,6 +73,7 @@ class ThreadsView:
     """
 
     index: str
+    team: str
     condition: str
     stack: tuple[ArrayView, ...]
     workspace: tuple[ArrayView, ...]
@@ -197,7 +199,7 @@ class ArrayView:
 class FunctionView:
     """One C function: the entry, or a part of a body, which returns nothing where it cannot fail.
 
-    A thread's share that is left early goes to `leave`.
+    A thread's share that is left early goes to `leave`. What stands in `first` the memory's places depend on.
     """
 
     name: str
@@ -209,6 +211,7 @@ class FunctionView:
     fails: bool
     small: SmallView | None = None
     leave: str = ""
+    first: tuple[LetView, ...] = ()
     kind: str = "function"
 
 

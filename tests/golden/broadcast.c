@@ -4,7 +4,7 @@
  * writes value: float64[]
  * writes a_bar: float64[n]
  * writes b_bar: float64[m]
- * workspace: 64*threads*floor(m/8 + 63/64) + 64*floor(m*threads/8 + 63/64) bytes
+ * workspace: 64*floor((m + 8)*Min(threads - 1, floor(11*n/32), floor(67108864/(8*m + 64)))/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
@@ -23,6 +23,10 @@
 #define APART static
 #endif
 
+static inline int64_t sg_smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
@@ -33,23 +37,18 @@ APART void sg_broadcast_part1(
     const double *restrict a,
     const double *restrict b,
     double *restrict a_bar,
+    double *restrict b_bar,
     const int64_t n,
     const int64_t m,
-    const int32_t threads,
-    char *restrict workspace,
     const volatile int32_t *stop,
+    const int32_t copies1,
     double *restrict w1,
-    double *restrict w3)
+    double *restrict w2)
 {
-    double *const restrict w2 = (double *)(void *)(workspace + 64*((8*m*threads + 63) / 64) + t*(64*((8*m + 63) / 64)));
+    double *const restrict b_bar_share = t == 0 ? b_bar : w1 + (t - 1)*(m + 8);
     double v2 = 0.0;
-    if (sg_stopped(stop)) goto stopped1;
-    #pragma omp simd
-    for (int64_t i = 0; i < m; ++i) {
-        w2[i] = 0.0;
-    }
-    const int64_t i_first = (n + 63) / 64 * t / threads * 64;
-    const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+    const int64_t i_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
+    const int64_t i_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
     for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
         const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;
@@ -66,18 +65,13 @@ APART void sg_broadcast_part1(
                 v3 += v5 * v5;
                 const double v6 = 2.0 * v5;
                 v4 += v6;
-                w2[j] += (- v6);
+                b_bar_share[j] += (- v6);
             }
             a_bar[i] = v4;
         }
         v2 += v3;
     }
-    w1[t] = v2;
-    if (sg_stopped(stop)) goto stopped1;
-    #pragma omp simd
-    for (int64_t i = 0; i < m; ++i) {
-        w3[t*m + i] = w2[i];
-    }
+    w2[t] = v2;
     stopped1: ;
 }
 
@@ -93,27 +87,47 @@ int32_t sg_broadcast(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
-    double *const restrict w3 = (double *)(void *)workspace;
-    double w1[256];
+    const int32_t copies1 = (int32_t)sg_smaller(sg_smaller((11*n) / 32, 8388608 / (m + 8)), threads - 1);
+    double *const restrict w1 = (double *)(void *)workspace;
+    double w2[256];
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
     double v1 = 0.0;
     #pragma omp simd
     for (int64_t i = 0; i < m; ++i) {
         b_bar[i] = 0.0;
     }
-    if (11*m*n + 4*n >= 3200000) {
-        #pragma omp parallel for num_threads(threads)
-        for (int64_t t = 0; t < threads; ++t) sg_broadcast_part1(t, a, b, a_bar, n, m, threads, workspace, stop, w1, w3);
-    } else {
-        for (int64_t t = 0; t < threads; ++t) sg_broadcast_part1(t, a, b, a_bar, n, m, threads, workspace, stop, w1, w3);
-    }
-    if (sg_stopped(stop)) return -1;
-    for (int64_t i = 0; i < threads; ++i) {
+    for (int64_t i = 0; i < copies1; ++i) {
         if ((i & 15) == 0 && sg_stopped(stop)) return -1;
-        v1 += w1[i];
         #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {
-            b_bar[j] += w3[i*m + j];
+            w1[i*(m + 8) + j] = 0.0;
+        }
+    }
+    if (11*m*n + 4*n >= 3200000) {
+        #pragma omp parallel for num_threads(copies1 + 1)
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_broadcast_part1(t, a, b, a_bar, b_bar, n, m, stop, copies1, w1, w2);
+    } else {
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_broadcast_part1(t, a, b, a_bar, b_bar, n, m, stop, copies1, w1, w2);
+    }
+    if (sg_stopped(stop)) return -1;
+    for (int64_t i = 0; i < copies1 + 1; ++i) {
+        v1 += w2[i];
+    }
+    for (int64_t i2 = 0; i2 < copies1; i2 += 4) {
+        if (copies1 - i2 >= 4) {
+            #pragma omp simd
+            for (int64_t j = 0; j < m; ++j) {
+                for (int64_t i = i2; i < i2 + 4; ++i) {
+                    b_bar[j] += w1[i*(m + 8) + j];
+                }
+            }
+        } else {
+            for (int64_t i = i2; i < copies1; ++i) {
+                #pragma omp simd
+                for (int64_t j = 0; j < m; ++j) {
+                    b_bar[j] += w1[i*(m + 8) + j];
+                }
+            }
         }
     }
     value[0] = v1;

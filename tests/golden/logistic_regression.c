@@ -6,7 +6,7 @@
  * writes value: float64[]
  * writes b_bar: float64[]
  * writes w_bar: float64[d]
- * workspace: 64*floor(threads*(d + 8)/8 + 63/64) bytes
+ * workspace: 64*floor((d + 8)*Min(threads - 1, floor(n/8), floor(67108864/(8*d + 64)))/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the check that failed
  * returns -1 soon after *stop is set (stop may be a null pointer)
@@ -37,6 +37,10 @@ static inline double sg_logaddexp(double a, double b) {
     return (a > b ? a : b) + log1p(exp(-fabs(apart)));
 }
 
+static inline int64_t sg_smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
@@ -48,10 +52,11 @@ APART void sg_logistic_regression_part1(
     const double *restrict w,
     const double *restrict X,
     const double *restrict y,
+    double *restrict w_bar,
     const int64_t d,
     const int64_t n,
-    const int32_t threads,
     const volatile int32_t *stop,
+    const int32_t copies1,
     double *restrict w3,
     double *restrict w4,
     double *restrict w5,
@@ -59,15 +64,11 @@ APART void sg_logistic_regression_part1(
 {
     double w1[64];
     double w2[64];
-    if (sg_stopped(stop)) goto stopped1;
-    #pragma omp simd
-    for (int64_t i = 0; i < d; ++i) {
-        w3[t*(d + 8) + i] = 0.0;
-    }
+    double *const restrict w_bar_share = t == 0 ? w_bar : w3 + (t - 1)*(d + 8);
     double v5 = 0.0;
     double v6 = 0.0;
-    const int64_t i_first = (n + 63) / 64 * t / threads * 64;
-    const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
+    const int64_t i_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
+    const int64_t i_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
     for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
         const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;
@@ -103,14 +104,14 @@ APART void sg_logistic_regression_part1(
                 #pragma omp simd
                 for (int64_t j = 0; j < d; ++j) {
                     for (int64_t i = i2; i < i2 + 4; ++i) {
-                        w3[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
+                        w_bar_share[j] += w2[i - i0] * X[i*d + j];
                     }
                 }
             } else {
                 for (int64_t i = i2; i < i1; ++i) {
                     #pragma omp simd
                     for (int64_t j = 0; j < d; ++j) {
-                        w3[t*(d + 8) + j] += w2[i - i0] * X[i*d + j];
+                        w_bar_share[j] += w2[i - i0] * X[i*d + j];
                     }
                 }
             }
@@ -169,6 +170,7 @@ int32_t sg_logistic_regression(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
+    const int32_t copies1 = (int32_t)sg_smaller(sg_smaller(8388608 / (d + 8), n / 8), threads - 1);
     double *const restrict w3 = (double *)(void *)workspace;
     double w4[256];
     double w5[256];
@@ -182,20 +184,40 @@ int32_t sg_logistic_regression(
     for (int64_t i = 0; i < d; ++i) {
         w_bar[i] = 0.0;
     }
-    if (39*n + 4*d*n >= 3200000) {
-        #pragma omp parallel for num_threads(threads)
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w3, w4, w5, v3);
-    } else {
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part1(t, b, w, X, y, d, n, threads, stop, w3, w4, w5, v3);
-    }
-    if (sg_stopped(stop)) return -1;
-    for (int64_t i = 0; i < threads; ++i) {
+    for (int64_t i = 0; i < copies1; ++i) {
+        if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         #pragma omp simd
         for (int64_t j = 0; j < d; ++j) {
-            w_bar[j] += w3[i*(d + 8) + j];
+            w3[i*(d + 8) + j] = 0.0;
         }
+    }
+    if (39*n + 4*d*n >= 3200000) {
+        #pragma omp parallel for num_threads(copies1 + 1)
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, w3, w4, w5, v3);
+    } else {
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, w3, w4, w5, v3);
+    }
+    if (sg_stopped(stop)) return -1;
+    for (int64_t i = 0; i < copies1 + 1; ++i) {
         v1 += w4[i];
         v4 += w5[i];
+    }
+    for (int64_t i2 = 0; i2 < copies1; i2 += 4) {
+        if (copies1 - i2 >= 4) {
+            #pragma omp simd
+            for (int64_t j = 0; j < d; ++j) {
+                for (int64_t i = i2; i < i2 + 4; ++i) {
+                    w_bar[j] += w3[i*(d + 8) + j];
+                }
+            }
+        } else {
+            for (int64_t i = i2; i < copies1; ++i) {
+                #pragma omp simd
+                for (int64_t j = 0; j < d; ++j) {
+                    w_bar[j] += w3[i*(d + 8) + j];
+                }
+            }
+        }
     }
     /* test_golden.py:24 */
     double v13 = 0.0;

@@ -23,6 +23,7 @@ COUNT = 24
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every loop long enough to be cut into tiles, and every tile worth a thread."""
     monkeypatch.setattr(threads, "PAYS", 1)
+    monkeypatch.setattr(threads, "COPYING", 1)
     monkeypatch.setattr(tile, "TERMS", 4)
     monkeypatch.setattr(tile, "ROWS", 2)
     monkeypatch.setattr(tile, "CACHE", 1 << 8)
@@ -163,3 +164,71 @@ def test_every_accumulation_over_a_shared_axis_has_copies(threads: int) -> None:
     for got, right in zip(f(x, mask), kept(x, mask), strict=True):
         np.testing.assert_allclose(got, right, rtol=1e-9)
     assert ("omp parallel" in f.c_source) == (threads > 1)
+
+
+# -- sums as long as an open extent
+
+
+def attention(Q, K, V):
+    scores = Q @ K.T
+    e = np.exp(scores - np.max(scores, axis=1, keepdims=True))
+    return np.sum(np.tanh(e / np.sum(e, axis=1, keepdims=True) @ V))
+
+
+def classes(W, b, X):
+    z = X @ W + b
+    return np.sum(np.log(np.sum(np.exp(z - z.max(1, keepdims=True)), axis=1)) + z.max(1) - z[:, 0])
+
+
+def by_columns(X, w):
+    y = np.tanh(X * w)
+    return np.sum(np.sum(y, 0) ** 2) + np.sum(np.max(y, 0)) + np.sum(np.where(np.any(X > 0.9, 0), w, -w))
+
+
+WIDE = {
+    attention: ("f64[n,d]", "f64[m,d]", "f64[m,e]"), classes: ("f64[d,k]", "f64[k]", "f64[n,d]"),
+    by_columns: ("f64[n,d]", "f64[d]"),
+}
+SIZES = ({"n": 1, "d": 1, "m": 1, "e": 1, "k": 1}, {"n": 37, "d": 5, "m": 9, "e": 3, "k": 4},
+         {"n": 200, "d": 40, "m": 70, "e": 17, "k": 33})
+
+
+def sized(specs: tuple[str, ...], sizes: dict[str, int]) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [rng.uniform(-1, 1, [sizes[d] for d in spec[4:-1].split(",")]) for spec in specs]
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("loss", WIDE, ids=lambda loss: loss.__name__)
+def test_threads_have_copies_of_sums_of_open_extents(loss: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Right for any number of threads and any size, the same bits again, in memory that is all NaN before."""
+    monkeypatch.setenv("SYMGRAD_VERIFY", "1")
+    by = tuple(range(len(WIDE[loss])))
+    every = [sized(WIDE[loss], sizes) for sizes in SIZES]
+    right = [list(leaves(sg.value_and_grad(loss, by, options=INTERPRETED)(*args))) for args in every]
+    for count in (1, 2, 3, 8):
+        f = sg.value_and_grad(loss, by, specs=WIDE[loss], options=sg.Options(threads=count))
+        for args, expected in zip(every, right, strict=True):
+            found, again = list(leaves(f(*args))), list(leaves(f(*args)))
+            for one, two, three in zip(found, again, expected, strict=True):
+                assert np.array_equal(one, two)
+                np.testing.assert_allclose(one, three, rtol=1e-10, atol=1e-10 * scale([three]))
+        assert ("copies1" in f.c_source) == (count > 1)
+
+
+def columns_of(X, w):
+    return np.sum((X * w) ** 2)
+
+
+def test_copies_of_sums_are_as_many_as_the_work_pays_for_and_memory_allows() -> None:
+    """Samples make no workspace; a gradient of 1 MB has copies, one that few samples make or that is huge has none."""
+    f = sg.value_and_grad(columns_of, 1, specs=("f64[n,d]", "f64[d]"), options=sg.Options(threads=8))
+    f(np.ones((2, 2)), np.ones(2))
+    sizes = {(n, d): f.memory(n=n, d=d, threads=8).workspace for n in (3, 10_000, 1_000_000) for d in (1000, 1 << 17)}
+    copy = {d: 8 * (d + 8) for d in (1000, 1 << 17)}
+    assert copy[1000] * 7 <= sizes[10_000, 1000] < copy[1000] * 7 + 10_000
+    assert sizes[1_000_000, 1000] == sizes[10_000, 1000]
+    assert sizes[3, 1000] < 10_000
+    assert copy[1 << 17] * 7 <= sizes[10_000, 1 << 17] < copy[1 << 17] * 7 + 10_000
+    assert f.memory(n=10_000, d=1 << 24, threads=8).workspace < 10_000
+    assert f.memory(n=10_000, d=1 << 17, threads=256).workspace <= threads.ALL + 10_000
