@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Flatten = Callable[[tuple[Any, ...]], Sequence[Any] | None]
     Takes = Callable[[Sequence[Any]], dict[str, int] | None]
-    Known = tuple[list[Any], Any, int]
+    Known = tuple[list[Any], Any, int, Any]
 
 MISS: Any = object()
 """What a direct call answers when its arguments are not what it was made for."""
@@ -97,7 +97,7 @@ def _kinds(library: Library, ports: Sequence[Port]) -> list[Any]:
 class Ready(NamedTuple):
     """A call at some extents: the function, the results' shapes, what follows those, what makes the results.
 
-    And whether that is always so; the number of threads; whether results are small, and scratch fits on the stack.
+    And whether that is always so; the number of threads; whether the call is short, and scratch fits on the stack.
     """
 
     function: Callable[..., int]
@@ -106,7 +106,7 @@ class Ready(NamedTuple):
     empty: Any
     constant: bool
     threads: int
-    small: bool
+    short: bool
 
 
 def _constant(found: Ready | None) -> Ready | None:
@@ -157,9 +157,9 @@ def _readied(
             held.clear()
             empty = held[shapes] = results_of(planned.shapes, dtypes)
         constant = size == 0 and (static or not large)
-        small = not large and size <= (0 if options.verifies else WORKSPACE) and planned.function is library.function
+        short = size <= (0 if options.verifies else WORKSPACE) and planned.function is library.function
         rest = (*before, scratch, *planned.last)
-        made = Ready(planned.function, planned.shapes, rest, empty, constant, key[0], small)
+        made = Ready(planned.function, planned.shapes, rest, empty, constant, key[0], short)
         if made.constant:
             known[key] = made
         return made
@@ -239,12 +239,12 @@ def _open_by_address(
                 key = leaves[only].shape, leaves[second].shape
             else:
                 key = tuple(map(SHAPE, chosen(leaves)))
-            shapes, block, turn = known.get(key, NOTHING)
+            shapes, block, turn, empty = known.get(key, NOTHING)
         except (IndexError, AttributeError, TypeError):  # other arguments than arrays, or fewer
             return MISS
         if turn != changes[0]:
             return learn(args, leaves, key)
-        results = [*map(np.empty, shapes, dtypes)]
+        results = [*map(empty, shapes, dtypes)]
         code = function(id(leaves), id(results), block)
         if code:
             if code == OTHER:
@@ -261,18 +261,22 @@ def _learner(
 ) -> Callable[[tuple[Any, ...], tuple[Any, ...], Any], Any]:
     """Make the first call of a size, which keeps what the next ones need.
 
-    Those of large results, of much workspace, and long ones go `otherwise` always.
+    Those of much workspace, and long ones go `otherwise` always. Of large results memory is kept for the last size alone.
     """
+    large: list[Any] = []
 
     def learn(args: tuple[Any, ...], leaves: tuple[Any, ...], key: Any) -> Any:
         turn = changes[0]
         result = otherwise(args)
         if result is not MISS:
             found = ready(tuple([leaves[k].shape for k in places]))
-            if found is not None and found.small:
+            if found is not None and found.short:
                 if len(known) > PLANS:
                     known.clear()
-                known[key] = found.shapes, block(found.threads), turn
+                if found.empty is not np.empty:
+                    known.pop(large.pop() if large else None, None)
+                    large.append(key)
+                known[key] = found.shapes, block(found.threads), turn, found.empty
         return result
 
     return learn
@@ -280,7 +284,7 @@ def _learner(
 
 SHAPE = attrgetter("shape")
 
-NOTHING: Known = ([], None, -1)
+NOTHING: Known = ([], None, -1, None)
 """What is known of a size that was not called with yet."""
 
 

@@ -17,8 +17,9 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SMALLEST, LARGEST = 1 << 20, 1 << 25
-"""Bytes of the blocks that are kept: smaller ones the C library keeps itself, larger ones would be missed elsewhere."""
+SMALLEST, LARGEST = 1 << 17, 1 << 25
+"""Bytes of the blocks that are kept: smaller ones the C library keeps itself (it may ask the system for all others, and
+give them back at once), larger ones would be missed elsewhere."""
 
 NOTHING = np.empty(0)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply, Statement, parts
+from symgrad.ir.shapes import simplified
 from symgrad.loops.adopt import adopt_outputs
 from symgrad.loops.align import align
 from symgrad.loops.assume import assume
@@ -27,6 +28,7 @@ from symgrad.loops.unroll import unroll
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Axis
+    from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Item, Lowered
     from symgrad.options import Options
 
@@ -59,9 +61,17 @@ def schedule(lowered: Lowered, options: Options) -> LoopProgram:
     loops, small = scheduled(aligned, options, large[1]), scheduled(lowered, alone)
     loops.small, loops.least = small, large[1]
     loops.constants += [a for a in small.constants if a not in loops.constants]
-    loops.workspace = larger([loops.workspace, small.workspace])
+    loops.workspace = larger([loops.workspace, *[below(small.workspace, *each) for each in large[1].items()]])
     loops.threaded, loops.polled = loops.threaded or small.threaded, loops.polled or small.polled
     return loops
+
+
+def below(size: Dim, symbol: Any, least: int) -> Dim:
+    """Say what a size is where an extent is less than a number, and no more than that elsewhere."""
+    from sympy import Min
+
+    found: Any = size
+    return found if type(found) is int else simplified(found.subs(symbol, Min(symbol, least - 1)))
 
 
 def scheduled(lowered: Lowered, options: Options, least: dict[Any, int] | None = None) -> LoopProgram:
