@@ -111,3 +111,28 @@ def test_a_block_in_another_threads_hands_is_passed_over(monkeypatch):
     assert array.shape == (N,)
     assert (place(array) == where) is False
     assert ALONE > 0
+
+
+def neighbours(x):
+    return np.sum((x[1:] - x[:-1] ** 2) ** 2)
+
+
+@pytest.mark.parametrize("count", [20_000, N])
+def test_large_results_of_open_extents_use_their_memory_again_in_the_short_call(count: int) -> None:
+    """At every size that comes back after another one, too, and values are each call's own."""
+    f = sg.grad(neighbours, specs=("f64[n]",))
+    slow = sg.grad(neighbours, options=sg.Options(compiler="none"))
+    x, other = X[:count].copy(), X[: count - 7].copy()
+    for _ in range(3):
+        for argument in (x, other):
+            f(argument)
+            first = f(argument)
+            where, values = place(first), first.copy()
+            np.testing.assert_allclose(values, slow(argument), rtol=1e-12)
+            second = f(argument)
+            assert place(second) != where
+            assert np.array_equal(first, values)
+            del first
+            assert where in {place(f(argument)), place(f(argument))}
+            del second
+    assert f.memory(n=count).workspace < 1024, "what small extents need is not asked for by large ones"
