@@ -261,7 +261,7 @@ def _learner(
 ) -> Callable[[tuple[Any, ...], tuple[Any, ...], Any], Any]:
     """Make the first call of a size, which keeps what the next ones need.
 
-    Those of much workspace, and long ones go `otherwise` always. Of large results memory is kept for the last size alone.
+    Those of much workspace, and long ones go `otherwise` always. Of large results the last size alone has memory kept.
     """
     large: list[Any] = []
 
