@@ -22,9 +22,6 @@ _CLEARLY = 0.95
 BASE = (
     "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11",
 )
-# gcc joins sin(x) and cos(x) to one scalar sincos before it vectorizes, and then cannot. (Not for clang: it does not,
-# and its vector functions are those of its builtins.)
-_APART = ("-fno-builtin-sin", "-fno-builtin-cos", "-fno-builtin-sinf", "-fno-builtin-cosf")
 _LONGEST_VERSION = 10_000
 
 
@@ -71,7 +68,6 @@ class Capabilities:
         chosen += ["-fveclib=libmvec"] * self.veclib
         chosen += [f"-mprefer-vector-width={self.vector_bits}"] * bool(self.vector_bits)
         chosen += ["-fno-tree-slp-vectorize"] * (not self.permutes)  # where permutations of any kind come from
-        chosen += _APART * ({"sin", "cos"} <= set(self.simd_math) and not self.veclib)
         return (*chosen, *(flag for flag in further if not flag.startswith("-l")))
 
     def libraries(self, further: tuple[str, ...] = ()) -> tuple[str, ...]:

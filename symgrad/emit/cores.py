@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from symgrad.errors import Line
     from symgrad.ir.program import Program
-    from symgrad.loops.program import LoopProgram
+    from symgrad.loops.program import Array, LoopProgram
     from symgrad.render.functions import Functions
     from symgrad.render.views import FunctionView
 
@@ -89,6 +89,11 @@ def stages(one: Core, text: str) -> Stages:
     return made
 
 
+def passed(array: Array, name: str, constness: str = "") -> str:
+    """Hand a core an array of the header's types: Booleans as the bytes that it reads and writes."""
+    return f"({constness}uint8_t *){name}" if array.dtype.kind == "b" else name
+
+
 _TYPE = r"(_Bool|u?int\d+_t|float|double|sg_lanes\w*)"
 _ARRAY = re.compile(rf"^\s+{_TYPE} \w+\[(\d+)\](?:, \w+\[(\d+)\])?;", re.MULTILINE)
 _SCALAR = re.compile(rf"^\s+(?:const )?{_TYPE} \*?(?:const )?(?:\w+ )?\w+(?: =|;)", re.MULTILINE)
@@ -112,4 +117,4 @@ def quoted(text: str) -> str:
     return comment(text).replace('"', "'")
 
 
-__all__ = ["EMBEDDED", "FAST", "Any", "Core", "body", "core", "quoted", "stack_bound", "stages", "watched"]
+__all__ = ["EMBEDDED", "FAST", "Any", "Core", "body", "core", "passed", "quoted", "stack_bound", "stages", "watched"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from symgrad.emit.cores import EMBEDDED, FAST, PORTABLE, Core, body, core, quoted, watched
+from symgrad.emit.cores import EMBEDDED, FAST, PORTABLE, Core, body, core, passed, quoted, watched
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.memory import bytes_of
@@ -157,10 +157,10 @@ def entry(made: Function, profile: Profile, pad: int, units: Mapping[str, str]) 
     parameters += [f"{shown(a.dtype)} *{a.name}" for a in loops.outputs]
     threads = ["int32_t threads"] if profile.fast else []
     parameters += [*dims, *threads, "void *workspace"]
-    arrays = [a.name for a in (*loops.inputs, *loops.outputs)]
-    passed = [*names, *["threads"] * profile.fast]
+    arrays = [*[passed(a, a.name, "const ") for a in loops.inputs], *[passed(a, a.name) for a in loops.outputs]]
+    given = [*names, *["threads"] * profile.fast]
     sizes = [SizeView(a.name, size(bytes_of(a))) for a in (*loops.inputs, *loops.outputs) if not _fixed(bytes_of(a))]
-    sized = ", ".join(passed)
+    sized = ", ".join(given)
     notes = [f"{made.name}_workspace_bytes({sized}) bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] if threads else []
     codes = ", or a status from 1 on where an index is out of bounds" if made.statuses else ""
@@ -169,8 +169,8 @@ def entry(made: Function, profile: Profile, pad: int, units: Mapping[str, str]) 
         made.name, " " * (pad - len(made.name)), made.core.name, summary(derived),
         tuple([ArgumentView(text_of(a, paths, units)) for a in loops.inputs]),
         tuple([ArgumentView(text_of(a, paths, units)) for a in loops.outputs]), tuple(notes), tuple(parameters),
-        tuple(parameters), (*dims, *threads), tuple(passed), (*arrays, *passed, "(char *)workspace"),
-        (*arrays, *passed, "workspace"), " || ".join(f"{n} < 0" for n in names),
+        tuple(parameters), (*dims, *threads), tuple(given), (*arrays, *given, "(char *)workspace"),
+        (*arrays, *given, "workspace"), " || ".join(f"{n} < 0" for n in names),
         " || ".join(f"{n} > SG_LONGEST" for n in names), tuple(sizes), size(loops.workspace),
         not _fixed(loops.workspace), size(made.watched.loops.workspace), not _fixed(made.watched.loops.workspace),
         tuple([RequirementView(_condition(r), code) for code, r in enumerate(made.requirements, _after_checks(made))]),

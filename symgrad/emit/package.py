@@ -198,10 +198,8 @@ def building(asked: Request, text: str) -> dict[str, Any]:
             "settings": (SettingView("OPT", f"-O2 {exact}"),), "cmake_flags": (exact,), "link_flags": ("-lm",),
             "python_flags": ("-O2", exact),
         }
-    both = all(re.search(rf"\b{name}f?\(", text) for name in ("sin", "cos"))  # gcc joins them, and has no lanes for it
-    apart = [f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")] if both else []
     whole = "-fno-tree-slp-vectorize"  # gcc 12.2 permutes vectors of AVX-512 wrong, and loops are no slower for it
-    flags = ("-fno-math-errno", "-fno-trapping-math", exact, whole, *apart)
+    flags = ("-fno-math-errno", "-fno-trapping-math", exact, whole)
     settings = (
         SettingView("OPT", " ".join(("-O3", *flags))), SettingView("ARCH", "" if asked.cc else "-march=native"),
         SettingView("OPENMP", "" if asked.cc else "-fopenmp"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.emit.cores import passed
 from symgrad.emit.module import base_labels
 from symgrad.emit.samples import THREADS, matrices, slope_of
 from symgrad.ir.evaluate import concrete
@@ -97,8 +98,8 @@ def difference(made: Function, at: Difference, profile: Profile) -> DifferenceVi
 
 
 def _arguments(base: Core, sizes: Mapping[str, int], moved: set[str], side: str) -> tuple[str, ...]:
-    inputs = [f"moved_{a.name}" if a.name in moved else f"in_{a.name}" for a in base.loops.inputs]
-    outputs = [f"{side}_{a.name}" for a in base.loops.outputs]
+    inputs = [passed(a, f"{'moved' if a.name in moved else 'in'}_{a.name}", "const ") for a in base.loops.inputs]
+    outputs = [passed(a, f"{side}_{a.name}") for a in base.loops.outputs]
     return (*inputs, *outputs, *[str(sizes[str(dim)]) for dim in extents(base.loops)], "scratch")
 
 

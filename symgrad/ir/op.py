@@ -81,7 +81,8 @@ class Elementwise(Op):
         partials: a callable ``(x1, ..., y) -> tuple`` of the partial derivatives, in NumPy words; None: SymPy's.
         linear: the result is linear in every input (add, negative): a guarded cotangent needs no select there.
         c: C spelling by kind of dtype: ``{"f": ...}``; a bare name is called with C's suffix for float.
-        lanes: C spelling where exp has vector variants: an inlined function of exp may beat the library's own.
+        lanes: C spelling where exp has vector variants: an inlined function of exp may beat the library's own,
+            and what a compiler does to a call may keep it from lanes.
         infix: Python's operator, where there is one.
         steep: where the slope is infinite or missing: of which argument, in words, and whether that is at 0.
         source: C text of the user's that its spelling calls.

@@ -48,6 +48,11 @@ def ctype(dtype: np.dtype[Any]) -> str:
     return f"{'u' if dtype.kind == 'u' else ''}int{8 * dtype.itemsize}_t"
 
 
+def stored(dtype: np.dtype[Any]) -> str:
+    """Name a dtype in C as it stands in memory: of bytes gcc 12 makes lanes, of _Bool it does not."""
+    return "uint8_t" if dtype.kind == "b" else ctype(dtype)
+
+
 def suffix(dtype: np.dtype[Any]) -> str:
     """Return what ends the names of functions of this type."""
     if dtype.kind == "f":

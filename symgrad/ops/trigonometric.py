@@ -16,7 +16,8 @@ sin = elementwise(
     numpy=np.sin, value=sp.sin, ddx=lambda x, _y: np.cos(x), c="sin", sample=normal(), edges=SPECIAL)
 
 cos = elementwise(
-    numpy=np.cos, value=sp.cos, ddx=lambda x, _y: -np.sin(x), c="cos", sample=normal(), edges=SPECIAL)
+    numpy=np.cos, value=sp.cos, ddx=lambda x, _y: -np.sin(x), c="cos", lanes="sg_cos{f}({0})", sample=normal(),
+    edges=SPECIAL)
 
 tan = elementwise(
     numpy=np.tan, value=sp.tan, ddx=lambda _x, y: 1 + y * y, c="tan", sample=between(-1.4, 1.4),

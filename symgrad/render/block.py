@@ -6,26 +6,27 @@ import re
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from symgrad.errors import SymgradError
 from symgrad.ir.names import comment
 from symgrad.ir.notation import SURE, Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, parts
 from symgrad.loops.program import Array, Loop, Part
 from symgrad.loops.recompute import checks
-from symgrad.ops.declare import OPS
 from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
+from symgrad.render.divisors import inverse_of
 from symgrad.render.memory import LETTERS, threads_view
 from symgrad.render.polls import before, within
 from symgrad.render.printer import index, literal, offset
 from symgrad.render.products import product_view
-from symgrad.render.ranges import ACCUMULATIONS, guarded, reduction, tiles_view, walked
+from symgrad.render.ranges import guarded, lanes_of, reduction, tiles_view, walked
 from symgrad.render.routines import called
 from symgrad.render.rows import by_rows
-from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, StoreView, ThreadsView
+from symgrad.render.stores import fuses, multiply_add, store
+from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, ThreadsView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import numpy as np
 
     from symgrad.errors import Line
     from symgrad.loops.products import Product
@@ -68,6 +69,7 @@ class Block:
         self.regions = count(1)
         self.quoted: set[Line] = set()
         self.thread = ""
+        self.lanes: np.dtype[Any] | None = None
         self.has_parts = False
         self._survey(body)
 
@@ -187,12 +189,14 @@ class Block:
         self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
         self.env.update(added)
+        lanes = loop.simd and not self.target.plain
+        around, self.lanes = self.lanes, lanes_of(loop) if lanes else None
         body = (*within(self, loop, name), *self.views(loop.body))
+        self.lanes = around
         for axis in added:
             del self.env[axis]
         if loop.window is None:
             self.busy.remove(name)
-        lanes = loop.simd and not self.target.plain
         sums = "".join(reduction(self, how, array) for how, array in loop.sums if lanes)
         view = LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums)
         return by_rows(self, loop, walked(self, loop, view))
@@ -221,8 +225,8 @@ class Block:
             return
         self.lookups: dict[Lookup, str] = {}
         array = s.target.array
-        if self.fuses(s):
-            self.multiply_add(s, made, loads)
+        if fuses(self, s):
+            multiply_add(self, s, made, loads)
             return
         text, tight = self.value(s.value, made, loads)
         register = array.place == "register" and array.kind == "temporary"
@@ -243,31 +247,13 @@ class Block:
                 return
             made.append(LocalView(ctype(array.dtype), self.fresh(array)))
         target = self.place(s.target, made, loads)
-        made.append(self.stored(s, target, text, made))
+        made.append(store(self, s, target, text, made))
 
     def read_next(self, s: Statement, items: list[Item]) -> bool:
         """Tell a value that the very next statement reads."""
         place = self.position[id(s)] + 1
         following = items[place] if place < len(items) else None
         return isinstance(following, Statement) and any(a.array is s.target.array for a in accesses(following.value))
-
-    def fuses(self, s: Statement) -> bool:
-        """Tell a sum of products, which the machine adds in one rounding."""
-        return (
-            s.how == "+=" and self.target.fma and isinstance(s.value, Apply) and s.value.op.name == "multiply"
-            and s.value.dtype.kind == "f"
-        )
-
-    def multiply_add(self, s: Statement, made: list[ItemView], loads: dict[str, str]) -> None:
-        """Accumulate a product: only here is a contraction printed, and it is printed as one."""
-        product: Any = s.value
-        pair = [self.value(a, made, loads)[0] for a in product.args]
-        if s.target.array.place == "register" and s.target.array not in self.names:
-            made.append(LocalView(ctype(s.target.array.dtype), self.fresh(s.target.array)))
-        target = self.place(s.target, made, loads)
-        dtype = product.dtype
-        spelled = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
-        made.append(StoreView(target, "=", expression(spelled, (*pair, target), (dtype,) * 3, dtype)))
 
     def stable(self, value: Any) -> bool:
         """Tell a value that stays the same until it is read: of inputs and of registers written once."""
@@ -277,18 +263,6 @@ class Block:
                 and a.array not in self.moving)
             for a in accesses(value)
         )
-
-    def stored(self, s: Statement, target: str, text: str, made: list[ItemView]) -> StoreView:
-        """Write or accumulate a value."""
-        dtype = s.target.array.dtype
-        if s.how == "=":
-            return StoreView(target, "=", text)
-        if s.how in {"+=", "*="} and dtype.kind == "f":
-            return StoreView(target, s.how, text)
-        op: Any = OPS[ACCUMULATIONS[s.how]]
-        name = self.bound(text, dtype, made)
-        spelled = pattern(op.c, (dtype, dtype))
-        return StoreView(target, "=", self.call(spelled, (name, target), (dtype, dtype), dtype, {}))
 
     def bound(self, text: str, dtype: np.dtype[Any], made: list[ItemView]) -> str:
         """Give a value a name, unless it has one."""
@@ -316,11 +290,7 @@ class Block:
     def applied(self, v: Apply, made: list[ItemView], loads: dict[str, str]) -> str:
         """Print an op applied to values, each of which has a name where the op's C needs it twice."""
         dtypes = tuple([self.dtype(a) for a in v.args])
-        spelled = pattern(v.op.c, dtypes)
-        if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
-            spelled = v.op.lanes
-        if spelled is None:
-            raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
+        spelled = self.spelled(v, dtypes)
         names = []
         for k, arg in enumerate(v.args):
             if isinstance(arg, Apply) and not spelled.isidentifier() and uses(spelled, k) == 0:
@@ -334,6 +304,19 @@ class Block:
             names.append(text)
         params = dict(zip(v.op.params, v.params, strict=True))
         return self.call(spelled, tuple(names), dtypes, v.dtype, params)
+
+    def spelled(self, v: Apply, dtypes: tuple[Any, ...]) -> str:
+        """Choose how an op is written."""
+        if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
+            return v.op.lanes
+        divisor = v.args[-1] if v.op.name == "divide" and self.lanes is not None and self.target.fma else None
+        split = inverse_of(divisor.value) if isinstance(divisor, Number) and v.dtype == np.float64 else None
+        if split is not None:
+            return f"sg_quotient({{0}}, {{1}}, {', '.join(literal(part, v.dtype) for part in split)})"
+        found = pattern(v.op.c, dtypes)
+        if found is None:
+            raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
+        return found
 
     def call(self, spelled: Any, names: tuple[str, ...], dtypes: Any, result: Any, params: Any) -> str:
         """Fill a pattern, and note the functions it calls."""
@@ -355,6 +338,8 @@ class Block:
             text, tight = self.inline.pop(array)
             return text, tight
         text = self.place(access, made, loads)
+        if self.lanes is not None and array.dtype.kind == "b" and array.place != "register":
+            return self.call("sg_flag{f}({0})", (text,), (self.lanes,), array.dtype, {}), True
         return text, True
 
     def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:

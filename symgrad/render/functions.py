@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply
 from symgrad.loops.store import paths, teams, touched
-from symgrad.ops.spelling import ctype
+from symgrad.ops.spelling import stored
 from symgrad.render.block import Block
 from symgrad.render.memory import counts, memory_views, shares
 from symgrad.render.stems import stems
@@ -98,7 +98,7 @@ class Functions:
         if not view.condition or view.failed:
             return view
         said = words(view) - {array.name for array in (*view.stack, *view.workspace)}
-        memory = {self.names[a]: f"{ctype(a.dtype)} *{self.target.restrict}" for a in self.stored}
+        memory = {self.names[a]: f"{stored(a.dtype)} *{self.target.restrict}" for a in self.stored}
         lets = [v for v in made if isinstance(v, (LetView, LocalView))]
         values = {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
         values |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.loops.program import Loop
 from symgrad.loops.recompute import checks
 from symgrad.loops.store import paths, teams, touched
-from symgrad.ops.spelling import ctype
+from symgrad.ops.spelling import stored
 from symgrad.render.polls import polls
 from symgrad.render.printer import index
 from symgrad.render.views import ArrayView, LetView, ThreadsView
@@ -42,7 +42,8 @@ def slot_view(slot: Slot, name: str, block: Block, thread: str) -> ArrayView:
         offset = f"{offset} + {thread}*{index(slot.step, block.name, 3)}"
     count: Any = slot.size // slot.dtype.itemsize
     extent = index(1 if count == 0 else count, block.name)  # C has no empty arrays
-    return ArrayView(ctype(slot.dtype), name, extent, offset, restrict="" if block.has_parts else block.target.restrict)
+    restrict = "" if block.has_parts else block.target.restrict
+    return ArrayView(stored(slot.dtype), name, extent, offset, restrict=restrict)
 
 
 def threads_view(block: Block, loop: Loop) -> ThreadsView:

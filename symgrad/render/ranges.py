@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from symgrad.loops.program import Loop
-from symgrad.loops.store import touched
+from symgrad.loops.store import paths, touched
 from symgrad.ops.spelling import ctype, suffix
 from symgrad.render.polls import within
 from symgrad.render.printer import index
 from symgrad.render.views import GuardView, LetView, TilesView
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from symgrad.ir.notation import Statement
     from symgrad.loops.program import Array, Item
     from symgrad.render.block import Block
     from symgrad.render.views import ItemView, LoopView
 
-ACCUMULATIONS = {
-    "max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add",
-}
+def lanes_of(loop: Loop) -> np.dtype[Any] | None:
+    """Give the widest floating-point type that a loop's iterations read or write; None where they have none."""
+    kinds = {access.array.dtype for s, _ in paths([loop]) for access in touched(s) if access.array.dtype.kind == "f"}
+    return max(kinds, key=lambda dtype: dtype.itemsize, default=None)
 
 
 def guarded(block: Block, position: int, items: list[Item], made: list[ItemView]) -> int:

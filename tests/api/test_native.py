@@ -13,7 +13,7 @@ from scipy import LowLevelCallable, integrate, ndimage
 import symgrad as sg
 from symgrad.build.load import ffi
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.ops.spelling import ctype
+from symgrad.ops.spelling import stored
 from symgrad.render.adapter import PARAMETERS
 from symgrad.trace import signature
 from tests.render.test_c import COMPILERS, STRICT
@@ -204,4 +204,4 @@ def test_the_types_of_the_prototype_are_those_of_the_arrays():
     for dtype in (np.float32, np.int16, np.uint8, np.bool_):
         f = sg.jit(lambda x: x + x)
         f(np.ones(2, dtype))
-        assert f"const {ctype(np.dtype(dtype)).replace('_Bool', 'uint8_t')} *x" in f.prototype
+        assert f"const {stored(np.dtype(dtype))} *x" in f.prototype

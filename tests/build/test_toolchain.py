@@ -62,7 +62,7 @@ def test_gcc_with_glibc_has_vector_functions(tools):
     assert not expected or {"exp", "expf", "log", "sin", "cos", "pow", "powf"} <= tools.target.simd_math
 
 
-@pytest.mark.parametrize("body", ["y[i] = exp(x[i])", "y[i] = sin(x[i]) * cos(x[i])"], ids=["exp", "sin and cos"])
+@pytest.mark.parametrize("body", ["y[i] = exp(x[i])", "y[i] = sin(x[i]) * cos(x[i] + 0.0)"], ids=["exp", "sin and cos"])
 def test_vector_functions_are_called(tools, body):
     names = [name for name in ("exp", "sin", "cos") if name in body]
     prototypes = "".join(f"#pragma omp declare simd notinbranch\ndouble {name}(double);\n" for name in names)
@@ -318,16 +318,13 @@ def test_the_lock_of_a_forked_child_is_free():
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_sin_and_cos_are_kept_apart_for_gcc_only():
-    assert "-fno-builtin-sin" in KNOWN.flags()
+def test_a_compiler_that_permutes_wrong_is_kept_from_it():
     assert "-fno-tree-slp-vectorize" not in KNOWN.flags()
     assert "-fno-tree-slp-vectorize" in replace(KNOWN, permutes=False).flags()
-    assert "-fno-builtin-sin" not in replace(KNOWN, veclib=True).flags()
-    assert "-fno-builtin-sin" not in replace(KNOWN, simd_math=("exp", "sin")).flags()
 
 
 def test_no_record_can_bring_a_flag():
-    words = {*FLAGS, "-march=native", "-fveclib=libmvec", *capabilities.OPENMP, *capabilities._APART}
+    words = {*FLAGS, "-march=native", "-fveclib=libmvec", *capabilities.OPENMP}
     for native, openmp, veclib, width in itertools.product((True, False), range(3), (True, False), TIMES):
         narrow, wide = TIMES[width]
         known = replace(KNOWN, native=native, openmp=openmp, veclib=veclib, ns_256=narrow, ns_512=wide)

@@ -25,7 +25,7 @@ static inline int64_t sg_remainder_i64(int64_t a, int64_t b) {
 
 int32_t sg_integers(
     const int64_t *restrict k,
-    const _Bool *restrict flags,
+    const uint8_t *restrict flags,
     int64_t *restrict out0,
     int64_t *restrict out1,
     const int32_t threads,

@@ -12,6 +12,11 @@
 #include <math.h>
 #include <stdint.h>
 
+/* a Boolean among lanes of double: where its byte itself is compared, gcc wants an iteration for each byte of a vector */
+static inline int sg_flag(uint8_t flag) {
+    return (double)flag - 0.5 > 0.0;
+}
+
 typedef double sg_lanes __attribute__((vector_size(32), aligned(8), may_alias));
 
 /* c[r, l] += sum over k of a[r, k] * panel[k, l] for up to 4 rows and 8 lanes: all sums stay in registers. */
@@ -164,7 +169,7 @@ int32_t sg_softmax_regression(
         double w5[64];
         double w3[64];
         int64_t w6[64];
-        _Bool w8[64];
+        uint8_t w8[64];
         double v5 = 0.0;
         for (int64_t i = 0; i < 64; ++i) {
             #pragma omp simd
@@ -250,13 +255,13 @@ int32_t sg_softmax_regression(
             }
             for (int64_t i = i0; i < i1; ++i) {
                 w7[(i - i0)*10 + w6[i - i0]] += v4;
-                w8[i - i0] = isinf(w2[i - i0]) != 0;
+                w8[i - i0] = (uint8_t)(isinf(w2[i - i0]) != 0);
                 w3[i - i0] = 1.0 / w5[i - i0];
             }
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    const _Bool v11 = w8[i - i0] && (w1[(i - i0)*10 + j] == w2[i - i0]);
+                    const _Bool v11 = sg_flag(w8[i - i0]) && (w1[(i - i0)*10 + j] == w2[i - i0]);
                     /* test_golden.py:28 */
                     w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + (v3 * (v11 ? 1.0 : (w4[(i - i0)*10 + j] * w3[i - i0])));
                 }

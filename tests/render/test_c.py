@@ -149,7 +149,7 @@ def literal(array: np.ndarray[Any, Any]) -> str:
 
 
 def ctype(dtype: Any) -> str:
-    names = {"float64": "double", "float32": "float", "bool": "_Bool"}
+    names = {"float64": "double", "float32": "float", "bool": "uint8_t"}
     return names.get(dtype.name, f"{dtype.name}_t")
 
 
