@@ -48,6 +48,10 @@ def ctype(dtype: np.dtype[Any]) -> str:
     return f"{'u' if dtype.kind == 'u' else ''}int{8 * dtype.itemsize}_t"
 
 
+FLAG = "sg_flag{f}({0})"
+"""How a Boolean in memory is read among lanes of a floating-point type."""
+
+
 def stored(dtype: np.dtype[Any]) -> str:
     """Name a dtype in C as it stands in memory: of bytes gcc 12 makes lanes, of _Bool it does not."""
     return "uint8_t" if dtype.kind == "b" else ctype(dtype)
@@ -58,6 +62,11 @@ def suffix(dtype: np.dtype[Any]) -> str:
     if dtype.kind == "f":
         return "" if dtype.itemsize == 8 else "f"
     return "_b" if dtype.kind == "b" else f"_{dtype.kind}{8 * dtype.itemsize}"
+
+
+def quotient(inverse: str, rest: str) -> str:
+    """Spell a division by a constant of which the inverse is known to twice the digits."""
+    return f"sg_quotient({{0}}, {{1}}, {inverse}, {rest})"
 
 
 def uses(pattern: str, k: int) -> int:

@@ -13,7 +13,7 @@ from symgrad.ir.names import comment
 from symgrad.ir.notation import SURE, Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, parts
 from symgrad.loops.program import Array, Loop, Part
 from symgrad.loops.recompute import checks
-from symgrad.ops.spelling import ctype, expression, inside_call, pattern, suffix, uses
+from symgrad.ops.spelling import FLAG, ctype, expression, inside_call, pattern, quotient, suffix, uses
 from symgrad.render.divisors import inverse_of
 from symgrad.render.memory import LETTERS, threads_view
 from symgrad.render.polls import before, within
@@ -312,7 +312,7 @@ class Block:
         divisor = v.args[-1] if v.op.name == "divide" and self.lanes is not None and self.target.fma else None
         split = inverse_of(divisor.value) if isinstance(divisor, Number) and v.dtype == np.float64 else None
         if split is not None:
-            return f"sg_quotient({{0}}, {{1}}, {', '.join(literal(part, v.dtype) for part in split)})"
+            return quotient(*[literal(part, v.dtype) for part in split])
         found = pattern(v.op.c, dtypes)
         if found is None:
             raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
@@ -339,7 +339,7 @@ class Block:
             return text, tight
         text = self.place(access, made, loads)
         if self.lanes is not None and array.dtype.kind == "b" and array.place != "register":
-            return self.call("sg_flag{f}({0})", (text,), (self.lanes,), array.dtype, {}), True
+            return self.call(FLAG, (text,), (self.lanes,), array.dtype, {}), True
         return text, True
 
     def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:
