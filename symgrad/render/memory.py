@@ -74,7 +74,7 @@ def shares(items: list[Item], block: Block, thread: str) -> list[LetView]:
         first, rest = array.parts
         row = index(rest.shape[1], block.name, 3)
         place = f"{thread} == 0 ? {block.names[first]} : {block.names[rest]} + ({thread} - 1)*{row}"
-        made.append(LetView(f"{ctype(array.dtype)} *const {block.target.restrict}".strip(), block.names[array], place))
+        made.append(LetView(f"{stored(array.dtype)} *const {block.target.restrict}".strip(), block.names[array], place))
     return made
 
 
