@@ -32,6 +32,7 @@ def _solved(triangle: Array, x: Array, upper: int, unit: int) -> Array:
 ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_cholesky": lambda _, a: np.linalg.cholesky(a),
     "sg_cholesky_pullback": lambda low, g: OPS["cholesky_pullback"].evaluate(np.tril(low), g),
+    "sg_cholesky_pushforward": lambda low, a: OPS["cholesky_pushforward"].evaluate(np.tril(low), a),
     "sg_solve": _solved,
     "sg_lu": lambda _, a: OPS["lu"].evaluate(a[:-1]),
     "sg_lu_solve": lambda lu, x, trans: OPS["lu_solve"].evaluate(lu[:-1], lu, x, trans=trans, checked=False),

@@ -1,8 +1,8 @@
 """Linear algebra: factors of matrices, and what is solved with them.
 
-Three factorizations do all of it in C (templates/linalg.c.jinja): `cholesky`, `lu`, and `solve_triangular`, which needs
-none. What a system's solution means does not depend on how it was found: `lu_solve` has a rule of the matrix and the
-right-hand side, and takes the factors as known, so that reverse mode solves with those of the forward pass.
+In C (templates/linalg.c.jinja) `lu` factorizes, and `solve_triangular` needs no factors. What a system's solution means
+does not depend on how it was found: `lu_solve` has a rule of the matrix and the right-hand side, and takes the factors
+as known, so that reverse mode solves with those of the forward pass.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim, Shape
 
 X, OUT, STATUS = 0, -1, -2
-NOT_POSITIVE, SINGULAR = "Matrix is not positive definite", "Singular matrix"
+SINGULAR = "Singular matrix"
 
 
 def square(x: Any, name: str) -> None:
@@ -56,7 +56,7 @@ def copied(node: Node, source: int = X, target: int = OUT) -> Statement:
     return Statement(Access(target, axes), "=", Access(source, axes), axes, node.line)
 
 
-def _part(count: Any, parts: int) -> Dim:
+def fraction(count: Any, parts: int) -> Dim:
     """Return a part of a count."""
     return count // parts if type(count) is int else count / parts
 
@@ -76,7 +76,7 @@ def call(node: Node, name: str, read: int, work: Any, flags: tuple[int, ...] = (
     return Statement(place, "call", value, batch, node.line, routine=routine)
 
 
-def _checked(node: Node, array: int, shape: Shape, compare: str, what: str) -> tuple[Statement, ...]:
+def checks(node: Node, array: int, shape: Shape, compare: str, what: str) -> tuple[Statement, ...]:
     """Count the elements of a matrix's diagonal that compare with 0, and fail if there are any."""
     kind = node.dtype
     axes = axes_of(shape[:-1])
@@ -89,103 +89,6 @@ def _checked(node: Node, array: int, shape: Shape, compare: str, what: str) -> t
         Statement(status, "+=", count, axes, node.line),
         Statement(status, "check", status, (), node.line, note=what),
     )
-
-
-# -- cholesky
-
-
-def _cholesky_infer(a: Node) -> tuple[Shape, Any]:
-    square(a, "cholesky")
-    return a.shape, a.dtype
-
-
-def _cholesky_value(a: Any) -> Any:
-    try:
-        return np.linalg.cholesky(a)
-    except np.linalg.LinAlgError:
-        raise LinAlgError(NOT_POSITIVE) from None
-
-
-def _cholesky_body(node: Node) -> Body:
-    made = call(node, "sg_cholesky", OUT, _part(node.shape[-1] ** 3, 6))
-    check = _checked(node, OUT, node.shape, "less", NOT_POSITIVE)
-    return Body((copied(node), made, *check), (Temporary((), node.dtype),))
-
-
-def _cholesky_vjp(g: Any, y: Any, a: Any) -> Any:  # noqa: ARG001
-    return cholesky_pullback(y, g)
-
-
-def _definite(a: Any) -> Any:
-    """Make a positive definite matrix of any, and factorize it."""
-    return np.linalg.cholesky(np.matmul(a, turned(a)) + 2 * np.eye(a.shape[-1], dtype=a.dtype))
-
-
-cholesky = structured(
-    name="cholesky", infer=_cholesky_infer, evaluate=_cholesky_value, body=_cholesky_body, vjp=_cholesky_vjp,
-    sample=(case(_definite, (3, 3)), case(_definite, (2, 4, 4)), case(_definite, (1, 1)),
-            case(lambda a: np.linalg.cholesky(a + turned(a) + 50 * np.eye(9), upper=True) ** 2, (9, 9))),
-    edges=(case(_definite, (0, 0)), case(_definite, (0, 2, 2)),
-           case(lambda a: np.linalg.cholesky(np.where(np.tri(3) > 0, a + 9 * np.eye(3), np.nan)), (3, 3))),
-    doc="The lower triangle L with positive diagonal for which L L' is a matrix, of which the lower triangle is read.",
-)
-
-
-# -- cholesky_pullback
-
-
-def _pullback_infer(y: Node, g: Node) -> tuple[Shape, Any]:
-    square(y, "cholesky")
-    if g.shape != y.shape:
-        raise ShapeError(f"cholesky: a factor {shapes.show(y.shape)} and a cotangent {shapes.show(g.shape)}")
-    return y.shape, y.dtype
-
-
-def _phi(x: Any) -> Any:
-    """Return the lower triangle with half of the diagonal."""
-    return (np.tril(x) + np.tril(x, -1)) * np.asarray(0.5, x.dtype)
-
-
-def _pullback_value(y: Any, g: Any) -> Any:
-    """Return of L^-T Phi(L^T g) L^-1 and its mirror image the lower triangle.
-
-    I. Murray, Differentiation of the Cholesky decomposition, 2016, arXiv:1602.07527: of what is read, which is the
-    lower triangle, so that an element beside the diagonal has what belongs to both of its places.
-    """
-    low = np.tril(y)
-    middle = _phi(np.matmul(turned(low), np.tril(g)))
-    left = solve_triangular(turned(low), middle, lower=False, unit=False, checked=False)
-    whole = solve_triangular(turned(low), turned(left), lower=False, unit=False, checked=False)
-    return np.tril(whole) + np.tril(turned(whole), -1)
-
-
-def _pullback_body(node: Node) -> Body:
-    return Body((copied(node, 1), call(node, "sg_cholesky_pullback", 0, _part(node.shape[-1] ** 3, 3))))
-
-
-def _pullback_vjp(g: Any, y: Any, low: Any, own: Any) -> Any:
-    """Of W = L^-T M L^-1 for M = Phi(P) and P = L^T tril(own): by W, by M, by P, and from them by L and by `own`.
-
-    By L beside P it is -(W + W^T) S L^-T, for S what W's symmetric part has as its cotangent; the sum is known.
-    """
-    low, own = np.tril(low), np.tril(own)
-    by_whole = np.tril(g) + np.triu(turned(g), 1)
-    half = turned(solve_triangular(low, by_whole, lower=True, unit=False, checked=False))
-    by_product = _phi(turned(solve_triangular(low, half, lower=True, unit=False, checked=False)))
-    twice = np.tril(y) + np.triu(turned(y))
-    return np.tril(np.matmul(own, turned(by_product)) - np.matmul(twice, half)), np.tril(np.matmul(low, by_product))
-
-
-def _pulled(a: Any, g: Any) -> Any:
-    return OPS["cholesky_pullback"](np.tril(a) + 4 * np.eye(a.shape[-1], dtype=a.dtype), g)
-
-
-cholesky_pullback = structured(
-    name="cholesky_pullback", infer=_pullback_infer, evaluate=_pullback_value, body=_pullback_body, vjp=_pullback_vjp,
-    sample=(case(_pulled, (3, 3), (3, 3)), case(_pulled, (2, 4, 4), (2, 4, 4)), case(_pulled, (9, 9), (9, 9))),
-    edges=(case(_pulled, (0, 0), (0, 0)), case(_pulled, (0, 2, 2), (0, 2, 2)), case(_pulled, (1, 1), (1, 1))),
-    doc="The cotangent of the lower triangle of a matrix of which the Cholesky factor and its cotangent are known.",
-)
 
 
 # -- solve_triangular
@@ -212,10 +115,10 @@ def _triangular_value(a: Any, b: Any, *, lower: bool, unit: bool, checked: bool)
 
 def _triangular_body(node: Node) -> Body:
     lower, unit, checked = node.params
-    made = call(node, "sg_solve", 0, _part(node.shape[-2] ** 2 * node.shape[-1], 2), (not lower, unit))
+    made = call(node, "sg_solve", 0, fraction(node.shape[-2] ** 2 * node.shape[-1], 2), (not lower, unit))
     if unit or not checked:
         return Body((copied(node, 1), made))
-    check = _checked(node, 0, node.inputs[0].shape, "equal", SINGULAR)
+    check = checks(node, 0, node.inputs[0].shape, "equal", SINGULAR)
     return Body((copied(node, 1), made, *check), (Temporary((), node.dtype),))
 
 
@@ -273,7 +176,7 @@ def _lu_value(a: Any) -> Any:
 def _lu_body(node: Node) -> Body:
     axes = axes_of(node.inputs[X].shape)
     copied = Statement(Access(OUT, axes), "=", Access(X, axes), axes, node.line)
-    return Body((copied, call(node, "sg_lu", OUT, _part(node.shape[-1] ** 3, 3))))
+    return Body((copied, call(node, "sg_lu", OUT, fraction(node.shape[-1] ** 3, 3))))
 
 
 def _lu_vjp(g: Any, y: Any, a: Any) -> Any:  # noqa: ARG001
@@ -330,7 +233,7 @@ def _lu_solve_body(node: Node) -> Body:
     body = (copied(node, 2), call(node, "sg_lu_solve", 1, work, (trans,)))
     if not checked:
         return Body(body)
-    check = _checked(node, 1, node.inputs[0].shape, "equal", SINGULAR)
+    check = checks(node, 1, node.inputs[0].shape, "equal", SINGULAR)
     return Body((*body, *check), (Temporary((), node.dtype),))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ops import determinants, linalg
+from symgrad.ops.cholesky import cholesky as lower_factor
 from symgrad.ops.declare import OPS, answers, shape_of
 from symgrad.ops.diagonals import ones_diagonal
 from symgrad.ops.joining import lift
@@ -79,7 +80,7 @@ def batched(*arrays: Any) -> tuple[Any, ...]:
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """As `numpy.linalg.cholesky`: the lower triangle is read, or with `upper` the upper one."""
     a = squared("cholesky", a)
-    return turned(linalg.cholesky(turned(a))) if upper else linalg.cholesky(a)
+    return turned(lower_factor(turned(a))) if upper else lower_factor(a)
 
 
 @answers(np.linalg.solve)

@@ -133,7 +133,10 @@ def _zero_constant(node: Node) -> bool:
     return is_number(node, 0.0) or is_number(node, -0.0)
 
 
-LINEAR_IN = {"divide": 0, "recurrence": 1, "solve_triangular": 1, "lu_solve": 2, "cholesky_pullback": 1, "adjoint": 0}
+LINEAR_IN = {
+    "divide": 0, "recurrence": 1, "solve_triangular": 1, "lu_solve": 2, "adjoint": 0,
+    "cholesky_pullback": 1, "cholesky_pushforward": 1,
+}
 """Which operand makes the result of an op zero."""
 
 

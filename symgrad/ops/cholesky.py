@@ -1,0 +1,154 @@
+"""Cholesky factors, and what they differentiate to: a pullback and a pushforward, each other's transposes.
+
+The factor L of A has the tangent X of which S(L, X), the lower triangle of X L' + L X', is that of A's tangent. S is
+linear in X and in L, so that the derivative of the pushforward by L, and that of the pullback, is a product and the
+other one of the two: derivatives of every order cost a few times the factor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import LinAlgError, ShapeError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Body, Temporary
+from symgrad.ops.declare import OPS, structured
+from symgrad.ops.domains import case
+from symgrad.ops.linalg import OUT, call, checks, copied, fraction, solve_triangular, square, turned
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+NOT_POSITIVE = "Matrix is not positive definite"
+
+
+# -- cholesky
+
+
+def _cholesky_infer(a: Node) -> tuple[Shape, Any]:
+    square(a, "cholesky")
+    return a.shape, a.dtype
+
+
+def _cholesky_value(a: Any) -> Any:
+    try:
+        return np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(NOT_POSITIVE) from None
+
+
+def _cholesky_body(node: Node) -> Body:
+    made = call(node, "sg_cholesky", OUT, fraction(node.shape[-1] ** 3, 6))
+    check = checks(node, OUT, node.shape, "less", NOT_POSITIVE)
+    return Body((copied(node), made, *check), (Temporary((), node.dtype),))
+
+
+def _cholesky_vjp(g: Any, y: Any, a: Any) -> Any:  # noqa: ARG001
+    return cholesky_pullback(y, g)
+
+
+def _definite(a: Any) -> Any:
+    """Make a positive definite matrix of any, and factorize it."""
+    return np.linalg.cholesky(np.matmul(a, turned(a)) + 2 * np.eye(a.shape[-1], dtype=a.dtype))
+
+
+cholesky = structured(
+    name="cholesky", infer=_cholesky_infer, evaluate=_cholesky_value, body=_cholesky_body, vjp=_cholesky_vjp,
+    sample=(case(_definite, (3, 3)), case(_definite, (2, 4, 4)), case(_definite, (1, 1)),
+            case(lambda a: np.linalg.cholesky(a + turned(a) + 50 * np.eye(9), upper=True) ** 2, (9, 9))),
+    edges=(case(_definite, (0, 0)), case(_definite, (0, 2, 2)),
+           case(lambda a: np.linalg.cholesky(np.where(np.tri(3) > 0, a + 9 * np.eye(3), np.nan)), (3, 3))),
+    doc="The lower triangle L with positive diagonal for which L L' is a matrix, of which the lower triangle is read.",
+)
+
+
+# -- cholesky_pullback
+
+
+def _pullback_infer(y: Node, g: Node) -> tuple[Shape, Any]:
+    square(y, "cholesky")
+    if g.shape != y.shape:
+        raise ShapeError(f"cholesky: a factor {shapes.show(y.shape)} and a derivative {shapes.show(g.shape)}")
+    return y.shape, y.dtype
+
+
+def _phi(x: Any) -> Any:
+    """Return the lower triangle with half of the diagonal."""
+    return (np.tril(x) + np.tril(x, -1)) * np.asarray(0.5, x.dtype)
+
+
+def _pullback_value(y: Any, g: Any) -> Any:
+    """Return of L^-T Phi(L^T g) L^-1 and its mirror image the lower triangle.
+
+    I. Murray, Differentiation of the Cholesky decomposition, 2016, arXiv:1602.07527: of what is read, which is the
+    lower triangle, so that an element beside the diagonal has what belongs to both of its places.
+    """
+    low = np.tril(y)
+    middle = _phi(np.matmul(turned(low), np.tril(g)))
+    left = solve_triangular(turned(low), middle, lower=False, unit=False, checked=False)
+    whole = solve_triangular(turned(low), turned(left), lower=False, unit=False, checked=False)
+    return np.tril(whole) + np.tril(turned(whole), -1)
+
+
+def _pullback_body(node: Node) -> Body:
+    return Body((copied(node, 1), call(node, "sg_cholesky_pullback", 0, fraction(node.shape[-1] ** 3, 3))))
+
+
+def _pullback_vjp(g: Any, y: Any, low: Any, own: Any) -> Any:  # noqa: ARG001
+    pushed = cholesky_pushforward(low, g)
+    return _by_factor(y, pushed), pushed
+
+
+def _by_factor(w: Any, x: Any) -> Any:
+    """Return the cotangent of L of -<w, S(L, x)>, for lower triangles w and x."""
+    return np.tril(np.negative(np.matmul(w + turned(w), x)))
+
+
+def _pulled(a: Any, g: Any) -> Any:
+    return OPS["cholesky_pullback"](np.tril(a) + 4 * np.eye(a.shape[-1], dtype=a.dtype), g)
+
+
+cholesky_pullback = structured(
+    name="cholesky_pullback", infer=_pullback_infer, evaluate=_pullback_value, body=_pullback_body, vjp=_pullback_vjp,
+    sample=(case(_pulled, (3, 3), (3, 3)), case(_pulled, (2, 4, 4), (2, 4, 4)), case(_pulled, (9, 9), (9, 9))),
+    edges=(case(_pulled, (0, 0), (0, 0)), case(_pulled, (0, 2, 2), (0, 2, 2)), case(_pulled, (1, 1), (1, 1))),
+    doc="The cotangent of the lower triangle of a matrix of which the Cholesky factor and its cotangent are known.",
+)
+
+
+
+
+# -- cholesky_pushforward
+
+
+def _pushforward_value(low: Any, a: Any) -> Any:
+    """Return L Phi(L^-1 A L^-T), for the symmetric A of which the lower triangle is given."""
+    low = np.tril(low)
+    half = solve_triangular(low, np.tril(a) + turned(np.tril(a, -1)), lower=True, unit=False, checked=False)
+    middle = solve_triangular(low, turned(half), lower=True, unit=False, checked=False)
+    return np.asarray(np.matmul(low, _phi(middle)))
+
+
+def _pushforward_body(node: Node) -> Body:
+    return Body((copied(node, 1), call(node, "sg_cholesky_pushforward", 0, fraction(node.shape[-1] ** 3, 3))))
+
+
+def _pushforward_vjp(g: Any, y: Any, low: Any, a: Any) -> Any:  # noqa: ARG001
+    pulled = cholesky_pullback(low, g)
+    return _by_factor(pulled, y), pulled
+
+
+def _pushed(low: Any, a: Any) -> Any:
+    return OPS["cholesky_pushforward"](np.tril(low) + 4 * np.eye(low.shape[-1], dtype=low.dtype), a)
+
+
+cholesky_pushforward = structured(
+    name="cholesky_pushforward", infer=_pullback_infer, evaluate=_pushforward_value, body=_pushforward_body,
+    vjp=_pushforward_vjp,
+    sample=(case(_pushed, (3, 3), (3, 3)), case(_pushed, (2, 4, 4), (2, 4, 4)), case(_pushed, (9, 9), (9, 9))),
+    edges=(case(_pushed, (0, 0), (0, 0)), case(_pushed, (0, 2, 2), (0, 2, 2)), case(_pushed, (1, 1), (1, 1))),
+    doc="The tangent of a Cholesky factor that is known, of the tangent of the matrix's lower triangle.",
+)
