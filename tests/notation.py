@@ -33,6 +33,7 @@ ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_cholesky": lambda _, a: np.linalg.cholesky(a),
     "sg_cholesky_pullback": lambda low, g: OPS["cholesky_pullback"].evaluate(np.tril(low), g),
     "sg_cholesky_pushforward": lambda low, a: OPS["cholesky_pushforward"].evaluate(np.tril(low), a),
+    "sg_symmetric_product": lambda x, w: OPS["symmetric_product"].evaluate(w, x),
     "sg_solve": _solved,
     "sg_lu": lambda _, a: OPS["lu"].evaluate(a[:-1]),
     "sg_lu_solve": lambda lu, x, trans: OPS["lu_solve"].evaluate(lu[:-1], lu, x, trans=trans, checked=False),

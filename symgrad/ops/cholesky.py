@@ -1,8 +1,8 @@
 """Cholesky factors, and what they differentiate to: a pullback and a pushforward, each other's transposes.
 
-The factor L of A has the tangent X of which S(L, X), the lower triangle of X L' + L X', is that of A's tangent. S is
-linear in X and in L, so that the derivative of the pushforward by L, and that of the pullback, is a product and the
-other one of the two: derivatives of every order cost a few times the factor.
+The factor L of A has the tangent X for which S(L, X), the lower triangle of X L' + L X', is that of the tangent of A.
+S is linear in L, too: so the derivatives by L of the pushforward, X, and of the pullback are a product of triangles and
+the other one of the two; derivatives of every order cost a few times the factor.
 """
 
 from __future__ import annotations
@@ -99,12 +99,7 @@ def _pullback_body(node: Node) -> Body:
 
 def _pullback_vjp(g: Any, y: Any, low: Any, own: Any) -> Any:  # noqa: ARG001
     pushed = cholesky_pushforward(low, g)
-    return _by_factor(y, pushed), pushed
-
-
-def _by_factor(w: Any, x: Any) -> Any:
-    """Return the cotangent of L of -<w, S(L, x)>, for lower triangles w and x."""
-    return np.tril(np.negative(np.matmul(w + turned(w), x)))
+    return np.negative(symmetric_product(y, pushed)), pushed
 
 
 def _pulled(a: Any, g: Any) -> Any:
@@ -138,7 +133,7 @@ def _pushforward_body(node: Node) -> Body:
 
 def _pushforward_vjp(g: Any, y: Any, low: Any, a: Any) -> Any:  # noqa: ARG001
     pulled = cholesky_pullback(low, g)
-    return _by_factor(pulled, y), pulled
+    return np.negative(symmetric_product(pulled, y)), pulled
 
 
 def _pushed(low: Any, a: Any) -> Any:
@@ -151,4 +146,33 @@ cholesky_pushforward = structured(
     sample=(case(_pushed, (3, 3), (3, 3)), case(_pushed, (2, 4, 4), (2, 4, 4)), case(_pushed, (9, 9), (9, 9))),
     edges=(case(_pushed, (0, 0), (0, 0)), case(_pushed, (0, 2, 2), (0, 2, 2)), case(_pushed, (1, 1), (1, 1))),
     doc="The tangent of a Cholesky factor that is known, of the tangent of the matrix's lower triangle.",
+)
+
+
+# -- symmetric_product
+
+
+def _symmetric_value(w: Any, x: Any) -> Any:
+    return np.tril(np.matmul(np.tril(w) + turned(np.tril(w)), np.tril(x)))
+
+
+def _symmetric_body(node: Node) -> Body:
+    return Body((copied(node, 0), call(node, "sg_symmetric_product", 1, fraction(node.shape[-1] ** 3, 3))))
+
+
+def _symmetric_vjp(g: Any, y: Any, w: Any, x: Any) -> Any:  # noqa: ARG001
+    outer = np.matmul(np.tril(x), turned(np.tril(g)))
+    return np.tril(outer + turned(outer)), symmetric_product(w, g)
+
+
+def _symmetric(w: Any, x: Any) -> Any:
+    return OPS["symmetric_product"](w, x) ** 2
+
+
+symmetric_product = structured(
+    name="symmetric_product", infer=_pullback_infer, evaluate=_symmetric_value, body=_symmetric_body,
+    vjp=_symmetric_vjp,
+    sample=(case(_symmetric, (3, 3), (3, 3)), case(_symmetric, (2, 4, 4), (2, 4, 4)), case(_symmetric, (9, 9), (9, 9))),
+    edges=(case(_symmetric, (0, 0), (0, 0)), case(_symmetric, (0, 2, 2), (0, 2, 2)), case(_symmetric, (1, 1), (1, 1))),
+    doc="The lower triangle of (W + W') X, for the lower triangles W and X of two matrices.",
 )

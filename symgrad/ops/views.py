@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir import shapes
+from symgrad.ir import regions, shapes
 from symgrad.ir.notation import Access, Apply, Body, IndexValue, Number, Statement, axes_of
 from symgrad.ir.text import show
 from symgrad.ops.declare import OPS, shape_of, structured
@@ -217,15 +218,25 @@ def _place_value(*gs: Any, indices: Any, shape: Any) -> Any:
 
 
 def _place_body(node: Node) -> Body:
-    """Zeros first, then each region is added."""
-    everywhere = axes_of(node.shape)
+    """Zeros first, then each region is added; where no two share an element, it is written."""
+    everywhere, indices = axes_of(node.shape), node.params[0]
     statements = [Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line)]
-    how = "=" if len(node.inputs) == 1 else ("|=" if node.dtype.kind == "b" else "+=")
-    for k, (g, index) in enumerate(zip(node.inputs, node.params[0], strict=True)):
+    how = "=" if _all_apart(indices) else ("|=" if node.dtype.kind == "b" else "+=")
+    for k, (g, index) in enumerate(zip(node.inputs, indices, strict=True)):
         part = axes_of(g.shape)
         target = Access(OUT, tuple(source_index(index, part)))
         statements.append(Statement(target, how, Access(k, part), part, node.line))
     return Body(tuple(statements))
+
+
+FEW = 16
+"""So many regions are compared, each with each."""
+
+
+def _all_apart(indices: Any) -> bool:
+    """Tell regions of which no two share an element, for sure."""
+    few = len(indices) <= FEW and all(regions.is_known(index) for index in indices)
+    return len(indices) == 1 or (few and all(regions.apart(a, b) for a, b in combinations(indices, 2)))
 
 
 def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:  # noqa: ARG001

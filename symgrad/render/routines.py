@@ -20,7 +20,8 @@ FUNCTIONS = {
     "sg_product": (), "sg_product_part": ("sg_product",), "sg_solve_strip": ("sg_product",),
     "sg_solve": ("sg_product", "sg_solve_strip"), "sg_cholesky": ("sg_product", "sg_solve_strip"),
     "sg_cholesky_pullback": ("sg_product", "sg_solve_strip"),
-    "sg_cholesky_pushforward": ("sg_product", "sg_solve_strip"), "sg_lu": ("sg_product", "sg_solve_strip", "sg_solve"),
+    "sg_cholesky_pushforward": ("sg_product", "sg_solve_strip"), "sg_symmetric_product": ("sg_product",),
+    "sg_lu": ("sg_product", "sg_solve_strip", "sg_solve"),
     "sg_lu_solve": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
     "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
 }

@@ -126,7 +126,7 @@ BY_PARAMS = frozenset({
     "reshape", "transpose", "broadcast_to", "expand_dims", "squeeze", "slice", "place", "set_slice", "diagonal",
     "embed_diagonal", "triangle", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod",
     "recurrence", "concatenate", "take_along", "add_along", "cholesky", "cholesky_pullback", "cholesky_pushforward",
-    "solve_triangular", "lu", "lu_solve", "cofactors",
+    "symmetric_product", "solve_triangular", "lu", "lu_solve", "cofactors",
 })
 """Ops of which `vmap` makes the same op, with its axes one further; every other structured op goes through `each`."""
 

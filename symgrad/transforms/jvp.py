@@ -143,7 +143,7 @@ LINEAR_IN = {
 def _is_zero(node: Node, zero: list[bool]) -> bool:
     """Tell whether a value is zero, given which of its operands are."""
     op, name = node.op, applied(node)
-    if name in {"multiply", "einsum", "convolve", "slide"}:
+    if name in {"multiply", "einsum", "convolve", "slide", "symmetric_product"}:
         return any(zero)
     if name in LINEAR_IN:
         return zero[LINEAR_IN[name]]
