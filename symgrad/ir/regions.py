@@ -6,7 +6,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Region: TypeAlias = tuple[tuple[Any, ...], ...]
 
@@ -65,6 +65,13 @@ def inside(inner: Region, outer: Region) -> Region:
         own = next(rest)
         found.append((start + step * own[0],) if len(own) == 1 else (start + step * own[0], own[1], step * own[2]))
     return tuple(found)
+
+
+def hull(entries: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
+    """Return the range of all positions from the first to the last one of some known entries of an axis."""
+    bounds = [_bounds(entry)[:2] for entry in entries]
+    first = min(low for low, _ in bounds)
+    return first, max(high for _, high in bounds) + 1 - first, 1
 
 
 def apart(a: Region, b: Region) -> bool:

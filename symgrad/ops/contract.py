@@ -12,6 +12,7 @@ from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, ax
 from symgrad.ops.declare import OPS, answers, normal_axis, refuse, shape_of, structured
 from symgrad.ops.domains import case
 from symgrad.ops.joining import lift
+from symgrad.ops.views import placed_in
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -75,20 +76,30 @@ def _evaluate(*operands: Any, subscripts: str) -> Any:
 
 
 def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:  # noqa: ARG001
-    """Swap an operand's labels with the result's; labels nobody else has are broadcast."""
+    """Swap an operand's labels with the result's; labels nobody else has are broadcast, places of zeros left out."""
     terms, result = parse(subscripts)
+    where = dict(zip(result, placed_in(g), strict=True))
     cotangents = []
     for k, labels in enumerate(terms):
-        others = [(t, o) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
+        summed = {label: part for label, part in where.items() if label not in labels}
+        others = [(t, _parts(t, o, summed)) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
         known = set(result).union(*[set(t) for t, _ in others]) if others else set(result)
         kept = "".join(label for label in labels if label in known)
         inputs = ",".join([result, *[t for t, _ in others]])
-        part = einsum(g, *[o for _, o in others], subscripts=f"{inputs}->{kept}")
+        part = einsum(_parts(result, g, summed), *[o for _, o in others], subscripts=f"{inputs}->{kept}")
         if kept != labels:
             missing = tuple([d for d, label in enumerate(labels) if label not in known])
             part = OPS["broadcast_to"](OPS["expand_dims"](part, axes=missing), shape=shape_of(operands[k]))
         cotangents.append(part)
     return tuple(cotangents) if len(cotangents) > 1 else cotangents[0]
+
+
+def _parts(labels: str, x: Any, where: dict[str, Any]) -> Any:
+    """Take parts of some axes of an operand."""
+    if all(where.get(label) is None for label in labels):
+        return x
+    pairs = zip(labels, shape_of(x), strict=True)
+    return OPS["slice"](x, index=tuple([where.get(label) or (0, dim, 1) for label, dim in pairs]))
 
 
 def _text(node: Node, names: list[str]) -> str:

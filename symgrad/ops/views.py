@@ -254,6 +254,19 @@ place = structured(
 )
 
 
+def placed_in(g: Any) -> list[Any]:
+    """Return, for each axis, the range outside of which a cotangent is known to be zero; None where there is none."""
+    nothing = [None] * len(g.shape)
+    node = getattr(g, "node", None)
+    if node is None or node.op is not place or not all(regions.is_known(i) for i in node.params[0]):
+        return nothing
+    indices = [index for index in node.params[0] if regions.count(index)]
+    if not indices:
+        return nothing
+    ranges = [regions.hull([index[axis] for index in indices]) for axis in range(len(node.shape))]
+    return [None if r == (0, dim, 1) else r for r, dim in zip(ranges, node.shape, strict=True)]
+
+
 def _set_infer(x: Node, value: Node, index: Any) -> tuple[Shape, Any]:
     want, _ = _slice_infer(x, index)
     if value.shape != want or value.dtype != x.dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from symgrad.ir import regions
 from symgrad.transforms.build import make
 
 if TYPE_CHECKING:
@@ -151,8 +152,26 @@ def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | N
     return make(graph, node.op, x, index=index) if x is not node.inputs[0] else None
 
 
-def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:  # noqa: ARG001 - a rule's signature
-    return x.inputs[0] if len(x.inputs) == 1 and x.params[0] == (index,) else None
+def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Place what lies in the slice; all of what it is, where there is one piece that is all of it."""
+    if len(x.inputs) == 1 and x.params[0] == (index,):
+        return x.inputs[0]
+    if len(x.inputs) > DEEP or not all(regions.is_known(i) for i in (index, *x.params[0])):
+        return None
+    pieces, indices = [], []
+    for piece, placed in zip(x.inputs, x.params[0], strict=True):
+        inner = regions.within(placed, index)
+        if inner is not None:
+            pieces.append(piece)
+            indices.append(inner)
+        elif not regions.apart(placed, index):
+            return None
+    if not pieces:
+        return None
+    whole = tuple([(0, d, 1) for d in node.shape])
+    if len(pieces) == 1 and indices[0] == whole:
+        return pieces[0]
+    return make(graph, x.op, *pieces, indices=tuple(indices), shape=node.shape)
 
 
 def _apart(first: Any, second: Any) -> bool:
