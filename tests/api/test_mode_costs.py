@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import symgrad as sg
@@ -74,3 +75,41 @@ def test_a_sign_costs_nothing() -> None:
     assert "-x" not in text.replace(" - ", "")
     assert "-y" not in text.replace(" - ", "")
     assert sg.jit(f)(1.5, 2.5) == f(1.5, 2.5)
+
+
+def test_what_is_zero_in_a_cotangent_is_not_multiplied() -> None:
+    A, B = np.random.default_rng(0).normal(size=(2, 30, 30))
+
+    def columns(A: Any, B: Any) -> Any:
+        return np.sum((A @ B)[4:10, 5:8] ** 2)
+
+    product = 2 * 30**3
+    assert flops(sg.value_and_grad(columns, (0, 1)), A, B) < 1.4 * product
+    by_a, by_b = sg.grad(columns, (0, 1))(A, B)
+    g = np.zeros((30, 30))
+    g[4:10, 5:8] = 2 * (A @ B)[4:10, 5:8]
+    np.testing.assert_allclose(by_a, g @ B.T, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(by_b, A.T @ g, rtol=1e-13, atol=1e-13)
+
+
+def test_a_tangent_that_is_zero_by_its_structure_meets_no_infinity() -> None:
+    A = np.array([[1.0, np.inf], [2.0, 3.0]])
+
+    def beside(x: Any) -> Any:
+        return A @ np.concatenate([x, np.array([4.0])])
+
+    assert np.array_equal(sg.jvp(beside, (np.ones(1),), (np.ones(1),))[1], [1, 2])
+    every = sg.jvp(lambda x: A @ np.stack([x, x]), (np.array(1.0),), (np.array(0.0),))[1]
+    assert np.isnan(every[0])  # a tangent that happens to be zero does
+
+
+def test_slices_placed_apart_are_written() -> None:
+    def ends(x: Any) -> Any:
+        return np.sum(x[:3] * x[7:]) + np.sum(x[3:7])
+
+    found = sg.grad(ends)
+    x = np.arange(10.0)
+    assert np.array_equal(found(x), [7, 8, 9, 1, 1, 1, 1, 0, 1, 2])
+    assert flops(found, x) == 0
+    met = sg.grad(lambda x: np.sum(x[:6] * x[4:]))
+    assert np.array_equal(met(x), [4, 5, 6, 7, 8 + 0, 9 + 1, 2, 3, 4, 5])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.ops import OPS
 from tests.ops.test_linalg import BOTH, drawn, everything
 from tests.table import richardson
 
@@ -245,3 +246,79 @@ def test_determinant_of_what_is_singular(options: Any) -> None:
     assert np.array_equal(sign, [0, 0])
     assert np.array_equal(logarithm, [-np.inf, -np.inf])
     assert not np.any(np.isfinite(sg.grad(lambda a: np.linalg.slogdet(a)[1], options=options)(np.zeros((1, 1)))))
+
+
+# -- the factor's pullback and pushforward
+
+
+def lower(n: int, dtype: Any) -> Any:
+    a = np.random.default_rng(n).normal(size=(n, n))
+    return np.linalg.cholesky(a @ a.T / n + 2 * np.eye(n)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 50, 65, 129, 300])
+def test_what_a_factor_differentiates_to(n: int, dtype: Any) -> None:
+    """Pushforward, pullback and product in C are what they mean, in any layout, and the first two are transposes."""
+    rng = np.random.default_rng(3)
+    low, (x, g) = lower(n, dtype), rng.normal(size=(2, n, n)).astype(dtype)
+    near = 1e-13 if dtype == np.float64 else 1e-5
+    found = {}
+    for name in ("cholesky_pushforward", "cholesky_pullback", "symmetric_product"):
+        op, given = OPS[name], (low, g if name == "cholesky_pullback" else x)
+        found[name] = sg.jit(op)(*given)
+        wanted = op.evaluate(*[a.astype(float) for a in given])
+        assert found[name].dtype == dtype
+        assert np.max(np.abs(found[name] - wanted)) <= near * np.max(np.abs(wanted))
+        turned = sg.jit(lambda a, b, op=op: op(a.T, b.T).T)(given[0].T, given[1].T)
+        assert np.max(np.abs(turned.T - wanted)) <= near * np.max(np.abs(wanted))
+    forward = np.sum(np.tril(g) * found["cholesky_pushforward"], dtype=float)
+    backward = np.sum(np.tril(x) * found["cholesky_pullback"], dtype=float)
+    assert abs(forward - backward) <= near * n * np.sqrt(np.sum(g**2) * np.sum(found["cholesky_pushforward"] ** 2))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 50])
+def test_orders_of_a_factor(n: int) -> None:
+    """Along a line, in a batch, to third order: each order against differences of the one below, in every mode."""
+    rng = np.random.default_rng(n)
+    low, (W, C) = lower(n, np.float64), rng.normal(size=(2, 2, n, n))
+    K, W = np.stack([low @ low.T, np.eye(n)]), (W + np.swapaxes(W, 1, 2)) / (4 * n)
+
+    def along(t):
+        return np.sum(C * np.linalg.cholesky(K + t * W))
+
+    def forward(f):
+        return lambda t: sg.jvp(f, (t,), (1.0,))[1]
+
+    orders = [along, sg.grad(along), sg.grad(sg.grad(along)), sg.grad(sg.grad(sg.grad(along)))]
+    for order in (1, 2, 3):
+        wanted = richardson(lambda h, below=orders[order - 1]: below(0.1 + h), 1e-3)
+        assert orders[order](0.1) == pytest.approx(wanted, rel=1e-7, abs=1e-7)
+    assert sg.jit(forward(along))(0.1) == pytest.approx(orders[1](0.1), rel=1e-11)
+    for ways in ((forward, forward), (sg.grad, forward), (forward, sg.grad)):
+        f = along
+        for way in ways:
+            f = way(f)
+        assert sg.jit(f)(0.1) == pytest.approx(orders[2](0.1), rel=1e-10, abs=1e-11)
+    assert sg.jit(forward(forward(forward(along))))(0.1) == pytest.approx(orders[3](0.1), rel=1e-9, abs=1e-10)
+
+
+@pytest.mark.parametrize("specs", [None, ("f64[n,n]", "f64[n,n]", "f64[n,n]")])
+def test_curvature_of_a_large_factor(specs: Any) -> None:
+    """Beyond the blocks of the routines, with known and unknown extents: a Hessian times a matrix, by differences."""
+    rng = np.random.default_rng(2)
+    n = 150
+    low, (W, C) = lower(n, np.float64), rng.normal(size=(2, n, n)) / n
+    K, W = low @ low.T, W + W.T
+
+    def slope(K, W, C):
+        return sg.jvp(lambda K: np.sum(np.sin(C * np.linalg.cholesky(K))), (K,), (W,))[1]
+
+    def loss(K, C):
+        return np.sum(np.sin(C * np.linalg.cholesky(K)))
+
+    bent = sg.jit(lambda K, W, C: sg.jvp(sg.grad(loss), (K, C), (W, None))[1], specs=specs)(K, W, C)
+    wanted = richardson(lambda h: sg.grad(loss)(K + h * W, C), 1e-3)
+    assert np.max(np.abs(bent - wanted)) <= 1e-8 * np.max(np.abs(wanted))
+    by = sg.grad(loss)(K, C)
+    assert sg.jit(slope, specs=specs)(K, W, C) == pytest.approx(np.sum(by * W), rel=1e-10)
