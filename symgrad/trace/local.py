@@ -80,7 +80,10 @@ class LocalArray:
             return self
         if type(result) is np.ndarray and result.base is not None and result.base is self._memory.array:
             return LocalArray(result, self._memory, self, rule) if self._at_home() else result
-        return wrapped(result) if self._memory.tracer is None else np.copy(rule(self._tracer()))
+        if self._memory.tracer is not None:
+            return np.copy(rule(self._tracer()))
+        new = type(result) is np.ndarray and not np.may_share_memory(result, self._memory.array)
+        return fresh(result) if new else wrapped(result)
 
     def in_order(self, order: Any) -> Any:
         """Lay it out in memory: itself where it lies so already, as NumPy knows, and a copy elsewhere."""

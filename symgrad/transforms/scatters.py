@@ -2,7 +2,8 @@
 
 ``for k in range(n): out[i[k]] += x[k]`` is traced as n arrays, each a copy of the one before with one place changed.
 Where nothing reads an array in between, one write does the same, in the same order: of values for one place the last
-stays, and each is added. Reading a place only to add to it is no reading.
+stays, and each is added. Reading a place only to add to it is no reading. ``out[i] += x`` for a few places, i a vector
+that may name one twice, adds the last value of each place alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 INT = np.dtype(np.int64)
 
+FEW = 16
+"""So many places are compared, each with each, for one that is named twice."""
+
 
 class _Write(NamedTuple):
     """One write through traced numbers.
@@ -41,6 +45,7 @@ class _Write(NamedTuple):
         axes: of the array, which the indices are for.
         passing: nodes that are needed for nothing but this write: the reading of the place, and the sum.
         part: the shape of what was read of several known places, where that is not the shape they are written in.
+        once: of values for one place the last is added alone.
     """
 
     kind: str
@@ -51,6 +56,7 @@ class _Write(NamedTuple):
     negative: bool = False
     passing: tuple[Node, ...] = ()
     part: Shape | None = None
+    once: bool = False
 
 
 def gather_scatters(program: Program) -> Program:
@@ -84,8 +90,9 @@ def _write(node: Node, uses: Counter[Node]) -> _Write | None:
     if len(places) > 1 or not all(is_static(place) and len(place) == 1 for place in places):
         return None
     plain = _Write(node.op.name, before, value, tuple(indices), axes)
-    if node.op.name == "add_at" or (places and not node.param("unique")):
+    if node.op.name == "add_at" or any(place > (FEW,) and not node.param("unique") for place in places):
         return plain
+    once = bool(places) and not node.param("unique")
     whole = (value,) if value.op.name == "reshape" and uses[value] == 1 else ()
     value = value.inputs[0] if whole else value
     if value.op.name not in {"add", "subtract"} or uses[value] != 1:
@@ -96,7 +103,7 @@ def _write(node: Node, uses: Counter[Node]) -> _Write | None:
         if own and _same(read.inputs[0], before) and uses[read] == 1 and read is not value.inputs[other]:
             passing, part = (read, value, *whole), value.shape if places else None
             negative = value.op.name == "subtract"
-            return _Write("add_at", before, value.inputs[other], tuple(indices), axes, negative, passing, part)
+            return _Write("add_at", before, value.inputs[other], tuple(indices), axes, negative, passing, part, once)
     return plain
 
 
@@ -140,7 +147,7 @@ class _Joined:
     def _follows(self, write: _Write) -> bool:
         """Tell whether a write can be joined to the one before: nothing else reads what that left."""
         before = self.writes[write.before]
-        alike = before.kind == write.kind and before.axes == write.axes
+        alike = (before.kind, before.axes, before.once) == (write.kind, write.axes, write.once)
         alike = alike and [i.shape for i in before.indices] == [i.shape for i in write.indices]
         return alike and self.uses[write.before] == 1 + bool(write.passing)
 
@@ -175,12 +182,14 @@ class _Joined:
         params: dict[str, Any] = {"axes": first.axes}
         if first.kind == "scatter_set":
             params["unique"] = len(run) == 1 and node.param("unique") if node.op.name == "scatter_set" else False
-        if len(run) == 1:
-            return make(graph, first.kind, x, values[0], *[i for (i,) in indices], **params)
         start = first_axis(first.axes)
+        if len(run) > 1 or first.once:
+            indices = [[shaped(graph, _int64(graph, i), part) for i in column] for column in indices]
         put = _lined_up if part else stacked
-        whole = put(graph, values, start)
-        places = [put(graph, [shaped(graph, _int64(graph, i), part) for i in column], 0) for column in indices]
+        whole = put(graph, values, start) if len(run) > 1 else values[0]
+        places = [put(graph, column, 0) if len(run) > 1 else column[0] for column in indices]
+        if first.once:
+            whole = _last(graph, whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
         return make(graph, first.kind, x, whole, *places, **params)
 
     def value(self, graph: Graph, write: _Write, shape: tuple[Any, ...]) -> Node:
@@ -189,6 +198,25 @@ class _Joined:
         value = make(graph, "negative", value) if write.negative else value
         value = value if write.part is None else shaped(graph, value, write.part)
         return value if value.shape == shape else _in_shape(graph, value, shape)
+
+
+def _last(graph: Graph, values: Node, places: list[Node], extents: list[Any], each: int, start: int) -> Node:
+    """Add -0.0, which changes nothing, for all but the last value of a place among `each` places that follow."""
+    (count,) = places[0].shape
+    groups = count // each
+    again: Any = None
+    for place, extent in zip(places, extents, strict=True):
+        size = literal(graph, extent, INT) if type(extent) is int else make(graph, leaves.extent, dim=extent)
+        behind = make(graph, "less", place, literal(graph, 0, INT))
+        whole = make(graph, "where", behind, make(graph, "add", place, size), place)
+        table = make(graph, "reshape", whole, shape=(groups, each))
+        same = make(graph, "equal", *[make(graph, "expand_dims", table, axes=(axis,)) for axis in (2, 1)])
+        again = same if again is None else make(graph, "logical_and", again, same)
+    later = make(graph, "triangle", again, upper=True, k=1)
+    dropped = make(graph, "reshape", make(graph, "any", later, axes=(2,)), shape=(count,))
+    beside = tuple([k for k in range(len(values.shape)) if k != start])
+    dropped = make(graph, "expand_dims", dropped, axes=beside) if beside else dropped
+    return make(graph, "where", dropped, literal(graph, -0.0, values.dtype), values)
 
 
 def _in_shape(graph: Graph, value: Node, shape: Shape) -> Node:

@@ -290,13 +290,13 @@ def test_orders_of_a_factor(n: int) -> None:
     def forward(f):
         return lambda t: sg.jvp(f, (t,), (1.0,))[1]
 
-    orders = [along, sg.grad(along), sg.grad(sg.grad(along)), sg.grad(sg.grad(sg.grad(along)))]
+    orders: list[Any] = [along, sg.grad(along), sg.grad(sg.grad(along)), sg.grad(sg.grad(sg.grad(along)))]
     for order in (1, 2, 3):
-        wanted = richardson(lambda h, below=orders[order - 1]: below(0.1 + h), 1e-3)
+        wanted = richardson(lambda h: orders[order - 1](0.1 + h), 1e-3)  # noqa: B023 - called at once
         assert orders[order](0.1) == pytest.approx(wanted, rel=1e-7, abs=1e-7)
     assert sg.jit(forward(along))(0.1) == pytest.approx(orders[1](0.1), rel=1e-11)
     for ways in ((forward, forward), (sg.grad, forward), (forward, sg.grad)):
-        f = along
+        f: Any = along
         for way in ways:
             f = way(f)
         assert sg.jit(f)(0.1) == pytest.approx(orders[2](0.1), rel=1e-10, abs=1e-11)
