@@ -17,7 +17,7 @@ _FAMILIES = (
     "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
     "selection", "views", "joining", "running", "reduce", "reductions", "contract", "indexing", "copies", "shaping",
     "creation", "manipulation", "diagonals", "padding", "convolution", "norms", "products", "composites",
-    "statistics", "exponential_sums", "updates", "batched", "linalg", "cholesky",
+    "statistics", "exponential_sums", "updates", "batched", "linalg", "factors",
     "determinants", "systems", "adjoints",
 )
 

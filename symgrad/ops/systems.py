@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ops import determinants, linalg
-from symgrad.ops.cholesky import cholesky as lower_factor
+from symgrad.ops.factors import cholesky as lower_factor
 from symgrad.ops.declare import OPS, answers, shape_of
 from symgrad.ops.diagonals import ones_diagonal
 from symgrad.ops.joining import lift

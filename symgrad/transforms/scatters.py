@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 INT = np.dtype(np.int64)
 
-FEW = 16
+FEW = 64
 """So many places are compared, each with each, for one that is named twice."""
 
 
@@ -108,13 +108,22 @@ def _write(node: Node, uses: Counter[Node]) -> _Write | None:
 
 
 def _one_place(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:
-    """Tell indices that are the same ones, or numbers that name the same places in the same order."""
-    if one == other:
+    """Tell indices that are the same ones, or name the same places in the same order: numbers, or those laid flat."""
+    if one == other or all(a is b or _is_flat(b, a, one) for a, b in zip(one, other, strict=True)):
         return True
     if any(index.op is not leaves.constant for index in (*one, *other)):
         return False
     first, second = [np.broadcast_arrays(*[i.params[0].array for i in indices]) for indices in (one, other)]
     return all(np.array_equal(a.ravel(), b.ravel()) for a, b in zip(first, second, strict=True))
+
+
+def _is_flat(index: Node, of: Node, together: tuple[Node, ...]) -> bool:
+    """Tell an index array that is another one, broadcast to the shape of all that it stands with and laid flat."""
+    if index.op.name != "reshape" or len(index.shape) != 1:
+        return False
+    source = index.inputs[0]
+    whole = source.shape == shapes.broadcast(*[i.shape for i in together])
+    return whole and of in ((source, source.inputs[0]) if source.op.name == "broadcast_to" else (source,))
 
 
 def _same(one: Node, other: Node) -> bool:

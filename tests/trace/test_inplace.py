@@ -178,3 +178,18 @@ def test_forward_is_reverse_and_vmap_is_a_loop(fun, args):
         looped = [floats(row, *copies(rest)) for row in batch]
     for k, found in enumerate(mapped):
         np.testing.assert_allclose(found, np.stack([results[k] for results in looped]), rtol=1e-6, atol=1e-12)
+
+
+def test_elements_taken_behind_a_slice_are_an_array_of_their_own():
+    """NumPy gives the transpose of a new array there."""
+
+    def f(x):
+        out = np.zeros((3, 5))
+        taken = out[:, [4, 0]]
+        out[:, [0, 2]] += x
+        taken += 1.0
+        taken[0, 1] = x
+        return out, taken
+
+    for one, other in zip(sg.jit(f)(2.0), f(2.0), strict=True):
+        assert np.array_equal(one, other)
