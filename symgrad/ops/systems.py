@@ -9,9 +9,9 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ops import determinants, linalg
-from symgrad.ops.factors import cholesky as lower_factor
 from symgrad.ops.declare import OPS, answers, shape_of
 from symgrad.ops.diagonals import ones_diagonal
+from symgrad.ops.factors import cholesky as lower_factor
 from symgrad.ops.joining import lift
 from symgrad.ops.linalg import turned
 from symgrad.ops.products import NotSquare
