@@ -11,7 +11,7 @@ from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up, pa
 from symgrad.ir.shapes import upper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from symgrad.loops.program import Array
 
@@ -65,12 +65,19 @@ class Graph:
     """Who writes what before whom: for each statement, what it depends on and by which access.
 
     An array's writers follow each other, so a reader depends on the last of them alone.
+
+    Attributes:
+        needs: for each statement, the writers of what it reads, and by which access.
+        users: for each statement, who needs it, and by which access.
+        given: for each statement, the inputs and constants that it reads.
+        long: for each extent, the statements that touch arrays with a dimension of it, and these arrays.
     """
 
     def __init__(self, statements: list[Statement]) -> None:
         """Find the dependences in program order."""
         self.statements = statements
         self.needs: list[list[tuple[int, Access]]] = []
+        self.users: list[list[tuple[int, Access]]] = [[] for _ in statements]
         last: dict[Array, int] = {}
         for k, statement in enumerate(statements):
             found = [(last[a.array], a) for a in read_accesses(statement) if a.array in last]
@@ -78,7 +85,20 @@ class Graph:
             if before is not None:
                 found.append((before, statement.target))
             self.needs.append(found)
+            for writer, access in found:
+                self.users[writer].append((k, access))
             last[statement.target.array] = k
+        self.given = [{a.array: None for a in s.reads if a.array.kind in {"input", "constant"}} for s in statements]
+        self.long: dict[Any, dict[int, list[Array]]] = {}
+        for k, s in enumerate(statements):
+            for array in dict.fromkeys([s.target.array, *[access.array for access in s.reads]]):
+                for dim in dict.fromkeys(array.shape):
+                    self.long.setdefault(dim, {}).setdefault(k, []).append(array)
+        self.prefixed = [k for k, s in enumerate(statements) if s.prefix]
+
+    def running(self, members: Container[int]) -> set[Array]:
+        """Collect the running values that statements read."""
+        return {array for k in self.prefixed if k in members for array in self.statements[k].prefix}
 
 
 def classify(statements: list[Statement], graph: Graph) -> Classes:

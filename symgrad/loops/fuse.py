@@ -321,12 +321,12 @@ class Fusion:
         stored: dict[Array, int] = {}
         read: dict[Array, set[int]] = {}
         for k in members:
+            here = time[k]
             for writer, access in self.graph.needs[k]:
-                if writer in time and time[writer] != time[k] and access.array not in self.scattered:
+                if time.get(writer, here) != here and access.array not in self.scattered:
                     stored[access.array] = elements(access.array.shape)
-            for access in read_accesses(self.statements[k]):
-                if access.array.kind in {"input", "constant"}:
-                    read.setdefault(access.array, set()).add(time[k])
+            for array in self.graph.given[k]:
+                read.setdefault(array, set()).add(here)
         again = sum((len(times) - 1) * elements(array.shape) for array, times in read.items())
         leaps = {(a, time[k]) for k in members if time[k] % 2 for a in self.leaps(k, chosen, remaining[k])}
         return sum(stored.values()) + again + sum(elements(array.shape) for array, _ in leaps)
@@ -343,7 +343,7 @@ class Fusion:
                 for array in self.leaps(k, chosen, remaining[k]):
                     readers.setdefault((array, t), set()).add(k)
         alone = {k for (k, *others) in readers.values() if not others}
-        running = {array for k in time for array in self.statements[k].prefix}  # one loop with what reads it
+        running = self.graph.running(time)  # one loop with what reads it
         return {k for k in alone if self.statements[k].how == "+=" and self.statements[k].target.array not in running}
 
     def leaps(self, k: int, chosen: Axis, remaining: frozenset[Axis]) -> list[Array]:

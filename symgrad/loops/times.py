@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from symgrad.loops.classes import read_accesses
 from symgrad.loops.lower import elements
 
 if TYPE_CHECKING:
-    from symgrad.ir.notation import Access, Axis
+    from symgrad.ir.notation import Axis
     from symgrad.loops.fuse import Fusion
     from symgrad.loops.program import Array
 
@@ -22,19 +21,10 @@ class Times:
     """The times of some statements for one class."""
 
     def __init__(self, fusion: Fusion, members: list[int], chosen: Axis, iterates: dict[int, bool]) -> None:
-        """Find who uses what, and which arrays are as long as a sweep."""
+        """Find which arrays are as long as a sweep."""
         self.fusion, self.members, self.chosen, self.iterates = fusion, members, chosen, iterates
-        self.users: dict[int, list[tuple[int, Access]]] = {k: [] for k in members}
-        self.long: dict[int, list[Array]] = {}
-        self.running: frozenset[Array] = frozenset()
-        for k in members:
-            for writer, access in fusion.graph.needs[k]:
-                if writer in self.users:
-                    self.users[writer].append((k, access))
-            s = fusion.statements[k]
-            arrays = dict.fromkeys([s.target.array, *[access.array for access in read_accesses(s)]])
-            self.running |= s.prefix
-            self.long[k] = [a for a in arrays if any(d == chosen.extent for d in a.shape)]
+        self.needs, self.users = fusion.graph.needs, fusion.graph.users
+        self.long: dict[int, list[Array]] = fusion.graph.long.get(chosen.extent, {})
 
     def best(self) -> dict[int, int]:
         """Return the times of which least is stored and read again; as early as possible, where nothing else counts."""
@@ -42,7 +32,7 @@ class Times:
         for k in self.members:
             early[k] = self.earliest(k, early)
         last = max(early.values(), default=0)
-        if last < 2 or not any(self.long.values()):  # one sweep: there is nothing to choose
+        if last < 2 or not any(k in self.long for k in self.members):  # one sweep: there is nothing to choose
             return early
         late: dict[int, int] = {}
         for k in reversed(self.members):
@@ -53,14 +43,16 @@ class Times:
 
     def earliest(self, k: int, time: dict[int, int]) -> int:
         """Return the first time after what a statement needs."""
-        t = 1 if self.iterates[k] else 0
-        for writer, access in self.fusion.graph.needs[k]:
-            theirs = time.get(writer)
-            if theirs is None:
-                continue
+        if not self.iterates[k]:
+            t = 0
+            for writer, _ in self.needs[k]:
+                theirs = time.get(writer, 0)
+                t = max(t, theirs + theirs % 2)
+            return t
+        t = 1
+        for writer, access in self.needs[k]:
+            theirs = time.get(writer, 0)
             if theirs % 2 == 0:
-                t = max(t, theirs + 1 if self.iterates[k] else theirs)
-            elif not self.iterates[k]:
                 t = max(t, theirs + 1)
             else:
                 t = max(t, theirs if self.fusion.local(writer, k, access, self.chosen) else theirs + 2)
@@ -71,9 +63,11 @@ class Times:
         iterates = self.iterates[k]
         t = last - (last % 2 != iterates)
         for user, access in self.users[k]:
-            theirs = time[user]
+            theirs = time.get(user)
+            if theirs is None:
+                continue
             if not iterates:
-                t = min(t, theirs - 1 if theirs % 2 else theirs)
+                t = min(t, theirs - theirs % 2)
             elif theirs % 2 and self.fusion.local(k, user, access, self.chosen):
                 t = min(t, theirs)
             else:
@@ -83,9 +77,10 @@ class Times:
     def touching(self, time: dict[int, int]) -> dict[Array, Counter[int]]:
         """Count, for each long array, the statements of each time that touch it."""
         found: dict[Array, Counter[int]] = {}
-        for k in self.members:
-            for array in self.long[k]:
-                found.setdefault(array, Counter())[time[k]] += 1
+        for k, arrays in self.long.items():
+            if k in time:
+                for array in arrays:
+                    found.setdefault(array, Counter())[time[k]] += 1
         return found
 
     def cost(self, time: dict[int, int]) -> int:
@@ -95,20 +90,20 @@ class Times:
     def move(self, time: dict[int, int], last: int, *, later: bool) -> None:
         """Move one statement after the other where that costs less; later also where it costs the same."""
         touching = self.touching(time)
-        for k in reversed(self.members) if later else self.members:
+        running = self.fusion.graph.running(time)
+        for k in reversed(self.members) if later else [k for k in self.members if k in self.long]:
             s = self.fusion.statements[k]
-            if s.prefix or s.target.array in self.running:
+            if running and (s.prefix or s.target.array in running):
                 continue  # a running value and what reads it are one loop
             here = time[k]
             there = self.latest(k, time, last) if later else self.earliest(k, time)
             if there == here or (there > here) != later:
                 continue
-            more = sum(
-                size(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in self.long[k]
-            )
+            arrays = self.long.get(k, ())
+            more = sum(size(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays)
             if more < 0 or (later and more == 0):
                 time[k] = there
-                for array in self.long[k]:
+                for array in arrays:
                     times = touching[array]
                     times[there] += 1
                     times[here] -= 1
