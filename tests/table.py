@@ -234,14 +234,16 @@ def _moved(array: Array, place: int, h: float) -> Array:
     return moved
 
 
+def result(kind: str, group: str, row: Row, dtype: str, options: sg.Options | None = None) -> Any:
+    """Return what a row's module makes of it: a result, or the exception it raised."""
+    return module(kind, group, groups(group).index(row) // MODULE, dtype, options)[row.name]
+
+
 @cache
-def table(kind: str, group: str, dtype: str, options: sg.Options | None = None) -> dict[str, Any]:
-    """Compute a group of rows, `MODULE` to a module: a result, or the exception it raised, for each name."""
-    rows = groups(group)
-    found: dict[str, Any] = {}
-    for start in range(0, len(rows), MODULE):
-        found |= _attempted(kind, rows[start : start + MODULE], np.dtype(dtype), options)
-    return found
+def module(kind: str, group: str, number: int, dtype: str, options: sg.Options | None) -> dict[str, Any]:
+    """Compute `MODULE` rows of a group at once: a result, or an exception, for each name."""
+    rows = groups(group)[number * MODULE : (number + 1) * MODULE]
+    return _attempted(kind, rows, np.dtype(dtype), options)
 
 
 @cache

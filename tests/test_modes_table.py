@@ -126,12 +126,13 @@ def in_batches(start: int, pattern: str) -> list[Any]:
         pairs = zip(rows_here, given, stacked, strict=True)
         return [sg.vmap(row.call, tuple(axes))(*arrays) for row, (axes, _, _), arrays in pairs]
 
-    def looped(every: Any) -> Any:
-        return [[row.call(*one) for one in own] for row, own in zip(rows_here, every, strict=True)]
+    def looped(examples: Any) -> Any:
+        return [row.call(*one) for row, one in zip(rows_here, examples, strict=True)]
 
     found = sg.jit(mapped)([stacked for _, stacked, _ in given])
-    expected = sg.jit(looped)([own for *_, own in given])
-    return list(zip(found, expected, strict=True))
+    each = sg.jit(looped)
+    expected = [each(list(examples)) for examples in zip(*[own for *_, own in given], strict=True)]
+    return list(zip(found, zip(*expected, strict=True), strict=True))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
@@ -163,10 +164,12 @@ def slopes_in_batches(start: int) -> list[Any]:
     def gradient(row: t.Row, arrays: Any) -> Any:
         return sg.grad(lambda *a: total(row, a), argnums=tuple(floats(arrays)))(*arrays)
 
-    def computed(stacked: Any, examples: Any) -> Any:
+    def looped(examples: Any) -> Any:
+        return [gradient(row, one) for row, one in zip(rows_here, examples, strict=True)]
+
+    def mapped(stacked: Any) -> Any:
         found = []
-        for row, arrays, own in zip(rows_here, stacked, examples, strict=True):
-            looped = [gradient(row, one) for one in own]
+        for row, arrays in zip(rows_here, stacked, strict=True):
             inside = sg.vmap(lambda *a, row=row: gradient(row, a))(*arrays)
 
             def one_of(*a: Any, row: t.Row = row) -> Any:
@@ -176,10 +179,12 @@ def slopes_in_batches(start: int) -> list[Any]:
                 return np.sum(sg.vmap(one)(*a))
 
             outside = sg.grad(summed, argnums=tuple(floats(arrays)))(*arrays)
-            found.append((looped, inside, outside))
+            found.append((inside, outside))
         return found
 
-    return list(sg.jit(computed)(stacked, examples))
+    each = sg.jit(looped)
+    expected = zip(*[each(list(one)) for one in zip(*examples, strict=True)], strict=True)
+    return [(loop, *both) for loop, both in zip(expected, sg.jit(mapped)(stacked), strict=True)]
 
 
 @rows(SMOOTH)

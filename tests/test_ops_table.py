@@ -28,7 +28,7 @@ def rows(group: list[t.Row]) -> Any:
 
 
 def given(kind: str, group: str, row: t.Row, dtype: str = "float64", options: sg.Options | None = None) -> Any:
-    found = t.table(kind, group, dtype, options)[row.name]
+    found = t.result(kind, group, row, dtype, options)
     if isinstance(found, Exception):
         raise found
     return found

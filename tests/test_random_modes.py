@@ -107,17 +107,24 @@ def check_batches(programs: Sequence[Written]) -> None:
         examples = [changed(p.args, partial(scaled, by=s)) for s in scales]
         given.append((stacked(examples), examples))
 
-    def computed(given: Any) -> Any:
+    def mapped(batches: Any) -> Any:
         found = []
-        for p, (batch, examples) in zip(programs, given, strict=True):
+        for p, batch in zip(programs, batches, strict=True):
             program, loss = p.functions()
-            slopes = sg.grad(loss, argnums=p.argnums)
-            inside = sg.vmap(slopes)(*batch)
-            looped = [(program(*one), slopes(*one)) for one in examples]
-            found.append(((sg.vmap(program)(*batch), inside), looped))
+            found.append((sg.vmap(program)(*batch), sg.vmap(sg.grad(loss, argnums=p.argnums))(*batch)))
         return found
 
-    for p, (found, looped) in zip(programs, sg.jit(computed)(given), strict=True):
+    def single(args: Any) -> Any:
+        found = []
+        for p, one in zip(programs, args, strict=True):
+            program, loss = p.functions()
+            found.append((program(*one), sg.grad(loss, argnums=p.argnums)(*one)))
+        return found
+
+    each = sg.jit(single)
+    loops = [each([examples[k] for _, examples in given]) for k in range(3)]
+    batches = sg.jit(mapped)([batch for batch, _ in given])
+    for p, found, looped in zip(programs, batches, zip(*loops, strict=True), strict=True):
         for k, one in enumerate(looped):
             for batch, own in zip(flat(found), flat(one), strict=True):
                 scale = max(1.0, float(np.max(np.abs(own), initial=0.0)))
