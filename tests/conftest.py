@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -40,6 +41,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fresh"):
         now = int(time.time()) * 1_000_000
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Spare Python's cyclic collector what lives to the end: it went through all tests and modules again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

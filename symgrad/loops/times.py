@@ -6,7 +6,6 @@ possible are both right; what lives from one sweep to a later one, and what is r
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from symgrad.loops.lower import elements
@@ -24,7 +23,8 @@ class Times:
         """Find which arrays are as long as a sweep."""
         self.fusion, self.members, self.chosen, self.iterates = fusion, members, chosen, iterates
         self.needs, self.users = fusion.graph.needs, fusion.graph.users
-        self.long: dict[int, list[Array]] = fusion.graph.long.get(chosen.extent, {})
+        found: dict[int, list[Array]] = fusion.graph.long.get(chosen.extent, {})
+        self.long = {k: found[k] for k in members if k in found}
 
     def best(self) -> dict[int, int]:
         """Return the times of which least is stored and read again; as early as possible, where nothing else counts."""
@@ -32,14 +32,13 @@ class Times:
         for k in self.members:
             early[k] = self.earliest(k, early)
         last = max(early.values(), default=0)
-        if last < 2 or not any(k in self.long for k in self.members):  # one sweep: there is nothing to choose
+        if last < 2 or not self.long:  # one sweep: there is nothing to choose
             return early
         late: dict[int, int] = {}
         for k in reversed(self.members):
             late[k] = max(early[k], self.latest(k, late, last))
-        self.move(early, last, later=True)
-        self.move(late, last, later=False)
-        return min(early, late, key=self.cost)
+        stored = self.move(early, last, later=True)
+        return early if stored <= self.move(late, last, later=False) else late
 
     def earliest(self, k: int, time: dict[int, int]) -> int:
         """Return the first time after what a statement needs."""
@@ -47,7 +46,8 @@ class Times:
             t = 0
             for writer, _ in self.needs[k]:
                 theirs = time.get(writer, 0)
-                t = max(t, theirs + theirs % 2)
+                if theirs > t:
+                    t = theirs + theirs % 2
             return t
         t = 1
         for writer, access in self.needs[k]:
@@ -60,38 +60,43 @@ class Times:
 
     def latest(self, k: int, time: dict[int, int], last: int) -> int:
         """Return the last time before what needs a statement."""
-        iterates = self.iterates[k]
-        t = last - (last % 2 != iterates)
+        if not self.iterates[k]:
+            t = last - last % 2
+            for user, _ in self.users[k]:
+                theirs = time.get(user, t)
+                if theirs < t:
+                    t = theirs - theirs % 2
+            return t
+        t = last - (last % 2 == 0)
         for user, access in self.users[k]:
-            theirs = time.get(user)
-            if theirs is None:
+            if user not in time:
                 continue
-            if not iterates:
-                t = min(t, theirs - theirs % 2)
-            elif theirs % 2 and self.fusion.local(k, user, access, self.chosen):
+            theirs = time[user]
+            if theirs % 2 and self.fusion.local(k, user, access, self.chosen):
                 t = min(t, theirs)
             else:
                 t = min(t, theirs - 2 if theirs % 2 else theirs - 1)
         return t
 
-    def touching(self, time: dict[int, int]) -> dict[Array, Counter[int]]:
+    def touching(self, time: dict[int, int]) -> dict[Array, dict[int, int]]:
         """Count, for each long array, the statements of each time that touch it."""
-        found: dict[Array, Counter[int]] = {}
+        found: dict[Array, dict[int, int]] = {}
         for k, arrays in self.long.items():
-            if k in time:
-                for array in arrays:
-                    found.setdefault(array, Counter())[time[k]] += 1
+            here = time[k]
+            for array in arrays:
+                times = found.setdefault(array, {})
+                times[here] = times.get(here, 0) + 1
         return found
 
-    def cost(self, time: dict[int, int]) -> int:
-        """Count the bytes of long arrays that are kept or read again, once for each further sweep."""
-        return sum((len(times) - 1) * size(array) for array, times in self.touching(time).items())
+    def move(self, time: dict[int, int], last: int, *, later: bool) -> int:
+        """Move one statement after the other where that costs less; later also where it costs the same.
 
-    def move(self, time: dict[int, int], last: int, *, later: bool) -> None:
-        """Move one statement after the other where that costs less; later also where it costs the same."""
+        Returns:
+            The bytes of long arrays that are kept or read again, once for each further sweep.
+        """
         touching = self.touching(time)
         running = self.fusion.graph.running(time)
-        for k in reversed(self.members) if later else [k for k in self.members if k in self.long]:
+        for k in reversed(self.members) if later else self.long:
             s = self.fusion.statements[k]
             if running and (s.prefix or s.target.array in running):
                 continue  # a running value and what reads it are one loop
@@ -100,15 +105,16 @@ class Times:
             if there == here or (there > here) != later:
                 continue
             arrays = self.long.get(k, ())
-            more = sum(size(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays)
+            more = sum([size(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays])
             if more < 0 or (later and more == 0):
                 time[k] = there
                 for array in arrays:
                     times = touching[array]
-                    times[there] += 1
+                    times[there] = times.get(there, 0) + 1
                     times[here] -= 1
                     if not times[here]:
                         del times[here]
+        return sum([(len(times) - 1) * size(array) for array, times in touching.items()])
 
 
 def size(array: Array) -> int:
