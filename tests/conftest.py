@@ -38,16 +38,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if "SYMGRAD_CACHE_DIR" not in os.environ:
         config.stash[OWN_CACHE] = os.environ["SYMGRAD_CACHE_DIR"] = tempfile.mkdtemp(prefix="symgrad-tests-")
     os.environ.setdefault("SYMGRAD_VERIFY", "1")
+    gc.set_threshold(50_000, 20, 20)  # all tests and modules live to the end, and were gone through again and again
     if config.getoption("--fresh"):
         now = int(time.time()) * 1_000_000
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Spare Python's cyclic collector what lives to the end: it went through all tests and modules again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
