@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
-from symgrad.cli.main import main
+from symgrad.cli.run import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run()

@@ -58,7 +58,10 @@ def bound(
     held = [_pointer(library, a) for a in every]
     # A pointer is passed faster than an array, and keeps nothing alive: the function that is returned does.
     pointers = [library.ffi.cast(f"{ctype(a)} *", p) for a, p in zip(every, held, strict=True)]
-    checks, nothing = interface.checks, library.ffi.NULL
+    nothing = library.ffi.NULL
+
+    def refused(code: int) -> Exception:
+        return failed(interface.checks[code - 1], interface.inputs, arrays)
 
     def prepared(count: int) -> tuple[Callable[..., int], list[Any], Any]:
         function, _, passed, size, last = plan(sizes, count)
@@ -68,28 +71,30 @@ def bound(
 
     if interface.threaded or prepared(1)[2] is not None:
         team = (lambda: threads(options)) if interface.threaded else (lambda: 1)
-        call = _guarded(prepared, team, checks, answer)
+        call = _guarded(prepared, team, refused, answer)
     else:
-        call = _plain(*prepared(1)[:2], checks, answer)
+        call = _plain(*prepared(1)[:2], refused, answer)
     vars(call)["held"] = held
     return call
 
 
-def _plain(function: Callable[..., int], arguments: list[Any], checks: Any, answer: Any) -> Callable[[], Any]:
+def _plain(
+    function: Callable[..., int], arguments: list[Any], refused: Callable[[int], Exception], answer: Any,
+) -> Callable[[], Any]:
     """Make the call of a function without a workspace."""
 
     def call() -> Any:
         code = function(*arguments)
         if code:
-            raise failed(checks[code - 1])
+            raise refused(code)
         return answer
 
     return call
 
 
 def _guarded(
-    prepared: Callable[[int], tuple[Callable[..., int], list[Any], Any]], team: Callable[[], int], checks: Any,
-    answer: Any,
+    prepared: Callable[[int], tuple[Callable[..., int], list[Any], Any]], team: Callable[[], int],
+    refused: Callable[[int], Exception], answer: Any,
 ) -> Callable[[], Any]:
     """Make the call of a function with a workspace, which one thread at a time may use."""
     lock = threading.Lock()
@@ -110,7 +115,7 @@ def _guarded(
         finally:
             lock.release()
         if code:
-            raise failed(checks[code - 1])
+            raise refused(code)
         return answer
 
     return call

@@ -16,7 +16,7 @@ from symgrad.ir.evaluate import concrete, evaluate, extents
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from symgrad.build.interface import Check, Interface
+    from symgrad.build.interface import Check, Interface, Port
     from symgrad.build.load import Library
     from symgrad.ir.program import Program
     from symgrad.options import Options
@@ -100,11 +100,13 @@ def requirements(program: Program) -> Callable[[Sequence[np.ndarray[Any, Any]]],
     return checked
 
 
-def failed(check: Check) -> IndexOutOfBounds | LinAlgError:
-    """Say which index, or which matrix, failed."""
+def failed(check: Check, inputs: Sequence[Port], arrays: Sequence[Any]) -> IndexOutOfBounds | LinAlgError:
+    """Say which index, or which matrix, failed in a call with some arrays."""
     if check.what:
         return LinAlgError(check.what, line=check.line)
-    return IndexOutOfBounds(f"an index is out of bounds for an axis with size {check.extent}", line=check.line)
+    dims = [pair for port, a in zip(inputs, arrays, strict=True) for pair in zip(port.shape, np.shape(a), strict=True)]
+    extent = evaluated(check.extent, {str(dim): size for dim, size in dims})
+    return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}", line=check.line)
 
 
 def compiled(program: Program, interface: Interface, library: Library, options: Options) -> Run:
@@ -141,7 +143,7 @@ def compiled(program: Program, interface: Interface, library: Library, options: 
             *constants, *passed, from_buffer("char[]", workspace(scratch)), *last,
         )
         if code:
-            raise failed(checks[code - 1])
+            raise failed(checks[code - 1], interface.inputs, arrays)
         return results
 
     return run

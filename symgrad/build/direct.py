@@ -83,7 +83,7 @@ def direct(
         results = [*map(found.empty, found.shapes, dtypes)]
         code = found.function(*pointers, *map(from_buffer, kinds, results), *found.rest)
         if code:
-            raise failed(checks[code - 1])
+            raise failed(checks[code - 1], interface.inputs, leaves)
         return finish(results)
 
     return call if any(numbers) else _by_address(interface, library, flatten, finish, call, ready)
@@ -212,7 +212,7 @@ def _by_address(
         if code:
             if code == OTHER:
                 return MISS
-            raise failed(checks[code - 1])
+            raise failed(checks[code - 1], interface.inputs, leaves)
         return finish(results)
 
     return call
@@ -249,7 +249,7 @@ def _open_by_address(
         if code:
             if code == OTHER:
                 return MISS
-            raise failed(checks[code - 1])
+            raise failed(checks[code - 1], interface.inputs, leaves)
         return finish(results)
 
     return call

@@ -26,9 +26,9 @@ class Port(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a failed check is about: of an index the extent, as text, else `what` in words; and the user's line."""
+    """What a failed check is about: an index of an extent, as `dim_to_json` writes it, or `what`; the user's line."""
 
-    extent: str
+    extent: Any
     line: Line | None
     what: str = ""
 
@@ -76,7 +76,7 @@ def interface(program: Program, loops: LoopProgram, source: Source) -> Interface
     return Interface(
         source.entry, source.prototype, *ports(program), tuple(passed(loops)), dims(program),
         dim_to_json(loops.workspace), loops.threaded,
-        tuple([Check(str(check.extent), check.line, check.what) for check in loops.checks]),
+        tuple([Check(dim_to_json(check.extent), check.line, check.what) for check in loops.checks]),
         dim_to_json(loops.work), loops.polled,
     )
 

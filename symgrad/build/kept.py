@@ -23,12 +23,14 @@ from symgrad.ir.serial import record as described
 from symgrad.ops import own
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from symgrad.build.load import Library
     from symgrad.build.toolchain import Toolchain
     from symgrad.ir.program import Program
     from symgrad.options import Options
 
-FORMAT = "symgrad interface 2"
+FORMAT = "symgrad interface 3"
 _FIELDS = {"format", "library", "entry", "prototype", "data", "workspace", "threaded", "checks", "work", "polled"}
 _HEX = frozenset("0123456789abcdef")
 _DATA = 1 << 24
@@ -117,11 +119,12 @@ def _read(fields: Any, program: Program) -> Interface:
         raise ValueError("not a size")
     return Interface(
         entry, prototype, *ports(program), tuple([constants[place] for place in fields["data"]]), extents, workspace,
-        threaded, tuple([_check(*check) for check in fields["checks"]]), work, polled,
+        threaded, tuple([_check(extents, *check) for check in fields["checks"]]), work, polled,
     )
 
 
-def _check(extent: Any, line: Any, what: Any) -> Check:
-    if type(extent) is not str or type(what) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
+def _check(extents: Sequence[str], extent: Any, line: Any, what: Any) -> Check:
+    evaluated(extent, dict.fromkeys(extents, 1))
+    if type(what) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
         raise ValueError("not a check")
     return Check(extent, None if line is None else Line(*line), what)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from symgrad.ir.notation import Access, Axis, accesses, as_index, looked_up, mapped, parts, substitute
+from symgrad.ir.notation import Access, Axis, accesses, as_index, looked_up, mapped, parts, substitute, symbolic
 from symgrad.ir.shapes import simplified
 from symgrad.loops.program import Array
 
@@ -291,7 +291,7 @@ class _Aligned:
                 shift = simplified(index + offset - at)
                 if home is frame and type(shift) is int and abs(shift) <= EDGE:
                     return as_index(axis + (shift if array.kind == "temporary" else shift - offset))
-        return as_index(new + offset) if array.kind == "temporary" and offset else new
+        return as_index(symbolic(new) + offset) if array.kind == "temporary" and offset else new
 
     def index(self, index: Any) -> Any:
         """Put the frame's axes into an index."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.extents import Large, chooses
-from symgrad.ir.notation import Access, Axis, Lookup, Statement, accesses, as_index, mapped, substitute
+from symgrad.ir.notation import Access, Axis, Lookup, Statement, accesses, as_index, mapped, parts, substitute
 from symgrad.ir.shapes import simplified
 from symgrad.loops.lower import without_ones
 
@@ -98,6 +98,8 @@ class _Large(Large):
         def index(i: Any) -> Any:
             if isinstance(i, Lookup):
                 return Lookup(access(i.access), self.dim(i.extent), i.check)
+            copies = {p.symbol: index(p).symbol for p in parts(i) if isinstance(p, Lookup)}
+            i = i.subs(copies) if copies else i
             return self.dim(substitute(i, by) if by else i)
 
         def access(a: Access) -> Access:

@@ -356,3 +356,15 @@ def test_the_pages_messages_are_those_that_come():
     known = {" ".join(words): message for words, message in REFUSED}
     for words, message in shown:
         assert message in known[words] or known[words] in message, words
+
+
+@pytest.mark.parametrize(("text", "code"), [
+    ('exec("raise KeyboardInterrupt")', 130), ("raise KeyboardInterrupt", 130),
+    ("import atexit, os, signal\natexit.register(os.kill, os.getpid(), signal.SIGINT)", 0),
+], ids=["in a text that is run", "while the file is imported", "when all is done"])
+def test_an_interrupt_at_an_odd_moment_is_130_or_too_late(tmp_path, text, code):
+    """CPython ends by the signal itself after the first of them, though it is caught, and after the last one."""
+    (tmp_path / "odd.py").write_text(f"import numpy as np\n{text}\ndef f(x): return np.sum(x)\n")
+    done = process("emit", "odd.py:f", "--arg", "x=f64[n]", "--out", "out/sums", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (code, "symgrad: interrupted\n" if code else "")
+    assert (tmp_path / "out").exists() == (code == 0)

@@ -116,3 +116,14 @@ def test_the_same_bytes_in_every_process(tmp_path):
         subprocess.run([sys.executable, "program.py"], cwd=tmp_path, env=environment, check=True)
         found.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert found[0] == found[1]
+
+
+def test_values_of_returned_lines_have_names_too(tmp_path: Path) -> None:
+    """What is returned without a name is the result: a line before it renumbers nothing."""
+    lines = ["import numpy as np", "def f(x):", "    y = np.sin(x)", "    return np.sum(y * np.exp(y) / (1 + x))", ""]
+    before = emitted("\n".join(lines), tmp_path / "one", "f", ("f64[n]",))
+    after = emitted("\n".join([*lines[:2], "    x = np.cos(x)", *lines[2:]]), tmp_path / "two", "f", ("f64[n]",))
+    for package in (before, after):
+        text = (package.folder / f"{package.name}.c").read_text()
+        assert "result_1" in text
+        assert not re.search(r"\bv\d+\b", text)

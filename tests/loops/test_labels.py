@@ -215,3 +215,53 @@ def test_what_is_looked_up_often_is_made_once():
     x, i = np.linspace(0, 1, 10), np.arange(1000) % 10
     np.testing.assert_allclose(function(x, i), often(x, i), rtol=1e-14)
     assert not any("recomputed" in note for note in loops(function).notes)
+
+
+# -- elements of parts of arrays, looked up
+
+
+def part(t, i):
+    return np.sum(t[1:][i] ** 2)
+
+
+def products_of_neighbours(t, i):
+    return np.sum((t[1:] * t[:-1])[i] ** 2)
+
+
+def ends_kept(t, i):
+    u = np.concatenate([t[:2], np.sin(t[2:-1]), t[-1:]])
+    return np.sum(u[i] * u[1:][i])
+
+
+def differences(t, i):
+    return np.sum(np.diff(t)[i] ** 2 + t[i]) + np.sum(t[2:] ** 3)
+
+
+@pytest.mark.parametrize("loss", [part, products_of_neighbours, ends_kept, differences], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("how", [{"dynamic": False}, {"specs": ("f64[n]", "i64[m]")}], ids=["known", "open"])
+def test_elements_of_shifted_parts_are_looked_up(loss, how) -> None:
+    """Their places are counted in the whole array, known or open, in loops for large extents and for small ones."""
+    rng = np.random.default_rng(0)
+    for n in (4, 7, 50, 700):
+        t, i = rng.normal(size=n), rng.integers(-(n - 1), n - 1, size=9)
+        value, gradient = sg.value_and_grad(loss, **how)(t, i)
+        expected = sg.value_and_grad(loss, options=sg.Options(compiler="none"))(t, i)
+        np.testing.assert_allclose(value, loss(t, i), rtol=1e-12)
+        np.testing.assert_allclose(gradient, expected[1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("how", [{"dynamic": False}, {"specs": ("f64[n]", "i64[m]")}], ids=["known", "open"])
+def test_a_failed_check_says_the_size(how) -> None:
+    """In every kind of call, and also where the extent is open."""
+    f, t = sg.grad(part, **how), np.ones(6)
+    f(t, np.array([1, 2]))
+    bound = f.bind(t, np.array([1, 9]))
+    calls = [
+        lambda: f(t, np.array([1, 5])), lambda: f(t[::-1], np.array([-6, 1])), bound,
+        lambda: f(np.ones(6, np.float32).astype(np.float64), np.array([0, 7])),
+    ]
+    for call in calls:
+        with pytest.raises(IndexOutOfBounds, match="an index is out of bounds for an axis with size 5\n"):
+            call()
+    with pytest.raises(IndexOutOfBounds, match="an index is out of bounds for an axis with size 2\n"):
+        f(np.ones(3), np.array([2, 0]))
