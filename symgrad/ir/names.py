@@ -23,6 +23,12 @@ C_WORDS = frozenset(
 )
 """Words a name must not be: C's, C++'s, compilers' own macros, and the generated code's own. Python's are asked for."""
 
+WINDOWS = frozenset(
+    """near far small huge hyper interface pascal cdecl NEAR FAR IN OUT OPTIONAL CONST VOID TRUE FALSE ERROR STRICT THIS
+    DELETE CALLBACK OPAQUE TRANSPARENT ABSOLUTE RELATIVE DIFFERENCE""".split()  # noqa: SIM905
+)
+"""Macros of windows.h: an argument called small would be a char. Extents may have such a name."""
+
 CALLED = re.compile(
     "(a?(sin|cos|tan)h?|atan2|exp(2|m1)?|log(10|1p|2)?|pow|sqrt|cbrt|hypot|fabs|erfc?|ceil|floor|trunc|rint|copysign|"
     "fmod|fma)f?|is(finite|inf|nan)|signbit"
@@ -78,7 +84,7 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
     if name[0].isdigit():
         name = f"x{name}"
     if not name.endswith("_") and (
-        name in C_WORDS or keyword.iskeyword(name) or CALLED.fullmatch(name) or MACROS.fullmatch(name)
+        name in C_WORDS | WINDOWS or keyword.iskeyword(name) or CALLED.fullmatch(name) or MACROS.fullmatch(name)
         or re.fullmatch(r"[vtinkw]\d+|copies\d+|[sS][gG]_.*", name)
     ):
         name = f"{name}_"

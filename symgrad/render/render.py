@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 import numpy as np
 
+from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.program import Array
 from symgrad.loops.store import paths
@@ -186,7 +187,10 @@ def signature(loops: LoopProgram, entry: str, target: Target) -> tuple[list[tupl
         names[array] = f"{entry}_{array.name}" if target.package else array.name  # in one file with other functions'
         if not is_text(array, target):
             arguments.append((f"const {stored(array.dtype)} *{target.restrict}", array.name))
-    arguments += [("const int64_t ", str(dim)) for dim in extents(loops)]
+    for dim in extents(loops):
+        if str(dim) in called:
+            raise ArgumentError(f"the extent {dim} has the name of the C function {dim}()", instead=f"{dim}_")
+        arguments.append(("const int64_t ", str(dim)))
     arguments += [] if target.package and target.plain else [("const int32_t ", "threads")]
     arguments += [(f"char *{target.restrict}", "workspace")]
     if loops.polled and not target.package:

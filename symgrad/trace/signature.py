@@ -11,7 +11,7 @@ import numpy as np
 import optree
 
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.ir.names import identifier
+from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare import COMPILED, is_traced
 from symgrad.trace.lines import user_line
@@ -87,7 +87,7 @@ def extent_name(text: str, *, strict: bool = True) -> str:
     Raises:
         ArgumentValueError: it is such a word, and `strict`.
     """
-    allowed = text if re.fullmatch(r"[tink]\d+", text) else identifier(text)
+    allowed = text if re.fullmatch(r"[tink]\d+", text) or text in WINDOWS else identifier(text)
     if strict and allowed != text:
         raise ArgumentValueError(
             f"{text!r} cannot name an extent: it is a word of C or of the generated code", instead=allowed

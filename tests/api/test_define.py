@@ -201,6 +201,13 @@ def test_what_is_not_needed_is_not_kept():
     np.testing.assert_allclose(pull(np.ones(3))[0], 3 * np.sin(X) ** 2 * np.cos(X))
 
 
+def test_an_extent_is_not_called_as_an_extern_function_is():
+    cube = sg.extern("cube", "double cube(double x) { return x * x * x; }", lambda x: x**3)
+    with pytest.raises(ArgumentError, match=r"the extent cube has the name of the C function cube\(\)\n.*instead: cube_"):
+        sg.jit(lambda x: cube(x), specs=("f64[cube]",))(np.ones(3))
+    np.testing.assert_array_equal(sg.jit(lambda x: cube(x), specs=("f64[cube_]",))(np.full(3, 2.0)), 8.0)
+
+
 def test_two_extern_functions_of_one_name():
     cube = sg.extern("cube", "double cube(double x) { return x * x * x; }", lambda x: x**3)
     same = sg.extern("cube", "static double cube(double x) { return x * x * x; }", lambda x: x**3)

@@ -24,9 +24,10 @@ dynamic_cast explicit export friend mutable namespace new noexcept nullptr opera
 reinterpret_cast requires static_assert static_cast template this thread_local throw typeid typename using virtual
 wchar_t unix linux i386 FILE stdin stdout stderr size_t ptrdiff_t max_align_t int64_t uint8_t int_fast32_t double_t EOF
 BUFSIZ RAND_MAX EXIT_SUCCESS SEEK_SET SG_RESTRICT SG_FMA sg_bytes sg_failed HUGE_VAL M_PI FP_NAN DBL_MAX INT64_MAX
-SIGINT EDOM ERANGE exp log sqrt tanh fabs isnan threads workspace stop np scipy w1 v2 t0 i0 k3 n1""".split()  # noqa: SIM905
+SIGINT EDOM ERANGE near far small interface hyper IN OUT CONST TRUE ERROR copies1
+exp log sqrt tanh fabs isnan threads workspace stop np scipy w1 v2 t0 i0 k3 n1""".split()  # noqa: SIM905
 HARMLESS = """y0 y1 j0 j1 jn gamma nanf malloc malloc_ printf index time signal abs status bad step space in_x out_y
-exact x_ EPS EXP SIGMA value_ lib ffi x_t h_t near far small min max""".split()  # noqa: SIM905
+exact x_ EPS EXP SIGMA value_ lib ffi x_t h_t nearby copies min max""".split()  # noqa: SIM905
 
 USER = """#include <assert.h>
 #include <complex.h>
@@ -176,3 +177,15 @@ def test_an_argument_may_have_the_name_of_an_extern_function(tmp_path):
     package = sg.emit(loss, {"weight": "f64[]", "x": "f64[n]"}, tmp_path / "weighted")
     ran = make(package.folder, "check")
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_macros_of_windows_are_no_names_of_arguments(tmp_path):
+    """There <windows.h> makes `small` a char and `IN` nothing; extents keep such names in a program."""
+    words = ["small", "near", "interface", "IN"]
+    package = sg.emit(function(words, "np.sum(small * near * interface * IN)"), dict.fromkeys(words, "f64[n]"),
+                      tmp_path / "windows")
+    header = (package.folder / "windows.h").read_text()
+    for word in words:
+        assert f"const double *{word}_," in header
+    product = sg.jit(lambda a, b: a @ b, specs=("f64[IN,OUT]", "f64[OUT]"))
+    np.testing.assert_array_equal(product(np.ones((2, 3)), np.ones(3)), [3.0, 3.0])
