@@ -52,6 +52,12 @@ FLAG = "sg_flag{f}({0})"
 """How a Boolean in memory is read among lanes of a floating-point type."""
 
 
+BEYOND = {"max=": "{0} > {1} ? {0} : {1}", "min=": "{0} < {1} ? {0} : {1}"}
+NOT_A_NUMBER = "{0} != {0} ? {0} : 0.0{f}"
+UNLESS = "{1} == {1} ? {0} : {1}"
+"""How lanes take an extremum of numbers, collect the NaNs among them, and let those win."""
+
+
 def stored(dtype: np.dtype[Any]) -> str:
     """Name a dtype in C as it stands in memory: of bytes gcc 12 makes lanes, of _Bool it does not."""
     return "uint8_t" if dtype.kind == "b" else ctype(dtype)

@@ -22,7 +22,7 @@ from symgrad.render.products import product_view
 from symgrad.render.ranges import guarded, lanes_of, reduction, tiles_view, walked
 from symgrad.render.routines import called
 from symgrad.render.rows import by_rows
-from symgrad.render.stores import fuses, multiply_add, store
+from symgrad.render.stores import fuses, join_nans, multiply_add, nans_apart, store
 from symgrad.render.views import LetView, LocalView, LookupView, LoopView, NoteView, ThreadsView
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ class Block:
         self.quoted: set[Line] = set()
         self.thread = ""
         self.lanes: np.dtype[Any] | None = None
+        self.apart_from: dict[Array, str] = {}
         self.has_parts = False
         self._survey(body)
 
@@ -114,8 +115,10 @@ class Block:
                 made.extend(before(self, item))
                 if item.product is not None:
                     self.note(item.product.statement.line, made)
+                nans = nans_apart(self, item, made)
                 view = self.loop(item)
                 made.append(self.apart(view, made) if isinstance(view, ThreadsView) else view)
+                join_nans(self, nans, made)
                 continue
             if isinstance(item, Part):
                 made.append(self.outline(item, self))

@@ -108,4 +108,5 @@ def reduction(block: Block, how: str, array: Array) -> str:
         how, kind = f"sg_{how}", suffix(array.dtype)
         block.helpers.add((how, ctype(array.dtype), kind))
         how += kind
-    return f" reduction({how}:{block.names[array]})"
+    nans = f" reduction(+:{block.apart_from[array]})" if array in block.apart_from else ""
+    return f" reduction({how}:{block.names[array]}){nans}"

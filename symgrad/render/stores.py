@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Apply, Statement
 from symgrad.ops.declare import OPS
-from symgrad.ops.spelling import ctype, expression, pattern
-from symgrad.render.views import LocalView, StoreView
+from symgrad.ops.spelling import BEYOND, NOT_A_NUMBER, UNLESS, ctype, expression, pattern
+from symgrad.render.printer import literal
+from symgrad.render.views import LetView, LocalView, StoreView
 
 if TYPE_CHECKING:
+    from symgrad.loops.program import Array, Loop
     from symgrad.render.block import Block
     from symgrad.render.views import ItemView
 
 ACCUMULATIONS = {
     "max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add",
 }
+
+
+NAMES = frozenset({"maximum", "minimum"})
 
 
 def store(block: Block, s: Statement, target: str, text: str, made: list[ItemView]) -> StoreView:
@@ -28,8 +33,30 @@ def store(block: Block, s: Statement, target: str, text: str, made: list[ItemVie
         return StoreView(target, s.how, text)
     op: Any = OPS[ACCUMULATIONS[s.how]]
     name = block.bound(text, dtype, made)
+    if s.target.array in block.apart_from:
+        made.append(StoreView(target, "=", expression(BEYOND[s.how], (name, target), (dtype,) * 2, dtype)))
+        return StoreView(block.apart_from[s.target.array], "+=", expression(NOT_A_NUMBER, (name,), (dtype,), dtype))
     whole = block.call(pattern(op.c, (dtype, dtype)), (name, target), (dtype, dtype), dtype, {})
     return StoreView(target, "=", f"(uint8_t)({whole})" if byte else whole)
+
+
+def nans_apart(block: Block, loop: Loop, made: list[ItemView]) -> list[Array]:
+    """Declare, for each maximum and minimum that lanes take of floating-point numbers, a sum of the NaNs among them.
+
+    To let NaN win costs each step of the maximum itself a comparison more, and what joins lanes a branch.
+    """
+    found = [array for how, array in loop.sums if how in NAMES and array.dtype.kind == "f"]
+    for array in found if loop.simd and not block.target.plain else ():
+        block.apart_from[array] = block.fresh(None)
+        made.append(LetView(ctype(array.dtype), block.apart_from[array], literal(0.0, array.dtype)))
+    return [array for array in found if array in block.apart_from]
+
+
+def join_nans(block: Block, arrays: list[Array], made: list[ItemView]) -> None:
+    """Let the NaNs that a loop found win."""
+    for array in arrays:
+        names = (block.names[array], block.apart_from.pop(array))
+        made.append(StoreView(names[0], "=", expression(UNLESS, names, (array.dtype,) * 2, array.dtype)))
 
 
 def fuses(block: Block, s: Statement) -> bool:
