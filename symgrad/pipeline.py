@@ -20,6 +20,7 @@ from symgrad.transforms.shares import shares
 from symgrad.transforms.signs import signs
 from symgrad.transforms.simplify import simplify
 from symgrad.transforms.stabilize import stabilize
+from symgrad.transforms.totals import totals
 from symgrad.transforms.writes import gather_writes
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def uncollected() -> Iterator[None]:
 def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
     program = inline(program)
-    return shares(signs(simplify(program))) if "simplify" in options.passes else program
+    return shares(signs(totals(simplify(program)))) if "simplify" in options.passes else program
 
 
 def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:
