@@ -43,7 +43,7 @@ def _rewritten(graph: Graph, old: Node, inputs: tuple[Node, ...], uses: Counter[
     """Return a node without the sign of an operand; None where there is none to leave out."""
     name = old.op.name
     if name == "negative":
-        return _opposite(graph, old.inputs[0], inputs[0], uses)
+        return _scaled(graph, old.inputs[0], inputs[0], uses) or _opposite(graph, old.inputs[0], inputs[0], uses)
     if name == "multiply":
         for k, other in ((0, 1), (1, 0)):
             number = scalar(inputs[other])
@@ -56,6 +56,17 @@ def _rewritten(graph: Graph, old: Node, inputs: tuple[Node, ...], uses: Counter[
         opposite = _opposite(graph, old.inputs[k], inputs[k], uses)
         if opposite is not None:
             return make(graph, "subtract" if name == "add" else "add", inputs[1 - k], opposite)
+    return None
+
+
+def _scaled(graph: Graph, old: Node, new: Node, uses: Counter[Node]) -> Node | None:
+    """Return the negative of a number's product: the number takes the sign."""
+    if new.op is not old.op or new.op.name != "multiply" or uses[old] != 1:
+        return None
+    for k in (0, 1):
+        number = scalar(new.inputs[k])
+        if number is not None:
+            return make(graph, "multiply", literal(graph, -number, new.dtype), new.inputs[1 - k])
     return None
 
 

@@ -99,11 +99,12 @@ def test_clusters_of_a_mixture_share_a_second_loop():
         top = np.max(logs, axis=1, keepdims=True)
         return np.sum(np.log(np.sum(np.exp(logs - top), axis=1)) + top[:, 0])
 
-    lowered = sg.value_and_grad(likelihood, argnums=(0, 1), options=ONE).lower(
-        sg.spec("f64[30,24]"), sg.spec("f64[30,24,24]"), sg.spec("f64[1000,24]")
-    )
+    specs = sg.spec("f64[30,24]"), sg.spec("f64[30,24,24]"), sg.spec("f64[1000,24]")
+    lowered = sg.value_and_grad(likelihood, argnums=(0, 1, 2), options=ONE).lower(*specs)
     drawn = lowered.as_text("loops").splitlines()[1]
     assert drawn.count("product") == 3
+    without_points = sg.value_and_grad(likelihood, argnums=(0, 1), options=ONE).lower(*specs)
+    assert without_points.as_text("loops").splitlines()[1].count("product") == 2  # pulls are summed first
     assert drawn.count("i<1000 tile 32") == 1  # one sweep over the samples
     assert "k<24 { i<1000 product" not in drawn
     assert lowered.as_text("c").count("sg_product(") == 4  # its definition and three calls
