@@ -167,9 +167,9 @@ def _along(
     results = result_names(value, "value")
     floating = [(name, y) for name, y in zip(results, value.program.outputs, strict=True) if y.dtype.kind == "f"]
     if what == "vjp":
-        further = {f"{name}_bar": Spec(y.shape, y.dtype) for name, y in floating}
+        further = {identifier(f"{name}_bar"): Spec(y.shape, y.dtype) for name, y in floating}
     else:
-        further = {f"{name}_dot": Spec(specs[name].shape, specs[name].dtype) for name in names}
+        further = {identifier(f"{name}_dot"): Spec(specs[name].shape, specs[name].dtype) for name in names}
     extents = {str(s) for one in signature.specs for d in one.shape for s in getattr(d, "free_symbols", ())}
     for name in further:
         if name in specs or name in extents:

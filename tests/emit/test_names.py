@@ -189,3 +189,12 @@ def test_macros_of_windows_are_no_names_of_arguments(tmp_path):
         assert f"const double *{word}_," in header
     product = sg.jit(lambda a, b: a @ b, specs=("f64[IN,OUT]", "f64[OUT]"))
     np.testing.assert_array_equal(product(np.ones((2, 3)), np.ones(3)), [3.0, 3.0])
+
+
+def test_directions_of_arguments_with_an_underscore(tmp_path):
+    """In C an argument called exp is exp_, and its direction exp_dot."""
+    loss = function(["exp"], "np.sum(exp * exp)")
+    package = sg.emit(loss, {"exp": "f64[n]"}, tmp_path / "squares", what=("jvp", "vjp", "hvp"))
+    assert "const double *exp_dot" in (package.folder / "squares.h").read_text()
+    ran = make(package.folder, "check", "EXACT=1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
