@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import LinAlgError, ShapeError
+from symgrad.errors import DtypeError, LinAlgError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Body, Temporary
 from symgrad.ops.declare import OPS, structured
@@ -156,6 +156,12 @@ def _symmetric_value(w: Any, x: Any) -> Any:
     return np.tril(np.matmul(np.tril(w) + turned(np.tril(w)), np.tril(x)))
 
 
+def _symmetric_infer(w: Node, x: Node) -> tuple[Shape, Any]:
+    if w.dtype.kind != "f":
+        raise DtypeError(f"symmetric_product: triangles of floating-point numbers are needed, not of {w.dtype.name}")
+    return _pullback_infer(w, x)
+
+
 def _symmetric_body(node: Node) -> Body:
     return Body((copied(node, 0), call(node, "sg_symmetric_product", 1, fraction(node.shape[-1] ** 3, 3))))
 
@@ -170,7 +176,7 @@ def _symmetric(w: Any, x: Any) -> Any:
 
 
 symmetric_product = structured(
-    name="symmetric_product", infer=_pullback_infer, evaluate=_symmetric_value, body=_symmetric_body,
+    name="symmetric_product", infer=_symmetric_infer, evaluate=_symmetric_value, body=_symmetric_body,
     vjp=_symmetric_vjp,
     sample=(case(_symmetric, (3, 3), (3, 3)), case(_symmetric, (2, 4, 4), (2, 4, 4)), case(_symmetric, (9, 9), (9, 9))),
     edges=(case(_symmetric, (0, 0), (0, 0)), case(_symmetric, (0, 2, 2), (0, 2, 2)), case(_symmetric, (1, 1), (1, 1))),

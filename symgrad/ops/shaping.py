@@ -124,7 +124,12 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: ARG001
     """As `numpy.broadcast_to`: a view, also of the same shape and of a number, that cannot be written."""
     array, want = lift(array), extents(shape)
-    if array.is_number:
+    if not is_traced(array) and any(type(dim) is not int for dim in want):
+        raise UnsupportedError(
+            f"np.broadcast_to of a plain array to {shapes.show(want)}, which has open extents",
+            instead="np.full(shape, array), which may be written too, or a product with np.ones(shape)",
+        )
+    if is_traced(array) and array.is_number:
         array = fresh(array)
         array.is_array = True
     return OPS["broadcast_to"](array, shape=want)

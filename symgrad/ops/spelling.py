@@ -52,6 +52,9 @@ FLAG = "sg_flag{f}({0})"
 """How a Boolean in memory is read among lanes of a floating-point type."""
 
 
+SET = "({0} != 0)"
+"""How a Boolean of the caller's is read otherwise: NumPy takes any byte but 0 for one that is set."""
+
 BEYOND = {"max=": "{0} > {1} ? {0} : {1}", "min=": "{0} < {1} ? {0} : {1}"}
 NOT_A_NUMBER = "{0} != {0} ? {0} : 0.0{f}"
 UNLESS = "{1} == {1} ? {0} : {1}"

@@ -13,7 +13,7 @@ from symgrad.ir.names import comment
 from symgrad.ir.notation import SURE, Access, Apply, Axis, IndexValue, Lookup, Number, Statement, accesses, parts
 from symgrad.loops.program import Array, Loop, Part
 from symgrad.loops.recompute import checks
-from symgrad.ops.spelling import FLAG, ctype, expression, inside_call, pattern, quotient, suffix, uses
+from symgrad.ops.spelling import FLAG, SET, ctype, expression, inside_call, pattern, quotient, suffix, uses
 from symgrad.render.divisors import inverse_of
 from symgrad.render.memory import LETTERS, threads_view
 from symgrad.render.polls import before, within
@@ -343,7 +343,7 @@ class Block:
         text = self.place(access, made, loads)
         if self.lanes is not None and array.dtype.kind == "b" and array.place != "register":
             return self.call(FLAG, (text,), (self.lanes,), array.dtype, {}), True
-        return text, True
+        return (SET.format(text) if array.dtype.kind == "b" and array.kind == "input" else text), True
 
     def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:
         """Print where an element stands."""

@@ -49,7 +49,8 @@ _LINEAR = frozenset({"negative", "add", "subtract"})
 
 
 def _is_sum(node: Node) -> bool:
-    return node.op.name == "sum" and node.dtype.kind == "f"
+    """Tell a sum in double precision: in single precision a factor's sum overflows where products may not."""
+    return node.op.name == "sum" and node.dtype.kind == "f" and node.dtype.itemsize == 8
 
 
 def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> bool:

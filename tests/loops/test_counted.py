@@ -79,5 +79,5 @@ def test_picking_one_element_of_each_row_needs_one_check_and_no_memory():
 def test_what_is_not_certain_is_checked():
     function = sg.jit(lambda x: x[np.arange(3)], specs=("f64[n]",))
     assert function(X).tolist() == [1.0, 2.0, 3.0]
-    with pytest.raises(IndexOutOfBounds, match="size n"):
+    with pytest.raises(IndexOutOfBounds, match="size 2"):
         function(X[:2])

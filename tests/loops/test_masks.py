@@ -53,3 +53,16 @@ def test_their_loops_are_lanes(name: str) -> None:
     called = re.findall(rb"_ZGV[a-z]N\d+v_(\w+)\0", library.library_path.read_bytes())
     for function in re.findall(r"declare simd notinbranch\ndouble (\w+)\(", f.c_source):
         assert function.encode() in called
+
+
+def test_any_byte_but_zero_is_set():
+    """As NumPy takes Booleans that a view made of other bytes."""
+    m, n = np.array([0, 1, 2, 255], np.uint8).view(bool), np.ones(4, bool)
+    x = np.array([1.5, 2.5, 3.5, 4.5])
+
+    def words(m: Any, n: Any, x: Any) -> Any:
+        return m == n, np.sum(m), m ^ n, ~m, m & n, np.where(m, np.exp(x), x), m * x, np.any(m), np.sum(m * np.exp(x))
+
+    for found, expected in zip(sg.jit(words)(m, n, x), words(m, n, x), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-15)
+    np.testing.assert_array_equal(sg.jit(lambda m: m.astype(int))(m), [0, 1, 1, 1])
