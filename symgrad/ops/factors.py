@@ -19,6 +19,8 @@ from symgrad.ops.domains import case
 from symgrad.ops.linalg import OUT, call, checks, copied, fraction, solve_triangular, square, turned
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
 
@@ -80,6 +82,19 @@ def _phi(x: Any) -> Any:
     return (np.tril(x) + np.tril(x, -1)) * np.asarray(0.5, x.dtype)
 
 
+def pairs(draw: Callable[..., Any]) -> dict[str, Any]:
+    """List what an op of two matrices of one shape is tried on."""
+    def cases(*each: Shape) -> tuple[Any, ...]:
+        return tuple([case(draw, shape, shape) for shape in each])
+
+    return {"sample": cases((3, 3), (2, 4, 4), (9, 9)), "edges": cases((0, 0), (0, 2, 2), (1, 1))}
+
+
+def with_factor(routine: str) -> Callable[[Node], Body]:
+    """Give the body of an op whose routine reads a factor and works in a copy of the second matrix."""
+    return lambda node: Body((copied(node, 1), call(node, routine, 0, fraction(node.shape[-1] ** 3, 3))))
+
+
 def _pullback_value(y: Any, g: Any) -> Any:
     """Return of L^-T Phi(L^T g) L^-1 and its mirror image the lower triangle.
 
@@ -93,10 +108,6 @@ def _pullback_value(y: Any, g: Any) -> Any:
     return np.tril(whole) + np.tril(turned(whole), -1)
 
 
-def _pullback_body(node: Node) -> Body:
-    return Body((copied(node, 1), call(node, "sg_cholesky_pullback", 0, fraction(node.shape[-1] ** 3, 3))))
-
-
 def _pullback_vjp(g: Any, y: Any, low: Any, own: Any) -> Any:  # noqa: ARG001
     pushed = cholesky_pushforward(low, g)
     return np.negative(symmetric_product(y, pushed)), pushed
@@ -107,13 +118,11 @@ def _pulled(a: Any, g: Any) -> Any:
 
 
 cholesky_pullback = structured(
-    name="cholesky_pullback", infer=_pullback_infer, evaluate=_pullback_value, body=_pullback_body, vjp=_pullback_vjp,
-    sample=(case(_pulled, (3, 3), (3, 3)), case(_pulled, (2, 4, 4), (2, 4, 4)), case(_pulled, (9, 9), (9, 9))),
-    edges=(case(_pulled, (0, 0), (0, 0)), case(_pulled, (0, 2, 2), (0, 2, 2)), case(_pulled, (1, 1), (1, 1))),
+    name="cholesky_pullback", infer=_pullback_infer, evaluate=_pullback_value,
+    body=with_factor("sg_cholesky_pullback"), vjp=_pullback_vjp,
+    **pairs(_pulled),
     doc="The cotangent of the lower triangle of a matrix of which the Cholesky factor and its cotangent are known.",
 )
-
-
 
 
 # -- cholesky_pushforward
@@ -127,10 +136,6 @@ def _pushforward_value(low: Any, a: Any) -> Any:
     return np.asarray(np.matmul(low, _phi(middle)))
 
 
-def _pushforward_body(node: Node) -> Body:
-    return Body((copied(node, 1), call(node, "sg_cholesky_pushforward", 0, fraction(node.shape[-1] ** 3, 3))))
-
-
 def _pushforward_vjp(g: Any, y: Any, low: Any, a: Any) -> Any:  # noqa: ARG001
     pulled = cholesky_pullback(low, g)
     return np.negative(symmetric_product(pulled, y)), pulled
@@ -141,10 +146,9 @@ def _pushed(low: Any, a: Any) -> Any:
 
 
 cholesky_pushforward = structured(
-    name="cholesky_pushforward", infer=_pullback_infer, evaluate=_pushforward_value, body=_pushforward_body,
-    vjp=_pushforward_vjp,
-    sample=(case(_pushed, (3, 3), (3, 3)), case(_pushed, (2, 4, 4), (2, 4, 4)), case(_pushed, (9, 9), (9, 9))),
-    edges=(case(_pushed, (0, 0), (0, 0)), case(_pushed, (0, 2, 2), (0, 2, 2)), case(_pushed, (1, 1), (1, 1))),
+    name="cholesky_pushforward", infer=_pullback_infer, evaluate=_pushforward_value,
+    body=with_factor("sg_cholesky_pushforward"), vjp=_pushforward_vjp,
+    **pairs(_pushed),
     doc="The tangent of a Cholesky factor that is known, of the tangent of the matrix's lower triangle.",
 )
 
@@ -178,7 +182,6 @@ def _symmetric(w: Any, x: Any) -> Any:
 symmetric_product = structured(
     name="symmetric_product", infer=_symmetric_infer, evaluate=_symmetric_value, body=_symmetric_body,
     vjp=_symmetric_vjp,
-    sample=(case(_symmetric, (3, 3), (3, 3)), case(_symmetric, (2, 4, 4), (2, 4, 4)), case(_symmetric, (9, 9), (9, 9))),
-    edges=(case(_symmetric, (0, 0), (0, 0)), case(_symmetric, (0, 2, 2), (0, 2, 2)), case(_symmetric, (1, 1), (1, 1))),
+    **pairs(_symmetric),
     doc="The lower triangle of (W + W') X, for the lower triangles W and X of two matrices.",
 )
