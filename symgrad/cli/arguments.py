@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -92,20 +93,41 @@ def _placed(plain: list[inspect.Parameter], given: dict[str, Any]) -> Call:
     return Call(args, kwargs, tuple([name for name in placed if name not in given]), tuple(placed))
 
 
-def argnums(names: Sequence[str], found: Call) -> int | tuple[int, ...]:
-    """Find the positions of the arguments to differentiate by: the first one given, where none is named.
+def argnums(wrt: str | None, found: Call) -> int | str | tuple[str, ...]:
+    """Read ``w``, ``w,b``, ``params.w`` (the path of an entry); the first argument with a spec, where nothing is named.
 
     Raises:
-        Refused: a name that is no positional argument with a spec.
+        Refused: no argument with a spec has this name, or it is no name.
     """
-    usable = [name for name in found.names if name not in found.static]
-    if not names:
-        return found.names.index(usable[0]) if usable else 0
+    usable = [name for name in (*found.names, *found.kwargs) if name not in found.static]
+    if wrt is None:
+        return usable[0] if usable else 0
+    names = [name.strip() for name in wrt.split(",")]
     for name in names:
-        if name not in usable:
-            raise Refused(f"--wrt {name}: the arguments with a spec are {', '.join(usable) or 'none'}")
-    places = tuple([found.names.index(name) for name in names])
-    return places[0] if len(places) == 1 else places
+        root = re.match(r"\w*", name)
+        if root is None or root[0] not in usable:
+            known = ", ".join(usable) or "none"
+            raise Refused(f"--wrt {name or repr(name)}: the arguments with a spec are {known}")
+        if not re.fullmatch(r"\w+(\.\w+|\[('\w+'|\"\w+\"|\d+)\])*", name):
+            raise Refused(f"--wrt {name}: write an argument's name, or the path of an entry, such as params.w")
+    paths = tuple([_path(name, found) for name in names])
+    return paths[0] if len(paths) == 1 else paths
+
+
+def _path(name: str, found: Call) -> str:
+    """Write ``params.w`` as Python does: ``params['w']`` of a dict, ``params.w`` of a NamedTuple."""
+    root, *words = re.findall(r"\w+", name)
+    at = found.kwargs[root] if root in found.kwargs else found.args[found.names.index(root)]
+    path: str = root
+    for word in words:
+        if hasattr(at, "_fields") and word in at._fields:
+            path, at = f"{path}.{word}", getattr(at, word)
+            continue
+        path += f"[{word}]" if word.isdecimal() else f"['{word}']"
+        keyed = at.get(word) if isinstance(at, dict) else None
+        placed = at[int(word)] if isinstance(at, (tuple, list)) and word.isdecimal() and int(word) < len(at) else None
+        at = keyed if keyed is not None else placed
+    return path
 
 
 def sizes(words: Sequence[str]) -> dict[str, int]:
@@ -117,8 +139,10 @@ def sizes(words: Sequence[str]) -> dict[str, int]:
     found = {}
     for word in words:
         name, _, text = word.partition("=")
-        if not name.isidentifier() or not text.isdecimal() or len(text) > 9:
+        if not name.isidentifier() or not text.isdecimal():
             raise Refused(f"--size {word!r}: write NAME=NUMBER, such as n=100")
+        if len(text) > 9:
+            raise Refused(f"--size {word!r}: the arguments of so large a call cannot be made; write a smaller one")
         found[name] = int(text)
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +42,7 @@ def emitted(
         used.update(own)
         found = arguments.call(fun, own)
         calls.append(Call(fun, found.args, found.kwargs, found.static))
-        by.append(_wrt(wrt, found))
+        by.append(arguments.argnums(wrt, found))
     for name in given:
         if name not in used:
             raise Refused(f"--arg {name}: no function has such an argument")
@@ -58,36 +57,6 @@ def _own(fun: Any, given: dict[str, Any]) -> dict[str, Any]:
     signature = bind(fun)
     known = signature.parameters if signature is not None else {}
     return {name: value for name, value in given.items() if name in known}
-
-
-def _wrt(wrt: str | None, found: arguments.Call) -> Any:
-    """Read ``w``, ``w,b``, ``params.w`` (the path of an entry); the first argument, where nothing is named."""
-    if wrt is None:
-        return arguments.argnums([], found)
-    names = [name.strip() for name in wrt.split(",")]
-    for name in names:
-        root = re.match(r"\w*", name)
-        arguments.argnums([root[0] if root is not None else ""], found)
-        if not re.fullmatch(r"\w+(\.\w+|\[('\w+'|\"\w+\"|\d+)\])*", name):
-            raise Refused(f"--wrt {name}: write an argument's name, or the path of an entry, such as params.w")
-    paths = [_path(name, found) for name in names]
-    return paths[0] if len(paths) == 1 else tuple(paths)
-
-
-def _path(name: str, found: arguments.Call) -> str:
-    """Write ``params.w`` as Python does: ``params['w']`` of a dict, ``params.w`` of a NamedTuple."""
-    root, *words = re.findall(r"\w+", name)
-    at = found.args[found.names.index(root)]
-    path: str = root
-    for word in words:
-        if hasattr(at, "_fields") and word in at._fields:
-            path, at = f"{path}.{word}", getattr(at, word)
-            continue
-        path += f"[{word}]" if word.isdecimal() else f"['{word}']"
-        keyed = at.get(word) if isinstance(at, dict) else None
-        placed = at[int(word)] if isinstance(at, (tuple, list)) and word.isdecimal() and int(word) < len(at) else None
-        at = keyed if keyed is not None else placed
-    return path
 
 
 def _pair(word: str) -> tuple[str, str]:

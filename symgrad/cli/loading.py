@@ -40,7 +40,7 @@ def function(target: str) -> Callable[..., Any]:
 
 def _imported(file: Path) -> ModuleType:
     """Run a file as a module, with its folder on the path as Python does for a script."""
-    name = f"symgrad_cli.{file.stem}"
+    name = f"symgrad_cli_{file.stem}"  # of no package, as a script is of none
     spec = importlib.util.spec_from_file_location(name, file.absolute())
     if spec is None or spec.loader is None:
         raise Refused(f"{file} cannot be imported")

@@ -46,7 +46,8 @@ def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001 - main() l
 @click.option("--jacfwd", "kind", flag_value="jacfwd", help="Its Jacobian, in forward mode.")
 @click.option("--jacrev", "kind", flag_value="jacrev", help="Its Jacobian, in reverse mode.")
 @click.option("--hessian", "kind", flag_value="hessian", help="Its Hessian.")
-@click.option("--wrt", metavar="NAMES", help="The arguments to differentiate by, with commas; else the first one.")
+@click.option("--wrt", metavar="NAMES", help="What to differentiate by: arguments, or entries such as params.w, with "
+              "commas; else the first argument.")
 def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt: str | None) -> None:
     """Print what a function becomes: programs as Python, loops as a picture, C; or a report in words.
 
@@ -76,7 +77,7 @@ def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt:
 @click.option("--cc", metavar="COMMAND", help='For the Makefile: "zig cc -target aarch64-linux-musl".')
 @click.option("--unit", "units", multiple=True, metavar="NAME=UNIT", help="The unit of an array, for the header.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="An extent of the recorded calls.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the recorded calls' arguments.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the recorded calls' arguments.")
 def emit(
     targets: tuple[str, ...], words: tuple[str, ...], wrt: str | None, whats: tuple[str, ...], out: str,
     units: tuple[str, ...], sizes: tuple[str, ...], **options: Any,
@@ -100,7 +101,7 @@ def emit(
 @click.option("--size", "extents", multiple=True, metavar="NAME=NUMBER", help="A named extent; else a small one.")
 @click.option("--rtol", type=float, help="Allow this much, relative to the derivative.")
 @click.option("--atol", type=float, help="Allow this much more, absolutely.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random arguments.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random arguments.")
 def check(target: str, words: tuple[str, ...], extents: tuple[str, ...], seed: int, **options: Any) -> int:
     """Compare compiled gradients with numerical ones at random arguments; exit code 1 where they differ.
 

@@ -24,15 +24,14 @@ def lowered(target: str, words: Sequence[str], kind: str | None, wrt: str | None
     """
     fun = loading.function(target)
     call = arguments.call(fun, arguments.specs(words))
-    names = [name.strip() for name in wrt.split(",")] if wrt else []
-    if isinstance(fun, sg.Function) and kind is None and not names:
+    if isinstance(fun, sg.Function) and kind is None and wrt is None:
         made = fun
     elif kind == "jit":
-        if names:
+        if wrt is not None:
             raise Refused("--wrt says what to differentiate by, and --value differentiates nothing")
         made = sg.jit(fun, static_argnames=call.static)
     else:
         transform = getattr(sg, kind or "value_and_grad")
-        made = transform(fun, arguments.argnums(names, call), static_argnames=call.static)
+        made = transform(fun, arguments.argnums(wrt, call), static_argnames=call.static)
     with contextlib.redirect_stdout(sys.stderr):  # what the function prints while it is traced
         return made.lower(*call.args, **call.kwargs)

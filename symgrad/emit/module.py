@@ -159,7 +159,7 @@ def entry(made: Function, profile: Profile, pad: int, units: Mapping[str, str]) 
     parameters += [*dims, *threads, "void *workspace"]
     arrays = [*[passed(a, a.name, "const ") for a in loops.inputs], *[passed(a, a.name) for a in loops.outputs]]
     given = [*names, *["threads"] * profile.fast]
-    sizes = [SizeView(a.name, size(bytes_of(a))) for a in (*loops.inputs, *loops.outputs) if not _fixed(bytes_of(a))]
+    sizes = [SizeView(a.name, size(bytes_of(a))) for a in (*loops.inputs, *loops.results) if not _fixed(bytes_of(a))]
     sized = ", ".join(given)
     notes = [f"{made.name}_workspace_bytes({sized}) bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] if threads else []
@@ -168,7 +168,7 @@ def entry(made: Function, profile: Profile, pad: int, units: Mapping[str, str]) 
     return EntryView(
         made.name, " " * (pad - len(made.name)), made.core.name, summary(derived),
         tuple([ArgumentView(text_of(a, paths, units)) for a in loops.inputs]),
-        tuple([ArgumentView(text_of(a, paths, units)) for a in loops.outputs]), tuple(notes), tuple(parameters),
+        tuple([ArgumentView(text_of(a, paths, units)) for a in loops.results]), tuple(notes), tuple(parameters),
         tuple(parameters), (*dims, *threads), tuple(given), (*arrays, *given, "(char *)workspace"),
         (*arrays, *given, "workspace"), " || ".join(f"{n} < 0" for n in names),
         " || ".join(f"{n} > SG_LONGEST" for n in names), tuple(sizes), size(loops.workspace),

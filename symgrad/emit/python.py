@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def python_view(made: Function, profile: Profile) -> PythonView:
     """Describe a function of the Python package."""
     inputs = [_port(array) for array in made.core.loops.inputs]
-    outputs = [_port(array) for array in made.core.loops.outputs]
+    outputs = [_port(array) for array in made.core.loops.results]
     parameters = [port.name for port in inputs] + ["threads=1"] * profile.fast
     return PythonView(
         made.name, summary(made.derived), tuple(parameters), tuple(inputs), tuple(outputs), tuple(made.extents)

@@ -87,7 +87,7 @@ def difference(made: Function, at: Difference, profile: Profile) -> DifferenceVi
             rows=matrices(derived, k) if derived.form == "matrix" else (),
         ))
     buffers = [
-        numbers(a.name, np.empty(concrete(tuple(a.shape), shapes), a.dtype), values=False) for a in base.loops.outputs
+        numbers(a.name, np.empty(concrete(tuple(a.shape), shapes), a.dtype), values=False) for a in base.loops.results
     ]
     sides = [_arguments(base, at.case.extents, {*at.along}, side) for side in ("plus", "minus")]
     workspace = concrete(base.loops.workspace, shapes)

@@ -51,7 +51,7 @@ def _function(made: Function, asked: Request, skipped: bool) -> dict[str, Any]:
         "what": made.derived.what,
         "wrt": list(made.derived.wrt),
         "reads": arrays(made.core.loops.inputs),
-        "writes": arrays(made.core.loops.outputs),
+        "writes": arrays(made.core.loops.results),
         "flops": _plain(cost.flops),
         "operations": {name: _plain(number) for name, number in {**cost.operations, **cost.calls}.items()},
         "bytes": {"read": _plain(cost.read), "written": _plain(cost.written)},

@@ -205,6 +205,11 @@ class LoopProgram:
     small: LoopProgram | None = None
     least: dict[Any, int] = field(default_factory=dict)
 
+    @property
+    def results(self) -> list[Array]:
+        """The outputs with their extents in any call; `outputs` has those of large ones: n - 1 where n may be 0."""
+        return self.outputs if self.small is None else self.small.outputs
+
 
 def picture(items: list[Item], statements: bool = False) -> str:
     """Draw a tree of loops on one line: ``n { d simd; d simd }``."""

@@ -239,7 +239,7 @@ def prototype_of(function: str) -> str:
 def head(loops: LoopProgram) -> tuple[str, ...]:
     """Say in words what the function reads, writes and needs."""
     notes = [f"reads {describe(a)}" for a in loops.inputs]
-    notes += [f"writes {describe(a)}" for a in loops.outputs]
+    notes += [f"writes {describe(a)}" for a in loops.results]
     notes += [f"derived by {rule}" for rule in loops.rules]
     notes.append(f"workspace: {loops.workspace} bytes")
     notes += [f"threads: at most {TEAM}"] if loops.threaded else []

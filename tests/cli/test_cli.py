@@ -248,6 +248,7 @@ def test_what_cannot_be_done_is_one_line(run, tmp_path, words, message):
     (tmp_path / "raises.py").write_text("f = 1\n1 / 0\n")
     (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
     (tmp_path / "needs.py").write_text("import no_such_package\n")
+    (tmp_path / "relative.py").write_text("from . import losses\n")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "Makefile").write_text("mine")
     before = {path.name for path in tmp_path.iterdir()} | {"__pycache__"}

@@ -59,6 +59,18 @@ def test_emit_of_several_functions_and_derivatives(run, losses):
     assert (losses.parent / "both" / "both.h").is_file()
 
 
+def test_wrt_names_arguments_that_are_given_by_keyword_alone(run, losses):
+    words = ["emit", "losses.py:loss", *SPECS, "--arg", "scale=f64[]", "--out", "one"]
+    assert run(*words, "--wrt", "scale,params.w")[0] == 0
+    header = (losses.parent / "one" / "one.h").read_text()
+    assert " * writes scale_bar: double, one number\n * writes w_bar: double[d]\n" in header
+    assert run("emit", "losses.py:keyed", "--arg", "x=f64[n]", "--out", "two")[0] == 0, "the first one by itself"
+    assert "x_bar" in (losses.parent / "two" / "two.h").read_text()
+    part, whole = [run("show", "losses.py:loss", *SPECS, "--grad", "--wrt", by)[:2] for by in ("params.w", "params")]
+    assert part == whole
+    assert part[0] == 0
+
+
 ANNOTATED = """
 from typing import NamedTuple
 import numpy as np

@@ -279,6 +279,15 @@ def test_the_header_says_what_there_is(packages):
     assert "hessian_" in network
 
 
+def test_extents_are_said_as_they_are_of_small_arrays_too(tmp_path):
+    """Loops are made for large extents apart, where ``x[1:]`` has n - 1 elements; for n = 0 it has none."""
+    package = sg.emit(lambda x: np.tanh(np.diff(x)), {"x": "f64[n]"}, tmp_path / "steps", what="vjp", python=True)
+    header = (package.folder / "steps.h").read_text()
+    assert " * reads  value_bar: double[Max(0, n - 1)]\n * writes value: double[Max(0, n - 1)]\n" in header
+    assert "value = np.empty([max(_extents['n'] - 1, 0)], " in (package.folder / "steps" / "__init__.py").read_text()
+    assert package.report["functions"][0]["writes"][0]["shape"] == ["Max(0, n - 1)"]
+
+
 def test_comments_name_the_users_lines(packages):
     text = (packages("loss").folder / "loss.c").read_text()
     assert "/* model.py:8  z = X @ w */" in text
