@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,16 @@ import numpy as np
 
 from symgrad.api.annotations import hints
 from symgrad.errors import ArgumentValueError
-from symgrad.ir.shapes import symbol
 from symgrad.ops.declare import COMPILED
-from symgrad.trace.signature import Spec, bind, extent_name
+from symgrad.trace.signature import Spec, bind, extent_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 WIDEST = ("float64", "int64", "uint64", "bool")
 """What ``Float``, ``Int``, ``UInt`` and ``Bool`` are: NumPy's own choice."""
+
+_EXTENT = re.compile(r"\d+|[A-Za-z]\w*(\+[1-9]\d{0,8})?")
 
 
 def annotated_specs(fun: Callable[..., Any], given: Any = ()) -> dict[str, Any]:
@@ -63,14 +65,9 @@ def _spec(hint: Any, name: str) -> Spec:
     dtypes = hint.dtypes if isinstance(hint.dtypes, (tuple, list)) else ()
     dtype = dtypes[0] if len(dtypes) == 1 else next((wide for wide in WIDEST if wide in dtypes), "")
     words = [word.rsplit("=", maxsplit=1)[-1] for word in hint.dim_str.split()]
-    if dtype not in {kind.name for kind in COMPILED} or not all(w.isdigit() or _named(w) for w in words):
+    if dtype not in {kind.name for kind in COMPILED} or not all(map(_EXTENT.fullmatch, words)):
         raise ArgumentValueError(
             f"the annotation {hint.__name__} of {name} leaves a dtype or an axis open that has to be known",
             instead='Float64[np.ndarray, "n d"], with names and numbers alone',
         )
-    shape = tuple([int(word) if word.isdigit() else symbol(extent_name(word)) for word in words])
-    return Spec(shape, np.dtype(dtype))
-
-
-def _named(word: str) -> bool:
-    return word.isidentifier() and not word.startswith("_")
+    return Spec(tuple([extent_of(word) for word in words]), np.dtype(dtype))

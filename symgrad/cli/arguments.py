@@ -12,6 +12,8 @@ import optree
 from symgrad.api.annotated import annotated_specs
 from symgrad.cli.terminal import Refused
 from symgrad.errors import SymgradError
+from symgrad.ir.evaluate import concrete
+from symgrad.ir.shapes import symbol
 from symgrad.trace.signature import Spec, bind, flatten, spec
 
 if TYPE_CHECKING:
@@ -152,7 +154,9 @@ def data(found: Call, extents: dict[str, int], rng: np.random.Generator, *, posi
     known = dict(extents)
 
     def extent(dim: Any) -> int:
-        return dim if type(dim) is int else known.setdefault(str(dim), SIZES[len(known) % len(SIZES)])
+        for one in getattr(dim, "free_symbols", ()):
+            known.setdefault(one.name, SIZES[len(known) % len(SIZES)])
+        return int(concrete((dim,), {symbol(name): size for name, size in known.items()})[0])
 
     def draw(leaf: Any) -> Any:
         if not isinstance(leaf, Spec):

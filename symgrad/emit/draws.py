@@ -58,6 +58,8 @@ class Formula(NamedTuple):
 
     def values(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Compute them, as the emitted test does."""
+        if prod(shape) >= 1 << 60:
+            raise MemoryError  # of more bytes than there are addresses NumPy says that a value is wrong
         k = np.arange(prod(shape), dtype=np.int64)
         diagonal: Any = 0.0
         if self.side:

@@ -25,9 +25,10 @@ def python_view(made: Function, profile: Profile) -> PythonView:
 
 def _port(array: Array) -> PortView:
     shape = tuple([str(dim) for dim in array.shape])
-    key = "".join(f"{dim}, " if type(dim) is int else f'"{dim}", ' for dim in array.shape)
+    known = [f"{dim}" if isinstance(dim, int) else f'"{dim}"' if dim.is_Symbol else "None" for dim in array.shape]
     return PortView(
-        array.name, array.dtype.name, shape, key.strip(), tuple(map(size, array.shape)), shown(array.dtype)
+        array.name, array.dtype.name, shape, "".join(f"{one}, " for one in known).strip(),
+        tuple(map(size, array.shape)), shown(array.dtype), computed="None" in known,
     )
 
 

@@ -182,7 +182,11 @@ class SettingView:
 
 @dataclass(frozen=True)
 class PortView:
-    """An array of a Python function: its dtype, its extents in words, as a tuple's elements, and as expressions."""
+    """An array of a Python function: its dtype, its extents in words, as a tuple's elements, and as expressions.
+
+    Attributes:
+        computed: some extent is neither a number nor a name.
+    """
 
     name: str
     dtype: str
@@ -190,6 +194,7 @@ class PortView:
     key: str
     sizes: tuple[str, ...]
     ctype: str
+    computed: bool
 
 
 @dataclass(frozen=True)

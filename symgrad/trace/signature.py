@@ -49,14 +49,15 @@ class Spec:
 
 _KINDS = {"bool": "?", **{f"{k}{8 * n}": f"{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}, "f32": "f4", "f64": "f8"}
 _SPEC = re.compile(r"\s*([a-z]+\d*)\s*\[([^\[\]]*)\]\s*")
-_DIM = re.compile(r"\d+|[A-Za-z][A-Za-z0-9_]{0,30}")
+_DIM = re.compile(r"\d+|[A-Za-z][A-Za-z0-9_]{0,30}(\s*\+\s*[1-9]\d{0,8})?")
 
 
 def spec(text: str) -> Spec:
     """Read a spec: a dtype and extents, each a number or a name; the same name is the same extent everywhere.
 
     Args:
-        text: ``f64[n,d]``, ``f32[784,10]``, ``i64[b]``, ``bool[n]``, ``f64[]``.
+        text: ``f64[n,d]``, ``f32[784,10]``, ``i64[b]``, ``bool[n]``, ``f64[]``; ``f64[n+1]`` is one longer than
+            ``f64[n]`` of another argument.
 
     Raises:
         ArgumentError: when it is no text.
@@ -77,7 +78,7 @@ def spec(text: str) -> Spec:
             f"{text[:60]!r} is no spec",
             instead='a dtype and extents: "f64[n,d]", "f32[784,10]", "i64[b]", "f64[]"',
         )
-    shape = tuple([_extent(d) for d in dims])
+    shape = tuple([extent_of(d) for d in dims])
     return Spec(shape, np.dtype(_KINDS[match[1]]))
 
 
@@ -95,9 +96,15 @@ def extent_name(text: str, *, strict: bool = True) -> str:
     return allowed
 
 
-def _extent(text: str) -> Any:
+def extent_of(text: str) -> Any:
+    """Read an extent: a number, a name, or ``n+1``.
+
+    Raises:
+        ArgumentValueError: the number is too large, or the name is a word of C.
+    """
     if not text[0].isdigit():
-        return symbol(extent_name(text))
+        name, _, more = text.partition("+")
+        return symbol(extent_name(name.strip())) + int(more or 0)
     if len(text) > 15:
         raise ArgumentValueError(f"an extent of {text} is beyond any memory")
     return int(text)

@@ -13,6 +13,7 @@ from jaxtyping import Float64
 
 import symgrad as sg
 from symgrad.api.sizes import bound
+from symgrad.cli.main import main
 from symgrad.errors import ArgumentValueError
 from tests.programs import leaves
 
@@ -130,3 +131,21 @@ def test_halves_of_any_extents():
             np.testing.assert_allclose(pull(np.ones_like(y))[0], expected, atol=1e-12)
     assert bound(("n", "2*n+1"), (3, 9)) == {"n": 3, "2*n+1": 9}
     assert bound(("m+1",), (3,)) == {}
+
+
+def test_a_spec_may_be_one_longer_than_another():
+    assert repr(sg.spec("f64[ n + 1 ,3]")) == "f64[n+1,3]"
+    function = sg.grad(lambda edges, x: np.sum(np.diff(edges) * x), specs=("f64[n+1]", "f64[n]"))
+    assert function(np.arange(4.0), np.ones(3)).tolist() == [-1, 0, 0, 1]
+    assert function(np.arange(1.0), np.ones(0)).tolist() == [0]
+    with pytest.raises(ValueError, match=r"argument 'edges' has extent 4 on axis 0, where n \+ 1 is 5"):
+        function(np.ones(4), np.ones(4))
+    with pytest.raises(ValueError, match=r"the extent of a is n \+ 1, and no argument has the extent n"):
+        sg.jit(np.sum, specs=("f64[n+1]",))
+
+
+def test_the_terminal_program_draws_arrays_one_longer(tmp_path, capsys):
+    text = "import numpy as np\ndef f(edges, x):\n    return np.sum(np.diff(edges) ** 2 * x)\n"
+    (tmp_path / "steps.py").write_text(text)
+    assert main(["check", f"{tmp_path}/steps.py:f", "--arg", "edges=f64[n+1]", "--arg", "x=f64[n]"]) == 0
+    assert "derivatives agree" in capsys.readouterr().out

@@ -92,6 +92,9 @@ def loose(x: Float[Array, "n *rest"]):
 
 def wide(x: Float[Array, "n=4"]):
     return np.sum(x)
+
+def length(edges: Float64[Array, "n+1"], weights: Float64[Array, "n"]):
+    return np.sum(np.diff(edges) * weights)
 """
 
 
@@ -111,6 +114,8 @@ def test_emit_reads_annotations(run, losses):
     assert "int64_t[n]  (pair[1])" in header
     assert run("emit", "typed.py:wide", "--out", "four")[0] == 0
     assert "double[4]" in (losses.parent / "four" / "four.h").read_text()
+    assert run("emit", "typed.py:length", "--out", "five")[0] == 0
+    assert " * reads  edges: double[n + 1]\n" in (losses.parent / "five" / "five.h").read_text()
     code, out, _ = run("show", "typed.py:loss", "--stage", "traced")
     assert code == 0
     assert 'X: "float64[n,d]"' in out

@@ -82,9 +82,10 @@ def test_make_install_and_pkg_config(copied, model, tmp_path):
 def test_the_python_package_needs_no_symgrad(model, tmp_path):
     """Built by setuptools as pip would, without a network: what it needs to build is here."""
     pytest.importorskip("setuptools")
-    specs = {**LOSS, "W": "f64[d,k]", "labels": "i64[n]"}
-    package = sg.emit([model.loss, model.softmax], specs, tmp_path / "both", what=("value_and_grad",), python=True)
-    assert package.functions == ("both_loss", "both_softmax")
+    specs = {**LOSS, "W": "f64[d,k]", "labels": "i64[n]", "edges": "f64[n+1]", "weights": "f64[n]"}
+    functions = [model.loss, model.softmax, model.length]
+    package = sg.emit(functions, specs, tmp_path / "both", what=("value_and_grad",), python=True)
+    assert package.functions == ("both_loss", "both_softmax", "both_length")
     run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=package.folder)
     rng = np.random.default_rng(0)
     w, X, y = rng.normal(size=3), rng.normal(size=(4, 3)), np.sign(rng.normal(size=4))
@@ -95,12 +96,14 @@ def test_the_python_package_needs_no_symgrad(model, tmp_path):
         "value, gradient = both.both_loss(w, X, y)\n"
         "errors = []\n"
         "for call in (lambda: both.both_loss(w[:2], X, y), lambda: both.both_loss(w, X[0], y),\n"
-        "             lambda: both.both_loss(w * 1j, X, y), lambda: both.both_softmax(np.eye(3), X, np.full(4, 7))):\n"
+        "             lambda: both.both_loss(w * 1j, X, y), lambda: both.both_softmax(np.eye(3), X, np.full(4, 7)),\n"
+        "             lambda: both.both_length(y, y)):\n"
         "    try:\n"
         "        call()\n"
         "    except (TypeError, ValueError) as error:\n"
         "        errors.append(str(error))\n"
         "assert 'symgrad' not in sys.modules\n"
+        "assert both.both_length(np.arange(4.0), np.ones(3))[0] == 3 * 2**0.5\n"
         "print(json.dumps([value, gradient.tolist(), errors]))\n"
     )
     given = json.dumps([w.tolist(), X.tolist(), y.tolist()])
@@ -110,6 +113,7 @@ def test_the_python_package_needs_no_symgrad(model, tmp_path):
     assert found[2][:2] == ["X has shape (4, 3), not (n, 2)", "X has shape (3,), not (n, 3)"]
     assert found[2][2] == "w has dtype complex128, not float64"
     assert found[2][3].endswith("an index is out of bounds for an axis of size k")
+    assert found[2][4] == "edges has shape (4,), not (5,)"
 
 
 @pytest.mark.skipif(ZIG is None, reason="needs the ziglang package")
