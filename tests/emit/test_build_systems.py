@@ -60,6 +60,8 @@ def test_cmake_builds_tests_installs_and_is_found(copied, model, tmp_path, profi
     (user / "user.cpp").write_text(CALL % (threads, threads))
     run("cmake", "-B", "b", f"-DCMAKE_PREFIX_PATH={tmp_path / 'prefix'}", cwd=user)
     run("cmake", "--build", "b", cwd=user)
+    packaged = next((tmp_path / "prefix").rglob("loss.pc")).read_text()
+    assert f"prefix={tmp_path / 'prefix'}\n" in packaged, "that of the installation, which none was told before"
     value = float(run(str(user / "b" / "user"), cwd=user))
     assert value == pytest.approx(model.loss(np.array([1.0, 2.0]), np.array([[3.0, 4.0]]), np.ones(1)), rel=1e-12)
 
