@@ -31,7 +31,7 @@ _CHECKSUM = "sha256"
 _STALE_SECONDS = 3600.0  # a temporary entry this old was left by a killed process
 _JUST_USED_SECONDS = 10.0  # another process may be between checking such an entry and loading it
 _FILL = 0.9  # eviction goes on to this part of the bound, so that it is not needed again at once
-_LOOK_AGAIN = 32  # stores between two counts of the folder
+_LOOK_AGAIN = 1 / 64  # of the bound is added between two counts of the folder: others add to it too
 _POLL_SECONDS = 0.02
 
 
@@ -109,8 +109,8 @@ class Store:
         """Keep the folder; nothing is read yet."""
         self._folder = folder
         self._lock = threading.Lock()
-        self._stores = 0
-        self._bytes = 0
+        self._bytes: int | None = None
+        self._added = 0
 
     def find(self, key: str, names: tuple[str, str]) -> Path | None:
         """Return the folder of an entry whose library has its checksum; None where there is none (or a damaged one)."""
@@ -202,10 +202,11 @@ class Store:
 
     def _count(self, size: int, newest: Path) -> None:
         """Add to the known size of the cache; where it may be above the bound, look and evict."""
+        limit = limits.cache_bytes()
         with self._lock:
-            look = self._stores % _LOOK_AGAIN == 0 or self._bytes + size > limits.cache_bytes()
-            self._stores += 1
-            self._bytes = _evict(self._folder, newest) if look else self._bytes + size
+            self._added += size
+            if self._bytes is None or self._added > limit * _LOOK_AGAIN or self._bytes + self._added > limit:
+                self._bytes, self._added = _evict(self._folder, newest), 0
 
 
 @dataclass(frozen=True)

@@ -161,6 +161,18 @@ def test_one_process_that_stores_much_stays_within_the_bound(monkeypatch):
     assert cache.info().bytes <= 100_000
 
 
+def test_the_folder_is_counted_rarely(monkeypatch):
+    """Once, and again when a part of the bound has been added; else a full folder is gone through for each few."""
+    looks = []
+    real = cache._evict
+    monkeypatch.setattr(cache, "_evict", lambda *args: looks.append(args) or real(*args))
+    monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "6400000")
+    store = cache.store()
+    assert store is not None
+    filled(store, 120, 2_000, 1000)
+    assert len(looks) == 3
+
+
 def test_the_newest_stays_also_where_the_file_server_has_another_time(tools, source, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "0")
     now = time.time() + 1000

@@ -289,7 +289,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
     )
     command = [sys.executable, "-m", "symgrad", "emit", "slow.py:f", "--arg", "x=f64[n]", "--out", "out"]
     running = subprocess.Popen(
-        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True
+        command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a background job ignores it
     )
     deadline = time.monotonic() + 60
     while not (tmp_path / "started").exists():
