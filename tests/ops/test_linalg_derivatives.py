@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ def one_number(P: Any, A: Any, b: Any, many: Any) -> Any:
     return total
 
 
-@pytest.mark.parametrize("n", [2, 5, 9, 70])
+@pytest.mark.parametrize("n", [2, pytest.param(5, marks=pytest.mark.nightly), 9, 70])
 def test_gradient_along_a_direction(n: int) -> None:
     """Everything at once, blocked where it is large, against differences; reverse, forward, and the interpreter."""
     _, A, b, _, many = drawn(n)
@@ -256,25 +257,44 @@ def lower(n: int, dtype: Any) -> Any:
     return np.linalg.cholesky(a @ a.T / n + 2 * np.eye(n)).astype(dtype)
 
 
+SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 50, 65, 129, 300]
+ABOUT_A_FACTOR = ("cholesky_pushforward", "cholesky_pullback", "symmetric_product")
+
+
+def about(n: int, dtype: Any) -> dict[str, tuple[Any, Any]]:
+    """Return what each of the ops is called with: a factor, and a matrix that is a direction or a cotangent."""
+    low, (x, g) = lower(n, dtype), np.random.default_rng(3).normal(size=(2, n, n)).astype(dtype)
+    return {name: (low, g if name == "cholesky_pullback" else x) for name in ABOUT_A_FACTOR}
+
+
+@cache
+def computed_about(dtype: Any) -> dict[int, dict[str, Any]]:
+    """Compute, for all sizes in one module, each of the ops of arrays as they lie, and of transposed ones."""
+    def all_of(given: Any) -> Any:
+        return {n: {name: (OPS[name](*straight), OPS[name](*[a.T for a in turned]).T)
+                    for name, (straight, turned) in ops.items()} for n, ops in given.items()}
+
+    given = {n: {name: (pair, [a.T for a in pair]) for name, pair in about(n, dtype).items()} for n in SIZES}
+    found: dict[int, dict[str, Any]] = sg.jit(all_of)(given)
+    return found
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 50, 65, 129, 300])
+@pytest.mark.parametrize("n", SIZES)
 def test_what_a_factor_differentiates_to(n: int, dtype: Any) -> None:
     """Pushforward, pullback and product in C are what they mean, in any layout, and the first two are transposes."""
-    rng = np.random.default_rng(3)
-    low, (x, g) = lower(n, dtype), rng.normal(size=(2, n, n)).astype(dtype)
     near = 1e-13 if dtype == np.float64 else 1e-5
-    found = {}
-    for name in ("cholesky_pushforward", "cholesky_pullback", "symmetric_product"):
-        op, given = OPS[name], (low, g if name == "cholesky_pullback" else x)
-        found[name] = sg.jit(op)(*given)
-        wanted = op.evaluate(*[a.astype(float) for a in given])
-        assert found[name].dtype == dtype
-        assert np.max(np.abs(found[name] - wanted)) <= near * np.max(np.abs(wanted))
-        turned = sg.jit(lambda a, b, op=op: op(a.T, b.T).T)(given[0].T, given[1].T)
-        assert np.max(np.abs(turned.T - wanted)) <= near * np.max(np.abs(wanted))
-    forward = np.sum(np.tril(g) * found["cholesky_pushforward"], dtype=float)
-    backward = np.sum(np.tril(x) * found["cholesky_pullback"], dtype=float)
-    assert abs(forward - backward) <= near * n * np.sqrt(np.sum(g**2) * np.sum(found["cholesky_pushforward"] ** 2))
+    found, given = computed_about(dtype)[n], about(n, dtype)
+    for name, (straight, turned) in found.items():
+        wanted = OPS[name].evaluate(*[a.astype(float) for a in given[name]])
+        for one in (straight, turned.T):
+            assert one.dtype == dtype
+            assert np.max(np.abs(one - wanted)) <= near * np.max(np.abs(wanted))
+    (_, x), (_, g) = given["cholesky_pushforward"], given["cholesky_pullback"]
+    forward = np.sum(np.tril(g) * found["cholesky_pushforward"][0], dtype=float)
+    backward = np.sum(np.tril(x) * found["cholesky_pullback"][0], dtype=float)
+    size = np.sqrt(np.sum(g**2) * np.sum(found["cholesky_pushforward"][0] ** 2))
+    assert abs(forward - backward) <= near * n * size
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 50])
@@ -291,16 +311,15 @@ def test_orders_of_a_factor(n: int) -> None:
         return lambda t: sg.jvp(f, (t,), (1.0,))[1]
 
     orders: list[Any] = [along, sg.grad(along), sg.grad(sg.grad(along)), sg.grad(sg.grad(sg.grad(along)))]
-    for order in (1, 2, 3):
-        wanted = richardson(lambda h: orders[order - 1](0.1 + h), 1e-3)  # noqa: B023 - called at once
-        assert orders[order](0.1) == pytest.approx(wanted, rel=1e-7, abs=1e-7)
-    assert sg.jit(forward(along))(0.1) == pytest.approx(orders[1](0.1), rel=1e-11)
-    for ways in ((forward, forward), (sg.grad, forward), (forward, sg.grad)):
-        f: Any = along
-        for way in ways:
-            f = way(f)
-        assert sg.jit(f)(0.1) == pytest.approx(orders[2](0.1), rel=1e-10, abs=1e-11)
-    assert sg.jit(forward(forward(forward(along))))(0.1) == pytest.approx(orders[3](0.1), rel=1e-9, abs=1e-10)
+    mixed = [forward(forward(along)), sg.grad(forward(along)), forward(sg.grad(along))]
+    ways = [*orders[1:], forward(along), *mixed, forward(forward(forward(along)))]
+    every = sg.jit(lambda t: [way(t) for way in ways])  # one module
+    first, second, third, forwards, *seconds, thirds = every(0.1)
+    lower_orders = richardson(lambda h: np.array([along(0.1 + h), *every(0.1 + h)[:2]]), 1e-3)
+    assert [first, second, third] == pytest.approx(lower_orders, rel=1e-7, abs=1e-7)
+    assert forwards == pytest.approx(first, rel=1e-11)
+    assert seconds == pytest.approx([second] * 3, rel=1e-10, abs=1e-11)
+    assert thirds == pytest.approx(third, rel=1e-9, abs=1e-10)
 
 
 @pytest.mark.parametrize("specs", [None, ("f64[n,n]", "f64[n,n]", "f64[n,n]")])
