@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -162,17 +162,20 @@ class _Check:
 
     def all(self, modes: frozenset[str]) -> None:
         """Compare all orders in these modes."""
+        second = len(self.report.orders) > 1
         if "rev" in modes:
             self.first()
-        if "fwd" in modes:
-            self.forward()
-        if len(self.report.orders) > 1:
-            self.second(modes)
+        if "fwd" in modes or second:
+            further = _Further(self.problem, modes, len(self.report.orders))
+            if "fwd" in modes:
+                self.forward(further)
+            if second:
+                self.second(further, modes)
 
     def first(self) -> None:
         """Compare the gradient."""
         problem = self.problem
-        compiled = problem.gradient()
+        compiled = problem.gradient
         found = _arrays(compiled(tuple(problem.wide), tuple(problem.others)))
         value = abs(float(self.reference.value(problem.wide)))
         for k, (x, g) in enumerate(zip(problem.wide, found, strict=True)):
@@ -208,11 +211,10 @@ class _Check:
         if len(self.wrong) == before:  # only together are they wrong by more than is allowed
             self.wrong.append(whole)
 
-    def forward(self) -> None:
+    def forward(self, further: _Further) -> None:
         """Compare forward mode along a random direction: with the gradients that were just checked, or numerically."""
-        problem = self.problem
-        direction = problem.direction()
-        found = float(problem.pushed()(tuple(problem.wide), tuple(direction), tuple(problem.others)))
+        problem, direction = self.problem, further.d
+        found = float(further.exact["pushed"])
         value = abs(float(self.reference.value(problem.wide)))
         value = value if np.isfinite(value) else 0.0
         place = f"all of it {FORWARD}"
@@ -248,12 +250,10 @@ class _Check:
         self.report.loose += error > LOOSE * max(abs(compiled), abs(numerical), floor / ROUNDING)
         return True
 
-    def second(self, modes: frozenset[str]) -> None:
+    def second(self, further: _Further, modes: frozenset[str]) -> None:
         """Compare the derivative of the gradient along a random direction, in reverse mode and in forward mode."""
         problem, method = self.problem, "differences of the compiled gradient"
-        gradient = problem.gradient()
-        others, v = tuple(problem.others), problem.direction()
-        v = [d.astype(np.float32).astype(np.float64) for d in v] if problem.narrow else v
+        gradient, others, v = problem.gradient, tuple(problem.others), further.v
         sizes = np.cumsum([x.size for x in problem.wide])[:-1]
 
         def slope(t: float) -> Any:
@@ -264,18 +264,14 @@ class _Check:
         here = np.split(slope(0.0), sizes)
         along = sum(float(np.sum(np.abs(g * d.ravel()))) for g, d in zip(here, v, strict=True))
         along = max(along, abs(float(self.reference.value(problem.wide))))
-        found = {"rev": problem.curvature(), "fwd": problem.curved()}
-        for mode in ("rev", "fwd"):
-            if mode not in modes:
-                continue
-            exact = _arrays(found[mode](tuple(problem.wide), tuple(v), others))
+        for mode in [one for one in ("rev", "fwd") if one in modes]:
+            exact = _arrays(further.exact[mode])
             parts = zip(problem.wide, exact, np.split(numerical, sizes), np.split(error, sizes), strict=True)
             before = self.report.derivatives
             for k, (x, h, n, e) in enumerate(parts):
                 self.all_of(2, k, h, n.reshape(x.shape), e.reshape(x.shape), _floor(h, along, x), method, mode)
             if problem.narrow:
-                directions = tuple([np.asarray(d, np.asarray(x).dtype) for d, x in zip(v, problem.given, strict=True)])
-                self.narrowed(2, found[mode](tuple(problem.given), directions, others), exact)
+                self.narrowed(2, further.narrowed[mode], exact)
             self.finish()
             if mode == "fwd" and "rev" in modes:  # the same derivatives once more
                 self.report.derivatives = before
@@ -336,6 +332,30 @@ class _Check:
             f"  {worst.method:{width}}  {worst.numerical!r}\n"
             f"  they differ by {abs(worst.compiled - worst.numerical):.3g}, and {worst.allowed:.3g} is allowed{why}"
         )
+
+
+class _Further:
+    """What is checked after the gradient, computed at once: derivatives along a direction d, the gradient's along v."""
+
+    def __init__(self, problem: Projection, modes: frozenset[str], order: int) -> None:
+        """Draw the directions, compile and call."""
+        self.problem = problem
+        self.d = problem.direction() if "fwd" in modes else []
+        self.v = problem.direction() if order > 1 else []
+        if problem.narrow:
+            self.v = [d.astype(np.float32).astype(np.float64) for d in self.v]
+        self.along = problem.along(modes, order)
+        self.exact = self.along(tuple(problem.wide), tuple(self.d), tuple(self.v), tuple(problem.others))
+
+    @cached_property
+    def narrowed(self) -> Any:
+        """The same of the arguments as they were given, some of them in single precision."""
+        given = self.problem.given
+        d, v = [
+            tuple([np.asarray(one, np.asarray(x).dtype) for one, x in zip(directions, given, strict=True)])
+            if directions else () for directions in (self.d, self.v)
+        ]
+        return self.along(tuple(given), d, v, tuple(self.problem.others))
 
 
 def _arrays(found: Any) -> Arrays:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -103,37 +104,39 @@ class Projection:
         """Evaluate by plain NumPy."""
         return np.asarray(self.projected(self.call(self.plain, self._copies(floats), self._others())))[()]
 
+    @cached_property
     def gradient(self) -> Function:
-        """Return the compiled gradient, a function of (floats, others)."""
+        """The compiled gradient, a function of (floats, others)."""
 
         def checked(floats: Any, others: Any) -> Any:
             return self.projected(self.call(self.fun, floats, others))
 
         return grad(checked, options=self.options)
 
-    def curvature(self) -> Function:
-        """Return the compiled gradient of the gradient along v, a function of (floats, v, others)."""
-        gradient = self.gradient()
+    def along(self, modes: frozenset[str], order: int) -> Function:
+        """Compile what else is checked, in one module: derivatives along a direction d, and the gradient's along v.
 
-        def slope(floats: Any, v: Any, others: Any) -> Any:
-            parts = [np.sum(g * d) for g, d in zip(gradient(floats, others), v, strict=True)]
-            return sum(parts[1:], start=parts[0])
+        Returns:
+            A function of (floats, d, v, others). Its results are a number ``pushed``, by forward mode; and for the
+            second order ``rev``, the gradient of the gradient along v, and ``fwd``, by forward mode.
+        """
+        gradient = self.gradient
 
-        return grad(slope, options=self.options)
+        def derivatives(floats: Any, d: Any, v: Any, others: Any) -> Any:
+            def number(floats: Any) -> Any:
+                return self.projected(self.call(self.fun, floats, others))
 
-    def pushed(self) -> Function:
-        """Return the compiled derivative along v in forward mode, a function of (floats, v, others)."""
+            def slope(floats: Any) -> Any:
+                parts = [np.sum(g * one) for g, one in zip(gradient(floats, others), v, strict=True)]
+                return sum(parts[1:], start=parts[0])
 
-        def push(floats: Any, v: Any, others: Any) -> Any:
-            return jvp(lambda floats: self.projected(self.call(self.fun, floats, others)), (floats,), (v,))[1]
+            found: dict[str, Any] = {}
+            if "fwd" in modes:
+                found["pushed"] = jvp(number, (floats,), (d,))[1]
+            if order > 1 and "rev" in modes:
+                found["rev"] = grad(slope)(floats)
+            if order > 1 and "fwd" in modes:
+                found["fwd"] = jvp(lambda floats: gradient(floats, others), (floats,), (v,))[1]
+            return found
 
-        return jit(push, options=self.options)
-
-    def curved(self) -> Function:
-        """Return the compiled derivative of the gradient along v in forward mode, a function of (floats, v, others)."""
-        gradient = self.gradient()
-
-        def push(floats: Any, v: Any, others: Any) -> Any:
-            return jvp(lambda floats: gradient(floats, others), (floats,), (v,))[1]
-
-        return jit(push, options=self.options)
+        return jit(derivatives, options=self.options)
