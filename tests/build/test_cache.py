@@ -165,7 +165,12 @@ def test_the_folder_is_counted_rarely(monkeypatch):
     """Once, and again when a part of the bound has been added; else a full folder is gone through for each few."""
     looks = []
     real = cache._evict
-    monkeypatch.setattr(cache, "_evict", lambda *args: looks.append(args) or real(*args))
+
+    def noted(*args):
+        looks.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(cache, "_evict", noted)
     monkeypatch.setenv("SYMGRAD_CACHE_BYTES", "6400000")
     store = cache.store()
     assert store is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,9 @@ PRODUCTS = [
 ]
 
 
+BY_NAME: dict[str, tuple[Any, Any]] = {name: (f, shapes) for name, f, shapes in PRODUCTS}
+
+
 def weights(result):
     return np.cos(np.arange(result.size)).reshape(result.shape)
 
@@ -49,7 +53,7 @@ def computed(name):
 
     Each has arrays of its own, so that nothing is shared.
     """
-    f, shapes = next(p[1:] for p in PRODUCTS if p[0] == name)
+    f, shapes = BY_NAME[name]
 
     def every(given):
         found = {}
