@@ -188,7 +188,7 @@ def wheel(tmp_path_factory):
 
 def test_wheel_content(wheel):
     content = set(zipfile.ZipFile(wheel).namelist())
-    package = {path.relative_to(ROOT).as_posix() for path in PACKAGE} | {"symgrad/py.typed"}
+    package = {path.relative_to(ROOT).as_posix() for path in PACKAGE} | {"symgrad/py.typed", "symgrad_start.py"}
     package |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "symgrad").rglob("*.c")}  # the toolchain's probes
     templates = {
         f"symgrad/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "templates").rglob("*") if path.is_file()
@@ -223,3 +223,7 @@ def test_wheel_works_in_a_fresh_environment(wheel, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert [Path(line).is_relative_to(tmp_path) for line in done.stdout.split()] == [True, True]
+    program = subprocess.run(
+        [str(python.with_name("symgrad")), "--version"], env=environment, check=True, capture_output=True, text=True,
+    )
+    assert program.stdout == f"symgrad {sg.__version__}\n"

@@ -15,6 +15,8 @@ def run() -> NoReturn:
     try:
         from symgrad.cli.main import main
 
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # no longer what `symgrad_start` does
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         code = main()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done, and Python takes a while to end
     except KeyboardInterrupt:

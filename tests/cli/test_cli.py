@@ -336,6 +336,17 @@ def test_colours_on_a_terminal():
     assert re.sub(r"\x1b\[[0-9;]*m", "", text) == process("show", "losses.py:quadratic", *KNOWN).stdout
 
 
+@pytest.mark.parametrize(("before", "code", "said"), [
+    ("default_int_handler", 130, "symgrad: interrupted\n"), ("SIG_IGN", 7, ""),
+])
+def test_an_interrupt_before_the_package_is_imported(tmp_path, before, code, said):
+    (tmp_path / "numpy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise SystemExit(7)\n")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    text = f"import signal; signal.signal(signal.SIGINT, signal.{before}); from symgrad_start import run; run()"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
+
+
 # -- the documentation
 
 
