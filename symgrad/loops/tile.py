@@ -184,13 +184,19 @@ FEWEST, BLOCKS = 8, 32
 
 
 def fit(items: list[Item], arrays: list[Array]) -> None:
-    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them."""
+    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
+
+    Where products are all there is, and nothing lives for a tile, they become longer: the right operand is packed once
+    for each.
+    """
     blocks = {loop for _, around in paths(items) if any(one.product for one in around) for loop in around if loop.tile}
     rows: dict[Loop, int] = {}
     for array in arrays:
         for loop in array.windows.values():
             whole = elements(array.stored) * array.dtype.itemsize
             rows[loop] = rows.get(loop, 0) + whole // loop.tile
+    for loop in blocks - rows.keys():
+        loop.tile = 2 * ROWS if loop.tile == ROWS else loop.tile
     for loop, size in rows.items():
         while loop.tile > (BLOCKS if loop in blocks else FEWEST) and loop.tile * size > CACHE:
             loop.tile //= 2

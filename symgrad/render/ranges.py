@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from symgrad.render.block import Block
     from symgrad.render.views import ItemView, LoopView
 
+GRAIN = 64
+"""Threads share products out in pieces of so many rows, however long the tiles: short ones leave no thread idle."""
+
+
 def lanes_of(loop: Loop) -> np.dtype[Any] | None:
     """Give the widest floating-point type that a loop's iterations read or write; None where they have none."""
     kinds = {access.array.dtype for s, _ in paths([loop]) for access in touched(s) if access.array.dtype.kind == "f"}
@@ -77,7 +81,13 @@ def tiles_view(block: Block, loop: Loop) -> TilesView:
         del block.env[axis]
     extent, team = index(loop.extent, block.name), str(loop.shared.extent) if loop.shared is not None else ""
     team = team if " " not in team else f"({team})"
-    return TilesView(start, stop, loop.tile, extent, f"{letter}_first", f"{letter}_last", thread, team, body)
+    first, last = f"{letter}_first", f"{letter}_last"
+    grain, end, rest = loop.tile, extent, extent
+    if thread and loop.tile > GRAIN and any(one.product for _, around in paths(loop.body) for one in around):
+        grain, end, rest = GRAIN, last, last
+        if type(loop.extent) is not int or loop.extent % GRAIN:
+            rest = f"sg_smaller({last}, {extent})"
+    return TilesView(start, stop, loop.tile, grain, extent, end, rest, first, last, thread, team, body)
 
 
 def walked(block: Block, loop: Loop, view: LoopView) -> LoopView:

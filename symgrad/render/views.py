@@ -49,12 +49,18 @@ class GuardView:
 
 @dataclass(frozen=True)
 class TilesView:
-    """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run, of `team` threads."""
+    """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run, of `team` threads.
+
+    A run begins at a multiple of `grain`. Up to `end` tiles have their full `size`, the last one goes up to `rest`.
+    """
 
     start: str
     stop: str
     size: int
+    grain: int
     extent: str
+    end: str
+    rest: str
     first: str
     last: str
     thread: str

@@ -92,8 +92,8 @@ static void sg_product(
     int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, int64_t a_depth,
     const double *b, int64_t b_depth, int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
 {
-    double panel[1024], side[8192];
-    const int64_t often = width > 32, most = often ? 64 : rows;
+    double panel[1024], side[16384];
+    const int64_t often = width > 32, most = often ? 128 : rows;
     for (int64_t k = 0; k < depth; k += 128) {
         const int64_t deep = depth - k < 128 ? depth - k : 128;
         for (int64_t i0 = 0; i0 < rows; i0 += most) {
