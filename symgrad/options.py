@@ -25,6 +25,9 @@ class Options:
         precise: call scalar libm functions only, never the vector library's.
         portable: plain C99 in a fixed order of operations: no vectors, no threads, no vector library, no fused
             multiply-add. Slower, and the same numbers from every compiler on top of one math library.
+        blas: large products that stand alone, and large factorizations, call the BLAS and LAPACK that SciPy brings,
+            with its threads; not together with `portable`. Measure before: the generated ones are often faster
+            (docs/linalg.md).
         passes: the optimizing passes to run (tests switch them off one by one).
         verify: verify every program between stages, and fill the workspace of every call with NaN, so that nothing
             is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
@@ -39,6 +42,7 @@ class Options:
     threads: int | None = None
     precise: bool = False
     portable: bool = False
+    blas: bool = False
     passes: tuple[str, ...] = PASSES
     verify: bool = False
     cache: bool = True
@@ -46,11 +50,16 @@ class Options:
     debug_nans: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a text where several are meant: its letters would be taken one by one."""
+        """Refuse what contradicts itself, and a text where several are meant: its letters would be taken one by one."""
         for name in ("flags", "passes"):
             value = getattr(self, name)
             if isinstance(value, str):
                 raise ArgumentError(f"Options({name}={value!r}) is one text", instead=f"{name}=({value!r},)")
+        if self.portable and self.blas:
+            raise ArgumentError(
+                "Options(portable=True, blas=True): a BLAS has an order of operations of its own",
+                instead="one of the two",
+            )
 
     @property
     def verifies(self) -> bool:
@@ -69,6 +78,7 @@ class Target:
         fma: the machine multiplies and adds in one rounding at full speed.
         vector_bits: the vector width to prefer, 0 where the compiler chooses.
         plain: print C99 and nothing else: no pragmas, no vectors of GNU C.
+        blas: large products and factorizations call functions of a BLAS.
         package: print for a file of its own: constants in it, and what compilers differ in behind macros.
     """
 
@@ -77,6 +87,7 @@ class Target:
     fma: bool = False
     vector_bits: int = 0
     plain: bool = False
+    blas: bool = False
     package: bool = False
 
     @property

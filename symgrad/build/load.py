@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import _cffi_backend  # type: ignore[import-untyped]
 
-from symgrad.build import scratch
+from symgrad.build import blas, scratch
 from symgrad.build.compiler import Compiled, compile_library
 from symgrad.build.notice import warn_once
 from symgrad.build.threads import short_waits
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # load pycparser (30 ms) and parse each cdef in Python (0.6 ms), and its from_buffer takes twice as long.
 ffi: Any = _cffi_backend.FFI()
 _NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0)
+
+_TABLE = ffi.typeof("void(*)(void **)")
 
 # Libraries stay loaded: a cffi function does not keep its library, a thread may be inside of it, and OpenMP's
 # threads outlive the call that made them. They are small, and the loader gives a path it knows only once.
@@ -107,6 +109,7 @@ def load(compiled: Compiled, entry: str, prototype: str) -> Library:
         handle, path = open_library(compiled.library)
     handle = _loaded.setdefault(str(path), handle)
     function = handle.load_function(function_type(prototype, entry), entry)
+    blas.give(ffi, lambda name: handle.load_function(_TABLE, name))
     return Library(ffi, function, compiled.c, path, handle)
 
 

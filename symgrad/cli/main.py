@@ -72,6 +72,7 @@ def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt:
 @click.option("--name", help="The module's name, where it is not the folder's.")
 @click.option("--profile", type=click.Choice(["embedded", "fast"]), default="embedded", show_default=True,
               help="Plain C99 in one thread, or vectors and threads.")
+@click.option("--blas", is_flag=True, help="With --profile fast: large products call CBLAS where a build asks for it.")
 @click.option("--python", is_flag=True, help="Add a Python package, which needs cffi and NumPy alone.")
 @click.option("--line-directives", is_flag=True, help="Add #line: debuggers then name the lines of the Python file.")
 @click.option("--cc", metavar="COMMAND", help='For the Makefile: "zig cc -target aarch64-linux-musl".')

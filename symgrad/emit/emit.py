@@ -35,8 +35,8 @@ class Package:
 def emit(
     fun: Callable[..., Any] | Sequence[Callable[..., Any]], specs: Any, out: str | Path, *,
     what: str | Iterable[str] = "value_and_grad", wrt: Argnums | list[int | str] = 0, name: str | None = None,
-    profile: str = "embedded", python: bool = False, line_directives: bool = False, cc: str | None = None,
-    units: Mapping[str, str] | None = None, sizes: Mapping[str, int] | None = None,
+    profile: str = "embedded", blas: bool = False, python: bool = False, line_directives: bool = False,
+    cc: str | None = None, units: Mapping[str, str] | None = None, sizes: Mapping[str, int] | None = None,
     static_argnames: str | Iterable[str] = (), seed: int = 0,
 ) -> Package:
     """Write a package of C that computes a function's derivatives: C99 with its tests, for make and for CMake.
@@ -52,6 +52,8 @@ def emit(
         wrt: what to differentiate by: positions, names, or paths as ``"params['w']"``, as `grad` takes them.
         name: the module's name, where it is not the folder's.
         profile: ``embedded``, plain C99 in one thread, or ``fast``, with vectors and threads.
+        blas: in the profile ``fast``, large products that stand alone call CBLAS where ``NAME_CBLAS`` is defined; they
+            are in no threads of the module's then, for the BLAS has its own.
         python: add a Python package, which needs cffi and NumPy alone.
         line_directives: add ``#line``, so that debuggers and compilers name the lines of the Python file.
         cc: the compiler that the Makefile calls.
@@ -64,7 +66,8 @@ def emit(
         The `Package`.
 
     Raises:
-        ArgumentValueError: `out` holds files that were not written by `emit`; a name, a profile or a unit is none.
+        ArgumentValueError: `out` holds files that were not written by `emit`; a name, a profile or a unit is none;
+            `blas` without the profile ``fast``.
         ArgumentError, NoGradient, ...: what tracing and deriving the function raises.
 
     >>> import numpy as np, symgrad as sg, tempfile
@@ -81,7 +84,7 @@ def emit(
     calls = [_call(one, specs_of(specs), static, alone=len(funs) == 1) for one in funs]
     whats = (what,) if isinstance(what, str) else tuple(what)
     asked = request(
-        out, name=name, profile=profile, python=python, line_directives=line_directives, cc=cc, units=units,
+        out, name=name, profile=profile, blas=blas, python=python, line_directives=line_directives, cc=cc, units=units,
         sizes=sizes, seed=seed,
     )
     by = wrt if isinstance(wrt, (int, str)) else tuple(wrt)

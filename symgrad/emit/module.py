@@ -51,6 +51,11 @@ class Profile:
         """It has threads and vectors."""
         return self.name == "fast"
 
+    @property
+    def blas(self) -> bool:
+        """Its large products may be CBLAS's."""
+        return self.options.blas
+
 
 PROFILES = {"embedded": Profile("embedded", PORTABLE), "fast": Profile("fast", Options())}
 

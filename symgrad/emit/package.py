@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +77,13 @@ def written(name: str, value: Any, *, cli: bool) -> str:
     return f"--{name} {','.join(value) if isinstance(value, tuple) else value}"
 
 
-CONSTANTS = ("OK", "NEGATIVE_EXTENT", "TOO_LARGE", "BAD_THREADS", "CHECK", "SIMD", "H")
+CONSTANTS = ("CBLAS", "OK", "NEGATIVE_EXTENT", "TOO_LARGE", "BAD_THREADS", "CHECK", "SIMD", "H")
 """Constants and macros of a package, behind its name."""
 
 
 def request(
-    out: str | Path, *, name: str | None, profile: str, cc: str | None, cli: bool = False, **further: Any,
+    out: str | Path, *, name: str | None, profile: str, cc: str | None, blas: bool = False, cli: bool = False,
+    **further: Any,
 ) -> Request:
     """Check what a package should be.
 
@@ -107,7 +108,14 @@ def request(
         raise ArgumentValueError(f"there is no profile {profile!r}", instead=" or ".join(modules.PROFILES))
     if cc is not None and not COMPILER.fullmatch(cc):
         raise ArgumentValueError(f"{cc!r} is no compiler's name", instead='"gcc", "zig cc -target aarch64-linux-musl"')
-    return Request(folder, chosen, modules.PROFILES[profile], cc=(cc or "").strip(), cli=cli, **further)
+    made = modules.PROFILES[profile]
+    if blas and not made.fast:
+        raise ArgumentValueError(
+            f"the profile {profile!r} is C and nothing else, and calls no BLAS",
+            instead=written("profile", "fast", cli=cli),
+        )
+    made = replace(made, options=replace(made.options, blas=blas))
+    return Request(folder, chosen, made, cc=(cc or "").strip(), cli=cli, **further)
 
 
 def emit_calls(calls: Sequence[Call], whats: Sequence[str], wrt: Sequence[Argnums], asked: Request) -> Package:
@@ -177,7 +185,7 @@ def module_view(functions: Sequence[Function], asked: Request) -> tuple[ModuleVi
     tolerances = sorted({o.relative for c in cases for o in c.outputs if o.relative not in {"", "0.0"}}) or ["0"]
     view = ModuleView(
         name=asked.name, upper=upper, version=__version__, origin=origin, description=quoted(entries[0].summary),
-        profile=asked.profile.name, threads=asked.profile.fast, team=TEAM, body=main,
+        profile=asked.profile.name, threads=asked.profile.fast, blas=asked.profile.blas, team=TEAM, body=main,
         check_body=modules.checked_body(functions), base_body=body(bases), entries=tuple(entries),
         watches=tuple(watches), errors=tuple(modules.errors(functions)), not_finite=NOT_FINITE,
         calls=modules.size_calls(entries), cases=tuple(cases),

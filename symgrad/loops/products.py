@@ -49,13 +49,17 @@ class Part(NamedTuple):
 
 
 class Product(NamedTuple):
-    """A sum of products: its three loops, the outermost first, which factor has the rows (0 or 1), and what counts."""
+    """A sum of products: its three loops, the outermost first, which factor has the rows (0 or 1), and what counts.
+
+    One that is `whole` is all there is to do at its place: a BLAS may do it.
+    """
 
     rows: Loop
     depth: Loop
     lanes: Loop
     left: int
     part: Part | None = None
+    whole: bool = False
 
     @property
     def statement(self) -> Statement:

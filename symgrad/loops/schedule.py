@@ -25,6 +25,7 @@ from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
 from symgrad.loops.triangles import triangles
 from symgrad.loops.unroll import unroll
+from symgrad.loops.whole import whole
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Axis
@@ -87,6 +88,7 @@ def scheduled(lowered: Lowered, options: Options, least: dict[Any, int] | None =
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}
     arrays = [a for a in lowered.arrays if a in used or a.kind == "input"]
     fit(tree, arrays)
+    tree = whole(tree, arrays) if options.blas else tree
     tree = peel(promote(tree, arrays), least)
     mark(tree)
     polled, total = poll(tree), work(tree)

@@ -218,6 +218,7 @@ class ModuleView:
             that finite differences are taken of.
         not_finite: the first status of a value that is not finite.
         threads: functions take a number of threads, of at most `team`.
+        blas: large products are CBLAS's where the C is compiled with it.
     """
 
     name: str
@@ -227,6 +228,7 @@ class ModuleView:
     description: str
     profile: str
     threads: bool
+    blas: bool
     team: int
     body: str
     check_body: str

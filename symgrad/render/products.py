@@ -40,7 +40,7 @@ def product_view(
 
     left, right = value.args[made.left], value.args[1 - made.left]
     dtype, part = value.dtype, made.part
-    function = "sg_product" if part is None else "sg_product_part"
+    function = ("sg_gemm" if made.whole else "sg_product") if part is None else "sg_product_part"
     counts = [count(loop) for loop in loops]
     if part is not None:
         counts += [str(int(part.rows)), str(int(part.after)), str(part.least)]

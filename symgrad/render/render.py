@@ -18,7 +18,7 @@ from symgrad.ops.spelling import stored
 from symgrad.options import TEAM, Target
 from symgrad.render.functions import Functions, applied, foreign, words
 from symgrad.render.printer import literal
-from symgrad.render.routines import FUNCTIONS
+from symgrad.render.routines import BLAS, FUNCTIONS
 from symgrad.render.source import Source
 from symgrad.render.templates_dir import TEMPLATES
 from symgrad.render.views import ArrayView, FunctionView, PrototypesView, SmallView, SourceView
@@ -38,6 +38,12 @@ FIRST = frozenset({"sin", "cos", "exp", "log", "pow"})
 
 PACKAGED = frozenset({"sg_maximum", "sg_minimum", "sg_quotient"})
 """Helpers that a package spells by its macros."""
+
+FILES = {
+    "sg_product": "product.c.jinja", "sg_product_part": "product.c.jinja",
+    "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
+}
+"""The templates of functions of whole matrices that do not stand among linear algebra's."""
 
 TEXT = 4096
 """Constants of up to so many bytes are text, larger ones are data passed to the function."""
@@ -76,6 +82,7 @@ def aimed(loops: LoopProgram, options: Options, target: Target) -> Target:
     """Leave out of a target what the user does not want, and what the loops have no use for."""
     if options.portable:
         return Target(plain=True, package=target.package)
+    target = replace(target, blas=options.blas)
     return replace(target, simd_math=frozenset()) if options.precise or not has_simd(loops.body) else target
 
 
@@ -95,6 +102,8 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
     helpers = {h for _, _, functions in made for h in functions.helpers}
     helpers |= {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
+    library = target.blas and not target.package
+    helpers |= {("sg_blas", kind, end) for name, kind, end in helpers if library and name in BLAS}
     values = [value for loops, _, _ in made for value in applied(loops.body)]
     foreign = {value.op.source for value in values if value.op.source}
     printed = (*[helper(*h, target) for h in sorted(helpers, key=place)], *sorted(foreign))
@@ -159,7 +168,7 @@ def entry_of(name: str) -> str:
 def place(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, str, str]]:
     """Order helper functions: by name, then what works on matrices, each after those that it calls."""
     name = helper[0]
-    called = name in FUNCTIONS and name != "sg_product"
+    called = name in FUNCTIONS and name not in {"sg_blas", "sg_product"}
     return called, [*FUNCTIONS].index(name) if called else 0, helper
 
 
@@ -168,9 +177,10 @@ def helper(name: str, kind: str, end: str, target: Target) -> str:
     """Print one helper function for a C type."""
     if name in FUNCTIONS:
         bits = (32 if end else 64) if target.plain else target.vector_bits or NARROW
-        file = "product.c.jinja" if name.startswith("sg_product") else "linalg.c.jinja"
+        file = FILES.get(name, "linalg.c.jinja")
         whole = getattr(environment().get_template(file).module, name)
-        return str(whole(kind, end, bits, target.fma, target.package)).strip()
+        library = (target.blas and not target.package,) if name in BLAS - {"sg_gemm"} else ()
+        return str(whole(kind, end, bits, target.fma, target.package, *library)).strip()
     macro = getattr(environment().get_template("helpers.c.jinja").module, name)
     return str(macro(kind, end, target.package) if name in PACKAGED else macro(kind, end)).strip()
 

@@ -1,0 +1,54 @@
+"""The BLAS and LAPACK of this process, for libraries that call them (`Options(blas=True)`): those that SciPy brings."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import ToolchainError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NAMES = (("cython_blas", "gemm"), ("cython_blas", "trsm"), ("cython_lapack", "potrf"), ("cython_lapack", "getrf"))
+"""What generated C calls, in the order in which it takes them; `d` or `s` stands before each."""
+
+KINDS = {"": "d", "f": "s"}
+"""The letters of double and single precision, by the suffix of the C's functions."""
+
+
+@cache
+def addresses(letter: str) -> list[int]:
+    """Find the functions of one precision.
+
+    Raises:
+        ToolchainError: SciPy's functions take other integers than C's int.
+    """
+    from scipy.linalg import cython_blas, cython_lapack
+
+    modules = {"cython_blas": cython_blas, "cython_lapack": cython_lapack}
+    return [_address(modules[module].__pyx_capi__[letter + name], letter + name) for module, name in NAMES]
+
+
+def _address(capsule: Any, name: str) -> int:
+    kind, at = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    kind.restype, kind.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    at.restype, at.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    signature = kind(capsule)
+    if b", int *" not in signature and b"(int *" not in signature:
+        raise ToolchainError(
+            f"SciPy's {name} has the parameters {signature.decode()}, without C's int", instead="Options(blas=False)"
+        )
+    found: int = at(capsule, signature)
+    return found
+
+
+def give(ffi: Any, load: Callable[[str], Any]) -> None:
+    """Tell a library where the functions are, if it asks: `load` gives a function of the library, or AttributeError."""
+    for suffix, letter in KINDS.items():
+        try:
+            take = load(f"sg_set_blas{suffix}")
+        except AttributeError:
+            continue
+        take(ffi.new("void *[]", [ffi.cast("void *", address) for address in addresses(letter)]))
