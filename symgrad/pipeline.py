@@ -16,6 +16,7 @@ from symgrad.ir.verify import verify
 from symgrad.options import Target
 from symgrad.transforms.hoist import hoist
 from symgrad.transforms.inline import inline
+from symgrad.transforms.pairs import pairs
 from symgrad.transforms.shares import shares
 from symgrad.transforms.signs import signs
 from symgrad.transforms.simplify import simplify
@@ -107,7 +108,7 @@ def uncollected() -> Iterator[None]:
 def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
     program = inline(program)
-    return shares(signs(totals(simplify(program)))) if "simplify" in options.passes else program
+    return shares(signs(pairs(totals(simplify(program))))) if "simplify" in options.passes else program
 
 
 def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:
