@@ -55,13 +55,12 @@ EVEN = frozenset({
     "isnan", "isinf", "isfinite",
 })
 COMMUTATIVE = frozenset({
-    "equal", "not_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "hypot",
+    "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "hypot",
     "maximum", "minimum",
 })
 CALM = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "expit", "log_expit", "relu", "floor", "ceil",
-    "logaddexp", "clip", "astype", "maximum", "minimum", "where", "equal", "not_equal", "less", "less_equal", "greater",
-    "greater_equal", *ODD,
+    "logaddexp", "clip", "maximum", "minimum", "less", "less_equal", "greater", "greater_equal",
 })
 """Functions whose result is the same for zeros of both signs, or is a zero then too."""
 
@@ -105,9 +104,9 @@ class Equality:
         self._numbers: dict[Hashable, int] = {}
         self._values: dict[Item, Value] = {}
 
-    def value(self, node: Node) -> Value:
-        """Return a node's value, read at an index for each axis in order."""
-        start = (node, _named(tuple(range(len(node.shape))), node.shape))
+    def value(self, node: Node, labels: tuple[int, ...]) -> Value:
+        """Return a node's value where the indices along its axes have these labels."""
+        start = (node, _named(labels, node.shape))
         stack, values = [start], self._values
         while stack:
             item = stack[-1]
@@ -259,7 +258,7 @@ def _floating(rule: Rule) -> Rule:
     """Let a rule be of floating-point numbers alone: integers wrap around."""
 
     def only(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:
-        floats = node.dtype.kind == "f" and all(x.dtype.kind in "fb" for x, _ in read)
+        floats = all(x.dtype.kind in "fb" for x in (node, *[x for x, _ in read]))
         return (rule if floats else _general)(equality, node, read, values, bound)
 
     return only
@@ -326,13 +325,20 @@ def _powered(equality: Equality, node: Node, read: list[Item], values: list[Valu
     return found and found._replace(exact=x.exact)
 
 
+def _compared(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
+    """Number whether two values are equal: opposite ones are where these are, and of 0 a sign is none."""
+    zero, first = any(_is_zero(x) for x, _ in read), min(values)
+    parts = sorted(value.size if zero else (value.number, value.scale * first.sign) for value in values)
+    return Value(equality.number((node.op, *parts)))
+
+
 def _chosen(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
     """Number a choice: a factor of both branches is one of the choice, and a zero has any."""
     condition, a, b = values
     zeros = [_is_zero(item[0]) for item in read[1:]]
     scale = b.scale if zeros[0] else a.scale if zeros[1] or a.scale == b.scale else 1.0
     parts = [(x.number, 1.0 if zero else x.scale / scale) for x, zero in zip((a, b), zeros, strict=True)]
-    exact = a.exact and b.exact and (scale > 0 or not any(zeros))
+    exact = a.exact and b.exact and not any(z and x.scale * scale < 0 for x, z in zip((a, b), zeros, strict=True))
     return Value(equality.number(("where", node.dtype, condition.scaled, *parts)), scale, exact)
 
 
@@ -350,7 +356,7 @@ def _summed(equality: Equality, node: Node, read: list[Item], values: list[Value
 
 _EXTREMA = frozenset({"maximum", "minimum"})
 
-_RULES: dict[str, Rule] = {name: _floating(rule) for name, rule in {
+_RULES: dict[str, Rule] = {"equal": _compared, "not_equal": _compared} | {name: _floating(rule) for name, rule in {
     **dict.fromkeys(ODD, _odd), "negative": _negative, "add": _added, "subtract": _added, "multiply": _multiplied,
     "einsum": _multiplied, "divide": _divided, "reciprocal": _divided, "direction": _directed, "inversion": _directed,
     "power_int": _powered, "where": _chosen, "sum": _summed, "astype": _odd,

@@ -10,19 +10,26 @@ A sum along rows is kept rather than one along columns: it is one number for an 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir.node import Graph
 from symgrad.ir.program import copied
 from symgrad.ops.contract import parse
-from symgrad.transforms.build import make
+from symgrad.transforms.build import literal, make
 from symgrad.transforms.equality import REDUCTIONS, Equality
+from symgrad.transforms.simplify import simplified
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Shape
+
+AXES = 4
+"""Of results with more axes, those are compared that have them in the same order."""
 
 
 def pairs(program: Program) -> Program:
@@ -39,22 +46,69 @@ def pairs(program: Program) -> Program:
     return _rebuilt(program, kept) if kept else program
 
 
-def _kept(program: Program) -> dict[Node, tuple[Node, float]]:
-    """Find what stands for each sum that need not be taken, and the sign it gets."""
+class _Sum(NamedTuple):
+    """What a sum is of another one: ``scale * np.transpose(source, axes)``."""
+
+    source: Node
+    axes: tuple[int, ...]
+    scale: float
+
+
+def _kept(program: Program) -> dict[Node, _Sum]:
+    """Find the sums that need not be taken, and what they are of others."""
     alike: dict[Any, list[Node]] = defaultdict(list)
     for node in program.nodes():
         if _is_of_pairs(node):
-            alike[node.op.name, node.shape, node.dtype].append(node)
-    equality, found = Equality(), {}
-    for nodes in alike.values():
-        equal: dict[Any, list[tuple[Node, float]]] = defaultdict(list)
-        for node in nodes if len(nodes) > 1 else ():
-            value = equality.value(node)
-            equal[value.size].append((node, value.sign))
-        for sums in equal.values():
-            best, sign = max(sums, key=lambda found: _place(found[0]))
-            found.update({node: (best, sign * other) for node, other in sums if node is not best})
-    return found
+            alike[node.op.name, frozenset(Counter(node.shape).items()), node.dtype].append(node)
+    equality = Equality()
+    return {
+        node: found for nodes in alike.values() if len(nodes) > 1
+        for sums in _equal(equality, nodes) for node, found in _of_the_best(sums)
+    }
+
+
+def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
+    """Part sums into those that are equal, up to a factor and the order of axes; each is said by the first of its part."""
+    parts: dict[int, list[_Sum]] = {}
+    shapes: set[Shape] = set()
+    for node in nodes:
+        orders = [order for order in _orders(len(node.shape)) if _permuted(node.shape, order) in shapes]
+        values = [(order, equality.value(node, order)) for order in orders]
+        found = [(order, value) for order, value in values if value.number in parts]
+        if found:
+            order, value = found[0]
+            parts[value.number].append(_Sum(node, order, value.scale))
+            continue
+        order = tuple(range(len(node.shape)))
+        value = equality.value(node, order)
+        parts[value.number] = [_Sum(node, order, value.scale)]
+        shapes.add(node.shape)
+    return [sums for sums in parts.values() if len(sums) > 1]
+
+
+@cache
+def _orders(rank: int) -> list[tuple[int, ...]]:
+    """List the orders that axes may have; beyond four axes, that which they have."""
+    return list(permutations(range(rank))) if rank <= AXES else [tuple(range(rank))]
+
+
+def _permuted(shape: Shape, order: tuple[int, ...]) -> Shape:
+    """Return the shape of what an array of this shape is the transpose of."""
+    return tuple([shape[k] for k in _inverse(order)])
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
+    """Take the sum with the smallest terms, which does not overflow before others, and of such the one along rows."""
+    best = max(sums, key=lambda found: (-abs(found.scale), _place(found.source)))
+    back = _inverse(best.axes)
+    return [
+        (found.source, _Sum(best.source, tuple([back[a] for a in found.axes]), found.scale / best.scale))
+        for found in sums if found is not best
+    ]
 
 
 def _is_of_pairs(node: Node) -> bool:
@@ -82,7 +136,7 @@ def _place(node: Node) -> int:
     return sum(k - len(x.shape) for x, gone in _summed(node) for k in gone)
 
 
-def _rebuilt(program: Program, kept: dict[Node, tuple[Node, float]]) -> Program:
+def _rebuilt(program: Program, kept: dict[Node, _Sum]) -> Program:
     """Copy a program with sums in the place of others; what stands for a sum is made before it, in any order."""
     graph = program.scope if program.scope is not None else Graph()
     start = len(graph) + 1
@@ -93,8 +147,8 @@ def _rebuilt(program: Program, kept: dict[Node, tuple[Node, float]]) -> Program:
         stack = [node]
         while stack:
             top = stack[-1]
-            source, sign = kept.get(top, (None, 1.0))
-            needed = top.inputs if source is None else (source,)
+            found = kept.get(top)
+            needed = top.inputs if found is None else (found.source,)
             missing = [i for i in needed if i not in new and i.number >= program.start]
             if missing and top not in new:
                 stack.extend(missing)
@@ -102,10 +156,22 @@ def _rebuilt(program: Program, kept: dict[Node, tuple[Node, float]]) -> Program:
             stack.pop()
             if top not in new:
                 graph.line = top.line
-                made = [new.get(i, i) for i in needed]
-                new[top] = copied(graph, top, tuple(made)) if source is None else made[0]
-                if sign < 0:
-                    new[top] = make(graph, "negative", made[0])
+                made = tuple([new.get(i, i) for i in needed])
+                new[top] = _made(graph, found, made[0]) if found is not None else _copied(graph, top, made)
     graph.line = before
     outputs = tuple([new.get(o, o) for o in program.outputs])
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
+
+
+def _copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Copy a node; two transposes in a row are one."""
+    return (simplified if node.op.name == "transpose" else copied)(graph, node, inputs)
+
+
+def _made(graph: Graph, found: _Sum, source: Node) -> Node:
+    """Make a sum of another one."""
+    if found.axes != tuple(range(len(found.axes))):
+        source = make(graph, "transpose", source, axes=found.axes)
+    if abs(found.scale) == 1:
+        return source if found.scale > 0 else make(graph, "negative", source)
+    return make(graph, "multiply", source, literal(graph, found.scale, source.dtype))
