@@ -43,7 +43,7 @@ Rule: TypeAlias = "Callable[[Equality, Node, list[Item], list[Value], Bound], Va
 LARGEST = 1_000_000
 """Constants of more elements are equal to themselves alone."""
 
-FACTOR = 2.0**30
+FACTOR = 64.0
 """Powers of two between its inverse and it are factors; a product's are, where it is one."""
 
 ODD = frozenset({
@@ -58,13 +58,13 @@ COMMUTATIVE = frozenset({
     "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "hypot",
     "maximum", "minimum",
 })
+REDUCTIONS = frozenset({"sum", "prod", "max", "min", "any", "all"})
 CALM = frozenset({
     "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "expit", "log_expit", "relu", "floor", "ceil",
-    "logaddexp", "clip", "maximum", "minimum", "less", "less_equal", "greater", "greater_equal",
+    "logaddexp", "clip", "maximum", "minimum", "less", "less_equal", "greater", "greater_equal", "embed_diagonal",
+    *REDUCTIONS,
 })
 """Functions whose result is the same for zeros of both signs, or is a zero then too."""
-
-REDUCTIONS = frozenset({"sum", "prod", "max", "min", "any", "all"})
 
 
 class Value(NamedTuple):
@@ -210,13 +210,28 @@ def _contracted(node: Node, labels: Labels) -> list[Item]:
     return [(x, _named(tuple([by[k] for k in term]), x.shape)) for x, term in zip(node.inputs, terms, strict=True)]
 
 
+def _taken_diagonal(node: Node, labels: Labels) -> list[Item]:
+    x = node.inputs[0]
+    return [(x, _named((*labels, labels[-1]), x.shape))] if node.params[0] == 0 else []
+
+
+def _put_diagonal(node: Node, labels: Labels) -> list[Item]:
+    """Read a diagonal by either axis: where it stands, both indices are one."""
+    x, (*lead, i, j) = node.inputs[0], labels
+    if node.param("offset") != 0 or i is None or j is None:
+        return []
+    return [(x, _named((*lead, min(i, j)), x.shape))]
+
+
 def _unused(labels: Labels, count: int) -> list[int]:
     """Choose the smallest labels that are free."""
     return [k for k in range(len(labels) + count) if k not in labels][:count]
 
 
 def _bound(node: Node, labels: Labels) -> Bound:
-    """List the labels that a node sums over."""
+    """List the labels that a node sums over, or has zeros between."""
+    if node.op.name == "embed_diagonal":
+        return tuple(sorted(zip(labels[-2:], node.shape[-2:], strict=True)))  # type: ignore[arg-type]
     if node.op.name in REDUCTIONS:
         axes = node.param("axes")
         return tuple(zip(_unused(labels, len(axes)), [node.inputs[0].shape[k] for k in axes], strict=True))
@@ -228,11 +243,11 @@ def _bound(node: Node, labels: Labels) -> Bound:
     return tuple(zip(_unused(labels, len(gone)), gone.values(), strict=True))
 
 
-_VIEWS = frozenset({"broadcast_to", "expand_dims", "squeeze", "transpose"})
+_VIEWS = frozenset({"broadcast_to", "expand_dims", "squeeze", "transpose", "diagonal"})
 
 _READS: dict[str, Callable[[Node, Labels], list[Item]]] = {
     "broadcast_to": _stretched, "expand_dims": _expanded, "squeeze": _squeezed, "transpose": _transposed,
-    "einsum": _contracted, **dict.fromkeys(REDUCTIONS, _reduced),
+    "diagonal": _taken_diagonal, "embed_diagonal": _put_diagonal, "einsum": _contracted, **dict.fromkeys(REDUCTIONS, _reduced),
 }
 
 
@@ -245,7 +260,7 @@ def _general(equality: Equality, node: Node, read: list[Item], values: list[Valu
     scaled = [value.scaled for value in values]
     if name in EVEN:
         scaled, inexact = [value.size for value in values], False
-    if inexact and name not in CALM | REDUCTIONS:
+    if inexact and name not in CALM:
         return None
     if name in COMMUTATIVE and all(any(label is not None for label in labels) for _, labels in read):
         inexact |= name in _EXTREMA and scaled != sorted(scaled)  # of equal zeros one is taken

@@ -1,0 +1,142 @@
+"""Numbers of values: what has one number is equal element by element, zeros, infinities and NaNs included."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad import ops
+from symgrad.ir.evaluate import evaluate
+from symgrad.ir.program import Program
+from symgrad.ops.declare import OPS
+from symgrad.transforms.equality import COMMUTATIVE, EVEN, ODD, Equality
+
+N = 6
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 1.0, 0.5, -2.0, 3.0, np.inf, -np.inf, np.nan, 1e-3])
+POINTS = np.concatenate([SPECIAL, np.linspace(-3.0, 3.0, 41)])
+
+
+@pytest.mark.parametrize("name", sorted(EVEN | ODD))
+def test_parities_of_functions(name):
+    ops.load()
+    op = OPS[name]
+    with np.errstate(all="ignore"):
+        given = [POINTS[:, None], POINTS][: op.arity] if op.arity == 2 else [POINTS]
+        found, opposite = op.evaluate(*given), op.evaluate(*[-x for x in given])
+    np.testing.assert_array_equal(opposite, found if name in EVEN else -found)
+
+
+@pytest.mark.parametrize("name", sorted(COMMUTATIVE))
+def test_operands_that_may_change_places(name):
+    ops.load()
+    kinds = [bool, np.int64] if name.startswith("bitwise") else [bool, float]
+    for kind in kinds:
+        x = np.arange(-2, 3).astype(kind) if kind is np.int64 else POINTS.astype(kind)
+        np.testing.assert_array_equal(OPS[name].evaluate(x[:, None], x), OPS[name].evaluate(x, x[:, None]))
+
+
+UNARY = [
+    np.negative, np.square, np.abs, np.sin, np.cos, np.tanh, np.sign, np.exp, np.sqrt, np.reciprocal, np.floor,
+    lambda a: a**3, lambda a: a**-3, lambda a: a**-2, lambda a: 2.0 * a, lambda a: a * -0.5, lambda a: a * 3.0,
+    lambda a: a.astype(np.float32).astype(np.float64), lambda a: np.where(a == 0, 0.0, a), np.transpose,
+    lambda a: np.where(a > 0, -a, -0.0), lambda a: np.where(a == 0, 1.0, a), lambda a: np.arctan2(a, -1.0),
+    lambda a: np.copysign(1.0, a), lambda a: np.maximum(a, -0.0), lambda a: np.clip(a, -1.0, 1.0),
+]
+BINARY = [
+    np.add, np.subtract, np.multiply, np.divide, np.maximum, np.minimum, np.hypot,
+    lambda a, b: np.where(a > b, a, b), lambda a, b: np.where(np.equal(a, b), a, -b),
+    lambda a, b: np.where(a != -b, 0.0, a * b),
+    lambda a, b: np.einsum("ij,ij->ij", a, b), lambda a, b: np.where((a > 0) & (b > 0), a, np.minimum(a, b)),
+]
+
+
+def random_values(rng, x, y, w, constant):
+    """Return arrays of pairs, made of one another: many are equal to others that are made otherwise."""
+    leaves = [x[:, None], x[None, :], y[:, None], y[None, :], x[:, None], x[None, :], w, w.T, constant, np.eye(N)]
+    made = [np.broadcast_to(leaf, (N, N)) for leaf in leaves]
+    for _ in range(60):
+        a, b = (made[int(k)] for k in rng.integers(len(made), size=2))
+        found = UNARY[rng.integers(len(UNARY))](a) if rng.random() < 0.4 else BINARY[rng.integers(len(BINARY))](a, b)
+        made.append(found)
+        if rng.random() < 0.5:
+            made.append(BINARY[rng.integers(len(BINARY))](found, found.T))
+    return tuple(made)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_values_with_one_number_are_equal(seed):
+    rng = np.random.default_rng(seed)
+    x, y, w = (rng.choice(SPECIAL, size=shape) for shape in ((N,), (N,), (N, N)))
+    constant = rng.choice([-1.0, 0.0, 1.0], size=(N, N))
+    constant = constant + constant.T if seed % 2 else constant
+    with np.errstate(all="ignore"):
+        lowered = sg.jit(lambda *args: random_values(np.random.default_rng(seed), *args, constant)).lower(x, y, w)
+    program = lowered.stages.of("optimized" if seed % 4 < 2 else "derived")
+    nodes = [node for node in program.nodes() if node.shape == (N, N)]
+    arrays = evaluate(Program(program.inputs, tuple(nodes)), [x, y, w])
+    equality, parts = Equality(), defaultdict(list)
+    for node, array in zip(nodes, arrays, strict=True):
+        for order in permutations(range(2)):
+            value = equality.value(node, order)
+            parts[value.number].append((value, array.transpose(order).astype(float) / value.scale))
+    joined = 0
+    for (value, first), *others in parts.values():
+        for other, array in others:
+            joined += 1
+            np.testing.assert_array_equal(array, first)
+            if value.exact and other.exact:
+                zeros = first == 0
+                np.testing.assert_array_equal(np.signbit(array[zeros]), np.signbit(first[zeros]))
+    assert joined > 10
+
+
+def number(f, *args):
+    """Return the values of what a function returns, in order of axes and in the other."""
+    program = sg.jit(f).lower(*args).stages.of("optimized")
+    equality = Equality()
+    return [equality.value(program.outputs[0], order) for order in permutations(range(2))]
+
+
+X = np.arange(4.0)
+SYMMETRIC = {
+    "a product": (lambda x: x[:, None] * x, 1),
+    "a difference": (lambda x: x[:, None] - x, -1),
+    "its odd function": (lambda x: np.tanh(3 * (x[:, None] - x)) ** 5, -1),
+    "its even function": (lambda x: 1 / np.cosh(x[:, None] - x), 1),
+    "a product with one scaled": (lambda x: (2 * x[:, None]) @ x[None, :], 1),
+    "an inner product": (lambda x: np.outer(x, x) @ np.outer(x, x), 1),
+    "a masked quotient": (lambda x: np.where(np.eye(4, dtype=bool), 0, (x[:, None] - x) / (x[:, None] + x)), -1),
+    "counted places": (lambda x: np.where(np.arange(4)[:, None] != np.arange(4), x[:, None] + x, 1.0), 1),
+    "a diagonal added": (lambda x: np.square(x[:, None] - x) + np.diag(x), 1),
+}
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_symmetric_and_antisymmetric_arrays(name):
+    f, parity = SYMMETRIC[name]
+    one, other = number(f, X)
+    assert one.number == other.number
+    assert one.scale * parity == other.scale
+
+
+NEITHER = {
+    "a quotient": lambda x: x[:, None] / x,
+    "the inverse of a difference, which sees the sign of 0": lambda x: 1 / (x[:, None] - x),
+    "a function that is neither odd nor even": lambda x: np.exp(x[:, None] - x),
+    "what is before": lambda x: np.where(np.arange(4)[:, None] < np.arange(4), np.square(x[:, None] - x), 0),
+    "places apart": lambda x: np.where(np.arange(4)[:, None] == np.arange(4) + 1, np.square(x[:, None] - x), 0),
+    "a constant that is not symmetric": lambda x: np.arange(16.0).reshape(4, 4) * np.square(x[:, None] - x),
+    "a triangle": lambda x: np.triu(np.square(x[:, None] - x)),
+    "another function of the second": lambda x: np.square(x[:, None] - np.sin(x)),
+    "a third more": lambda x: (3 * x[:, None]) @ np.square(x[None, :]),
+}
+
+
+@pytest.mark.parametrize("name", NEITHER)
+def test_what_is_neither(name):
+    one, other = number(NEITHER[name], X)
+    assert one.number != other.number
