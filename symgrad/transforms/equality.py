@@ -4,12 +4,12 @@
 indices that *labels* name: of ``x[:, None] - x``, read at (i, j), and of the same, read at (j, i), the one is
 ``x[i] - x[j]`` and the other ``x[j] - x[i]``. They have one number and opposite signs.
 
-Equal numbers are equal by IEEE's rules, to the last bit but for the sign of a zero: ``a + b`` and ``b + a``, ``a * b``
-and ``b * a``, ``a - b`` and ``-(b - a)``, ``(-a) * b`` and ``-(a * b)``, an even function of ``-a`` and of ``a`` (so too
-where they are NaN or infinite). What is inside of one expression is never re-associated, and products are contracted
-with additions in sums of products alone, each of which is taken of the same terms. Where a zero's sign is not known
-(``b - a`` is +0 for equal a and b, and so is ``a - b``), nothing is said about a function that sees it: ``1 / (a - b)``
-is no ``-1 / (b - a)``.
+Equal numbers are equal by IEEE's rules, to the last bit but for the sign of a zero, NaN and infinities among them:
+``a + b`` and ``b + a``, ``a * b`` and ``b * a``, ``a - b`` and ``-(b - a)``, ``(-a) * b`` and ``-(a * b)``, an even
+function of ``a`` and of ``-a``. Nothing is re-associated but powers of two, which do not round: ``(2 * a) * b`` and
+``a * (2 * b)``. Products are contracted with additions in sums of products alone, and those are sums of the same terms.
+Where a zero's sign is not known (``a - b`` is +0 for equal a and b, and so is ``b - a``), nothing is said about a
+function that sees it: ``1 / (a - b)`` is no ``-1 / (b - a)``.
 """
 
 from __future__ import annotations
@@ -65,6 +65,9 @@ CALM = frozenset({
     *REDUCTIONS,
 })
 """Functions whose result is the same for zeros of both signs, or is a zero then too."""
+
+SIGNS = frozenset({"copysign", "signbit"})
+"""Functions that see the sign of NaN, which no rule says."""
 
 
 class Value(NamedTuple):
@@ -124,7 +127,7 @@ class Equality:
         values = [self._values[item] for item in read]
         if not read:
             return self._leaf(node, labels)
-        if node.op.name in _VIEWS:
+        if node.op.name in VIEWS:
             return values[0]
         found = _RULES.get(node.op.name, _general)(self, node, read, values, _bound(node, labels))
         return self._leaf(node, labels) if found is None else found
@@ -243,11 +246,12 @@ def _bound(node: Node, labels: Labels) -> Bound:
     return tuple(zip(_unused(labels, len(gone)), gone.values(), strict=True))
 
 
-_VIEWS = frozenset({"broadcast_to", "expand_dims", "squeeze", "transpose", "diagonal"})
+VIEWS = frozenset({"broadcast_to", "expand_dims", "squeeze", "transpose", "diagonal"})
 
 _READS: dict[str, Callable[[Node, Labels], list[Item]]] = {
     "broadcast_to": _stretched, "expand_dims": _expanded, "squeeze": _squeezed, "transpose": _transposed,
-    "diagonal": _taken_diagonal, "embed_diagonal": _put_diagonal, "einsum": _contracted, **dict.fromkeys(REDUCTIONS, _reduced),
+    "diagonal": _taken_diagonal, "embed_diagonal": _put_diagonal, "einsum": _contracted,
+    **dict.fromkeys(REDUCTIONS, _reduced),
 }
 
 
@@ -260,7 +264,7 @@ def _general(equality: Equality, node: Node, read: list[Item], values: list[Valu
     scaled = [value.scaled for value in values]
     if name in EVEN:
         scaled, inexact = [value.size for value in values], False
-    if inexact and name not in CALM:
+    if name in SIGNS or (inexact and name not in CALM):
         return None
     if name in COMMUTATIVE and all(any(label is not None for label in labels) for _, labels in read):
         inexact |= name in _EXTREMA and scaled != sorted(scaled)  # of equal zeros one is taken
@@ -348,17 +352,17 @@ def _compared(equality: Equality, node: Node, read: list[Item], values: list[Val
 
 
 def _chosen(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
-    """Number a choice: a factor of both branches is one of the choice, and a zero has any."""
+    """Number a choice: the factor of a branch is one of the choice, and a zero has any."""
     condition, a, b = values
     zeros = [_is_zero(item[0]) for item in read[1:]]
-    scale = b.scale if zeros[0] else a.scale if zeros[1] or a.scale == b.scale else 1.0
+    scale = b.scale if zeros[0] else a.scale
     parts = [(x.number, 1.0 if zero else x.scale / scale) for x, zero in zip((a, b), zeros, strict=True)]
     exact = a.exact and b.exact and not any(z and x.scale * scale < 0 for x, z in zip((a, b), zeros, strict=True))
     return Value(equality.number(("where", node.dtype, condition.scaled, *parts)), scale, exact)
 
 
 def _is_zero(node: Node) -> bool:
-    while node.op.name in _VIEWS:
+    while node.op.name in VIEWS:
         node = node.inputs[0]
     return node.op is leaves.constant and node.shape == () and bool(node.params[0].array == 0)
 

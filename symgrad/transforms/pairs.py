@@ -20,7 +20,7 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import copied
 from symgrad.ops.contract import parse
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.equality import REDUCTIONS, Equality
+from symgrad.transforms.equality import REDUCTIONS, VIEWS, Equality
 from symgrad.transforms.simplify import simplified
 
 if TYPE_CHECKING:
@@ -56,19 +56,38 @@ class _Sum(NamedTuple):
 
 def _kept(program: Program) -> dict[Node, _Sum]:
     """Find the sums that need not be taken, and what they are of others."""
+    sums = [node for node in program.nodes() if _is_of_pairs(node)]
     alike: dict[Any, list[Node]] = defaultdict(list)
-    for node in program.nodes():
-        if _is_of_pairs(node):
-            alike[node.op.name, frozenset(Counter(node.shape).items()), node.dtype].append(node)
+    outlines = _outlines(program) if len(sums) > 1 else {}
+    for node in sums if outlines else ():
+        alike[outlines[node], frozenset(Counter(node.shape).items()), node.dtype].append(node)
     equality = Equality()
     return {
         node: found for nodes in alike.values() if len(nodes) > 1
-        for sums in _equal(equality, nodes) for node, found in _of_the_best(sums)
+        for equal in _equal(equality, nodes) for node, found in _of_the_best(equal)
     }
 
 
+def _outlines(program: Program) -> dict[Node, int]:
+    """Number nodes by the ops behind them, in whatever order: equal values have one number, and others seldom have."""
+    found: dict[Node, int] = {}
+    for node in program.nodes():
+        if not node.inputs:
+            found[node] = 0 if node.op.name == "constant" else node.number
+            continue
+        parts = [part for i in node.inputs if (part := found.get(i, i.number))]
+        name = _ONE_NAME.get(node.op.name, node.op.name)
+        is_plain = not parts or name == "" or (name == "multiply" and len(parts) == 1)
+        found[node] = sum(parts) if is_plain else hash((name, sum(parts)))
+    return found
+
+
+_ONE_NAME = {"subtract": "add", "einsum": "multiply", "negative": "", **dict.fromkeys(VIEWS, "")}
+"""Ops that one number may stand for, and those that leave it as it is."""
+
+
 def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
-    """Part sums into those that are equal, up to a factor and the order of axes; each is said by the first of its part."""
+    """Part sums into those that are equal up to a factor and the order of axes, which are said by the first of them."""
     parts: dict[int, list[_Sum]] = {}
     shapes: set[Shape] = set()
     for node in nodes:
