@@ -14,6 +14,7 @@ from symgrad.api.annotations import by_leaf, hints
 from symgrad.api.axes import Axes, axes, by_argument, check, path_root, said
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import symbol
+from symgrad.trace import signature as signatures
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, by_columns, flatten, leaf_names, leaf_spec, spec
 
@@ -169,7 +170,7 @@ class Arguments:
         names, shown = leaf_names(roots, paths, frozenset(extents))
         specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
         specs = specs if pattern is None else patterned(specs, pattern)
-        _refuse_lone(specs, shown)
+        signatures.refuse_lone(specs, shown)
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
 
     def checked(self, call: Call) -> tuple[Signature, Said]:
@@ -233,19 +234,6 @@ class Arguments:
                 if type(dim) is int and have != dim:
                     raise ArgumentValueError(f"argument {path} is {got}: axis {k} must be {dim}, for {expected}")
         return want
-
-
-def _refuse_lone(specs: Sequence[Spec], paths: Sequence[str]) -> None:
-    """Check that where an extent is n+1, another one is n."""
-    known = {d for one in specs for d in one.shape if not isinstance(d, int) and d.is_Symbol}
-    for one, path in zip(specs, paths, strict=True):
-        for d in one.shape:
-            if not isinstance(d, int) and not d.free_symbols <= known:
-                lone = next(iter(d.free_symbols - known))
-                raise ArgumentValueError(
-                    f"the extent of {path} is {d}, and no argument has the extent {lone}",
-                    instead=f"another name for it, or {lone} as an extent of another argument",
-                )
 
 
 def alike(call: Call, signature: Signature) -> bool:

@@ -223,3 +223,20 @@ def leaf_names(
         plain = short if last.count(short) == 1 and not short.isdigit() else text
         names.append(identifier(plain, {*names, *extents}))
     return tuple(names), shown
+
+
+def refuse_lone(specs: Sequence[Spec], paths: Sequence[str]) -> None:
+    """Check that where an extent is n+1, another one is n.
+
+    Raises:
+        ArgumentValueError: none is.
+    """
+    known = {d for one in specs for d in one.shape if not isinstance(d, int) and d.is_Symbol}
+    for one, path in zip(specs, paths, strict=True):
+        for d in one.shape:
+            if not isinstance(d, int) and not d.free_symbols <= known:
+                lone = next(iter(d.free_symbols - known))
+                raise ArgumentValueError(
+                    f"the extent of {path} is {d}, and no argument has the extent {lone}",
+                    instead=f"another name for it, or {lone} as an extent of another argument",
+                )
