@@ -14,6 +14,7 @@ from symgrad.api.annotations import by_leaf, hints
 from symgrad.api.axes import Axes, axes, by_argument, check, path_root, said
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import symbol
+from symgrad.ops.declare import is_traced
 from symgrad.trace import signature as signatures
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, by_columns, flatten, leaf_names, leaf_spec, spec
@@ -170,7 +171,8 @@ class Arguments:
         names, shown = leaf_names(roots, paths, frozenset(extents))
         specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
         specs = specs if pattern is None else patterned(specs, pattern)
-        signatures.refuse_lone(specs, shown)
+        if not any(map(is_traced, call.leaves)):  # whose extents are those of the function around this call
+            signatures.refuse_lone(specs, shown)
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
 
     def checked(self, call: Call) -> tuple[Signature, Said]:
