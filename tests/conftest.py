@@ -1,7 +1,7 @@
 """Options and fixtures of every test.
 
 `pytest --update-golden` rewrites expected files, `--programs N` sets how many random programs are tried, with
-`--fresh` from a seed that changes.
+`--fresh` from a seed that changes; with `--optimized` tables of derivatives are compiled as users' functions are.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("symgrad")
     group.addoption("--update-golden", action="store_true", help="write what is generated over what was expected")
     group.addoption("--programs", type=int, default=None, metavar="N", help="how many random programs to try")
+    group.addoption("--optimized", action="store_true", help="compile tables of derivatives as users' functions are")
     group.addoption("--fresh", action="store_true", help="draw random programs from a fresh seed (it is printed)")
 
 
@@ -38,7 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if "SYMGRAD_CACHE_DIR" not in os.environ:
         config.stash[OWN_CACHE] = os.environ["SYMGRAD_CACHE_DIR"] = tempfile.mkdtemp(prefix="symgrad-tests-")
     os.environ.setdefault("SYMGRAD_VERIFY", "1")
-    gc.set_threshold(50_000, 20, 20)  # all tests and modules live to the end, and were gone through again and again
+    gc.set_threshold(2_000_000, 10, 20)  # each compilation leaves that much, which lives as long as its test
+    if config.getoption("--optimized"):
+        os.environ["SYMGRAD_TESTS_OPTIMIZED"] = "1"
     if config.getoption("--fresh"):
         now = int(time.time()) * 1_000_000
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run

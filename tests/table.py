@@ -6,6 +6,7 @@ minutes; when a module fails, its rows are compiled one by one, so that only the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -23,6 +24,12 @@ Array = np.ndarray[Any, Any]
 Call = Callable[..., Any]
 
 INTERPRETED = sg.Options(compiler="none")
+GENTLY = sg.Options(flags=() if os.environ.get("SYMGRAD_TESTS_OPTIMIZED") else ("-O1",))
+"""For large modules that compare derivatives with each other: what the transforms say, compiled in half the time.
+
+Values, gradients and random programs are compiled as users' functions are; with `--optimized` these are, too.
+"""
+
 MODULE = 20
 """So many rows stand in one module."""
 
@@ -195,7 +202,7 @@ class Many:
                     total = total + np.sum(gradient * direction)
             return total
 
-        derive = sg.grad(contracted, options=self.options)
+        derive = sg.grad(contracted, options=self.options or GENTLY)
         found = derive(self.floats, self.others, self.weights, self.directions)
         return list(zip(found, self.differences(), strict=True))
 

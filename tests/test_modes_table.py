@@ -46,7 +46,7 @@ def products(many: t.Many) -> Any:
             found.append((np.sum(pushed * weights[k]), sum([np.sum(p) for p in pulled], start=0.0), size))
         return found
 
-    return sg.jit(both)(many.floats, many.others, many.weights, many.directions)
+    return sg.jit(both, options=t.GENTLY)(many.floats, many.others, many.weights, many.directions)
 
 
 def curvatures(many: t.Many) -> Any:
@@ -66,7 +66,7 @@ def curvatures(many: t.Many) -> Any:
         forward_over_reverse = sg.jvp(gradient, (floats,), (directions,))[1]
         return list(zip(forward_over_reverse, sg.grad(slope)(floats), sg.grad(contracted)(floats), strict=True))
 
-    return sg.jit(all_three)(many.floats, many.others, many.weights, many.directions)
+    return sg.jit(all_three, options=t.GENTLY)(many.floats, many.others, many.weights, many.directions)
 
 
 @rows(SMOOTH)
@@ -129,8 +129,8 @@ def in_batches(start: int, pattern: str) -> list[Any]:
     def looped(examples: Any) -> Any:
         return [row.call(*one) for row, one in zip(rows_here, examples, strict=True)]
 
-    found = sg.jit(mapped)([stacked for _, stacked, _ in given])
-    each = sg.jit(looped)
+    found = sg.jit(mapped, options=t.GENTLY)([stacked for _, stacked, _ in given])
+    each = sg.jit(looped, options=t.GENTLY)
     expected = [each(list(examples)) for examples in zip(*[own for *_, own in given], strict=True)]
     return list(zip(found, zip(*expected, strict=True), strict=True))
 
@@ -182,9 +182,9 @@ def slopes_in_batches(start: int) -> list[Any]:
             found.append((inside, outside))
         return found
 
-    each = sg.jit(looped)
+    each = sg.jit(looped, options=t.GENTLY)
     expected = zip(*[each(list(one)) for one in zip(*examples, strict=True)], strict=True)
-    return [(loop, *both) for loop, both in zip(expected, sg.jit(mapped)(stacked), strict=True)]
+    return [(loop, *both) for loop, both in zip(expected, sg.jit(mapped, options=t.GENTLY)(stacked), strict=True)]
 
 
 @rows(SMOOTH)

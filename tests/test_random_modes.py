@@ -11,6 +11,7 @@ import pytest
 
 import symgrad as sg
 from tests.programs import Written, changed, leaves, random_open_program, random_program
+from tests.table import GENTLY
 
 SEEDS = range(5000, 5042)
 
@@ -87,7 +88,7 @@ def check_both_ways(programs: Sequence[Written]) -> None:
     def computed(given: Any) -> Any:
         return [both_ways(p, *one) for p, one in zip(programs, given, strict=True)]
 
-    for p, found in zip(programs, sg.jit(computed)(given), strict=True):
+    for p, found in zip(programs, sg.jit(computed, options=GENTLY)(given), strict=True):
         (jv, size), (jw, other), *second = [(float(value), float(scale)) for value, scale in found]
         assert abs(jv - jw) <= rounding(p) * max(size, other, 1.0), p.script(f"<J v, w> is {jv}, <v, J' w> is {jw}")
         values, sizes = zip(*second, strict=True)
@@ -121,9 +122,9 @@ def check_batches(programs: Sequence[Written]) -> None:
             found.append((program(*one), sg.grad(loss, argnums=p.argnums)(*one)))
         return found
 
-    each = sg.jit(single)
+    each = sg.jit(single, options=GENTLY)
     loops = [each([examples[k] for _, examples in given]) for k in range(3)]
-    batches = sg.jit(mapped)([batch for batch, _ in given])
+    batches = sg.jit(mapped, options=GENTLY)([batch for batch, _ in given])
     for p, found, looped in zip(programs, batches, zip(*loops, strict=True), strict=True):
         for k, one in enumerate(looped):
             for batch, own in zip(flat(found), flat(one), strict=True):
