@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.build.call import PLANS, ctype, failed, memory, planner
-from symgrad.build.objects import WORKSPACE, objects_call
+from symgrad.build.objects import WORKSPACE, depends, objects_call
 from symgrad.build.results import SMALLEST as LARGE
 from symgrad.build.results import results as results_of
 from symgrad.build.threads import changes, threads
@@ -199,7 +199,7 @@ def _by_address(
     found = objects_call(interface, library)
     if found is None:
         return otherwise
-    if interface.dims:
+    if depends(interface):
         return _open_by_address(*found, interface, flatten, finish, otherwise, ready)
     function, checks, known = found[0], interface.checks, found[1](1)
     shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
@@ -223,9 +223,9 @@ def _open_by_address(
     finish: Callable[[Any], Any], otherwise: Callable[[tuple[Any, ...]], Any],
     ready: Callable[[tuple[Any, ...]], Ready | None],
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Make the call of arrays with open extents whose checks are compiled."""
+    """Make the call of arrays with open extents, or in threads, whose checks are compiled."""
     checks, dtypes = interface.checks, [a.dtype for a in interface.outputs]
-    only, *more = _witnesses(interface.inputs)
+    only, *more = _witnesses(interface.inputs) or [-1]
     second, chosen = more[0] if len(more) == 1 else -1, itemgetter(only, *more)
     known: dict[Any, Known] = {}
     learn = _learner(known, block, otherwise, ready, open_places(interface.inputs))
@@ -233,7 +233,9 @@ def _open_by_address(
     def call(args: tuple[Any, ...]) -> Any:
         leaves = args if flatten is None else tuple(flatten(args) or ())
         try:
-            if not more:
+            if only < 0:
+                key = None
+            elif not more:
                 key = leaves[only].shape
             elif second >= 0:  # by far faster than the general way
                 key = leaves[only].shape, leaves[second].shape

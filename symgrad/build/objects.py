@@ -33,21 +33,26 @@ _EXTENT = re.compile(r"(\w+)( \+ \d+)?")
 
 
 def is_simple(interface: Interface) -> bool:
-    """Tell a function of arrays that lie row by row; of known shapes, one of one thread and little workspace.
+    """Tell a function of arrays that lie row by row, and of little workspace.
 
-    With open extents that depends on the call.
+    With open extents, or with threads, that depends on the call.
     """
     if any(p.fortran for p in (*interface.inputs, *interface.outputs)):
         return False
     extents = [_EXTENT.fullmatch(str(d)) for port in interface.inputs for d in port.shape if type(d) is not int]
     if not all(found is not None and found[1] in interface.dims for found in extents):
         return False
-    return bool(interface.dims) or not (interface.threaded or interface.polled or _workspace(interface) > WORKSPACE)
+    return depends(interface) or _workspace(interface) <= WORKSPACE
+
+
+def depends(interface: Interface) -> bool:
+    """Tell where it depends on the call how much workspace there is, and whether it is a long one."""
+    return bool(interface.dims) or interface.threaded or interface.polled
 
 
 def _workspace(interface: Interface) -> int:
-    """Return the bytes of workspace on the stack; with open extents the most there may be of it."""
-    if interface.dims:
+    """Return the bytes of workspace on the stack; where that depends on the call, the most there may be of it."""
+    if depends(interface):
         return 0 if interface.workspace == 0 else WORKSPACE
     return evaluated(interface.workspace, {"threads": 1})
 

@@ -49,13 +49,13 @@ class _Kept:
         for _ in range(len(blocks)):
             block, holders = _first(blocks)
             used = holders == ALONE
-            array: np.ndarray[Any, Any] = np.ndarray(shape, dtype, block) if used else NOTHING
+            array: np.ndarray[Any, Any] = block[...] if used else NOTHING
             if block is not None:
                 blocks.append(block)
             if used:
                 return array
-        block = np.empty(prod(shape) * dtype.itemsize, np.uint8)
-        array = np.ndarray(shape, dtype, block)
+        block = np.empty(shape, dtype)
+        array = block[...]
         if len(blocks) < self.most[shape, dtype]:
             blocks.append(block)
         return array
