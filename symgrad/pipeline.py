@@ -14,6 +14,7 @@ from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
 from symgrad.options import Target
+from symgrad.transforms.diagonals import diagonals
 from symgrad.transforms.hoist import hoist
 from symgrad.transforms.inline import inline
 from symgrad.transforms.pairs import pairs
@@ -113,7 +114,7 @@ def optimize(program: Program, options: Options) -> Program:
 
 def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:
     """Take a traced program through stabilize, derive and optimize."""
-    stable = stages.keep("stable", stabilize(hoist(gather_writes(stages.keep("traced", traced)))))
+    stable = stages.keep("stable", stabilize(hoist(diagonals(gather_writes(stages.keep("traced", traced))))))
     derived = stages.keep("derived", derive(stable))
     return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
 
