@@ -300,8 +300,9 @@ class Block:
                 names.append("")  # what it would need has no use either
                 continue
             text, tight = self.value(arg, made, loads)
-            if not spelled.isidentifier() and uses(spelled, k) > 1:
-                text = self.bound(text, dtypes[k], made)
+            chosen = v.op.name == "where" and k > 0 and self.lanes is not None and "[" in text and "[" not in names[0]
+            if chosen or (not spelled.isidentifier() and uses(spelled, k) > 1):  # what places choose is read before:
+                text = self.bound(text, dtypes[k], made)  # compilers make no lanes of loads in one branch
             elif not tight and not inside_call(spelled, k):
                 text = f"({text})"
             names.append(text)

@@ -262,8 +262,9 @@ int32_t sg_softmax_regression(
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
                     const _Bool v11 = sg_flag(w8[i - i0]) && (w1[(i - i0)*10 + j] == w2[i - i0]);
+                    const double v12 = w4[(i - i0)*10 + j] * w3[i - i0];
                     /* test_golden.py:28 */
-                    w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + (v3 * (v11 ? 1.0 : (w4[(i - i0)*10 + j] * w3[i - i0])));
+                    w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + (v3 * (v11 ? 1.0 : v12));
                 }
             }
             sg_product(64, i1 - i0, 10,

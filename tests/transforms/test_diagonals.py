@@ -143,3 +143,12 @@ def test_a_kernel_without_diagonal_is_no_array():
     np.testing.assert_allclose(g(x), np.sum(-4 * apart * np.exp(-np.square(apart)), axis=1), rtol=1e-9, atol=1e-9)
     assert g.lower(x).as_text().count("np.sum(") == 1
     assert "600,600" not in g.lower(x).as_text("loops")
+
+
+@pytest.mark.parametrize("f", [np.tril, lambda k: np.where(I[:, None] == I, 0.0, 2 * k), filled])
+def test_what_places_choose_from_is_read_before(f):
+    """Compilers make no lanes of a read in one branch of such a choice."""
+    g = sg.jit(lambda k: f(k) + 1.0)
+    np.testing.assert_allclose(g(X), f(X) + 1.0, rtol=1e-13)
+    choices = [line for line in g.c_source.splitlines() if " ? " in line]
+    assert not any("k[" in choice for choice in choices)
