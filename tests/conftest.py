@@ -55,13 +55,18 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give random programs their seeds: the module's `SEEDS`, or as many as --programs says; a range to each test."""
+    """Give random programs their seeds: the module's `SEEDS`, or as many as --programs says; a range to each test.
+
+    Ranges that begin with one of the module's `NIGHTLY` take long and are left to the night.
+    """
     if "seeds" in metafunc.fixturenames:
         usual: range = metafunc.module.SEEDS
         count = metafunc.config.getoption("--programs") or len(usual)
         first = int(os.environ["SYMGRAD_TESTS_FIRST"]) if metafunc.config.getoption("--fresh") else usual.start
         ranges = [range(k, min(k + TOGETHER, first + count)) for k in range(first, first + count, TOGETHER)]
-        metafunc.parametrize("seeds", ranges, ids=str)
+        late = getattr(metafunc.module, "NIGHTLY", ())
+        marked = [pytest.param(r, marks=[pytest.mark.nightly] * (r.start in late)) for r in ranges]
+        metafunc.parametrize("seeds", marked, ids=str)
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from scipy import special
 import symgrad as sg
 from symgrad.errors import ArgumentValueError
 from tests.programs import leaves
+from tests.table import GENTLY, INTERPRETED
 
 SIZES = (7, 0, 1, 2, 3, 65, 130)
-INTERPRETED = sg.Options(compiler="none")
 TABLE = np.linspace(-1.0, 2.0, 6)
 
 
@@ -106,7 +106,7 @@ def check(name: str, program: Any, modes: list[str], axes: str, sizes: Any) -> N
     def every(x, v):
         return {mode: MODES[mode](program)(x, v) for mode in modes}
 
-    named = sg.jit(every, dynamic={"x": axes, "v": axes})
+    named = sg.jit(every, dynamic={"x": axes, "v": axes}, options=GENTLY)
     alone = sg.jit(every, dynamic=False, options=INTERPRETED)
     for n in sizes:
         args = arguments(n)
@@ -134,7 +134,7 @@ def test_every_mode_of_two_extents(name):
 def test_every_mode_learns(mode):
     """By itself, with sizes as they come, in both orders."""
     for sizes in (SIZES, SIZES[::-1]):
-        learnt = sg.jit(MODES[mode](PROGRAMS["slices"]))
+        learnt = sg.jit(MODES[mode](PROGRAMS["slices"]), options=GENTLY)
         alone = sg.jit(MODES[mode](PROGRAMS["slices"]), dynamic=False, options=INTERPRETED)
         for n in sizes:
             compare(learnt(*arguments(n)), alone(*arguments(n)), f"{mode}, n = {n} of {sizes}")

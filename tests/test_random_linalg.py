@@ -8,6 +8,7 @@ from tests.test_random_modes import check_batches, check_both_ways
 from tests.test_random_programs import check
 
 SEEDS = range(7000, 7024)
+NIGHTLY = (7012,)
 
 
 def linear_program(seed: int) -> Written:
