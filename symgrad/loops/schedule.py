@@ -24,6 +24,7 @@ from symgrad.loops.store import contract, paths, touched
 from symgrad.loops.threads import private, share
 from symgrad.loops.tile import arrange, fit, promote, tile
 from symgrad.loops.triangles import triangles
+from symgrad.loops.turn import turn
 from symgrad.loops.unroll import unroll
 from symgrad.loops.whole import whole
 
@@ -82,7 +83,7 @@ def scheduled(lowered: Lowered, options: Options, least: dict[Any, int] | None =
     tree = tile(fuse(lowered), lowered.arrays)
     if options.threads != 1 and not options.portable:
         tree = share(tree, lowered.arrays)
-    tree = distribute(arrange(compensate(tree, lowered.arrays)))
+    tree = distribute(arrange(compensate(turn(tree, lowered.arrays), lowered.arrays)))
     contract(tree)
     tree = adopt_outputs(tree)
     used = {access.array for statement, _ in paths(tree) for access in touched(statement)}

@@ -20,6 +20,8 @@ from symgrad.loops.store import paths, touched
 from symgrad.loops.threads import pays
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from symgrad.loops.program import Item
 
 ROWS = 64
@@ -113,7 +115,7 @@ def partial_sums(sums: list[Statement], arrays: list[Array]) -> tuple[list[Item]
     return before, after, named
 
 
-def nested(statements: list[Statement], axes: tuple[Axis, ...]) -> list[Item]:
+def nested(statements: Sequence[Item], axes: tuple[Axis, ...]) -> list[Item]:
     """Put loops over axes around statements."""
     body: list[Item] = list(statements)
     for axis in reversed(axes):
@@ -180,7 +182,9 @@ CACHE = 3 << 14
 
 
 FEWEST, BLOCKS = 8, 32
-"""The shortest tile; and where sums of products are done in register blocks, which pack an operand for each tile."""
+"""The shortest tile; and where sums of products are done in register blocks, which pack an operand for each tile.
+Where rows are lanes, tiles stay as long as they are: what is read anew for each row of lanes costs more than what
+leaves the first cache."""
 
 
 def fit(items: list[Item], arrays: list[Array]) -> None:
@@ -190,6 +194,7 @@ def fit(items: list[Item], arrays: list[Array]) -> None:
     for each.
     """
     blocks = {loop for _, around in paths(items) if any(one.product for one in around) for loop in around if loop.tile}
+    lanes = {loop for array in arrays for d, loop in array.windows.items() if rows_last(array, d)}
     rows: dict[Loop, int] = {}
     for array in arrays:
         for loop in array.windows.values():
@@ -198,8 +203,14 @@ def fit(items: list[Item], arrays: list[Array]) -> None:
     for loop in blocks - rows.keys():
         loop.tile = 2 * ROWS if loop.tile == ROWS else loop.tile
     for loop, size in rows.items():
-        while loop.tile > (BLOCKS if loop in blocks else FEWEST) and loop.tile * size > CACHE:
+        least = BLOCKS if loop in blocks else FEWEST
+        while loop not in lanes and loop.tile > least and loop.tile * size > CACHE:
             loop.tile //= 2
+
+
+def rows_last(array: Array, rows: int) -> bool:
+    """Tell an array of a tile that is of unknown extent otherwise and has the rows last, as lanes."""
+    return array.kept is not None and array.kept[-1] == rows and any(type(dim) is not int for dim in array.stored)
 
 
 def promote(items: list[Item], arrays: list[Array]) -> list[Item]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.loops import threads, tile
+from symgrad.loops import threads, tile, turn
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
@@ -26,6 +26,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "COPYING", 1)
     monkeypatch.setattr(tile, "TERMS", 4)
     monkeypatch.setattr(tile, "ROWS", 2)
+    monkeypatch.setattr(turn, "LEAST", 2)
     monkeypatch.setattr(tile, "CACHE", 1 << 8)
 
 
