@@ -68,7 +68,7 @@ def test_labels_look_up_columns_of_what_is_turned():
 
 
 def lowered(function, *specs, argnums=0):
-    return sg.value_and_grad(function, argnums=argnums, specs=specs).lower().as_text("loops")
+    return sg.value_and_grad(function, argnums=argnums).lower(*map(sg.spec, specs)).as_text("loops")
 
 
 def test_what_lives_for_a_tile_has_the_rows_last():
