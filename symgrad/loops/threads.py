@@ -43,7 +43,7 @@ COPYING = 32
 """A thread's own copy of a sum pays when there is so much work for each of its elements."""
 
 FAR = 1 << 20
-"""What is read from an array known to have more bytes counts as two operations."""
+"""What is read from an array known to have more bytes counts as four operations."""
 
 LINE = 64
 """Bytes of a cache line."""
@@ -99,7 +99,7 @@ def operations(statement: Statement) -> int:
     """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
     count = 1 if statement.routine is None else upper(statement.routine.work, MATRIX)
     sizes = [size(a.array.shape) * a.array.dtype.itemsize for a in statement.reads]
-    count += 2 * sum(type(size) is int and size > FAR for size in sizes)
+    count += 4 * sum(type(size) is int and size > FAR for size in sizes)
     stack: list[Any] = [statement.value]
     while stack:
         value = stack.pop()

@@ -159,7 +159,7 @@ def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
     if all(d == 1 for d in g.shape):
         return [g if g.shape == () else OPS["reshape"](Tracer(g, trace), shape=()).node] * count
     if op.name == "broadcast_to":
-        return [reduced(trace, g, node.inputs[0].shape, node.shape)]
+        return [reduced(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
     if op.name == "einsum":
         return _through_einsum(trace, node, g)
     whole = OPS["broadcast_to"](Tracer(g, trace), shape=node.shape)
@@ -216,19 +216,25 @@ def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:
     return carried
 
 
-def fitting(trace: Trace, guard: Guard, shape: Shape, full: Shape) -> Guard:
+def fitting(trace: Trace, guard: Guard, shape: Shape, whole: Node) -> Guard:
     """Take a guard along with a cotangent that was just summed to the shape its primal had before it was stretched."""
-    return guard if shape == full else tuple([reduced(trace, g, shape, full) for g in guard])
+    return guard if shape == whole.shape else tuple([reduced(trace, g, shape, whole.shape, whole.dtype) for g in guard])
 
 
-def reduced(trace: Trace, g: Node, shape: Shape, full: Shape) -> Node:
+def reduced(trace: Trace, g: Node, shape: Shape, full: Shape, dtype: np.dtype[Any]) -> Node:
     """Take a condition of a stretched shape back to the shape before: that it holds of one that was summed."""
     lead, own = len(full) - len(shape), len(full) - len(g.shape)
     value = Tracer(g, trace)
     stretched = [a - own for a in range(own, len(full)) if a < lead or (shape[a - lead] == 1 and full[a] != 1)]
     summed = tuple([a for a in stretched if g.shape[a] != 1])
-    value = OPS["any"](value, axes=summed) if summed else value
+    value = _some(value, tuple(summed), dtype) if summed else value
     kept = tuple([a for a in summed if a + own >= lead])
     gone = tuple([a - sum(s < a for s in summed) for a in stretched if a not in summed and a + own < lead])
     value = OPS["squeeze"](value, axes=gone) if gone else value
     return (OPS["expand_dims"](value, axes=tuple([a + own - max(lead, own) for a in kept])) if kept else value).node
+
+
+def _some(value: Any, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Tell where a condition holds somewhere along axes: counted in the cotangent's type, as lanes beside its sum."""
+    one = OPS["where"](value, dtype.type(1), dtype.type(0))
+    return OPS["not_equal"](OPS["sum"](one, axes=axes), dtype.type(0))

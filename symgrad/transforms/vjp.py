@@ -200,7 +200,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
         if guard and not keeps_zeros(node):
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
         value = unbroadcast(part, read.shape)
-        yield read, Cotangent(value, fitting(trace, guard, read.shape, part.node.shape))
+        yield read, Cotangent(value, fitting(trace, guard, read.shape, part.node))
 
 
 def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient:
