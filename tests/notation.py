@@ -37,6 +37,7 @@ ROUTINES: dict[str, Callable[..., Array]] = {
     "sg_solve": _solved,
     "sg_lu": lambda _, a: OPS["lu"].evaluate(a[:-1]),
     "sg_lu_solve": lambda lu, x, trans: OPS["lu_solve"].evaluate(lu[:-1], lu, x, trans=trans, checked=False),
+    "sg_pivots": lambda _, a: np.concatenate([a[:-3], OPS["pivot_order"].evaluate(a[:-5])]),
     "sg_cofactors": lambda _, a: np.concatenate([OPS["cofactors"].evaluate(a[:-4], None), a[-4:]]),
 }
 """What each routine makes of the matrix that it reads and the one that it writes."""

@@ -151,11 +151,107 @@ def _cofactors_body(node: Node) -> Body:
     return Body((copied(node, X, SCRATCH), made, back), (Temporary(shape, node.dtype),))
 
 
-def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
-    """Of C = det A A'^-1: (<g, C> C - C g' C) / det A; where A is singular, not finite."""
-    inner = np.sum(g * y, (-2, -1))[..., None, None]
-    whole = inner * y - np.matmul(np.matmul(y, turned(g)), y)
-    return whole / det(a, factors)[..., None, None], None
+LAST = 3
+"""So many rows and columns are set apart: what is left has derivatives of any order at ranks from n - 3 on."""
+
+
+def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:  # noqa: ARG001
+    """Differentiate along g: second derivatives of a determinant are symmetric, so this is the cotangent, too.
+
+    The rows and columns that elimination comes to last are set apart, so that a singular matrix need not be singular
+    without them. M is that, with ones where they meet; B is the inverse of that, S the 3 x 3 that elimination leaves,
+    and K its cofactors. So ``det A = det M det S``, and with what takes the others out of A from the left and from
+    the right, L and R, its cofactors are ``det M (det S B' + L K R)``.
+    """
+    r, c, core, sure = _apart(a)
+    found, meet = lu(core), np.matmul(turned(r), c)
+    unit = ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
+    b = lu_solve(core, found, unit, trans=True, checked=False) - meet
+    low, right, corner = np.matmul(r, a), np.matmul(a, turned(c)), np.matmul(np.matmul(r, a), turned(c))
+    low, right = low - np.matmul(corner, c), right - np.matmul(turned(r), corner)
+    from_left = turned(r) - lu_solve(core, found, turned(low), trans=True, checked=False)
+    taken = lu_solve(core, found, right, trans=False, checked=False)
+    from_right = c - turned(taken)
+    s = corner - np.matmul(low, taken) + np.eye(LAST, dtype=a.dtype) - np.matmul(r, turned(r))
+    ds = np.matmul(np.matmul(turned(from_left), g), turned(from_right))
+    k, dk = _of_three(s, s) / 2, _of_three(s, ds)
+    det_s, det_ds = np.sum(s[..., :1, :] * k[..., :1, :], (-2, -1), keepdims=True), _inner(k, ds)
+    left = np.matmul(from_left, _inner(b, g) * k + dk) - np.matmul(np.matmul(b, np.matmul(turned(g), from_left)), k)
+    whole = (_inner(b, g) * det_s + det_ds) * b - det_s * np.matmul(np.matmul(b, turned(g)), b)
+    whole = whole + np.matmul(left, from_right)
+    whole = whole - np.matmul(np.matmul(from_left, k), np.matmul(np.matmul(from_right, turned(g)), b))
+    regular = np.all(pivots(core, found)[0] != 0, -1)[..., None, None]
+    whole = np.where(regular, det(core, found)[..., None, None] * whole, 0 * g)
+    # Where M is singular but for rounding, this is right, as det M is next to nothing, but what it differentiates to
+    # is not: a root of 0, with its slope, makes that NaN or infinite.
+    total = np.sum(a, (-2, -1), keepdims=True)
+    return whole + np.where(sure, 0 * g, g * np.sqrt(total - OPS["stop_gradient"](total))), None
+
+
+def _apart(a: Any) -> tuple[Any, Any, Any, Any]:
+    """Select the last rows and columns; return that, the matrix without them, and if that is surely not singular."""
+    order = pivot_order(a)
+    sure, rows, columns = [order[..., k : k + 1, :] for k in range(3)]
+    places, one = np.arange(LAST, dtype=a.dtype)[::-1, None], np.ones((), a.dtype)
+    r, c = [np.where(np.equal(left, places), one, 0 * one) for left in (rows, columns)]
+    inside = (turned(rows) >= LAST) & (columns >= LAST)
+    core = np.where(inside, a, 0 * one) + np.matmul(turned(r), c)
+    return r, c, core, np.all((sure == 1) | (rows < LAST), (-2, -1), keepdims=True)
+
+
+def _of_three(s: Any, t: Any) -> Any:
+    """Return the derivative of the cofactors of 3 x 3 matrices s along t: twice the cofactors, where that is s."""
+    (s0, s1), (t0, t1) = [[[np.roll(x, (-i, -j), (-2, -1)) for j in (1, 2)] for i in (1, 2)] for x in (s, t)]
+    return s0[0] * t1[1] + t0[0] * s1[1] - s0[1] * t1[0] - t0[1] * s1[0]
+
+
+def _inner(x: Any, y: Any) -> Any:
+    return np.sum(x * y, (-2, -1), keepdims=True)
+
+
+def _order_infer(a: Node) -> tuple[Shape, Any]:
+    square(a, "det")
+    return (*a.shape[:-2], 3, a.shape[-1]), a.dtype
+
+
+def _order_value(a: Any) -> Any:
+    n = a.shape[-1]
+    out = np.zeros((*a.shape[:-2], 3, n), a.dtype)
+    for place in np.ndindex(a.shape[:-2]):
+        left, rows, columns = a[place].copy(), np.arange(n), np.arange(n)
+        for k in range(n):
+            size = np.abs(left[k:, k:])
+            high, far = np.add(np.unravel_index(np.argmax(np.where(size > size[0, 0], size, 0)), size.shape), k)
+            rows[[k, high]], columns[[k, far]] = rows[[high, k]], columns[[far, k]]
+            left[[k, high]] = left[[high, k]]
+            left[:, [k, far]] = left[:, [far, k]]
+            if left[k, k] == 0:
+                break
+            out[place][0, rows[k]] = abs(left[k, k]) > n * np.finfo(a.dtype).eps * abs(left[0, 0])
+            left[k + 1 :, k + 1 :] -= np.outer(left[k + 1 :, k] / left[k, k], left[k, k + 1 :])
+        out[place][1, rows], out[place][2, columns] = np.arange(n)[::-1], np.arange(n)[::-1]
+    return out
+
+
+def _order_body(node: Node) -> Body:
+    n, axes = node.shape[-1], axes_of(node.shape)
+    below = Access(SCRATCH, (*axes[:-2], axes[-2].symbol + simplified(n + 2), axes[-1]))
+    made = call(node, "sg_pivots", OUT, n**3, target=SCRATCH)
+    back = Statement(Access(OUT, axes), "=", below, axes, node.line)
+    scratch = Temporary((*node.shape[:-2], simplified(n + 5), n), node.dtype)
+    return Body((copied(node, X, SCRATCH), made, back), (scratch,))
+
+
+def _pivot_order(a: Any) -> Any:
+    return pivot_order(a)
+
+
+pivot_order = structured(
+    name="pivot_order", infer=_order_infer, evaluate=_order_value, body=_order_body, vjp=lambda g, y, a: (None,),  # noqa: ARG005
+    sample=(case(_pivot_order, (3, 3)), case(_pivot_order, (2, 5, 5)), case(_pivot_order, (9, 9))),
+    edges=(case(_pivot_order, (0, 0)), case(_pivot_order, (1, 1)), case(_pivot_order, (0, 2, 2))),
+    doc="In which rows the pivots of full elimination are sure, and how far from the end they are in rows and columns.",
+)
 
 
 def _of(a: Any) -> Any:

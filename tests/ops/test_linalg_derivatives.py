@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
+from itertools import combinations, product
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
+import sympy
 
 import symgrad as sg
 from symgrad.ops import OPS
@@ -194,13 +197,13 @@ def test_gradient_of_a_determinant_is_the_cofactors(name: str, options: Any) -> 
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-14 * scale)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7])
 @BOTH
 def test_higher_derivatives_of_determinants_of_any_rank(n: int, options: Any) -> None:
     """To third order, in a batch of all ranks: along a line, a determinant is a polynomial, known by n + 1 values."""
     rng = np.random.default_rng(n)
     a, way = rng.normal(size=(2, n + 1, n, n))
-    for rank in range(n):
+    for rank in range(n - 3 if n > 5 else 0, n):
         a[rank] = rng.normal(size=(n, rank)) @ rng.normal(size=(rank, n))
     steps = np.linspace(-1, 1, n + 1)
     values = np.linalg.det(a + steps[:, None, None, None] * way)
@@ -223,9 +226,65 @@ def test_higher_derivatives_of_determinants_of_any_rank(n: int, options: Any) ->
 
     forward = sg.jit(lambda t: sg.jvp(slope, (t,), (zero + 1,))[1], options=options)
     assert forward(zero) == pytest.approx(np.sum(2 * wanted[2]) if n > 1 else 0.0, rel=1e-9, abs=1e-10)
-    hessian = sg.hessian(np.linalg.det, options=options)(a[0])  # of rank 0
+    hessian = sg.hessian(np.linalg.det, options=options)(np.zeros((n, n)))
     assert np.all(np.isfinite(hessian))
     assert np.any(hessian) == (n == 2)
+
+
+def second_derivatives(a: Any) -> Any:
+    """Compute them by their definition: minors without two rows and two columns, exactly."""
+    n = len(a)
+    found = np.zeros((n, n, n, n))
+    for (i, k), (j, m) in product(combinations(range(n), 2), repeat=2):
+        minor = np.delete(np.delete(a, [i, k], 0), [j, m], 1).astype(int)
+        value = (-1.0) ** (i + j + k + m) * float(sympy.Matrix(minor.tolist()).det())
+        found[i, j, k, m] = found[k, m, i, j] = value
+        found[i, m, k, j] = found[k, j, i, m] = -value
+    return found
+
+
+@pytest.mark.parametrize("n", [6, 7])
+@BOTH
+def test_hessians_of_determinants_of_any_rank(n: int, options: Any) -> None:
+    rng = np.random.default_rng(n)
+    for rank in range(n + 1):
+        a = np.asarray(rng.integers(-2, 3, (n, rank)) @ rng.integers(-2, 3, (rank, n)), float)
+        wanted = second_derivatives(a)
+        found = sg.hessian(np.linalg.det, options=options)(a)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12 * (1 + np.max(np.abs(a))) ** (n - 2))
+
+
+@BOTH
+def test_what_would_be_wrong_of_a_determinant_is_not_finite(options: Any) -> None:
+    """Third derivatives at a rank below n - 3, exactly so or but for rounding; those before are right."""
+    rng = np.random.default_rng(3)
+    integers = np.asarray(rng.integers(-2, 3, (7, 3)) @ rng.integers(-2, 3, (3, 7)), float)
+    rounded = rng.normal(size=(7, 3)) @ rng.normal(size=(3, 7))
+    way = rng.normal(size=(7, 7))
+
+    def along(f: Any) -> Any:
+        return lambda a: sg.jvp(f, (a,), (way,))[1]
+
+    for a in (integers, rounded):
+        assert abs(sg.jit(along(along(np.linalg.det)), options=options)(a)) < 1e-10
+        assert not np.isfinite(sg.jit(along(along(along(np.linalg.det))), options=options)(a))
+        slope = sg.grad(along(along(np.linalg.det)), options=options)(a)
+        assert not np.any(np.isfinite(slope))
+
+
+@pytest.mark.parametrize("tiny", [1e-4, 1e-9, 1e-14])
+def test_second_derivatives_of_a_determinant_that_is_nearly_singular(tiny: float) -> None:
+    """They are as accurate as others: nothing is divided by the determinant. The judge has 60 digits."""
+    rng = np.random.default_rng(1)
+    u, _, v = np.linalg.svd(rng.normal(size=(7, 7)))
+    a, g = u * [3, 2, 1, 1, 0.5, tiny, tiny / 10] @ v, rng.normal(size=(7, 7))
+    found = sg.jvp(sg.grad(np.linalg.det), (a,), (g,))[1]
+    with mpmath.workdps(60):
+        matrix, way = mpmath.matrix(a.tolist()), mpmath.matrix(g.tolist())
+        c = mpmath.det(matrix) * (matrix**-1).T
+        inner = sum(way[k] * c[k] for k in product(range(7), repeat=2))
+        wanted = (inner * c - c * way.T * c) / mpmath.det(matrix)
+    np.testing.assert_allclose(found, np.array(wanted.tolist(), float), rtol=1e-12, atol=1e-13)
 
 
 def test_determinants_beyond_the_range_of_floats() -> None:
