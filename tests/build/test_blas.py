@@ -174,6 +174,37 @@ def test_what_cannot_be_factorized():
     assert set(CALLED) == {"dpotrf", "dgetrf"}
 
 
+def reference(letter, real):
+    """Give the functions of a LAPACK whose `potrf` stops at a pivot that is NaN, as the reference's does."""
+    def potrf(_, order, a, by, failed):
+        n, step = [ctypes.cast(p, ctypes.POINTER(ctypes.c_int))[0] for p in (order, by)]
+        a = np.ctypeslib.as_array(ctypes.cast(a, ctypes.POINTER(ctypes.c_double)), (n, step))
+        for k in range(n):
+            a[k, k] -= a[k, :k] @ a[k, :k]
+            if not a[k, k] > 0:
+                ctypes.cast(failed, ctypes.POINTER(ctypes.c_int))[0] = k + 1
+                return
+            a[k, k] = np.sqrt(a[k, k])
+            a[k + 1 :, k] = (a[k + 1 :, k] - a[k + 1 :, :k] @ a[k, :k]) / a[k, k]
+
+    KEPT.append(ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5)(potrf))
+    own = {"potrf": ctypes.cast(KEPT[-1], ctypes.c_void_p).value}
+    return [own.get(name, at) for (_, name), at in zip(blas.NAMES, real(letter), strict=True)]
+
+
+def test_a_pivot_that_is_nan_where_the_library_stops_at_it(monkeypatch):
+    real = blas.addresses
+    monkeypatch.setattr(blas, "addresses", lambda letter: reference(letter, real))
+    factor = sg.jit(lambda a: 3 * np.linalg.cholesky(a), options=BLAS)  # a module of its own, which keeps the functions
+    a = definite(140)
+    near(factor(a), 3 * np.linalg.cholesky(a))
+    a[77, 77] = np.nan
+    np.testing.assert_array_equal(np.isnan(factor(a)), np.isnan(sg.jit(np.linalg.cholesky)(a)))
+    a[77, 77] = -1.0
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        factor(a)
+
+
 def marginal(theta, X, y):
     """A Gaussian process's likelihood."""
     distances = np.sum((X[:, None] - X[None]) ** 2, axis=-1)
