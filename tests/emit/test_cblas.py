@@ -97,6 +97,13 @@ def test_cmake_links_it(folder):
     assert "cblas_dgemm" in ran.stdout
 
 
+def test_single_precision_has_no_double_in_it(tmp_path):
+    sg.emit(product, {"a": "f32[n,k]", "b": "f32[m,k]"}, tmp_path / "p", what="value", profile="fast", blas=True)
+    text = (tmp_path / "p" / "p.c").read_text()
+    assert "cblas_sgemm" in text
+    assert "double" not in text
+
+
 def test_the_embedded_profile_has_none(tmp_path):
     with pytest.raises(ArgumentValueError, match="'embedded' is C and nothing else") as caught:
         sg.emit(product, {"a": "f64[3,2]", "b": "f64[4,2]"}, tmp_path / "p", what="value", blas=True)
