@@ -300,9 +300,9 @@ class Block:
                 names.append("")  # what it would need has no use either
                 continue
             text, tight = self.value(arg, made, loads)
-            chosen = v.op.name == "where" and k > 0 and self.lanes is not None and "[" in text and "[" not in names[0]
-            if chosen or (not spelled.isidentifier() and uses(spelled, k) > 1):  # what places choose is read before:
-                text = self.bound(text, dtypes[k], made)  # compilers make no lanes of loads in one branch
+            chosen = v.op.name == "where" and k > 0 and self.lanes is not None and "[" in text
+            if chosen or (not spelled.isidentifier() and uses(spelled, k) > 1):  # what is chosen is read before:
+                text = self.bound(text, dtypes[k], made)  # compilers make slow lanes of loads in one branch, or none
             elif not tight and not inside_call(spelled, k):
                 text = f"({text})"
             names.append(text)

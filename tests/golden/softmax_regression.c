@@ -219,29 +219,30 @@ int32_t sg_softmax_regression(
             }
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
-                w3[i - i0] = (isfinite(w2[i - i0]) != 0) ? w2[i - i0] : 0.0;
+                const double v9 = w2[i - i0];
+                w3[i - i0] = (isfinite(w2[i - i0]) != 0) ? v9 : 0.0;
             }
             for (int64_t i = i0; i < i1; ++i) {
-                double v9 = w5[i - i0];
-                #pragma omp simd reduction(+:v9)
+                double v10 = w5[i - i0];
+                #pragma omp simd reduction(+:v10)
                 for (int64_t j = 0; j < 10; ++j) {
                     w4[(i - i0)*10 + j] = exp(w1[(i - i0)*10 + j] - w3[i - i0]);
-                    v9 += w4[(i - i0)*10 + j];
+                    v10 += w4[(i - i0)*10 + j];
                 }
-                w5[i - i0] = v9;
+                w5[i - i0] = v10;
             }
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
                 w2[i - i0] = (log(w5[i - i0])) + w3[i - i0];
             }
             for (int64_t i = i0; i < i1; ++i) {
-                int64_t v10 = (int64_t)labels[i];
-                if (v10 < 0) v10 += 10;
-                if (v10 < 0 || v10 >= 10) {
+                int64_t v11 = (int64_t)labels[i];
+                if (v11 < 0) v11 += 10;
+                if (v11 < 0 || v11 >= 10) {
                     sg_failed1 = 1;
                     goto stopped1;
                 }
-                w6[i - i0] = v10;
+                w6[i - i0] = v11;
             }
             #pragma omp simd reduction(+:v6)
             for (int64_t i = i0; i < i1; ++i) {
@@ -261,10 +262,10 @@ int32_t sg_softmax_regression(
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    const _Bool v11 = sg_flag(w8[i - i0]) && (w1[(i - i0)*10 + j] == w2[i - i0]);
-                    const double v12 = w4[(i - i0)*10 + j] * w3[i - i0];
+                    const _Bool v12 = sg_flag(w8[i - i0]) && (w1[(i - i0)*10 + j] == w2[i - i0]);
+                    const double v13 = w4[(i - i0)*10 + j] * w3[i - i0];
                     /* test_golden.py:28 */
-                    w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + (v3 * (v11 ? 1.0 : v12));
+                    w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + (v3 * (v12 ? 1.0 : v13));
                 }
             }
             sg_product(64, i1 - i0, 10,
