@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -219,33 +218,22 @@ def _by_address(
 
 
 def _open_by_address(
-    function: Callable[..., int], block: Callable[[int], Any], interface: Interface, flatten: Flatten | None,
+    function: Callable[..., int], block: Callable[..., Any], interface: Interface, flatten: Flatten | None,
     finish: Callable[[Any], Any], otherwise: Callable[[tuple[Any, ...]], Any],
     ready: Callable[[tuple[Any, ...]], Ready | None],
 ) -> Callable[[tuple[Any, ...]], Any]:
-    """Make the call of arrays with open extents, or in threads, whose checks are compiled."""
-    checks, dtypes = interface.checks, [a.dtype for a in interface.outputs]
-    only, *more = _witnesses(interface.inputs) or [-1]
-    second, chosen = more[0] if len(more) == 1 else -1, itemgetter(only, *more)
-    known: dict[Any, Known] = {}
-    learn = _learner(known, block, otherwise, ready, open_places(interface.inputs))
+    """Make the call of arrays with open extents, or in threads, whose checks are compiled.
 
-    def call(args: tuple[Any, ...]) -> Any:
-        leaves = args if flatten is None else tuple(flatten(args) or ())
-        try:
-            if only < 0:
-                key = None
-            elif not more:
-                key = leaves[only].shape
-            elif second >= 0:  # by far faster than the general way
-                key = leaves[only].shape, leaves[second].shape
-            else:
-                key = tuple(map(SHAPE, chosen(leaves)))
-            shapes, block, turn, empty = known.get(key, NOTHING)
-        except (IndexError, AttributeError, TypeError):  # other arguments than arrays, or fewer
-            return MISS
-        if turn != changes[0]:
-            return learn(args, leaves, key)
+    The size of the last call is tried first; C tells whether it is this one's, by less time than to look it up takes.
+    """
+    checks, dtypes = interface.checks, [a.dtype for a in interface.outputs]
+    key_of = _key(interface.inputs)
+    known: dict[Any, Known] = {}
+    learn = _learner(known, block, otherwise, ready, interface)
+    last = [NOTHING]
+
+    def run(found: Known, leaves: tuple[Any, ...]) -> Any:
+        shapes, block, _, empty = found
         results = [*map(empty, shapes, dtypes)]
         code = function(id(leaves), id(results), block)
         if code:
@@ -254,18 +242,34 @@ def _open_by_address(
             raise failed(checks[code - 1], interface.inputs, leaves)
         return finish(results)
 
+    def call(args: tuple[Any, ...]) -> Any:
+        leaves = args if flatten is None else tuple(flatten(args) or ())
+        found = last[0]
+        if found[2] == changes[0] and (result := run(found, leaves)) is not MISS:
+            return result
+        try:
+            key = key_of(leaves)
+        except (IndexError, AttributeError, TypeError):  # other arguments than arrays, or fewer
+            return MISS
+        found = known.get(key, NOTHING)
+        if found[2] != changes[0]:
+            return learn(args, leaves, key)
+        last[0] = found
+        return run(found, leaves)
+
     return call
 
 
 def _learner(
-    known: dict[Any, Known], block: Callable[[int], Any], otherwise: Callable[[tuple[Any, ...]], Any],
-    ready: Callable[[tuple[Any, ...]], Ready | None], places: Sequence[int],
+    known: dict[Any, Known], block: Callable[..., Any], otherwise: Callable[[tuple[Any, ...]], Any],
+    ready: Callable[[tuple[Any, ...]], Ready | None], interface: Interface,
 ) -> Callable[[tuple[Any, ...], tuple[Any, ...], Any], Any]:
     """Make the first call of a size, which keeps what the next ones need.
 
     Those of much workspace, and long ones go `otherwise` always. Of large results the last size alone has memory kept.
     """
     large: list[Any] = []
+    places, first, count = open_places(interface.inputs), len(interface.data), len(interface.dims)
 
     def learn(args: tuple[Any, ...], leaves: tuple[Any, ...], key: Any) -> Any:
         turn = changes[0]
@@ -278,16 +282,22 @@ def _learner(
                 if found.empty is not np.empty:
                     known.pop(large.pop() if large else None, None)
                     large.append(key)
-                known[key] = found.shapes, block(found.threads), turn, found.empty
+                known[key] = found.shapes, block(found.threads, *found.rest[first : first + count]), turn, found.empty
         return result
 
     return learn
 
 
-SHAPE = attrgetter("shape")
-
 NOTHING: Known = ([], None, -1, None)
 """What is known of a size that was not called with yet."""
+
+
+def _key(inputs: Sequence[Port]) -> Callable[[tuple[Any, ...]], Any]:
+    """Make what tells sizes apart: the shapes that have all open extents; nothing where there are none."""
+    chosen = _witnesses(inputs)
+    if not chosen:
+        return lambda leaves: None  # noqa: ARG005 - of no sizes
+    return lambda leaves: tuple([leaves[k].shape for k in chosen])
 
 
 def _witnesses(inputs: Sequence[Port]) -> list[int]:

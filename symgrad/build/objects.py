@@ -70,11 +70,12 @@ def called(source: Source, interface: Interface) -> Source:
     )
 
 
-def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., int], Callable[[int], Any]] | None:
+def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., int], Callable[..., Any]] | None:
     """Find the call that takes addresses of arrays; None where there is none.
 
     Returns:
-        The function, and what makes its last argument for a number of threads: what it compares types with, and more.
+        The function, and what makes its last argument of a number of threads and the open extents: what it compares
+        types with, and more.
     """
     if not is_simple(interface) or not is_readable():
         return None
@@ -86,7 +87,7 @@ def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., 
     except AttributeError:
         return None
     known = [id(np.ndarray), *[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
-    return function, lambda threads: ffi.new("intptr_t[]", [*known, threads])
+    return function, lambda threads, *extents: ffi.new("intptr_t[]", [*known, threads, *extents])
 
 
 @cache

@@ -65,7 +65,8 @@ def with_call(
     constants = [replace(c, known=count + c.known) for c in _views("c", data, ctypes[both:])]
     last = [*[f"n{k}" for k in range(len(dims))], f"(int32_t)known[{1 + count + len(data)}]"]
     view = ObjectsView(
-        called_with_objects(source.entry), source.entry, OTHER, READY, count, _checked(taken, inputs, dims),
+        called_with_objects(source.entry), source.entry, OTHER, READY, count,
+        _checked(taken, inputs, dims, 2 + count + len(data)),
         tuple(_views("r", outputs, ctypes[count:])), tuple(constants),
         (*last, "(char *)workspace" if workspace else "0", *["0"] * polled), -(-workspace // 8),
     )
@@ -78,8 +79,10 @@ def _views(letter: str, shapes: Sequence[Any], ctypes: list[str]) -> list[Object
     return [ObjectView(f"{letter}{k}", kind, k, k + 1, len(shape), (), ()) for k, (shape, kind) in pairs]
 
 
-def _checked(arrays: list[ObjectView], shapes: Sequence[Any], dims: Sequence[str]) -> tuple[ObjectView, ...]:
-    """Say where each open extent is found first, and what all other extents must be."""
+def _checked(
+    arrays: list[ObjectView], shapes: Sequence[Any], dims: Sequence[str], first: int,
+) -> tuple[ObjectView, ...]:
+    """Say where each open extent is found first, and what it and all others must be."""
     found: set[str] = set()
     views = []
     for array, shape in zip(arrays, shapes, strict=True):
@@ -93,5 +96,6 @@ def _checked(arrays: list[ObjectView], shapes: Sequence[Any], dims: Sequence[str
             else:
                 found.add(word)
                 extents.append(f"{name} = {have}")
+                conditions.append(f"{name} != known[{first + dims.index(word)}]")
         views.append(replace(array, extents=tuple(extents), conditions=tuple(conditions)))
     return tuple(views)
