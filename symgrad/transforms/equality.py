@@ -288,6 +288,12 @@ def _odd(equality: Equality, node: Node, read: list[Item], values: list[Value], 
     return Value(equality.number((node.op, node.params, node.dtype, x.size)), x.sign, x.exact and x.sign > 0)
 
 
+def _cast(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:
+    """Number a value of another type: as a boolean, which has no sign, it is that of its opposite."""
+    found = _odd(equality, node, read, values, bound)
+    return found and (Value(found.number) if node.dtype.kind == "b" else found)
+
+
 def _negative(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
     return values[0]._replace(scale=-values[0].scale)
 
@@ -378,5 +384,5 @@ _EXTREMA = frozenset({"maximum", "minimum"})
 _RULES: dict[str, Rule] = {"equal": _compared, "not_equal": _compared} | {name: _floating(rule) for name, rule in {
     **dict.fromkeys(ODD, _odd), "negative": _negative, "add": _added, "subtract": _added, "multiply": _multiplied,
     "einsum": _multiplied, "divide": _divided, "reciprocal": _divided, "direction": _directed, "inversion": _directed,
-    "power_int": _powered, "where": _chosen, "sum": _summed, "astype": _odd,
+    "power_int": _powered, "where": _chosen, "sum": _summed, "astype": _cast,
 }.items()}

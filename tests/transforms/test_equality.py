@@ -42,6 +42,7 @@ def test_operands_that_may_change_places(name):
 UNARY = [
     np.exp, np.sqrt, np.reciprocal, np.floor, np.sign, lambda a: 2.0 * a, lambda a: a * -0.5, lambda a: a * 3.0,
     lambda a: a**3, lambda a: a**-3, lambda a: a**-2, lambda a: a.astype(np.float32).astype(np.float64), np.transpose,
+    lambda a: a.astype(bool).astype(np.float64),
     lambda a: np.where(a == 0, 0.0, a), lambda a: np.where(a > 0, -a, -0.0), lambda a: np.where(a == 0, 1.0, a),
     lambda a: np.where(a > 1, 0.0, -a), lambda a: np.where(a != -1, a, a * 2.0), lambda a: np.where(a > 1, -a, a),
     lambda a: np.arctan2(a, -1.0), lambda a: np.copysign(1.0, a), lambda a: np.maximum(a, -0.0), lambda a: 1.0 / a,

@@ -85,6 +85,7 @@ ONCE: dict[str, tuple[Any, Any]] = {
     "stress": (lambda x: np.sum((np.sqrt(squares(x) + 1e-3) - np.abs(W + W.T)) ** 2), (X,)),
     "a margin": (lambda x: np.sum(np.maximum(0, 2 - np.sqrt(squares(x) + 1e-3)) ** 2), (X,)),
     "phases": (lambda t: np.sum(np.cos(t - t[:, None])), (T,)),
+    "how many are apart": (lambda t: np.sum((t[:, None] - t).astype(bool) * (3 * t[:, None] - t)), (T,)),
     "mean difference": (lambda t: np.sum(np.abs(t[:, None] - t)), (T,)),
     "the smaller one": (lambda t: np.sum(np.minimum(t[:, None], t)), (T,)),
     "an outer difference": (lambda t: np.sum(np.exp(-(np.subtract.outer(t, t) ** 2))), (T,)),
