@@ -215,7 +215,7 @@ def _order_infer(a: Node) -> tuple[Shape, Any]:
 
 
 def _order_value(a: Any) -> Any:
-    n = a.shape[-1]
+    n, a = a.shape[-1], np.asarray(a, np.result_type(a.dtype, np.float32))
     out = np.zeros((*a.shape[:-2], 3, n), a.dtype)
     for place in np.ndindex(a.shape[:-2]):
         left, rows, columns = a[place].copy(), np.arange(n), np.arange(n)

@@ -37,9 +37,9 @@ def pairs(program: Program) -> Program:
 
     >>> import numpy as np, symgrad as sg
     >>> f = sg.grad(lambda x: np.sum(np.exp(-np.square(x[:, None] - x))))
-    >>> f.lower(np.ones(9)).as_text("derived").count("np.sum")
-    3
-    >>> f.lower(np.ones(9)).as_text("optimized").count("np.sum")
+    >>> f.lower(np.ones(9)).as_text("derived").count("= np.sum")
+    2
+    >>> f.lower(np.ones(9)).as_text("optimized").count("= np.sum")
     1
     """
     kept = _kept(program)
