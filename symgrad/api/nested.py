@@ -11,6 +11,7 @@ from symgrad.ir.names import identifier
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node, cast
+from symgrad.transforms.diagonals import diagonals
 from symgrad.transforms.stabilize import stabilize
 from symgrad.transforms.writes import gather_writes
 
@@ -73,14 +74,14 @@ def nested(
         return fun(*positional, **keywords)
 
     traced = trace(fun, seen, on, name=identifier(arguments.name), creation=False, outer=outer)
-    return Nested(outer, stabilize(gather_writes(traced.program)), traced.tree, signature, call.leaves)
+    return Nested(outer, stabilize(diagonals(gather_writes(traced.program))), traced.tree, signature, call.leaves)
 
 
 def inlined(
     outer: Trace, program: Program, derive: Callable[[Program], Program], leaves: Sequence[Any],
 ) -> list[Tracer]:
     """Derive a nested program, then replace its inputs by the caller's values."""
-    return substituted(outer, derive(stabilize(gather_writes(program))), leaves)
+    return substituted(outer, derive(stabilize(diagonals(gather_writes(program)))), leaves)
 
 
 def substituted(

@@ -159,3 +159,16 @@ def test_what_places_choose_from_is_read_before(f):
     choices = [line for line in g.c_source.splitlines() if " ? " in line]
     assert choices
     assert not any("k[" in choice for choice in choices)
+
+
+def test_nothing_of_what_was_overwritten_is_seen_by_second_derivatives():
+    def f(x):
+        k = np.sqrt(np.sum((x[:, None] - x) ** 2, axis=-1))
+        np.fill_diagonal(k, 1.0)
+        return np.sum(1 / k)
+
+    x, v = np.array([0.0, 1.0, 3.0, 7.0]), np.array([1.0, -1.0, 0.5, 2.0])
+    apart = np.abs(x[:, None] - x) + np.diag([np.inf] * 4)
+    along = np.sum(4 * (v[:, None] - v) / apart**3, axis=1)
+    found = sg.hvp(f)(np.stack([x, 0 * x], axis=1), np.stack([v, 0 * v], axis=1))
+    np.testing.assert_allclose(found, np.stack([along, 0 * x], axis=1), rtol=1e-12, atol=1e-12)
