@@ -30,6 +30,8 @@ def adds_rows(loop: Loop, outer: dict[Axis, str]) -> bool:
     if len(loop.body) != 1 or not isinstance(inner, Loop) or not inner.simd or inner.sums or loop.part or inner.part:
         return False
     few = type(loop.extent) is int and loop.extent < 2 * ROWS
+    if type(loop.extent) is int and (type(inner.extent) is int or len(inner.body) != 1):
+        return False  # compilers unroll what is known, and better by themselves
     if few or (type(inner.extent) is int and inner.window is None) or loop.poll or inner.poll:
         return False
     body = [s for s in inner.body if isinstance(s, Statement)]
