@@ -17,9 +17,11 @@ from symgrad.trace.signature import NAMESPACE, flatten
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import make
+from symgrad.transforms.diagonals import diagonals
 from symgrad.transforms.jvp import fresh, pullback
 from symgrad.transforms.stabilize import stabilize
 from symgrad.transforms.vjp import depends
+from symgrad.transforms.writes import gather_writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +161,8 @@ def _derived(
             new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
     outputs = tuple([new.get(y, y) for y in ys])
     inputs = tuple([new[x] for x in xs])
-    program = stabilize(Program(inputs, outputs, "gradients", (), graph, inputs[0].number))
+    program = Program(inputs, outputs, "gradients", (), graph, inputs[0].number)
+    program = stabilize(diagonals(gather_writes(program)))
     connected = [not {*program.outputs}.isdisjoint(depends(program.nodes(), [i])) for i in program.inputs]
     derived = pullback(program, range(len(xs)), range(len(ys)))
     results = replaced(graph, derived, [*xs, *bars])

@@ -172,3 +172,18 @@ def test_nothing_of_what_was_overwritten_is_seen_by_second_derivatives():
     along = np.sum(4 * (v[:, None] - v) / apart**3, axis=1)
     found = sg.hvp(f)(np.stack([x, 0 * x], axis=1), np.stack([v, 0 * v], axis=1))
     np.testing.assert_allclose(found, np.stack([along, 0 * x], axis=1), rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_of_values_behind_a_written_diagonal():
+    def energy(x):
+        k = np.sqrt(np.sum((x[:, None] - x) ** 2, axis=-1))
+        np.fill_diagonal(k, 1.0)
+        return np.sum(1 / k)
+
+    def twice(x):
+        [slope] = sg.gradients(energy(x), [x])
+        return sg.gradients(np.sum(slope * slope), [x])[0]
+
+    x = np.random.default_rng(0).normal(size=(5, 2))
+    expected = sg.grad(lambda x: np.sum(sg.grad(energy)(x) ** 2))(x)
+    np.testing.assert_allclose(sg.jit(twice)(x), expected, rtol=1e-12)
