@@ -269,14 +269,19 @@ def _learner(
     Those of much workspace, and long ones go `otherwise` always. Of large results the last size alone has memory kept.
     """
     large: list[Any] = []
+    never: set[tuple[Any, int]] = set()
     places, first, count = open_places(interface.inputs), len(interface.data), len(interface.dims)
 
     def learn(args: tuple[Any, ...], leaves: tuple[Any, ...], key: Any) -> Any:
         turn = changes[0]
         result = otherwise(args)
-        if result is not MISS:
+        if result is not MISS and (key, turn) not in never:
             found = ready(tuple([leaves[k].shape for k in places]))
-            if found is not None and found.short:
+            if found is None or not found.short:
+                if len(never) > PLANS:
+                    never.clear()
+                never.add((key, turn))
+            else:
                 if len(known) > PLANS:
                     known.clear()
                 if found.empty is not np.empty:

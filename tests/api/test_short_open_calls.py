@@ -10,7 +10,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.build import direct
+from symgrad.build.call import memory
 from symgrad.build.direct import MISS
+from symgrad.build.objects import WORKSPACE
 from symgrad.errors import IndexOutOfBounds
 from tests.api.test_short_calls import ARRAYS, W, check_what_c_does_not_take, compiled, pair, pair_of
 from tests.programs import leaves
@@ -150,3 +152,27 @@ def test_threads_call_with_different_sizes_at_once():
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(run, range(8)))
+
+
+@pytest.mark.parametrize("dynamic", [False, {"X": "n,_"}])
+def test_calls_of_much_workspace_make_it_once(monkeypatch, dynamic):
+    """They are not looked at again at each call to find that they have too much for the stack."""
+    made: list[int] = []
+
+    def counted(options):
+        def workspace(size):
+            made.append(size)
+            return memory(options)(size)
+
+        return workspace
+
+    monkeypatch.setattr(direct, "memory", counted)
+    function = sg.value_and_grad(lambda W, X: np.sum(np.tanh(X @ W) ** 2), dynamic=dynamic)
+    W, X = rng.normal(size=(64, 32)), rng.normal(size=(4000, 64))
+    for _ in range(3):
+        function(W, X)
+    made.clear()
+    for _ in range(5):
+        function(W, X)
+    assert len(made) == 5
+    assert min(made) > WORKSPACE
