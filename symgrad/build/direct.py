@@ -199,7 +199,7 @@ def _by_address(
     if found is None:
         return otherwise
     if depends(interface):
-        return _open_by_address(*found, interface, flatten, finish, otherwise, ready)
+        return _learnt_by_address(*found, interface, flatten, finish, otherwise, ready)
     function, checks, known = found[0], interface.checks, found[1](1)
     shapes, dtypes = [a.shape for a in interface.outputs], [a.dtype for a in interface.outputs]
     empty = results_of(shapes, dtypes)
@@ -217,7 +217,7 @@ def _by_address(
     return call
 
 
-def _open_by_address(
+def _learnt_by_address(
     function: Callable[..., int], block: Callable[..., Any], interface: Interface, flatten: Flatten | None,
     finish: Callable[[Any], Any], otherwise: Callable[[tuple[Any, ...]], Any],
     ready: Callable[[tuple[Any, ...]], Ready | None],
