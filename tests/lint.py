@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
-
-FILE_LINES = 400
-FUNCTION_LINES = 40
 
 # Each of these turns text into code, or may.
 FORBIDDEN_NAMES = frozenset({"eval", "exec", "execfile", "__import__", "parse_expr", "lambdify"})
@@ -65,18 +61,6 @@ def _is_false(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and node.value is False
 
 
-def long_functions(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Functions of more than `FUNCTION_LINES` lines, their docstring not counted."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            length = (node.end_lineno or node.lineno) - node.lineno + 1
-            if ast.get_docstring(node, clean=False) is not None:
-                first = node.body[0]
-                length -= (first.end_lineno or first.lineno) - first.lineno + 1
-            if length > FUNCTION_LINES:
-                yield node.lineno, f"{node.name} has {length} lines, the bound is {FUNCTION_LINES}"
-
-
 def c_in_python(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """String literals with C's punctuation, docstrings left out: in render/ all of C stands in the templates."""
     docstrings = {
@@ -91,10 +75,3 @@ def c_in_python(tree: ast.AST) -> Iterator[tuple[int, str]]:
             found = C_PUNCTUATION & set(node.value)
             if found:
                 yield node.lineno, f"{node.value!r} holds {' '.join(sorted(found))}"
-
-
-def too_long(path: Path) -> Iterator[tuple[int, str]]:
-    """A file of `FILE_LINES` lines or more."""
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-    if lines >= FILE_LINES:
-        yield lines, f"{lines} lines, the bound is {FILE_LINES - 1}"

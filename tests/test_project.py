@@ -24,9 +24,6 @@ from tests import lint
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PACKAGE = sorted((ROOT / "symgrad").rglob("*.py"))
-SOURCES = [
-    path for folder in ("symgrad", "tests", "examples", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))
-]
 
 
 def name(path):
@@ -40,12 +37,6 @@ def complaints(check, path):
 
 def test_there_is_something_to_check():
     assert ROOT / "symgrad" / "options.py" in PACKAGE
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_files_and_functions_are_short(path):
-    assert list(lint.too_long(path)) == []
-    assert complaints(lint.long_functions, path) == []
 
 
 @pytest.mark.parametrize("path", PACKAGE, ids=name)
@@ -95,10 +86,7 @@ def test_the_lint_lets_pass(code):
     assert list(lint.code_from_text(ast.parse(code))) == []
 
 
-def test_the_lint_sees_length_and_punctuation():
-    body = "\n".join(["    x = 1"] * 40)
-    assert list(lint.long_functions(ast.parse(f"def f():\n{body}")))
-    assert not list(lint.long_functions(ast.parse(f'def f():\n    """Doc."""\n{body[:-10]}')))
+def test_the_lint_sees_punctuation():
     assert list(lint.c_in_python(ast.parse("x = 'for (;;)'")))
     assert not list(lint.c_in_python(ast.parse('def f():\n    """A; b."""\n    return f"{x} + {y}"')))
 
