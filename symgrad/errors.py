@@ -79,6 +79,10 @@ class BusyError(SymgradError, RuntimeError):
     """A bound call was made while it was running: in another thread, or in a signal's handler."""
 
 
+class CompileTimeError(SymgradError, RuntimeError):
+    """A program is expected to take longer to compile than `Options(compile_seconds=...)` allows."""
+
+
 class ConcretizationError(Refusal, TypeError):
     """A traced value was used where Python or NumPy needs a number: ``if x > 0``, ``float(x)``.
 

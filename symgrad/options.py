@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, ArgumentValueError
 
 PASSES = ("simplify", "cse", "dce")
 
@@ -31,6 +31,9 @@ class Options:
         passes: the optimizing passes to run (tests switch them off one by one).
         verify: verify every program between stages, and fill the workspace of every call with NaN, so that nothing
             is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
+        compile_seconds: how long a compilation may take. What is expected to take longer (a Python loop of very many
+            passes) is refused with CompileTimeError before it begins, and the C compiler is stopped after so long;
+            None refuses nothing and waits for ever. Beyond 30 seconds a warning says what is to be expected.
         cache: keep compiled libraries on disk.
         creation: replace NumPy's creation functions while a trace is active in this thread.
         debug_nans: compile checks of every value: a call whose result is NaN or infinite raises NonFiniteError with
@@ -45,6 +48,7 @@ class Options:
     blas: bool = False
     passes: tuple[str, ...] = PASSES
     verify: bool = False
+    compile_seconds: float | None = 600.0
     cache: bool = True
     creation: bool = True
     debug_nans: bool = False
@@ -55,6 +59,10 @@ class Options:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise ArgumentError(f"Options({name}={value!r}) is one text", instead=f"{name}=({value!r},)")
+        if self.compile_seconds is not None and not self.compile_seconds > 0:
+            raise ArgumentValueError(
+                f"Options(compile_seconds={self.compile_seconds!r})", instead="a number of seconds above 0, or None"
+            )
         if self.portable and self.blas:
             raise ArgumentError(
                 "Options(portable=True, blas=True): a BLAS has an order of operations of its own",

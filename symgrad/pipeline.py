@@ -156,13 +156,19 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     found = None if key is None else recall(key, optimized)
     if found is not None:
         return Built(optimized, stages, *found)
+    from symgrad.build.forecast import announce
     from symgrad.build.interface import interface
     from symgrad.build.load import build as compile_and_load
     from symgrad.build.objects import called
+    from symgrad.loops.cost import at_least, expected, sizes
 
+    said = announce(optimized, at_least(len(optimized.nodes())), stages.options)
     loops, source = loops_and_c(stages, optimized)
     described = interface(optimized, loops, source)
-    library = compile_and_load(called(source, described), toolchain, stages.options)
+    library = compile_and_load(
+        called(source, described), toolchain, stages.options,
+        lambda: announce(optimized, expected(sizes(loops)), stages.options, said=said),
+    )
     if key is not None:
         keep(key, optimized, described, library)
     return Built(optimized, stages, described, library)

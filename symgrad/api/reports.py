@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
     Counts = Mapping[str, Dim]
 
-BASE, STATEMENT, LANES = 0.105, 1.3e-4, 6.5e-3
-"""Seconds of the C compiler: for any program, for each statement, for each loop in lanes (see `Cost`)."""
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -48,9 +45,8 @@ class Cost:
         loops: how many there are; `vectorized_loops`, `tiled_loops` and `shared_loops` (among threads) of them.
         statements: assignments in the loops.
         c_lines: lines of C.
-        compile_seconds: what the C compiler is expected to take. The model, so much for any program, for a statement
-            and for a loop in lanes, was fitted to 25 programs on one machine with gcc 12; leaving one out at a time,
-            it is off by 20 % in the mean and by 64 % at most.
+        compile_seconds: what the C compiler is expected to take, by a model that is off by a factor of 1.5 in the mean
+            and 4 at most (docs/reports.md).
     """
 
     flops: Dim
@@ -145,11 +141,11 @@ def cost_of(stages: Stages) -> Cost:
     weights = {kind: 2 if kind == "fma" else 1 for kind in found.operations}
     flops: Any = sum((weights[kind] * number for kind, number in found.operations.items()), 0)
     flops = flops + sum(found.calls.values(), 0)
-    seconds = BASE + STATEMENT * size.statements + LANES * size.lanes
+    seconds = round(counting.expected(size).seconds, 2)
     by_name = [MappingProxyType(counts) for counts in (found.operations, found.calls, found.in_lanes)]
     return Cost(
         flops, by_name[0], by_name[1], by_name[2], found.read, found.written, found.loaded, found.stored,
-        size.loops, size.lanes, size.tiles, size.threads, size.statements, lines, round(seconds, 2),
+        size.loops, size.lanes, size.tiles, size.threads, size.statements, lines, seconds,
     )
 
 

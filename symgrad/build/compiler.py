@@ -15,6 +15,8 @@ from symgrad.build.notice import warn_once
 from symgrad.errors import ToolchainError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.build.process import Finished
     from symgrad.build.toolchain import Toolchain
     from symgrad.options import Options
@@ -41,24 +43,30 @@ class Compiled:
     c: Path
 
 
-def compile_library(source: Source, toolchain: Toolchain, options: Options) -> Compiled:
+def compile_library(
+    source: Source, toolchain: Toolchain, options: Options, announce: Callable[[], object] = bool,
+) -> Compiled:
     """Find the shared object of `source` in the cache, or compile it (and keep it there).
 
-    A cached library's checksum has been verified. Raises `ToolchainError` when the compiler fails twice.
+    A cached library's checksum has been verified. `announce` is called before the compiler runs, where it must.
+    Raises `ToolchainError` when the compiler fails twice.
     """
     store = cache.store() if options.cache else None
+    seconds = limits.compile_seconds(options.compile_seconds)
     if store is None:
-        return _compile(source, toolchain)
+        announce()
+        return _compile(source, toolchain, seconds)
     text = source.text + source.objects
     flags = flags_for(text, toolchain)
     key = cache.key(text, toolchain.identity, *flags, *toolchain.libraries, toolchain.cpu)
     names = library_names(source.entry)
     folder = store.find(key, names)
     if folder is None:
-        with store.lock(key, limits.compile_seconds()):
+        announce()
+        with store.lock(key, seconds):
             folder = store.find(key, names)
             if folder is None:
-                compiled = _compile(source, toolchain)
+                compiled = _compile(source, toolchain, seconds)
                 folder = store.add(key, compiled.library, compiled.c)
                 if folder is None:
                     return compiled
@@ -87,24 +95,26 @@ def library_names(entry: str) -> tuple[str, str]:
     return f"{word}.so", f"{word}.c"
 
 
-def _compile(source: Source, toolchain: Toolchain) -> Compiled:
+def _compile(source: Source, toolchain: Toolchain, seconds: float) -> Compiled:
     """Run the compiler in a private folder; after a failure once more at -O1."""
     folder = scratch.folder()
     library, c = (folder / name for name in library_names(source.entry))
     try:
         c.write_text(source.text + source.objects, encoding="utf-8")
-        finished = _run(toolchain, flags_for(source.text, toolchain), c, library)
+        finished = _run(toolchain, flags_for(source.text, toolchain), c, library, seconds)
         if finished.status != 0:
-            _compile_gently(source, toolchain, finished, Compiled(library, c))
+            _compile_gently(source, toolchain, finished, Compiled(library, c), seconds)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return Compiled(library, c)
 
 
-def _compile_gently(source: Source, toolchain: Toolchain, first: Finished, compiled: Compiled) -> None:
+def _compile_gently(
+    source: Source, toolchain: Toolchain, first: Finished, compiled: Compiled, seconds: float,
+) -> None:
     flags = tuple("-O1" if flag == "-O3" else flag for flag in toolchain.flags)
-    second = _run(toolchain, flags, compiled.c, compiled.library)
+    second = _run(toolchain, flags, compiled.c, compiled.library, seconds)
     if second.status != 0:
         raise _failure(source, toolchain, second)
     warn_once(
@@ -114,14 +124,14 @@ def _compile_gently(source: Source, toolchain: Toolchain, first: Finished, compi
     )
 
 
-def _run(toolchain: Toolchain, flags: tuple[str, ...], c: Path, library: Path) -> Finished:
+def _run(toolchain: Toolchain, flags: tuple[str, ...], c: Path, library: Path, seconds: float) -> Finished:
     from symgrad.build import process
 
     with contextlib.suppress(FileNotFoundError):
         library.unlink()
     argv = (*toolchain.argv, *flags, str(c), "-o", str(library), *toolchain.libraries)
     try:
-        finished = process.run(argv, c.parent, limits.compile_seconds(), limits.compile_bytes())
+        finished = process.run(argv, c.parent, seconds, limits.compile_bytes())
     except OSError as error:
         return process.Finished(-1, str(error))
     if finished.status == 0 and not library.is_file():

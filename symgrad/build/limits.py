@@ -8,7 +8,6 @@ import os
 from symgrad.build.notice import warn_once
 
 CACHE_BYTES = 512 * 2**20
-COMPILE_SECONDS = 120.0
 COMPILE_BYTES = 4 * 2**30
 
 
@@ -17,9 +16,9 @@ def cache_bytes() -> int:
     return int(_number("SYMGRAD_CACHE_BYTES", CACHE_BYTES))
 
 
-def compile_seconds() -> float:
-    """How long one compiler run may take: ``SYMGRAD_COMPILE_SECONDS``, or 120."""
-    return _number("SYMGRAD_COMPILE_SECONDS", COMPILE_SECONDS)
+def compile_seconds(chosen: float | None = 600.0) -> float:
+    """Return how long one compiler run may take: ``SYMGRAD_COMPILE_SECONDS``, or what the options say (None: ever)."""
+    return _number("SYMGRAD_COMPILE_SECONDS", math.inf if chosen is None else chosen)
 
 
 def compile_bytes() -> int:

@@ -69,8 +69,10 @@ class Library:
         return int(ffi.cast("uintptr_t", self.function))
 
 
-def build(source: Source, toolchain: Toolchain, options: Options) -> Library:
-    """Compile `source`, or find it in the cache, and load it.
+def build(
+    source: Source, toolchain: Toolchain, options: Options, announce: Callable[[], object] = bool,
+) -> Library:
+    """Compile `source`, or find it in the cache, and load it; `announce` is called before a compiler runs.
 
     Example:
         >>> from symgrad.build.toolchain import find
@@ -83,7 +85,7 @@ def build(source: Source, toolchain: Toolchain, options: Options) -> Library:
         >>> library.function(x), x[0]
         (0, 42.0)
     """
-    compiled = compile_library(source, toolchain, options)
+    compiled = compile_library(source, toolchain, options, announce)
     try:
         return load(compiled, source.entry, source.prototype)
     except OSError:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 _REAP_SECONDS = 5.0
 
+_LONGEST = 2e6
+"""Seconds that may be waited for: poll() counts milliseconds in 32 bits."""
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -33,7 +36,7 @@ def run(argv: tuple[str, ...], folder: Path, seconds: float, memory: int) -> Fin
     )
     try:
         _bound_memory(process.pid, memory)
-        output, _ = process.communicate(timeout=seconds)
+        output, _ = process.communicate(timeout=min(seconds, _LONGEST))
     except subprocess.TimeoutExpired:
         _stop(process)
         return Finished(None, f"stopped after {seconds:g} s")

@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import LoopProgram
 
+BASE, STATEMENT, LOOPED, LANES = 0.07, 1.5e-4, 3.2e-4, 7.4e-3
+"""Seconds of the C compiler: for any program, for each statement, more for one inside of loops, for a loop in lanes.
+
+Fitted to 54 programs of 2 to 90,000 statements on one machine with gcc 12, unrolled loops among them; leaving one out
+at a time, seconds are off by a factor of 1.5 in the mean and 4 at most, bytes by 1.2 and 2.
+"""
+
+BASE_BYTES, STATEMENT_BYTES, LOOPED_BYTES, LANES_BYTES = 40 * 2**20, 3500, 8200, 127_000
+"""Bytes of the C compiler, likewise."""
+
+SCHEDULED = 2e-4
+"""Seconds of our own for each statement, until there is C."""
+
 KINDS = ("add", "multiply", "fma", "divide", "sqrt", "select")
 """The kinds of floating-point operations that are no calls; `select` is every comparison, choice, sign and rounding."""
 
@@ -55,14 +68,22 @@ class Tally(NamedTuple):
 
 
 class Sizes(NamedTuple):
-    """How large a program is: statements, calls in them, loops, of them in lanes, in tiles, shared among threads."""
+    """How large a program is: statements, of them in loops, calls; loops, in lanes, in tiles, shared among threads."""
 
     statements: int
+    looped: int
     calls: int
     loops: int
     lanes: int
     tiles: int
     threads: int
+
+
+class Expected(NamedTuple):
+    """What compiling a program is expected to take: seconds, and bytes of memory."""
+
+    seconds: float
+    bytes: int
 
 
 def sizes(program: LoopProgram) -> Sizes:
@@ -71,10 +92,23 @@ def sizes(program: LoopProgram) -> Sizes:
     loops = list({loop: None for _, around in found for loop in around})
     calls = sum(sum(operations(s)[1].values()) for s, _ in found)
     return Sizes(
-        len(found), calls, sum(not loop.threads for loop in loops),
+        len(found), sum(bool(around) for _, around in found), calls, sum(not loop.threads for loop in loops),
         sum(loop.simd or loop.product is not None for loop in loops), sum(loop.tile > 0 for loop in loops),
         sum(loop.threads for loop in loops),
     )
+
+
+def expected(size: Sizes) -> Expected:
+    """Return what the C compiler is expected to take for a program of a size."""
+    seconds = BASE + STATEMENT * size.statements + LOOPED * size.looped + LANES * size.lanes
+    memory = BASE_BYTES + STATEMENT_BYTES * size.statements + LOOPED_BYTES * size.looped + LANES_BYTES * size.lanes
+    return Expected(seconds, memory)
+
+
+def at_least(nodes: int) -> Expected:
+    """Return what scheduling and compiling takes at least for so many nodes, each a statement outside of loops."""
+    compiled = expected(Sizes(nodes, 0, 0, 0, 0, 0, 0))
+    return Expected(compiled.seconds + SCHEDULED * nodes, compiled.bytes)
 
 
 def count(program: LoopProgram) -> Tally:

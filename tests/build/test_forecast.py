@@ -1,0 +1,131 @@
+"""What a compilation takes is said before it begins, and refused where it is too much."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.build import forecast
+from symgrad.errors import ArgumentValueError, CompileTimeError, SymgradWarning
+from symgrad.loops.cost import Sizes, at_least, expected
+
+
+def swing(x, steps):
+    angle, speed = x[0], x[1]
+    for _ in range(steps):
+        speed = speed - 0.01 * np.sin(angle)  # the line that makes the copies
+        angle = angle + 0.01 * speed
+    return angle
+
+
+def options(**chosen):
+    return sg.Options(cache=False, **chosen)
+
+
+def compiled(steps, chosen):
+    return sg.grad(lambda x: swing(x, steps), options=chosen)(np.array([0.5, 0.1]))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_more_takes_longer():
+    small = Sizes(statements=10, looped=0, calls=0, loops=0, lanes=0, tiles=0, threads=0)
+    for field in ("statements", "looped", "lanes"):
+        more = expected(small._replace(**{field: getattr(small, field) + 100}))
+        assert more.seconds > expected(small).seconds
+        assert more.bytes > expected(small).bytes
+    assert at_least(10).seconds > expected(small).seconds, "what comes before the compiler, too"
+
+
+def test_a_million_copies_are_refused_before_anything_is_scheduled(monkeypatch):
+    from symgrad.loops import schedule
+
+    monkeypatch.setattr(schedule, "schedule", lambda *_: pytest.fail("loops were made"))
+    with pytest.raises(CompileTimeError) as caught:
+        compiled(600, options(compile_seconds=0.5))
+    message = str(caught.value)
+    taken = r"compiling \w+ is expected to take 2 s and \d+ MB, and Options\(compile_seconds=0.5\) allows less: "
+    found = re.match(taken + r"the trace has ([\d,]+) operations, ([\d,]+) of them made by the line below", message)
+    assert found
+    operations, copies = found.groups()
+    assert 600 <= int(copies.replace(",", "")) < int(operations.replace(",", ""))
+    assert "speed = speed - 0.01 * np.sin(angle)  # the line that makes the copies" in message
+    assert "instead: operations on whole arrays" in message
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_what_only_its_loops_show_is_refused_before_the_compiler_runs(monkeypatch):
+    """Many loops in lanes: few operations, and long to compile."""
+    from symgrad.build import process
+
+    def layers(x):
+        for _ in range(40):
+            x = np.tanh(np.cumsum(x))
+        return np.sum(x)
+
+    few = len(sg.jit(layers).lower(np.ones(70)).program.nodes())
+    bound = at_least(few).seconds * 1.2
+    compiled(1, options())  # the compiler is known now
+    monkeypatch.setattr(process, "run", lambda *_: pytest.fail("the compiler ran"))
+    with pytest.raises(CompileTimeError, match=r"x = np\.tanh"):
+        sg.jit(layers, options=options(compile_seconds=bound))(np.ones(70))
+
+
+def test_more_memory_than_the_compiler_may_have_is_refused(monkeypatch):
+    compiled(1, options())  # the compiler is known now
+    monkeypatch.setenv("SYMGRAD_COMPILE_BYTES", str(41 * 2**20))
+    with pytest.raises(CompileTimeError, match="and SYMGRAD_COMPILE_BYTES=42991616 allows less"):
+        compiled(600, options())
+
+
+@pytest.mark.parametrize("seconds", [None, 1e9])
+def test_a_bound_may_be_lifted(seconds):
+    gradient = compiled(3, options(compile_seconds=seconds))
+    assert np.array_equal(gradient, compiled(3, sg.Options(compiler="none")))
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+def test_a_bound_is_a_number_of_seconds(seconds):
+    with pytest.raises(ArgumentValueError, match=r"compile_seconds=.*\n  instead: a number of seconds above 0"):
+        sg.Options(compile_seconds=seconds)
+
+
+def test_it_is_said_once_on_a_terminal_and_nowhere_else(monkeypatch):
+    monkeypatch.setattr(forecast, "TOLD", 0.0)
+    for stream, lines in ((Terminal(), 1), (io.StringIO(), 0), (None, 0)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        compiled(5, options())
+        if stream is not None:
+            said = stream.getvalue()
+            assert len(re.findall(r"^symgrad: compiling \w+ is expected to take \d+ s and \d+ MB\n", said)) == lines
+            assert said.count("\n") == lines
+
+
+def test_what_takes_long_warns_with_its_line(monkeypatch):
+    monkeypatch.setattr(forecast, "TOLD", 0.0)
+    monkeypatch.setattr(forecast, "WARNED", 0.0)
+    words = r"to take \d+ s and \d+ MB \(\d+ of its \d+ operations are made by test_forecast\.py:\d+: \w+ = "
+    with pytest.warns(SymgradWarning, match=words) as said:
+        compiled(7, options())
+    assert len(said) == 1
+
+
+def test_what_is_cached_is_not_announced(monkeypatch, tmp_path):
+    monkeypatch.setenv("SYMGRAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(forecast, "TOLD", 0.0)
+    monkeypatch.setattr(forecast, "WARNED", 0.0)
+    x = np.array([0.5, 0.1])
+    with pytest.warns(SymgradWarning, match="is expected to take"):
+        sg.grad(lambda x: swing(x, 9))(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sg.grad(lambda x: swing(x, 9))(x)
