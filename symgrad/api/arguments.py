@@ -231,7 +231,11 @@ class Arguments:
         for leaf, expected, path in zip(call.leaves, want.specs, want.paths, strict=True):
             got = leaf_spec(leaf, path)
             if len(got.shape) != len(expected.shape) or not _fits(got, expected):
-                raise ArgumentError(f"argument {path} is {got}, where {self.name}() was compiled for {expected}")
+                have, wanted = [_told(*each).rstrip(",") for each in ((got, expected), (expected, got))]
+                raise ArgumentError(
+                    f"argument {path} is {have}, where {self.name}() was compiled for {wanted}",
+                    instead=f"{path}[()], the number in it" if got.array and not expected.shape else None,
+                )
             for k, (have, dim) in enumerate(zip(got.shape, expected.shape, strict=True)):
                 if type(dim) is int and have != dim:
                     raise ArgumentValueError(f"argument {path} is {got}: axis {k} must be {dim}, for {expected}")
@@ -275,7 +279,7 @@ def _fits(got: Spec, expected: Spec) -> bool:
     """Tell a dtype that can be taken for another one: the same, or a Python number of no less a kind."""
     if got.weak is not None:
         return got.dtype.kind == expected.dtype.kind or (got.weak is int and expected.dtype.kind == "f")
-    return got.dtype == expected.dtype
+    return (got.dtype, got.array) == (expected.dtype, expected.array)
 
 
 def _as_call(specs: Any, arguments: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -379,7 +383,7 @@ def describe_change(
     named = [f"{p}: {s}" for p, s, e in zip(signature.paths, signature.specs, specs, strict=True) if s != e]
     left = f"; left open from now on: {', '.join(named)}" if named else ""
     for path, old, new in zip(signature.paths, last.specs, specs, strict=True):
-        if (old, old.array) != (new, new.array):
+        if old != new:
             return f"argument {path} changed from {_told(old, new)} to {_told(new, old)}{left}"
     return "the class of an argument changed, as from an array to a subclass of arrays"
 

@@ -44,6 +44,7 @@ class Saved(NamedTuple):
     statics: tuple[tuple[str | int, Any], ...]
     positions: tuple[str | int, ...]
     results: Any
+    arrays: tuple[bool, ...]
 
 
 class Origin(NamedTuple):
@@ -199,12 +200,13 @@ def _saved(signature: Signature, program: Program, results: Any) -> Saved:
     weak = tuple([s.weak for s in signature.specs])
     return Saved(
         dumps(program), signature.tree, weak, signature.names, signature.paths, signature.statics, signature.positions,
-        results,
+        results, tuple([s.array for s in signature.specs]),
     )
 
 
 def _signature(saved: Saved, program: Program) -> Signature:
-    specs = tuple([Spec(i.shape, i.dtype, w) for i, w in zip(program.inputs, saved.weak, strict=True)])
+    kinds = zip(program.inputs, saved.weak, saved.arrays, strict=True)
+    specs = tuple([Spec(i.shape, i.dtype, weak, array=array) for i, weak, array in kinds])
     return Signature(saved.tree, specs, saved.names, saved.paths, saved.statics, saved.positions)
 
 

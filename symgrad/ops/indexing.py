@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Axis, Body, Lookup, Number, Statement, axes_of
+from symgrad.ops.copies import fresh
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of, structured
 from symgrad.ops.domains import case, integers, normal
 from symgrad.ops.joining import lift
@@ -298,7 +299,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if not is_traced(indices) and indices.ndim == 0:
         place = (*[slice(None)] * k, int(checked(a, k, indices)))
-        return a[place]
+        return fresh(a[place])
     return gather(a, checked(a, k, indices), axes=(k,))
 
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from symgrad.errors import ConcretizationError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
+from symgrad.ops.copies import fresh
 from symgrad.ops.declare import OPS, is_traced
 from symgrad.ops.joining import holds_traced, lift
 from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.tracer import as_array
+from symgrad.trace.tracer import as_array, viewing
 
 if TYPE_CHECKING:
     from symgrad.trace.tracer import Tracer
@@ -36,14 +37,17 @@ def getitem(x: Tracer, index: Any) -> Any:
 
         return Selected(x, leading(index, x))
     entries = expand(x, index)
-    if any(is_array(e) for e in entries):
+    if any(is_array(e) and np.ndim(e) for e in entries):
         return gather(x, entries, apart=dots_between(index))
-    result = basic(x, entries)
+    looked_up = any(is_array(e) for e in entries)
+    result = row(x, entries) if looked_up else basic(x, entries)
+    if any(map(is_array_of_one, index if isinstance(index, tuple) else (index,))):
+        result = fresh(result)
     if result.ndim:
         return result
     if is_ellipsis(index):
         return as_array(result)
-    return type(x)(result.node, x.owner)  # a scalar, as NumPy's are: no view, a later write does not reach it
+    return fresh(result)  # a scalar, as NumPy's are: no view, a later write does not reach it
 
 
 def is_traced_mask(index: Any) -> bool:
@@ -60,6 +64,12 @@ def leading(mask: Any, x: Tracer) -> Any:
             line=user_line(),
         )
     return mask
+
+
+def is_array_of_one(item: Any) -> bool:
+    """Whether an entry of an index is an array without axes: as an integer is, but what NumPy gives is a copy then."""
+    array = type(item) is np.ndarray or (is_traced(item) and isinstance(item, np.ndarray))
+    return array and not np.ndim(item)
 
 
 def is_ellipsis(index: Any) -> bool:
@@ -238,14 +248,25 @@ def dots_between(index: Any) -> bool:
     return "a.a" in "".join(kinds)
 
 
-def gather(x: Tracer, entries: list[Any], *, apart: bool = False) -> Any:
-    """Index by arrays of integers (and slices, integers, new axes beside them): NumPy's advanced indexing."""
+def narrowed(x: Tracer, entries: list[Any]) -> tuple[Tracer, dict[int, Any]]:
+    """Take the slices of an index first: the view they give, and the integers and arrays of them by its axes."""
     slices = [e if isinstance(e, slice) or e is None else slice(None) for e in entries]
     x = x if all(e == slice(None) for e in slices) else basic(x, slices)
     arrays = {k: e for k, e in enumerate(entries) if e is not None and not isinstance(e, slice)}
-    checked = [checked_index(x, axis, e) for axis, e in arrays.items()]
+    return x, {axis: checked_index(x, axis, e) for axis, e in arrays.items()}
+
+
+def row(x: Tracer, entries: list[Any]) -> Any:
+    """Index by integers of which some are traced (and slices, new axes beside them): a view, as by known integers."""
+    x, places = narrowed(x, entries)
+    return viewing(x, OPS["gather"](x, *places.values(), axes=tuple(places)).node)
+
+
+def gather(x: Tracer, entries: list[Any], *, apart: bool = False) -> Any:
+    """Index by arrays of integers (and slices, integers, new axes beside them): NumPy's advanced indexing."""
+    x, arrays = narrowed(x, entries)
     axes = tuple(arrays)
-    y = OPS["gather"](x, *checked, axes=axes)
+    y = OPS["gather"](x, *arrays.values(), axes=axes)
     if apart and axes[0] and axes == tuple(range(axes[0], axes[-1] + 1)):
         kept = x.ndim - len(axes)
         rank = y.ndim - kept  # of the index arrays, which NumPy puts in front here

@@ -18,13 +18,15 @@ from symgrad.trace.constants import held
 from symgrad.trace.lines import user_line
 from symgrad.trace.memory import Memory
 from symgrad.trace.mutation import write
-from symgrad.trace.nested import holds_extent, settled, touches
+from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import current
 from symgrad.trace.tracer import WRITERS, Tracer, answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from symgrad.ir.node import Node
+    from symgrad.trace.state import Trace
 
     Plain = np.ndarray[Any, Any]
 
@@ -145,16 +147,17 @@ class LocalArray:
     def __getitem__(self, index: Any) -> Any:
         """Index as NumPy does; by a traced index, look up in the array as it is now."""
         index = settled(index)
-        if touches(index):
-            known = self._memory.tracer is None and not holds_extent(index)
-            return (self._snapshot() if known else self.traced())[index]
-        return self._view(lambda a: a[index])
+        return self.looked_at()[index] if touches(index) else self._view(lambda a: a[index])
 
-    def _snapshot(self) -> Tracer:
+    def looked_at(self) -> Tracer:
+        """Return it as a traced array for what may give a view; a plain array stays plain until a write into that."""
         trace = current()
         if trace is None:
             raise UnsupportedError("an array made in a trace is used with a traced one outside", line=user_line())
-        return Tracer(held(trace, self._plain), trace)
+        if self._memory.tracer is not None:
+            return self._tracer()
+        content: Any = Content(self, trace)
+        return Tracer(content.node, trace, base=content, view=lambda node: node)
 
     def __iter__(self) -> Iterator[Any]:
         """Go along the first axis."""
@@ -230,6 +233,32 @@ class LocalArray:
         return call_function(func, args, kwargs)
 
 
+class Content:
+    """What a local array holds, for traced views of it to see: a constant while it is plain, written at any time."""
+
+    base, origin = None, ""
+
+    def __init__(self, array: LocalArray, trace: Trace) -> None:
+        """Begin with what it holds now."""
+        self.array, self._trace = array, trace
+        self._version = 0
+        self._node: Node | None = None
+
+    @property
+    def node(self) -> Node:
+        """The node of what it holds now."""
+        value = self.array.settle()
+        node = value.node if type(value) is Tracer else held(self._trace, value)
+        if node is not self._node:
+            self._node = node
+            self._version += 1
+        return node
+
+    def traced(self) -> Tracer:
+        """Return the array as a traced one, to be written into."""
+        return self.array.traced()
+
+
 class Flat:
     """``x.flat``: the elements in C order, as an array that writes through."""
 
@@ -291,7 +320,7 @@ class Method:
         array, name = self.array, self.name
         args, kwargs = settled(args), settled(kwargs)
         if touches(args) or touches(kwargs):
-            value = array.traced() if name in _WRITERS else array._snapshot() if type(array.settle()) is np.ndarray else array.settle()  # noqa: SLF001, E501
+            value = array.traced() if name in _WRITERS else array.looked_at()
             return getattr(value, name)(*args, **kwargs)
         if name in _VIEW_METHODS:
             return array._view(lambda a: getattr(a, name)(*args, **kwargs))  # noqa: SLF001 - the class's other half

@@ -12,7 +12,7 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops.declare import OPS, is_traced, shape_of
 from symgrad.ops.indexing import first_axis
 from symgrad.ops.joining import lift
-from symgrad.trace.indexing import axis_slice, basic, checked_index, dots_between, expand, is_array, leading
+from symgrad.trace.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
@@ -51,6 +51,9 @@ def write_through(x: Tracer, value: Node) -> None:
     base, trace = x.base, x.owner
     if base is None:
         raise AssertionError("only a view is written through")
+    if type(base) is not Tracer:  # what a local array holds
+        assign(base.traced(), value)
+        return
     try:
         made = x._view(base.node) if x._view is not None else x.node  # noqa: SLF001 - where it changes
     except MutationError as error:
@@ -70,12 +73,13 @@ def write_through(x: Tracer, value: Node) -> None:
             instead="write into the array itself, out[...] = value, or make a copy first: view.copy()",
         )
     op, params = undo(made)
-    inputs = (base, value) if op == "set_slice" else (value,)
+    inputs = (base, value, *made.inputs[1:]) if op in {"set_slice", "scatter_set"} else (value,)
     assign(base, record(trace, OPS[op], inputs, params).node)
 
 
 _UNDO: dict[str, Callable[[Node], tuple[str, dict[str, Any]]]] = {
     "slice": lambda made: ("set_slice", {"index": made.param("index")}),
+    "gather": lambda made: ("scatter_set", {"axes": made.param("axes"), "unique": False}),
     "reshape": lambda made: ("reshape", {"shape": made.inputs[0].shape}),
     "expand_dims": lambda made: ("squeeze", {"axes": made.param("axes")}),
     "squeeze": lambda made: ("expand_dims", {"axes": made.param("axes")}),
@@ -109,6 +113,8 @@ def write(x: Tracer, index: Any, value: Any) -> None:
         return
     entries = expand(x, index)
     if any(is_array(e) for e in entries):
+        if type(value) is Tracer and value.base is not None and value.node is getitem(x, index).node:
+            return  # the end of ``x[index] += y``, which has written into the view x[index]
         place, arrays = narrowed(x, entries)
         scatter("scatter_set", place, arrays, value, apart=dots_between(index))
         return
@@ -143,14 +149,6 @@ def masked(x: Tracer, mask: Tracer, value: Any) -> Node:
     wide = OPS["expand_dims"](mask, axes=axes) if axes else mask
     made: Any = np.where(wide, source, np.copy(x))
     return made.node  # type: ignore[no-any-return]
-
-
-def narrowed(x: Tracer, entries: list[Any]) -> tuple[Tracer, dict[int, Any]]:
-    """Take the slices of an index first: the view they give, and the arrays of integers by its axes."""
-    slices = [e if isinstance(e, slice) or e is None else slice(None) for e in entries]
-    x = x if all(e == slice(None) for e in slices) else basic(x, slices)
-    arrays = {k: e for k, e in enumerate(entries) if e is not None and not isinstance(e, slice)}
-    return x, {axis: checked_index(x, axis, e) for axis, e in arrays.items()}
 
 
 def scatter(name: str, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: bool = False) -> None:

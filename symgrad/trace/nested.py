@@ -49,13 +49,6 @@ def touches(value: Any) -> bool:
     return False
 
 
-def holds_extent(index: Any) -> bool:
-    """Tell an index with an unknown extent in it."""
-    entries = index if isinstance(index, tuple) else (index,)
-    parts = [p for e in entries for p in ((e.start, e.stop, e.step) if isinstance(e, slice) else (e,))]
-    return any(hasattr(part, "dim") for part in parts)
-
-
 def elements(x: Any) -> Iterator[Any]:
     """Go along the first axis; only a loop asks how long it is, not whoever asks whether there could be a loop."""
     for k in range(len(x)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +29,7 @@ class Spec:
     """Shape and dtype of an argument.
 
     `weak` marks a Python number, which promotes weakly; `fortran` an array that lies in memory column by column;
-    `array` what is an array though it has no axes, which compiles as the number does.
+    `array` what is an array though it has no axes: by an integer ``x[i]`` is a view, by such an array a copy.
 
     >>> spec("f64[n,3]")
     f64[n,3]
@@ -39,7 +39,7 @@ class Spec:
     dtype: np.dtype[Any]
     weak: type | None = None
     fortran: bool = False
-    array: bool = field(default=False, compare=False)
+    array: bool = False
 
     def __repr__(self) -> str:
         """Print as `spec` reads it."""
@@ -149,7 +149,7 @@ def leaf_spec(value: Any, path: str) -> Spec:
     if is_traced(value):
         node = value.tracer().node if hasattr(value, "tracer") else value.node
         weak = value.weak if hasattr(value, "weak") else int
-        return Spec(node.shape, node.dtype, weak, array=isinstance(value, np.ndarray))
+        return Spec(node.shape, node.dtype, weak, array=not node.shape and isinstance(value, np.ndarray))
     if kind is np.ndarray or isinstance(value, np.generic):
         return _array_spec(value, path)
     if kind in {bool, int, float}:
@@ -177,7 +177,8 @@ def _array_spec(value: Any, path: str) -> Spec:
             f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64",
             instead=f"{path}.real and {path}.imag" if dtype.kind == "c" else f"{path}.astype(np.float64)",
         )
-    return Spec(value.shape, np.dtype(dtype.str), fortran=by_columns(value), array=isinstance(value, np.ndarray))
+    alone = not value.shape and isinstance(value, np.ndarray)
+    return Spec(value.shape, np.dtype(dtype.str), fortran=by_columns(value), array=alone)
 
 
 LARGE = 1 << 16

@@ -268,13 +268,18 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
     line = graph.line or user_line()
     node = graph.node(op, nodes, ordered, shape, dtype, line)
     if getattr(op, "view", False) and isinstance(inputs[0], Tracer) and not inputs[0].is_number:
-        base = inputs[0]
-
-        def view(value: Node) -> Node:
-            return graph.node(op, (value,), ordered, shape, dtype, line)
-
-        return Tracer(node, trace, base=base, view=view)
+        return viewing(inputs[0], node)
     return Tracer(node, trace)
+
+
+def viewing(base: Tracer, made: Node) -> Tracer:
+    """Return what was made of an array as a view of it: made again, with the same indices, when the array was written."""
+
+    def view(value: Node) -> Node:
+        graph = base.owner.graph
+        return graph.node(made.op, (value, *made.inputs[1:]), made.params, made.shape, made.dtype, made.line)
+
+    return Tracer(made, base.owner, base=base, view=view)
 
 
 def as_node(trace: Trace, value: Any) -> Node:
