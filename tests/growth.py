@@ -73,6 +73,18 @@ class Growth:
         for values, other in zip(self.elsewhere, others, strict=True):
             values[name] = other
 
+    def block(self, lines: list[str], names: list[str]) -> None:
+        """Keep several lines, which write into what the first of them makes; `names` are those to go on with.
+
+        Raises:
+            Unfit: NumPy does not run them, or a value is not tame.
+        """
+        made = executed(lines, {**self.functions, **self.values})
+        values = {name: tame(made[name], LARGEST, SIZE) for name in names}
+        self.lines += lines
+        self.used |= {n for n in self.values if any(n in line for line in lines)}
+        self.values.update(values)
+
 
 def evaluated(text: str, values: dict[str, Array], largest: float, size: int = SIZE) -> Array:
     """Run a line by NumPy.
@@ -80,20 +92,39 @@ def evaluated(text: str, values: dict[str, Array], largest: float, size: int = S
     Raises:
         Unfit: it does not run, or gives what is not tame.
     """
+    return tame(executed([f"result = {text}"], values)["result"], largest, size)
+
+
+def executed(lines: list[str], values: dict[str, Array]) -> dict[str, Any]:
+    """Run lines by NumPy, and return what every name stands for then.
+
+    Raises:
+        Unfit: they do not run.
+    """
     import scipy.special
 
     names = {"np": np, "scipy": scipy, "F32": np.float32, **values}
     try:
         with np.errstate(all="raise", under="ignore"), warnings.catch_warnings():
             warnings.simplefilter("error")
-            value = np.asarray(eval(text, names))  # noqa: S307 - text written here
+            exec("\n".join(lines), names)
     except (ValueError, TypeError, IndexError, FloatingPointError, Warning):
         raise Unfit from None
-    if value.size > size or value.ndim > 4 or value.dtype == np.float16 or value.dtype.kind not in "fib":
+    return names
+
+
+def tame(value: Any, largest: float, size: int) -> Array:
+    """Return a value of everyday size: an array, or a number as NumPy has it.
+
+    Raises:
+        Unfit: it is not.
+    """
+    found: Array = value if isinstance(value, np.generic) else np.asarray(value)  # type: ignore[assignment]
+    if found.size > size or found.ndim > 4 or found.dtype == np.float16 or found.dtype.kind not in "fib":
         raise Unfit
-    if value.dtype.kind != "b" and (not np.all(np.isfinite(value)) or np.any(np.abs(value) > largest)):
+    if found.dtype.kind != "b" and (not np.all(np.isfinite(found)) or np.any(np.abs(found) > largest)):
         raise Unfit
-    return value
+    return found
 
 
 class Unfit(Exception):  # noqa: N818 - nothing is wrong: another line is tried

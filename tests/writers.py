@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.growth import Growth, Unfit, clear
+from tests.growth import Growth, Unfit, clear, executed
 
 TEXT = """
 
@@ -127,4 +127,89 @@ def indices(g: Growth) -> None:
     g.line(f"{name}({a}, {g.rng.choice([*whole, *whole, f'np.array({known})'])})")
 
 
-KINDS: list[tuple[Callable[[Growth], None], int]] = [(rows, 14), (views, 12), (masks, 14), (indices, 14)]
+# -- rows and columns by integers, known or not: views, and writes on either side of them
+
+MADE = ("np.array({a})", "{a} + 0", "{a}.copy()", "{a}[::-1] * 0.5", "np.zeros_like({a})", "np.ones_like({a})")
+LOOKS = (
+    "{r}[{i}]", "{r}[{i}]", "{r}[..., {j}]", "{r}[{i}, ...]", "{r}[{i}, 1:]", "{r}[{i}][::-1]", "{r}.T[{j}]",
+    "{r}[1:][{i}]", "{r}[::-1][{i}]", "{r}[{i}, None]", "{r}[None, ..., {j}]", "np.swapaxes({r}, 0, -1)[{j}]",
+    "{r}[{i}].T", "np.expand_dims({r}[{i}], 0)", "{r}[{i}][..., ::2]", "np.flip({r})[{i}]",
+    "(lambda m, n: m[n])({r}, {i})", "np.squeeze({r}[{i}][None], 0)", "np.moveaxis({r}, -1, 0)[{j}]",
+    "np.einsum('ij->ji', {r})[{j}]", "{r}[{i}][{k}, ...]", "[{r}[n] for n in {q}][-1]", "np.take({r}, {i}, axis=0)",
+    "{r}.take({j}, -1)", "{r}[np.array({i})]", "{r}[[{i}]]", "{r}[{q}]", "{r}[{i}].copy()", "{r}[{i}, {q}]",
+    "{r}[np.array({i}), 1:]",
+)
+"""Views of an array, and copies of parts of it."""
+WRITES = (
+    "{w} += {x}", "{w} *= 0.5", "{w}[...] = {x}", "{w}[:1] = {s}", "{w}[-1:] -= {w}[:1]", "{w}.fill({s})",
+    "{w}[{k}] = {s}", "np.add({w}, {x}, out={w})", "np.copyto({w}, {x})", "{w}[{k}, ...] *= 3", "{w}[::-1] += {w}",
+    "{w} = {w} * 2", "{r}[{i}] += {x}", "{r}[{i}] = {x}", "{r}[{i}][0] = {s}", "{r}[..., {j}][-1] = {s}",
+    "{r}[{i}, {k}] -= {s}", "{r} *= 0.5", "np.multiply({r}[{i}], 0.5, out={r}[{i}])", "np.copyto({r}[{i}], {x})",
+    "{r}[{i}].fill({s})", "{r}[...] = {x}", "{r}[..., {j}] *= 0.7", "{r}[0] = {s}", "{r}[:-1] = {r}[1:]",
+    "{r}[{i}], {r}[0] = {r}[0], {r}[{i}]", "{r}[{q}] = {x}", "for n in {q}: {r}[n] *= 0.8",
+    "for n in {q}: {r}[n][0] += {s}", "for n in {q}: {r}[n, ..., -1:] = {r}[n - 1, ..., :1]",
+    "{r}[np.array({i})] += {s}", "{r}[np.array({i})][0] = {s}", "np.put({r}[{i}], [0], {s})", "{r}.T[{j}] -= {w}",
+    "{w} -= {r}[{i}]",
+)
+"""Writes into an array `r` and into a part `w` of it."""
+
+
+def integer(g: Growth, extent: int) -> str:
+    """Write an integer that is an index: a known one, an argument, an element of one, or the place of the largest."""
+    whole = {n: v for n, v in g.values.items() if v.dtype.kind == "i"}
+    found = [n for n, v in whole.items() if not v.ndim and -extent <= v < extent]
+    found += [f"{n}[{k}]" for n, v in whole.items() if v.ndim == 1 for k in range(v.size) if -extent <= v[k] < extent]
+    a = g.pick(ndim=1)
+    if g.values[a].ndim == 1 and 1 < g.values[a].size <= extent and g.rng.random() < 0.5:
+        clear(np.diff(np.sort(g.values[a])))
+        found.append(f"np.argmax({a})")
+    return g.rng.choice(found) if found and g.rng.random() < 0.8 else str(g.rng.randrange(-extent, extent))
+
+
+def integers(g: Growth, extent: int) -> str:
+    """Write several integers that are indices, some of them twice."""
+    found = [n for n, v in g.values.items() if v.dtype.kind == "i" and v.ndim == 1 and v.size]
+    found = [n for n in found if g.values[n].min() >= -extent and g.values[n].max() < extent]
+    known = f"np.array({[g.rng.randrange(-extent, extent) for _ in range(g.rng.randrange(1, 4))]})"
+    return g.rng.choice([*found, *found, known])
+
+
+def parts(g: Growth) -> None:
+    """Make an array, look at parts of it, write on either side."""
+    a = g.pick(ndim=1)
+    first, last = g.shape(a)[0], g.shape(a)[-1]
+    if not first or not last:
+        raise Unfit
+    r, w = f"r{len(g.values)}", f"w{len(g.values)}"
+    alone = [n for n, v in g.values.items() if v.dtype.kind == "f" and not v.ndim]
+
+    def filled(text: str) -> str:
+        words = {"r": r, "w": w, "a": a, "i": integer(g, first), "j": integer(g, last), "k": integer(g, last)}
+        x = g.rng.choice([g.pick(), g.rng.choice([0.5, -1.25]), f"{w} * 0.3", f"{r}[{integer(g, first)}]"])
+        s = g.rng.choice([*alone, 0.75, f"np.sum({a}) * 0.1"])
+        return text.format(q=integers(g, first), x=x, s=s, **words)
+
+    lines = [f"{r} = {g.rng.choice(MADE).format(a=a)}"]
+    for _ in range(g.rng.randrange(1, 3)):
+        lines.append(f"{w} = {filled(g.rng.choice(LOOKS))}")
+        for _ in range(g.rng.randrange(1, 4)):
+            text = g.rng.choice(WRITES)
+            line = filled(text)
+            try:
+                names = executed(lines, {**g.functions, **g.values})
+                executed([line], names)
+            except Unfit:
+                continue
+            number = {"w": isinstance(names[w], np.generic), "r": g.values[a].ndim == 1}
+            ignored = ("fill" in text or "np.put" in text) and number[text.split("{")[1][0]]  # by NumPy, of a number
+            lines += [] if ignored else [line]
+    g.block(lines, [r, w])
+
+
+KINDS: list[tuple[Callable[[Growth], None], int]] = [
+    (rows, 14),
+    (views, 12),
+    (masks, 14),
+    (indices, 14),
+    (parts, 24),
+]

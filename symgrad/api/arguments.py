@@ -231,9 +231,9 @@ class Arguments:
         for leaf, expected, path in zip(call.leaves, want.specs, want.paths, strict=True):
             got = leaf_spec(leaf, path)
             if len(got.shape) != len(expected.shape) or not _fits(got, expected):
-                have, wanted = [_told(*each).rstrip(",") for each in ((got, expected), (expected, got))]
+                told, wanted = [_told(*each).rstrip(",") for each in ((got, expected), (expected, got))]
                 raise ArgumentError(
-                    f"argument {path} is {have}, where {self.name}() was compiled for {wanted}",
+                    f"argument {path} is {told}, where {self.name}() was compiled for {wanted}",
                     instead=f"{path}[()], the number in it" if got.array and not expected.shape else None,
                 )
             for k, (have, dim) in enumerate(zip(got.shape, expected.shape, strict=True)):

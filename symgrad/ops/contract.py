@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, axes_of
+from symgrad.ops.copies import fresh
 from symgrad.ops.declare import OPS, answers, normal_axis, refuse, shape_of, structured
 from symgrad.ops.domains import case
 from symgrad.ops.joining import lift
@@ -293,7 +294,8 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
     labels, _, result = spelled.partition("->")
     if len(arrays) == 1 and set(labels) == set(result) and len(labels) == arrays[0].ndim:
         left, view = _distinct(labels, arrays[0])  # nothing is summed: NumPy gives a view
-        return np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
+        view = np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
+        return view if left else fresh(view)
     return contract(spelled, *arrays)
 
 

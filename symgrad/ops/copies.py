@@ -20,6 +20,13 @@ def fresh(x: Any) -> Any:
     return type(x)(x.node, x.owner) if is_traced(x) else np.array(x)
 
 
+def an_array(x: Any) -> Any:
+    """Return a new array of the value of a traced number."""
+    made = fresh(x)
+    made.is_array = True
+    return made
+
+
 def filled(like: Any, value: Any, shape: Shape, dtype: Any) -> Any:
     """Return a new array of one value in the trace of `like`, or a plain one."""
     value = lift(value) if is_traced(value) or isinstance(value, (list, tuple)) else np.asarray(value, dtype)
@@ -67,7 +74,8 @@ def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
         )
     if not np.can_cast(x.dtype, kind, casting):  # type: ignore[arg-type]
         raise UnsupportedError(f"cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
-    return fresh(x) if x.dtype == kind else OPS["astype"](x, dtype=kind)
+    made = fresh(x) if x.dtype == kind else OPS["astype"](x, dtype=kind)
+    return an_array(made) if is_traced(x) and not x.is_number else made
 
 
 ANSWERS["astype"] = to_dtype

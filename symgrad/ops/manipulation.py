@@ -45,7 +45,7 @@ def sliced(x: Any, axis: int, start: Any, count: Any, step: int = 1) -> Any:
 def turned(x: Any, axes: tuple[int, ...]) -> Any:
     """Reverse axes."""
     index = [(simplified(d - 1), d, -1) if k in axes else (0, d, 1) for k, d in enumerate(shape_of(x))]
-    return OPS["slice"](x, index=tuple(index)) if axes else x
+    return OPS["slice"](x, index=tuple(index)) if axes or x.ndim else fresh(x)
 
 
 @answers(np.flip)

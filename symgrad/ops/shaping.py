@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.errors import MutationError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ops.copies import extents, fresh, stretched
+from symgrad.ops.copies import an_array, extents, fresh, stretched
 from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.joining import lift
 
@@ -65,10 +65,16 @@ def _quotient(total: Any, known: Any) -> Any:
     return shapes.simplified(left) if sympy.fraction(left)[1] == 1 and left.is_integer else None
 
 
+def _lifted(a: Any) -> Any:
+    """Make an array of what NumPy makes one of here: a list, or a number of Python's."""
+    a = lift(a)
+    return an_array(a) if getattr(a, "weak", None) is not None else a
+
+
 @answers(np.reshape)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
     """As `numpy.reshape`."""
-    a = lift(a)
+    a = _lifted(a)
     given = newshape if shape is None else shape
     given = dims(given)
     want = completed(shape_of(a), given)
@@ -112,7 +118,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 @answers(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Any:
     """As `numpy.squeeze`; an unknown extent is never dropped."""
-    a = lift(a)
+    a = _lifted(a)
     have = shape_of(a)
     axes = tuple([k for k, d in enumerate(have) if d == 1]) if axis is None else normal_axes(axis, a.ndim)
     if any(have[k] != 1 for k in axes):
@@ -130,8 +136,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: A
             instead="np.full(shape, array), which may be written too, or a product with np.ones(shape)",
         )
     if is_traced(array) and array.is_number:
-        array = fresh(array)
-        array.is_array = True
+        array = an_array(array)
     return OPS["broadcast_to"](array, shape=want)
 
 
@@ -179,7 +184,7 @@ def reordered(a: Any, axes: tuple[int, ...]) -> Any:
 @answers(np.transpose)
 def transpose(a: Any, axes: Any = None) -> Any:
     """As `numpy.transpose`."""
-    a = lift(a)
+    a = _lifted(a)
     if axes is None:
         return reordered(a, tuple(reversed(range(a.ndim))))
     given = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,)

@@ -162,7 +162,7 @@ UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": n
 METHODS = (
     np.sum, np.prod, np.mean, np.var, np.std, np.max, np.min, np.any, np.all, np.argmax, np.argmin, np.cumsum,
     np.cumprod, np.ravel, np.squeeze, np.swapaxes, np.repeat, np.diagonal, np.trace, np.round, np.dot, np.clip,
-    np.take, np.ptp, np.copy, np.searchsorted, np.argsort, np.nonzero,
+    np.take, np.ptp, np.searchsorted, np.argsort, np.nonzero,
 )
 
 
@@ -190,6 +190,11 @@ def _astype(
     return ANSWERS["astype"](self, dtype, casting=casting)
 
 
+def _copy(self: Tracer, order: Any = "C") -> Any:  # noqa: ARG001 - which changes nothing that is traced
+    """As `ndarray.copy`."""
+    return self.__copy__()
+
+
 def install() -> None:
     """Put the operators and methods on `Tracer`."""
     for name, ufunc in OPERATORS.items():
@@ -204,7 +209,7 @@ def install() -> None:
         if function in ANSWERS:
             setattr(Tracer, function.__name__, _method(function))
     for name, method in {
-        "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype,
+        "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "copy": _copy,
         "conjugate": lambda self: self, "conj": lambda self: self,
         "fill": lambda self, value: setitem(self, ..., value), "put": put_method,
         "__divmod__": lambda self, other: (self // other, self % other),

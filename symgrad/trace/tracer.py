@@ -41,10 +41,13 @@ class Tracer(Refusals):
     __array_priority__ = 1000
 
     def __init__(
-        self, node: Node, trace: Trace, *, weak: type | None = None, base: Tracer | None = None,
+        self, node: Node, trace: Trace, *, weak: type | None = None, base: Any = None,
         view: Callable[[Node], Node] | None = None, origin: str = "",
     ) -> None:
-        """Wrap a node; a view also knows what it views and how; `origin` names the argument it is."""
+        """Wrap a node; a view also knows what it views (a tracer, or a local array's content) and how.
+
+        `origin` names the argument it is.
+        """
         self._node, self.owner, self.weak, self.base, self._view, self.origin = node, trace, weak, base, view, origin
         self._version = 0
         self.is_array = False
@@ -197,8 +200,8 @@ class Tracer(Refusals):
         return length
 
     def __copy__(self) -> Tracer:
-        """Copy: a new array of the same value."""
-        return Tracer(as_node(self.owner, self), self.owner)
+        """Copy: a new array of the same value; a number is itself."""
+        return self if self.is_number else as_array(Tracer(as_node(self.owner, self), self.owner))
 
     def __deepcopy__(self, memo: Any) -> Tracer:
         """Copy: a new array of the same value."""
@@ -273,7 +276,7 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
 
 
 def viewing(base: Tracer, made: Node) -> Tracer:
-    """Return what was made of an array as a view of it: made again, with the same indices, when the array was written."""
+    """Return what was made of an array as a view of it: made again, by the same indices, when the array was written."""
 
     def view(value: Node) -> Node:
         graph = base.owner.graph

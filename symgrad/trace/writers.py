@@ -13,6 +13,7 @@ from symgrad.ops.declare import OPS, answers, is_traced, normal_axis
 from symgrad.ops.joining import lift
 from symgrad.trace.lines import user_line
 from symgrad.trace.mutation import assign, masked, setitem
+from symgrad.trace.nested import settled
 from symgrad.trace.tracer import Tracer, as_node, operand
 
 
@@ -138,7 +139,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
 
 def put_method(self: Tracer, indices: Any, values: Any, mode: str = "raise") -> None:
     """As `ndarray.put`."""
-    put(self, indices, values, mode)
+    put(self, settled(indices), settled(values), mode)
 
 
 def into(out: Any, result: Any, name: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 from symgrad.errors import SymgradError
 from tests.trace.programs import run
@@ -61,10 +62,10 @@ ALL = sorted({*VIEWS, *[entry for line in MORE.strip().splitlines() for entry in
 
 def program(source: str, view: str, write: str) -> tuple[Any, str]:
     """Make the function, with its source where lines are looked up."""
-    text = f"def program(v, m):\n    a = {source}\n    b = {view.format(a='a')}\n    {write}\n    return a, b\n"
+    text = f"def program(v, m, i, k):\n    a = {source}\n    b = {view.format(a='a')}\n    {write}\n    return a, b\n"
     name = f"<{source} {view} {write}>"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    names: dict[str, Any] = {"np": np}
+    names: dict[str, Any] = {"np": np, "scipy": scipy}
     exec(compile(text, name, "exec"), names)
     return names["program"], text
 
@@ -80,8 +81,8 @@ def check(source: str, view: str, write: str) -> str:
     """Compare one program: the same values, or an error where NumPy raises, or a refusal with the line."""
     fun, text = program(source, view, write)
     m = M.copy()
-    want = outcome(lambda: fun(V.copy(), m))
-    got = outcome(lambda: run(fun, V, M))
+    want = outcome(lambda: fun(V.copy(), m, 1, np.array(1)))
+    got = outcome(lambda: run(fun, V, M, 1, np.array(1)))
     if isinstance(got, SymgradError):
         assert got.line is not None, f"{got}\n{text}"
         return "refused"
@@ -121,7 +122,7 @@ def test_views_of_einsum_are_written_through():
 def test_a_diagonals_write_says_what_to_write():
     fun, _ = program("m + 0", 'np.einsum("ii->i", {a})', "b[...] = v[0]")
     with pytest.raises(SymgradError, match=r"a write into a diagonal(?s:.*)np.fill_diagonal\(x, value\)"):
-        run(fun, V, M)
+        run(fun, V, M, 1, np.array(1))
 
 
 def test_the_check_can_fail(monkeypatch):
