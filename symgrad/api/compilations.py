@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.arguments import alike, describe_change, show_signature, told_apart
 from symgrad.api.sizes import Sizes, words
-from symgrad.errors import SymgradWarning
+from symgrad.errors import SymgradWarning, ToolchainError
 from symgrad.trace.signature import Spec
 from symgrad.trace.state import active
 
@@ -126,9 +126,23 @@ class Compilations:
         sizes = self._sizes.get(_of_ranks(key)) or self._begun(call, key, signature, said)
         if (entry := sizes.serving(extents)) is not None:
             return entry
+        before, count = {*self._entries}, len(self._reasons)
+        try:
+            with sizes.learning():
+                return self._learnt(call, key, extents, signature, sizes)
+        except BaseException:
+            for made in self._entries.keys() - before:
+                del self._entries[made]
+            del self._reasons[count:]
+            raise
+
+    def _learnt(self, call: Call, key: Key, extents: Extents, signature: Signature, sizes: Sizes) -> Entry:
+        """Compile for a call with the extents open that change, or for its numbers."""
         while (pattern := sizes.proposed(extents)) is not None:
             try:
                 entry = self._kept(_open(key, pattern), self._arguments.describe(call, pattern), sizes, extents)
+            except (OSError, ToolchainError):  # no fault of the pattern's: the next size tries it again
+                break
             except Exception as error:  # noqa: BLE001 - the numbers are compiled for then, and raise what is the user's
                 sizes.refuse(pattern, error)
                 continue

@@ -7,6 +7,7 @@ open. Extents of one name are equal in every call that the compilation serves, a
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ConcretizationError
@@ -101,6 +102,16 @@ class Sizes:
     def add(self, pattern: Pattern, entry: Entry) -> None:
         """Keep a compilation with open extents."""
         self._open = (*self._open, (pattern, entry))
+
+    @contextmanager
+    def learning(self) -> Iterator[None]:
+        """Learn from a call, unless it fails: of its extents, and of what was refused for them, nothing stays then."""
+        before = dict(self.refusals), dict(self._seen), set(self._needed), self._open
+        try:
+            yield
+        except BaseException:
+            self.refusals, self._seen, self._needed, self._open = before
+            raise
 
     def proposed(self, extents: Extents) -> Pattern | None:
         """Return what to compile for: a pattern with open extents that was not refused, or None for the numbers."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad import pipeline
 from symgrad.api.sizes import Sizes, bound
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, SymgradWarning
 from tests.programs import leaves
@@ -280,6 +281,78 @@ def test_an_error_of_the_users_is_the_users():
     with pytest.raises(KeyError, match="four"):
         function(np.ones(4))
     assert function(np.ones(6)) == 6
+
+
+def unfit(x, y):
+    return np.sum(x * y)
+
+
+def unfit_by_an_index(x, y):
+    return x[3] + y[4] + np.sum(x * x) * np.sum(y)
+
+
+def unfit_by_the_user(x, y):
+    assert np.size(x) == np.size(y), "sizes"
+    return np.sum(x) + np.sum(y)
+
+
+FAILS: dict[str, tuple[Any, Any, Any]] = {
+    "shapes": (unfit, [(5, 4), (4, 7), (9, 2)], ValueError),
+    "an index": (unfit_by_an_index, [(5, 4), (3, 7), (2, 2)], IndexError),
+    "an assertion": (unfit_by_the_user, [(5, 4), (3, 7), (9, 2)], AssertionError),
+}
+
+
+@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize("name", FAILS)
+def test_a_call_that_fails_leaves_no_trace(name, every):
+    """What is learnt is learnt from calls that gave a result: as if the others had never been."""
+    program, failing, error = FAILS[name]
+    function, without = sg.value_and_grad(program), sg.value_and_grad(program)
+    for n in (5, 6, 30, 7, 5, 12):
+        args = rng.normal(size=n), rng.normal(size=n)
+        same(function(*args), without(*args))
+        for a, b in failing if every or n == 5 else []:
+            with pytest.raises(error):
+                function(np.ones(a), np.ones(b))
+    assert function.cache_info()._replace(hits=0) == without.cache_info()._replace(hits=0)
+    assert function.cache_info().compilations == 2
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), MemoryError(), RecursionError(), KeyError("mine")])
+def test_a_call_that_is_stopped_leaves_no_trace(monkeypatch, raised):
+    function = sg.jit(unfit)
+    function(np.ones(5), np.ones(5))
+
+    def stopped(*args):
+        raise raised
+
+    monkeypatch.setattr("symgrad.api.function.transform", stopped)
+    with pytest.raises(type(raised)):
+        function(np.ones(7), np.ones(7))
+    monkeypatch.undo()
+    assert [function(np.ones(n), np.ones(n)) for n in (6, 7, 8)] == [6, 7, 8]
+    assert function.cache_info().compilations == 2
+    assert function.cache_info().refusals == ()
+
+
+@pytest.mark.parametrize("fault", [OSError("no space left on device"), sg.errors.ToolchainError("killed")])
+def test_a_fault_of_the_machines_refuses_no_extents(monkeypatch, fault):
+    """The disk was full while open extents were compiled for: the next size tries them again."""
+    function = sg.jit(unfit)
+    function(np.ones(5), np.ones(5))
+    real, calls = pipeline.build, []
+
+    def failing(*args):
+        calls.append(args)
+        if len(calls) == 1:
+            raise fault
+        return real(*args)
+
+    monkeypatch.setattr("symgrad.api.function.build", failing)
+    assert [function(np.ones(n), np.ones(n)) for n in (6, 7, 8)] == [6, 7, 8]
+    assert function.cache_info().compilations == 3
+    assert function.cache_info().refusals == ()
 
 
 def test_it_warns_with_the_reason():
