@@ -40,9 +40,13 @@ class SymgradError(Exception):
 
 
 class _Heard(threading.local):
-    """What was refused in this thread since its outermost trace began; None where nothing is traced."""
+    """What was refused in this thread since its outermost trace began; None where nothing is traced.
+
+    And whether a trace has open extents: shapes that do not fit there may fit in NumPy, for some sizes.
+    """
 
     refusals: list[Refusal] | None = None
+    opened: bool = False
 
 
 heard = _Heard()
@@ -125,8 +129,12 @@ class NonFiniteError(SymgradError, FloatingPointError):
     """A value is NaN or infinite, where `Options(debug_nans=True)` looks for that."""
 
 
-class ShapeError(SymgradError, ValueError):
+class ShapeError(Refusal, ValueError):
     """Shapes do not fit together."""
+
+    def __init__(self, what: str, *, line: Line | None = None, instead: str | None = None) -> None:
+        """Compose the message; NumPy raises as well, but where extents are open it does so for some sizes alone."""
+        super().__init__(what, line=line, instead=instead, numpy_too=not heard.opened)
 
 
 class SerializationError(SymgradError, ValueError):

@@ -350,6 +350,28 @@ def position(g: Growth) -> None:
     g.line(g.rng.choice(["np.argmax({0}, axis=0)", "np.argmin({0}, axis=0)", "np.all({0} > -1, axis=0)"]).format(a))
 
 
+def asked(g: Growth) -> None:
+    """Ask for an extent: whether it is 0 or 1, even, or another one."""
+    a = g.pick(ndim=1)
+    forms = [
+        "np.squeeze({0})",
+        "{0}.squeeze() * 0.5",
+        "np.cov({0}, ddof=0)",
+        "np.cov({0}, rowvar=False, ddof=0) * 0.5",
+        "np.where(np.array_equal({0}, {1}), {0}, -0.5 * {0})",
+        "np.where(np.array_equiv({0}, {1}), 0.5, 2.0) * {0}",
+        "np.array_split({0}, 2)[1]",
+        "{0} * 2.0 if {0}.shape[0] == 1 else {0} - 0.5",
+        "{0} - 0.5 if {0}.shape[-1] < 2 else -{0}",
+        "{0} if {0}.size else {0} + 1.0",
+        "{0} * 0.5 if {0}.shape == {1}.shape else {0} * 2.0",
+        "np.broadcast_arrays({0}, {1})[1] * 0.5",
+        "np.atleast_3d({0})",
+        "np.reshape({0}, ({0}.shape[0], -1))",
+    ]
+    g.line(g.rng.choice(forms).format(a, g.rng.choice([g.pick("f"), g.partner(a)])))
+
+
 KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),
     (binary, 22),
@@ -383,3 +405,8 @@ OPEN: list[tuple[Callable[[Growth], None], int]] = [
     (extremum, 3),
 ]
 """Kinds of lines whose text holds no extent."""
+ASKING: list[tuple[Callable[[Growth], None], int]] = [
+    *OPEN,
+    (asked, 16),
+]
+"""And those that ask for one: where extents are open, some calls are compiled apart, or refused."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.growth import Growth, Unfit
-from tests.program_lines import KINDS, OPEN
+from tests.program_lines import ASKING, KINDS, OPEN
 
 Array = np.ndarray[Any, Any]
 
@@ -104,12 +104,17 @@ def _drawn(draw: np.random.Generator, rng: Random, extents: list[int], kind: str
     return np.asarray(values + np.copysign(0.05, values), kind)
 
 
-SIZES = ((5, 3, 4), (6, 8, 3), (2, 5, 7), (1, 2, 3), (40, 1, 33), (0, 9, 1), (3, 65, 0), (33, 34, 9))
+SIZES = (
+    (5, 3, 4), (6, 8, 3), (2, 5, 7), (1, 2, 3), (40, 1, 33), (0, 9, 1), (3, 65, 0), (33, 34, 9), (1, 1, 1), (2, 2, 1),
+)
 """Extents of programs with named ones: those they are grown at, then those they are run at as well."""
 
 
-def random_open_program(seed: int) -> Written:
-    """Grow a program whose extents have names; its text holds no extent, and it runs at others too."""
+def random_open_program(seed: int, *, asking: bool = False) -> Written:
+    """Grow a program whose extents have names; its text holds no extent, and it runs at others too.
+
+    With `asking`, it may do something else for some extents than for others.
+    """
     rng = Random(seed)
     g = Growth(rng, symbolic=True)
     draw = np.random.default_rng(seed)
@@ -121,7 +126,7 @@ def random_open_program(seed: int) -> Written:
         arrays = [draw.uniform(-2, 2, [at[d] if isinstance(d, str) else d for d in shape]) for shape in shapes]
         drawn.append(tuple([np.asarray(a) for a in arrays]))
     g.values, *g.elsewhere = [{f"p{k}": array for k, array in enumerate(arrays)} for arrays in drawn]
-    grow(g, OPEN, rng.randrange(1, 16))
+    grow(g, ASKING if asking else OPEN, rng.randrange(1, 16))
     specs = tuple([f"f64[{','.join(map(str, shape))}]" for shape in shapes])
     text = HEAD + _text(g, [f"p{k}" for k in range(len(shapes))])
     return Written(seed, text, drawn[0], tuple(range(len(shapes))), specs, tuple(drawn[1:]))

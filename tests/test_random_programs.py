@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import combinations
+from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 
 import symgrad as sg
 from symgrad.errors import ShapeError
@@ -243,6 +245,48 @@ def test_named_extents(seeds: range) -> None:
             words = f"with specs {written.specs}: {type(error).__name__}: {error}"
             raise AssertionError(written.script(words)) from error
         assert whole.cache_info().compilations == derived.cache_info().compilations == 1
+
+
+@pytest.mark.filterwarnings("ignore:program.*was compiled", "ignore:loss.*was compiled")
+def test_any_order_of_sizes(seeds: range) -> None:
+    """Sizes in any order, 0 and 1 and equal ones among them, give what each gives alone: no call depends on another."""
+    for seed in seeds[:3]:
+        written = random_open_program(seed, asking=True)
+        program, loss = written.functions()
+        options = sg.Options() if seed == seeds.start else INTERPRETED
+        order = [written.args, *written.resized]
+        Random(seed).shuffle(order)
+        named = {f"p{k}": spec[4:-1] for k, spec in enumerate(written.specs)}
+        whole = sg.jit(program, options=options)
+        derived = sg.value_and_grad(loss, argnums=written.argnums, options=options)
+        insisting = [_unless_refused(sg.jit, program, options=INTERPRETED, **given)
+                     for given in ({"specs": written.specs}, {"dynamic": named})]
+        try:
+            for args in (*order, *order[:3]):
+                with np.errstate(all="ignore"):
+                    values = [np.asarray(r) for r in program(*args)]
+                alone = sg.value_and_grad(loss, argnums=written.argnums, options=INTERPRETED, dynamic=False)
+                static = _unless_refused(alone, *args)
+                if static is None:
+                    assert _unless_refused(derived, *args) is None
+                    continue
+                _near(written, list(leaves(whole(*args))), values)
+                _near(written, list(leaves(derived(*args))), list(leaves(static)))
+                for function in insisting:
+                    found = None if function is None else _unless_refused(function, *args)
+                    if found is not None:
+                        _near(written, list(leaves(found)), values)
+        except Exception as error:
+            shapes = [[a.shape for a in args] for args in order]
+            raise AssertionError(written.script(f"with shapes {shapes}: {type(error).__name__}: {error}")) from error
+
+
+def _unless_refused(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function; None where symgrad refuses."""
+    try:
+        return function(*args, **kwargs)
+    except sg.SymgradError:
+        return None
 
 
 def _near(written: Written, found: list[Array], expected: list[Array]) -> None:

@@ -35,7 +35,7 @@ class Entry(NamedTuple):
     unflatten: Callable[[list[Any]], Any]
     short: Callable[[tuple[Any, ...]], Any] | None
     tree: Any
-    takes: Callable[[dict[str, int]], bool]
+    unmet: Callable[[dict[str, int]], frozenset[str]]
 
 
 class CacheInfo(NamedTuple):

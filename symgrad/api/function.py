@@ -15,7 +15,7 @@ from symgrad.api.lowered import Lowered
 from symgrad.api.native import Native
 from symgrad.api.short import either, short_call
 from symgrad.api.written import unwritten
-from symgrad.build.call import compiled, interpreted, permitted
+from symgrad.build.call import compiled, interpreted, unmet
 from symgrad.build.direct import MISS
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
@@ -158,7 +158,7 @@ class Function(Native):
             run = compiled(program, built.interface, built.library, self._options)
             alone = () if sizes is None else sizes.alone
             short = short_call(signature, built, self._options, self._captured, unflatten, alone)
-        return Entry(signature, built, run, unflatten, short, tree, permitted(program))
+        return Entry(signature, built, run, unflatten, short, tree, unmet(program))
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""

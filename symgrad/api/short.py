@@ -8,7 +8,7 @@ import numpy as np
 import optree
 
 from symgrad.api.sizes import bound, words
-from symgrad.build.call import permitted
+from symgrad.build.call import unmet
 from symgrad.build.direct import MISS, direct
 from symgrad.ir.shapes import is_static
 from symgrad.trace.signature import NAMESPACE
@@ -74,7 +74,7 @@ def taken(program: Program, alone: Container[tuple[int, ...]]) -> Callable[[Sequ
     It answers None for shapes that do not fit, or that something else was compiled for.
     """
     shapes = [node.shape for node in program.inputs]
-    pattern, allowed = words(shapes), permitted(program)
+    pattern, missing = words(shapes), unmet(program)
 
     def takes(found: Sequence[Any]) -> dict[str, int] | None:
         given = iter(found)
@@ -83,7 +83,7 @@ def taken(program: Program, alone: Container[tuple[int, ...]]) -> Callable[[Sequ
             return None
         extents = tuple([d for shape in full for d in shape])
         names = None if extents in alone else bound(pattern, extents)
-        return names if names is not None and allowed(names) else None
+        return names if names is not None and not missing(names) else None
 
     return takes
 

@@ -95,7 +95,7 @@ class Sizes:
         """Return a compilation with open extents that serves a call."""
         for pattern, entry in self._open:
             names = bound(pattern, extents)
-            if names is not None and entry.takes(names):
+            if names is not None and not entry.unmet(names):
                 return entry
         return None
 
@@ -116,15 +116,23 @@ class Sizes:
     def proposed(self, extents: Extents) -> Pattern | None:
         """Return what to compile for: a pattern with open extents that was not refused, or None for the numbers."""
         self._seen.setdefault(extents)
-        if self._closed or any(bound(pattern, extents) is not None for pattern, _ in self._open):
-            return None  # there is one, and it does not take these
+        if self._closed:
+            return None
+        fitting = [(pattern, names, entry) for pattern, entry in self._open if (names := bound(pattern, extents))]
+        if fitting:
+            closer = (_closed(pattern, extents, entry.unmet(names)) for pattern, names, entry in fitting)
+            return next((pattern for pattern in closer if self._is_new(pattern)), None)
         for alike in self._alike(extents):
             for options in ({}, {"changed": True}, {"related": True}):
                 pattern = self._general(alike, **options)
-                refused = any(bound(pattern, other) is not None for other in self.refusals)
-                if not refused and not all(type(word) is int for word in pattern):
+                if self._is_new(pattern):
                     return pattern
         return None
+
+    def _is_new(self, pattern: Pattern) -> bool:
+        """Whether a pattern leaves an extent open, was not compiled for, and no more special one was refused."""
+        known = any(bound(pattern, other) is not None for other in self.refusals) or pattern in dict(self._open)
+        return not known and not all(type(word) is int for word in pattern)
 
     def _alike(self, extents: Extents) -> Iterator[list[Extents]]:
         """Yield what was seen, these extents last: all, then those alone that have an extent of 1 where these have."""
@@ -177,6 +185,16 @@ class Sizes:
     def told(self) -> list[str]:
         """Say what was refused."""
         return [f"({', '.join(map(str, pattern))}): {why}" for pattern, why in self.refusals.items()]
+
+
+def _closed(pattern: Pattern, extents: Extents, names: frozenset[str]) -> Pattern:
+    """Put numbers in the place of some of a pattern's names.
+
+    >>> _closed(("n", "m", "n+1"), (1, 5, 2), frozenset("n"))
+    (1, 'm', 2)
+    """
+    pairs = zip(pattern, extents, strict=True)
+    return tuple([e if isinstance(word, int) or word.partition("+")[0] in names else word for word, e in pairs])
 
 
 def _least(columns: Iterable[Extents]) -> dict[Extents, Extents]:

@@ -52,35 +52,37 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
 
     Raises:
         IndexOutOfBounds: an index the user wrote lies outside of its axis at these extents.
-        ArgumentValueError: an extremum would have no element.
+        ArgumentValueError: something else that it needs of them does not hold.
     """
     dims = extents(program, arrays)
-    for index, extent, axis, line, extremum in program.requirements:
+    for index, extent, axis, line, otherwise in program.requirements:
         position, size = concrete(index, dims), concrete(extent, dims)
         if not 0 <= position < size:
-            if extremum:
-                raise ArgumentValueError(
-                    f"np.{extremum} along axis {axis} of no elements, which has no result", line=line
-                )
+            if otherwise:
+                raise ArgumentValueError(otherwise, line=line)
             raise IndexOutOfBounds(f"index {position} is out of bounds for axis {axis} with size {size}", line=line)
     return dims
 
 
-def permitted(program: Program) -> Callable[[Mapping[str, int]], bool]:
-    """Make what tells, once for each combination of open extents, whether a program may be called with them."""
-    known: dict[tuple[int, ...], bool] = {}
-    wanted = [(dim_to_json(r.index), dim_to_json(r.extent)) for r in program.requirements]
+def unmet(program: Program) -> Callable[[Mapping[str, int]], frozenset[str]]:
+    """Make what lists, once for each combination of open extents, those that do not meet a program's requirements."""
+    known: dict[tuple[int, ...], frozenset[str]] = {}
+    wanted = [
+        (dim_to_json(r.index), dim_to_json(r.extent), [str(s) for s in (r.extent - r.index).free_symbols])
+        for r in program.requirements if hasattr(r.extent - r.index, "free_symbols")
+    ]
 
-    def takes(sizes: Mapping[str, int]) -> bool:
+    def missing(sizes: Mapping[str, int]) -> frozenset[str]:
         key = tuple(sizes.values())
         found = known.get(key)
         if found is None:
             if len(known) > PLANS:
                 known.clear()
-            found = known[key] = all(0 <= evaluated(i, sizes) < evaluated(e, sizes) for i, e in wanted)
+            failing = [names for i, e, names in wanted if not 0 <= evaluated(i, sizes) < evaluated(e, sizes)]
+            found = known[key] = frozenset([name for names in failing for name in names])
         return found
 
-    return takes if wanted else lambda sizes: True  # noqa: ARG005 - nothing is asked
+    return missing if wanted else lambda sizes: frozenset()  # noqa: ARG005 - nothing is asked
 
 
 def requirements(program: Program) -> Callable[[Sequence[np.ndarray[Any, Any]]], dict[Any, int]]:

@@ -206,8 +206,7 @@ def errors(functions: Sequence[Function]) -> list[ErrorView]:
             text = quoted(f"{check.line}: {what}")
             found.append(ErrorView(made.first + check.number, text, f"{made.name}: {text}"))
         for code, r in enumerate(made.requirements, _after_checks(made)):
-            what = f"np.{r.extremum} of no elements" if r.extremum else (
-                f"index {r.index} is out of bounds for an axis of size {r.extent}")
+            what = r.otherwise or f"index {r.index} is out of bounds for an axis of size {r.extent}"
             text = quoted(f"{r.line}: {what}")
             found.append(ErrorView(code, text, f"{made.name}: {text}"))
     return found

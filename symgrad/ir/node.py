@@ -78,13 +78,17 @@ class Node:
 
 
 class Requirement(NamedTuple):
-    """What unknown extents must satisfy: ``0 <= index < extent``, for an index the user wrote at `line`."""
+    """What unknown extents must satisfy: ``0 <= index < extent``, for what the user wrote at `line`.
+
+    Attributes:
+        otherwise: what to say of extents that do not; nothing where an index is out of bounds then.
+    """
 
     index: Any
     extent: Any
     axis: int
     line: Line | None
-    extremum: str = ""
+    otherwise: str = ""
 
 
 class Graph:
@@ -104,10 +108,10 @@ class Graph:
         self.requirements: list[Requirement] = []
         self.rules: dict[str, None] = {}  # of the user's, that derivatives were made with: in words, in order
 
-    def require(self, index: Any, extent: Any, axis: int, line: Line | None, extremum: str = "") -> None:
-        """Note that ``0 <= index < extent`` must hold when the program is called, for an index or an extremum."""
+    def require(self, index: Any, extent: Any, axis: int, line: Line | None, otherwise: str = "") -> None:
+        """Note that ``0 <= index < extent`` must hold when the program is called."""
         if not (getattr(extent - index, "is_positive", False) and getattr(index, "is_nonnegative", index >= 0)):
-            self.requirements.append(Requirement(index, extent, axis, line, extremum))
+            self.requirements.append(Requirement(index, extent, axis, line, otherwise))
 
     def __len__(self) -> int:
         """Count the nodes made so far."""

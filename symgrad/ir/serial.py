@@ -72,7 +72,7 @@ def record(program: Program) -> dict[str, Any]:
             row["line"] = lines.setdefault(node.line, len(lines))
         rows.append(row)
     required = [
-        {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis, "extremum": r.extremum}
+        {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis, "otherwise": r.otherwise}
         | ({} if r.line is None else {"line": lines.setdefault(r.line, len(lines))})
         for r in program.requirements
     ]
@@ -254,13 +254,11 @@ class _Reader:
 
     def requirement(self, row: Any, path: str) -> Requirement:
         row = fields.record(row, path)
-        fields.only(row, path, "index", "extent", "axis", "extremum", "line")
+        fields.only(row, path, "index", "extent", "axis", "otherwise", "line")
         index, extent = [fields.dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
         self.note((index, extent), path)
-        extremum = row.get("extremum", "")
-        if extremum not in ("", "max", "min"):  # a tuple: a list is in no set
-            raise fields.wrong(f"{path}.extremum", "max, min or nothing is expected")
-        return Requirement(index, extent, fields.axis(row.get("axis"), f"{path}.axis"), self.line(row, path), extremum)
+        otherwise = fields.word(row.get("otherwise", ""), f"{path}.otherwise")
+        return Requirement(index, extent, fields.axis(row.get("axis"), f"{path}.axis"), self.line(row, path), otherwise)
 
     def line(self, row: dict[str, Any], path: str) -> Line | None:
         return self.lines[fields.position(row["line"], f"{path}.line", len(self.lines))] if "line" in row else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, ShapeError
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement
 from symgrad.ops.copies import promoted
@@ -92,7 +92,7 @@ def _vectors(name: str, a: Any, v: Any) -> tuple[Any, Any]:
 def _known_lengths(a: Any, v: Any, mode: str) -> tuple[int, int]:
     n, m = shape_of(a)[0], shape_of(v)[0]
     if type(n) is not int or type(m) is not int:
-        raise ArgumentValueError(
+        raise UnsupportedError(
             f'mode="{mode}" needs to know which of the lengths {n} and {m} is greater',
             instead='mode="full" and a slice',
         )

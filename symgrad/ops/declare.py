@@ -285,6 +285,20 @@ def shape_of(value: Any) -> Shape:
     return tuple(np.shape(value)) if node is None else node.shape
 
 
+def equal(one: Any, other: Any, traced: Any, otherwise: str) -> bool:
+    """Whether two extents are equal; what depends on an open one is asked of the trace, see `Trace.equal`.
+
+    Args:
+        one, other: the extents.
+        traced: what may be a traced array; where none is, extents are numbers.
+        otherwise: what to say of a call where they are equal although that was taken not to be.
+    """
+    if type(one) is type(other) is int:
+        return one == other
+    same: bool = traced.owner.equal(one, other, otherwise)
+    return same
+
+
 def dims(shape: Any) -> Shape:
     """Turn a shape as users write it (a number, a tuple, an array; with extents) into integers and expressions."""
     if issubclass(type(shape), np.ndarray):

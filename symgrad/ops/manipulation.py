@@ -192,8 +192,8 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
         import sympy
 
         width = sympy.cancel(extent / sympy.Integer(sections))
-        if sympy.fraction(width)[1] != 1:
-            raise ArgumentValueError(
+        if not width.is_integer:
+            raise UnsupportedError(
                 f"the unknown extent {extent} does not split into {sections} parts", instead="np.split(x, [index, ...])"
             )
         return [sliced(ary, k, width * j, width) for j in range(sections)]

@@ -10,7 +10,7 @@ from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.declare import OPS, answers, normal_axis, shape_of
 from symgrad.ops.joining import lift
 from symgrad.ops.reduce import along
-from symgrad.ops.reductions import root
+from symgrad.ops.reductions import require_some, root
 
 F64 = np.dtype(np.float64)
 
@@ -71,6 +71,8 @@ def _extremum(order: float, x: Any, axes: tuple[int, ...]) -> Any:
         return _greatest(x, axes)
     if any(shape_of(x)[k] == 0 for k in axes):
         raise ArgumentValueError("zero-size array to reduction operation minimum which has no identity")
+    for k in axes:
+        require_some(x, k, "linalg.norm")
     return OPS["min"](x, axes=axes)
 
 

@@ -107,7 +107,7 @@ def require_some(a: Any, axis: int, name: str) -> None:
     """Note that an unknown extent must not be 0 when the program is called: there would be no result."""
     extent = shape_of(a)[axis]
     if is_traced(a) and type(extent) is not int:
-        a.owner.graph.require(0, extent, axis, a.node.line, name)
+        a.owner.require(0, extent, f"np.{name} along axis {axis} of no elements, which has no result")
 
 
 def count(a: Any, axes: tuple[int, ...]) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import MutationError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.copies import an_array, extents, fresh, stretched
-from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.declare import OPS, answers, dims, equal, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.joining import lift
 
 if TYPE_CHECKING:
@@ -34,12 +34,13 @@ def _perhaps_a_view(x: Any, y: Any, name: str) -> Any:
     return type(y)(y.node, y.owner, base=x, view=stale)
 
 
-def completed(old: Shape, want: Shape) -> Shape:
-    """Put the extent that is left in the place of -1.
+def completed(a: Any, want: Shape) -> Shape:
+    """Put the extent that is left of an array's in the place of -1.
 
     Raises:
         ShapeError: when the sizes do not fit.
     """
+    old = shape_of(a)
     places = [k for k, d in enumerate(want) if type(d) is int and d < 0]
     refused = f"cannot reshape {shapes.show(old)} into {shapes.show(want)}"
     if not places:
@@ -50,6 +51,8 @@ def completed(old: Shape, want: Shape) -> Shape:
     left = _quotient(total, known)
     if left is None:
         raise ShapeError(f"{refused}: {total} elements are not a multiple of {known}")
+    if type(known) is not int and is_traced(a):
+        a.owner.require(0, known, f"{refused}: the extents beside -1 must not be 0")
     return (*want[: places[0]], left, *want[places[0] + 1 :])
 
 
@@ -77,7 +80,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     a = _lifted(a)
     given = newshape if shape is None else shape
     given = dims(given)
-    want = completed(shape_of(a), given)
+    want = completed(a, given)
     _known_order("reshape", order)
     if order == "F":
         turned = np.transpose(a)
@@ -117,10 +120,14 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 @answers(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Any:
-    """As `numpy.squeeze`; an unknown extent is never dropped."""
+    """As `numpy.squeeze`; an open extent is dropped nowhere: calls where it is 1 are compiled apart."""
     a = _lifted(a)
     have = shape_of(a)
-    axes = tuple([k for k, d in enumerate(have) if d == 1]) if axis is None else normal_axes(axis, a.ndim)
+    if axis is None:
+        drops = f"np.squeeze drops an axis of extent 1, and {shapes.show(have)} has one in this call alone"
+        axes = tuple([k for k, d in enumerate(have) if equal(d, 1, a, drops)])
+    else:
+        axes = normal_axes(axis, a.ndim)
     if any(have[k] != 1 for k in axes):
         raise ShapeError(f"np.squeeze of axis {axis} of {shapes.show(have)}: only an extent of 1 can be dropped")
     return OPS["squeeze"](a, axes=axes) if axes else a

@@ -173,7 +173,7 @@ def axis_slice(x: Tracer, axis: int, entry: Any) -> tuple[Any, ...]:
         return (position % extent,)
     if type(position) is int and position < 0:
         position = extent + position
-    x.owner.graph.require(simplified(position), extent, axis, user_line())
+    x.owner.require(simplified(position), extent, axis=axis)
     return (simplified(position),)
 
 
@@ -283,7 +283,7 @@ def checked_index(x: Tracer, axis: int, entry: Any) -> Any:
     if type(extent) is not int:
         if array.ndim == 0:
             place = int(array)
-            x.owner.graph.require(simplified(place if place >= 0 else extent + place), extent, axis, user_line())
+            x.owner.require(simplified(place if place >= 0 else extent + place), extent, axis=axis)
         return array
     if array.size and not (-extent <= array.min() and array.max() < extent):
         bad = array[(array < -extent) | (array >= extent)].flat[0]

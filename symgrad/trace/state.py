@@ -6,12 +6,14 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.node import Graph
+from symgrad.ir.shapes import simplified
+from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from symgrad.ir.node import Node
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.shapes import Dim
 
 
 class Trace:
@@ -25,6 +27,29 @@ class Trace:
         self.thread = threading.get_ident()
         self.alive = True
         self.numbers: dict[Any, Node] = {}  # the constants made of Python's numbers, by dtype and value
+
+    def require(self, index: Any, extent: Any, otherwise: str = "", axis: int = 0) -> None:
+        """Note that ``0 <= index < extent`` must hold when the program is called, and the user's line that needs it."""
+        self.graph.require(index, extent, axis, self.graph.line or user_line(), otherwise)
+
+    def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
+        """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.
+
+        Calls where they are equal are compiled apart.
+
+        Args:
+            one, other: the extents.
+            otherwise: what to say of a call where they are equal after all and that cannot be compiled apart.
+        """
+        difference = simplified(one - other)
+        if type(difference) is int:
+            return difference == 0
+        if not getattr(difference, "is_nonzero", False):
+            import sympy
+
+            apart = f"{otherwise}: it needs a compilation of its own"
+            self.require(0, sympy.Max(difference, -difference), apart)
+        return False
 
 
 class _Stack(threading.local):

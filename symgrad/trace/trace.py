@@ -12,6 +12,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError, heard
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
+from symgrad.ir.shapes import is_static
 from symgrad.ops import leaves, load
 from symgrad.ops.declare import answer_scipy
 from symgrad.trace.lines import definition, error_line, raised_in_library
@@ -90,7 +91,8 @@ def _run(
         named = zip(signature.names, signature.specs, signature.paths, strict=True)
         tracers = [_input(now, name, spec, path) for name, spec, path in named]
         inputs = tuple([t.node for t in tracers])
-        with installed() if creation else nullcontext(), nothing_caught():
+        opened = not all(is_static(spec.shape) for spec in signature.specs)
+        with installed() if creation else nullcontext(), nothing_caught(opened=opened):
             try:
                 result = call(tracers)
             except Exception as error:
@@ -109,9 +111,14 @@ def _run(
 
 
 @contextmanager
-def nothing_caught() -> Iterator[None]:
-    """Raise what the trace refused meanwhile, when the function returns as if nothing had been."""
-    outermost = heard.refusals is None
+def nothing_caught(*, opened: bool = False) -> Iterator[None]:
+    """Raise what the trace refused meanwhile, when the function returns as if nothing had been.
+
+    Args:
+        opened: the trace has open extents.
+    """
+    outermost, before_it = heard.refusals is None, heard.opened
+    heard.opened = before_it or opened
     refusals = heard.refusals = heard.refusals if heard.refusals is not None else []
     before = len(refusals)
     try:
@@ -127,6 +134,7 @@ def nothing_caught() -> Iterator[None]:
                 error.extents = first.extents
             raise error from first
     finally:
+        heard.opened = before_it
         if outermost:
             heard.refusals = None
 

@@ -11,7 +11,7 @@ import pytest
 import symgrad as sg
 from symgrad import pipeline
 from symgrad.api.sizes import Sizes, bound
-from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, SymgradWarning
+from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, ShapeError, SymgradWarning
 from tests.programs import leaves
 
 rng = np.random.default_rng(8)
@@ -209,6 +209,72 @@ def test_a_broadcast_axis_has_a_compilation_of_its_own():
     assert "do not broadcast" in info.refusals[0]
 
 
+def test_an_extent_of_1_that_changes_what_is_done_is_compiled_apart():
+    """np.squeeze drops it; what is compiled for all the other sizes serves all of them."""
+    function = sg.jit(lambda x: np.squeeze(x) * 2)
+    for shape in ((3, 5), (4, 6), (7, 2), (1, 5), (1, 8), (9, 1), (5, 1), (1, 1), (0, 3), (1, 9), (2, 2)):
+        x = rng.normal(size=shape)
+        same(function(x), np.squeeze(x) * 2)
+    info = function.cache_info()
+    assert info.signatures == ("x: f64[3,5]", "x: f64[n,m]", "x: f64[1,m]", "x: f64[n,1]", "x: f64[1,1]")
+    assert info.refusals == ()
+    named = sg.jit(lambda x: np.squeeze(x) * 2, dynamic={"x": "n,m"})
+    for shape in ((1, 5), (3, 5), (1, 7), (1, 1)):
+        same(named(np.ones(shape)), np.squeeze(np.ones(shape)) * 2)
+    assert named.cache_info().signatures == ("x: f64[n,m]", "x: f64[1,m]", "x: f64[1,1]")
+
+
+OWN = ": it needs a compilation of its own"
+DROPS = "np.squeeze drops an axis of extent 1, and {} has one in this call alone" + OWN
+FITS = "whether the shapes {} and {} fit together is asked, and in this call alone they may" + OWN
+ASSUMED: dict[str, tuple[Any, tuple[int, ...], str]] = {
+    "squeeze": (lambda x: np.squeeze(x) * 2, (1, 4), DROPS.format("(n, m)")),
+    "cov": (lambda x: np.cov(x) * 2, (1, 4), DROPS.format("(n, n)")),
+    "array_equal": (lambda x: np.array_equal(x, x[:1]), (1, 4), FITS.format("(n, m)", "(Min(1, n), m)")),
+    "array_equiv": (lambda x: np.array_equiv(x, x[:, 0]), (3, 3), FITS.format("(n, m)", "(n,)")),
+    "norm": (
+        lambda x: np.linalg.norm(x, -1), (2, 0),
+        "np.linalg.norm along axis 0 of no elements, which has no result",
+    ),
+    "reshape": (
+        lambda x: x.reshape(-1, x.shape[1]), (2, 0),
+        "cannot reshape (n, m) into (-1, m): the extents beside -1 must not be 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ASSUMED)
+def test_specs_serve_the_sizes_that_one_program_can_serve(name):
+    program, shape, words = ASSUMED[name]
+    function = sg.jit(program, specs=("f64[n,m]",))
+    x = rng.normal(size=(3, 4))
+    same(function(x), program(x))
+    for run in (function, function.bind if name == "squeeze" else function):
+        with pytest.raises(ArgumentValueError) as caught:
+            run(np.ones(shape))
+        assert caught.value.what == words
+        assert caught.value.line is not None
+    same(function(x), program(x))
+
+
+def caught_elsewhere(x, y):
+    try:
+        return np.sum(x @ y)
+    except ValueError:
+        return np.sum(x) * np.sum(y)
+
+
+@pytest.mark.filterwarnings("ignore:caught_elsewhere.*was compiled")
+def test_shapes_that_do_not_fit_for_some_sizes_alone():
+    """Code that catches what NumPy raises goes its way at each size as in NumPy."""
+    function = sg.jit(caught_elsewhere)
+    for n, m in ((5, 5), (5, 4), (6, 4), (7, 7), (4, 7), (4, 4), (1, 1), (0, 0), (0, 1)):
+        x, y = rng.normal(size=n), rng.normal(size=m)
+        assert function(x, y) == pytest.approx(caught_elsewhere(x, y))
+    with pytest.raises(ShapeError, match=r"the error was caught"):
+        sg.jit(caught_elsewhere, specs=("f64[n]", "f64[m]"))(np.ones(3), np.ones(3))
+
+
 DEPENDS: dict[str, Any] = {
     "a loop": lambda x: sum(x[i] * (i + 1) for i in range(x.shape[0])),
     "len": lambda x: np.sum(x) / max(len(x), 1),
@@ -292,14 +358,15 @@ def unfit_by_an_index(x, y):
 
 
 def unfit_by_the_user(x, y):
-    assert np.size(x) == np.size(y), "sizes"
+    if np.size(x) != np.size(y):
+        raise KeyError("sizes")
     return np.sum(x) + np.sum(y)
 
 
 FAILS: dict[str, tuple[Any, Any, Any]] = {
     "shapes": (unfit, [(5, 4), (4, 7), (9, 2)], ValueError),
     "an index": (unfit_by_an_index, [(5, 4), (3, 7), (2, 2)], IndexError),
-    "an assertion": (unfit_by_the_user, [(5, 4), (3, 7), (9, 2)], AssertionError),
+    "an error of the user's": (unfit_by_the_user, [(5, 4), (3, 7), (9, 2)], KeyError),
 }
 
 

@@ -206,7 +206,7 @@ int main(void) {
 def test_an_extremum_of_nothing_has_a_status(copied):
     folder = copied("largest")
     text = (folder / "largest.h").read_text()
-    assert "np.max of no elements" in text
+    assert "np.max along axis 0 of no elements" in text
     assert "index 2 is out of bounds for an axis of size n" in text
 
 
