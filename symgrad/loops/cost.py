@@ -195,7 +195,7 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
         if isinstance(value, Apply):
             stack.extend(value.args)
             if value.kind.kind == "f":
-                spelled = pattern(value.op.c, (value.kind,) * len(value.args)) or ""
+                spelled = pattern(value.op.c, (value.kind,) * len(value.args), value.dtype) or ""
                 for name, number in _spelled(spelled):
                     (kinds if name in KINDS else calls)[name] += number
     if statement.routine is not None:

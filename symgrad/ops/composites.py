@@ -253,12 +253,12 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
     else:
         x = lift(x)
         if x.ndim == 1:
-            d = x[1:] - x[:-1]
+            d = diff(x)
             width = OPS["expand_dims"](d, axes=tuple([j for j in range(y.ndim) if j != k])) if y.ndim > 1 else d
         else:
             width = diff(x, axis=axis)
     later, earlier = _neighbours(y, k)
-    return np.sum(width * (later + earlier) / 2.0, axis=k)
+    return np.sum(width * (later + earlier) / 2.0, axis=axis)  # x may have more axes than y
 
 
 @answers(np.polyval)

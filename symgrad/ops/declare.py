@@ -93,7 +93,7 @@ def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtyp
                 instead="convert the argument first, e.g. x.astype(np.float64)",
             )
     op = ANSWERS.get(ufunc)
-    if isinstance(op, Elementwise) and spelling.pattern(op.c, found[: ufunc.nin]) is None:
+    if isinstance(op, Elementwise) and spelling.pattern(op.c, found[: ufunc.nin], found[-1]) is None:
         raise DtypeError(
             f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} has no form in C",
             instead="convert an argument to float first, e.g. x.astype(np.float64)",

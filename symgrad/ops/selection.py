@@ -7,9 +7,16 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DtypeError, UnsupportedError
+from symgrad.ops import spelling
 from symgrad.ops.calculus import sp
 from symgrad.ops.declare import answers, elementwise
 from symgrad.ops.domains import SPECIAL, booleans, inf, integers, nan, normal
+
+I64 = np.dtype(np.int64)
+
+BEYOND = tuple([s * v for v in (1.5, 200.0, 300.0, 7e4, 2.0**31, 2.0**31 + 0.5, 3e9, 2.0**32, 5e9, 1e18, 2.0**63,
+                                1.8e19, 2.0**64, 1e300) for s in (1, -1)])
+"""Numbers that integers of some width do not hold."""
 
 
 def _where_dtype(condition: np.dtype[Any], a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
@@ -53,8 +60,22 @@ def _promoted(value: Any) -> Any:
 
 def _astype(x: Any, dtype: Any) -> Any:
     """Convert to another dtype, as ``x.astype(dtype)``."""
+    x, kind = np.asarray(x), np.dtype(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.asarray(x).astype(dtype)
+        return _cut(x, kind) if x.dtype.kind == "f" and kind.kind in "iu" else x.astype(kind)
+
+
+def _cut(x: Any, kind: np.dtype[Any]) -> Any:
+    """Cut floats to integers as the C does (`sg_int32` and its kin), and NumPy on x86-64 wherever it is consistent.
+
+    What the integers on the way do not hold, NaN included, becomes their least; then bits are cut off, which wraps.
+    """
+    way = np.dtype(spelling.via(kind))
+    if way.kind == "u":
+        high = x >= 2.0**63
+        return _cut(np.where(high, x - x.dtype.type(2.0**63), x), I64).view(way) ^ (high.astype(way) << np.uint64(63))
+    limit = x.dtype.type(2.0 ** (8 * way.itemsize - 1))
+    return np.where(np.abs(x) < limit, x, -limit).astype(way).astype(kind)
 
 
 def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:  # noqa: ARG001
@@ -63,7 +84,9 @@ def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:  # noqa: ARG001
 
 astype = elementwise(
     name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
-    vjp=_astype_vjp, linear=True, c={"fiub": "({t}){0}"}, sample=normal(), edges=SPECIAL)
+    vjp=_astype_vjp, linear=True,
+    c={"fiub": "({t}){0}", "f>i": "({t})sg_{via}{f}({0})", "f>u": "({t})sg_{via}{f}({0})"},
+    sample=normal(), edges=(*SPECIAL, *BEYOND))
 
 
 def _unchanged(x: Any) -> Any:

@@ -2,7 +2,8 @@
 
 A pattern is C with places: ``{0}``, ``{1}`` the arguments (names or literals), ``{t}`` the result's C type,
 ``{f}`` the suffix of the last argument's type (nothing for double, ``f`` for float, ``_i64`` ... for integers),
-and a param's name for its value. So ``{0} * 0.5{f}`` and ``exp{f}({0})`` hold no double where the type is float.
+``{via}`` the integer type that a float is cut to on its way to the result, and a param's name for its value.
+So ``{0} * 0.5{f}`` and ``exp{f}({0})`` hold no double where the type is float.
 A bare name is a function of math.h; a name that starts with ``sg_`` is one of ``templates/helpers.c.jinja``.
 
     >>> import numpy as np
@@ -24,16 +25,19 @@ if TYPE_CHECKING:
 
 
 def by_kind(c: str | Mapping[str, str]) -> dict[str, str]:
-    """Give each kind its pattern: a key may name several kinds (``"iu"``), or that of each argument (``"i,u"``)."""
+    """Give each kind its pattern.
+
+    A key may name several kinds (``"iu"``), that of each argument (``"i,u"``), or the result's beside one (``"f>i"``).
+    """
     if isinstance(c, str):
         return {"f": c}
-    return {kind: pattern for key, pattern in c.items() for kind in ([key] if "," in key else key)}
+    return {kind: pattern for key, pattern in c.items() for kind in ([key] if "," in key or ">" in key else key)}
 
 
-def pattern(c: Mapping[str, str], dtypes: Sequence[np.dtype[Any]]) -> str | None:
+def pattern(c: Mapping[str, str], dtypes: Sequence[np.dtype[Any]], result: np.dtype[Any]) -> str | None:
     """Choose the pattern for arguments of these dtypes: that of exactly these kinds, else of the last one's kind."""
     kinds = [dtype.kind for dtype in dtypes]
-    exact = c.get(",".join(kinds))
+    exact = c.get(f"{kinds[-1]}>{result.kind}") or c.get(",".join(kinds))
     if exact is not None:
         return exact
     return None if set(kinds[-2:]) == {"i", "u"} else c.get(kinds[-1])
@@ -59,6 +63,18 @@ BEYOND = {"max=": "{0} > {1} ? {0} : {1}", "min=": "{0} < {1} ? {0} : {1}"}
 NOT_A_NUMBER = "{0} != {0} ? {0} : 0.0{f}"
 UNLESS = "{1} == {1} ? {0} : {1}"
 """How lanes take an extremum of numbers, collect the NaNs among them, and let those win."""
+
+
+def via(dtype: np.dtype[Any]) -> str:
+    """Name the integer type that a float is cut to before it becomes one of `dtype`, as NumPy does on x86-64.
+
+    >>> import numpy as np
+    >>> [via(np.dtype(t)) for t in ("i1", "u2", "i4", "u4", "i8", "u8")]
+    ['int32', 'int32', 'int32', 'int64', 'int64', 'uint64']
+    """
+    if dtype.itemsize == 8:
+        return f"{dtype.kind.replace('i', '')}int64"
+    return "int64" if (dtype.kind, dtype.itemsize) == ("u", 4) else "int32"
 
 
 def stored(dtype: np.dtype[Any]) -> str:
@@ -101,4 +117,4 @@ def expression(
     """Fill a pattern with names of values."""
     if pattern.isidentifier():
         pattern = f"{pattern}{{f}}({', '.join(f'{{{k}}}' for k in range(len(names)))})"
-    return pattern.format(*names, f=suffix(dtypes[-1]), t=ctype(result), **(params or {}))
+    return pattern.format(*names, f=suffix(dtypes[-1]), t=ctype(result), via=via(result), **(params or {}))

@@ -317,7 +317,7 @@ class Block:
         split = inverse_of(divisor.value) if isinstance(divisor, Number) and v.dtype == np.float64 else None
         if split is not None:
             return quotient(*[literal(part, v.dtype) for part in split])
-        found = pattern(v.op.c, dtypes)
+        found = pattern(v.op.c, dtypes, v.dtype)
         if found is None:
             raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
         return found

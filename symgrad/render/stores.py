@@ -36,7 +36,7 @@ def store(block: Block, s: Statement, target: str, text: str, made: list[ItemVie
     if s.target.array in block.apart_from:
         made.append(StoreView(target, "=", expression(BEYOND[s.how], (name, target), (dtype,) * 2, dtype)))
         return StoreView(block.apart_from[s.target.array], "+=", expression(NOT_A_NUMBER, (name,), (dtype,), dtype))
-    whole = block.call(pattern(op.c, (dtype, dtype)), (name, target), (dtype, dtype), dtype, {})
+    whole = block.call(pattern(op.c, (dtype, dtype), dtype), (name, target), (dtype, dtype), dtype, {})
     return StoreView(target, "=", f"(uint8_t)({whole})" if byte else whole)
 
 

@@ -344,9 +344,11 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             instead="the functions that have one are listed by `symgrad ops`",
         )
     inputs = tuple([lift(value) for value in inputs])
-    integer = ufunc is np.power and issubclass(type(inputs[1]), (int, np.integer)) and kind_of(inputs[0]) in _SIGNED
-    if integer and not (active.overrides and in_force(op) is not op):
-        return integer_power(inputs[0], inputs[1])
+    if ufunc is np.power and not (active.overrides and in_force(op) is not op):
+        if issubclass(type(inputs[1]), (int, np.integer)) and kind_of(inputs[0]) in _SIGNED:
+            return integer_power(inputs[0], inputs[1])
+        if type(inputs[1]) in _HALVES and inputs[1] == HALF and not getattr(inputs[0], "is_number", True):
+            return call_ufunc(trace, np.sqrt, inputs[:1])  # as NumPy does for arrays, and not for numbers
     try:
         loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
         nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
@@ -367,6 +369,8 @@ def in_force(op: Op) -> Op:
     return found
 
 
+HALF = 0.5
+_HALVES = frozenset({float, np.float64, np.float32})
 _SIGNED = frozenset({int, *[np.dtype(t) for t in "bhilq"]})
 
 

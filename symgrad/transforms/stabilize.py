@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from symgrad.ir.program import copied, rebuild
+from symgrad.ops.contract import parse
 from symgrad.transforms import sums
 from symgrad.transforms.build import literal, make, shaped
 from symgrad.transforms.logarithms import BOUNDED, GROWS, Logarithms
@@ -292,15 +293,26 @@ def _power(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
         return make(graph, "exp2", node.inputs[1]) if is_filled(x, 2) else None
     if exponent == 0:
         return literal(graph, 1, node.dtype)
-    plain = {1.0: (), 2.0: ("square",), -1.0: ("reciprocal",), 0.5: ("sqrt",), -0.5: ("sqrt", "reciprocal")}
-    steps = plain.get(float(exponent))
-    if steps is not None:
-        for step in steps:
-            x = make(graph, step, x)
+    if abs(exponent) == 0.5:
+        return _root(graph, x, negative=bool(exponent < 0))
+    if exponent == 1:
         return x
+    if exponent in {2, -1}:
+        return make(graph, "square" if exponent > 0 else "reciprocal", x)
     if float(exponent).is_integer() and abs(exponent) <= LARGEST_POWER:
         return make(graph, "power_int", x, exponent=int(exponent))
     return None
+
+
+def _root(graph: Graph, x: Node, *, negative: bool) -> Node:
+    """Take the root of x, or its inverse, as a power: that of -infinity is infinity, that of -0.0 is 0.0."""
+    signed = not (x.op.name == "astype" and x.inputs[0].dtype.kind != "f") and not is_nonnegative(x)
+    root = make(graph, "sqrt", make(graph, "add", x, literal(graph, 0.0, x.dtype)) if signed else x)
+    if signed:
+        infinity = literal(graph, math.inf, x.dtype)
+        lowest = make(graph, "equal", x, literal(graph, -math.inf, x.dtype))
+        root = make(graph, "where", lowest, infinity, root)
+    return make(graph, "reciprocal", root) if negative else root
 
 
 def _square(graph: Graph, node: Node, _logs: Logarithms) -> Node | None:
@@ -326,6 +338,8 @@ def is_nonnegative(node: Node, deep: int = 8) -> bool:
     known = number(node)
     if known is not None:
         return bool(known >= 0)
+    if node.op.name == "einsum" and len({*node.inputs}) == 1 and len({*parse(node.params[0])[0]}) == 1:
+        return len(node.inputs) == 2  # x @ x
     if deep and node.op.name in {"add", "multiply", "divide"}:
         return all(is_nonnegative(i, deep - 1) for i in node.inputs)
     return bool(deep) and (node.op.name == "sum" or getattr(node.op, "view", False)) and is_nonnegative(

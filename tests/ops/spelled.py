@@ -52,14 +52,14 @@ def loops(op: Elementwise) -> list[Loop]:
     else:
         choices = product(COMPILED, SEVERAL.get(op.name, [{}]))
         found = [loop for char, params in choices for loop in _own(op, char, params)]
-    return [loop for loop in found if spelling.pattern(op.c, loop.dtypes) is not None]
+    return [loop for loop in found if spelling.pattern(op.c, loop.dtypes, loop.result) is not None]
 
 
 def _own(op: Elementwise, char: str, params: dict[str, Any]) -> list[Loop]:
     dtypes = (np.dtype(char),) * op.arity
     if op.name == "where":
         dtypes = (np.dtype(bool), *dtypes[1:])
-    if spelling.pattern(op.c, dtypes) is None or (char not in "fd" and params.get("exponent", 0) < 0):
+    if spelling.pattern(op.c, dtypes, dtypes[-1]) is None or (char not in "fd" and params.get("exponent", 0) < 0):
         return []
     node = [type("Typed", (), {"dtype": d, "shape": ()}) for d in dtypes]
     return [Loop(op, dtypes, op.infer(*node, **params)[1], params)]
@@ -71,7 +71,7 @@ def source(table: list[Loop]) -> str:
     parts = []
     for k, loop in enumerate(table):
         names = [f"x{i}" for i in range(len(loop.dtypes))]
-        chosen = spelling.pattern(loop.op.c, loop.dtypes)
+        chosen = spelling.pattern(loop.op.c, loop.dtypes, loop.result)
         assert chosen is not None
         text = spelling.expression(chosen, names, loop.dtypes, loop.result, loop.params)
         end = spelling.suffix(loop.dtypes[-1])
