@@ -1,7 +1,8 @@
 """The libraries compiled before, on disk: content-addressed, private, checked before use, bounded in size.
 
 An entry is a folder named by the SHA-256 of what its library was made from; it holds the library, its C and
-the library's checksum, and appears by one rename. Small records (what the probe found) are files of their own.
+a checksum of its name and of all that is in it, and appears by one rename. Small records (what the probe found) are
+files of their own, whose checksum covers their names too: what is exchanged or renamed is as good as damaged.
 Nothing else in the folder is ever read, counted or deleted: ``SYMGRAD_CACHE_DIR`` may name a folder in use.
 """
 
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symgrad.build import limits
+from symgrad.build import limits, private
 from symgrad.build.notice import warn_once
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _OURS = re.compile(r"(?:[0-9a-f]{64}|record-[0-9a-f]{64}|(?:tmp|lock)-[0-9A-Za-z-]+)")
 _KEPT = re.compile(r"(?:record-)?[0-9a-f]{64}")
 _CHECKSUM = "sha256"
+_FORMAT = b"symgrad cache 2"  # part of every key: what an older symgrad kept otherwise is not found
 _STALE_SECONDS = 3600.0  # a temporary entry this old was left by a killed process
 _JUST_USED_SECONDS = 10.0  # another process may be between checking such an entry and loading it
 _FILL = 0.9  # eviction goes on to this part of the bound, so that it is not needed again at once
@@ -47,13 +49,8 @@ class Info:
 
 
 def key(*parts: str) -> str:
-    """Hash what a library depends on; each part with its length, so that no two lists run together."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogateescape")
-        digest.update(b"%d:" % len(data))
-        digest.update(data)
-    return digest.hexdigest()
+    """Hash what a library depends on."""
+    return _sha256(_FORMAT, *[part.encode("utf-8", "surrogateescape") for part in parts]).decode()
 
 
 def location() -> Path:
@@ -67,8 +64,10 @@ def location() -> Path:
 
 
 def store() -> Store | None:
-    """Open the cache; None, with one warning, where its folder cannot be used safely."""
+    """Open the cache; None, with one warning, where its folder cannot be used safely (looked at once a process)."""
     folder = location()
+    if folder in _stores and folder.is_dir():
+        return _stores[folder]
     problem = _prepare(folder)
     if problem is None:
         return _stores.setdefault(folder, Store(folder))
@@ -113,14 +112,17 @@ class Store:
         self._added = 0
 
     def find(self, key: str, names: tuple[str, str]) -> Path | None:
-        """Return the folder of an entry whose library has its checksum; None where there is none (or a damaged one)."""
+        """Return the folder of an entry that is whole, and this one; None where there is none (or a damaged one)."""
         entry = self._folder / key
         try:
-            expected = (entry / _CHECKSUM).read_bytes()
-            whole = (entry / names[1]).is_file() and _sha256((entry / names[0]).read_bytes()) == expected
-        except OSError:
-            if not entry.is_dir():
+            if not stat.S_ISDIR(entry.lstat().st_mode):
                 return None
+        except OSError:
+            return None
+        try:
+            library, c, expected = [private.content(entry / name) for name in (*names, _CHECKSUM)]
+            whole = _entry_checksum(key, library, c, names) == expected
+        except OSError:
             whole = False
         if not whole:
             warn_once(f"damaged {entry}", f"the cache entry {entry} is damaged; it is compiled again")
@@ -131,8 +133,9 @@ class Store:
     def add(self, key: str, library: Path, c: Path) -> Path | None:
         """Keep copies of a library and its C as one entry, in place of a damaged one; None where that fails."""
         try:
-            data = library.read_bytes()
-            files = {library.name: data, c.name: c.read_bytes(), _CHECKSUM: _sha256(data)}
+            data, text = library.read_bytes(), c.read_bytes()
+            checksum = _entry_checksum(key, data, text, (library.name, c.name))
+            files = {library.name: data, c.name: text, _CHECKSUM: checksum}
             temporary = self._temporary()
             try:
                 temporary.mkdir(mode=0o700)
@@ -151,10 +154,12 @@ class Store:
         """Read a record; None where there is none (or a damaged one)."""
         path = self._folder / f"record-{key}"
         try:
-            expected, _, content = path.read_bytes().partition(b"\n")
-        except OSError:
+            expected, _, content = private.content(path).partition(b"\n")
+        except FileNotFoundError:
             return None
-        if _sha256(content) != expected:
+        except OSError:
+            expected = content = b""
+        if _record_checksum(key, content) != expected:
             warn_once(f"damaged {path}", f"the cache's record {path} is damaged; it is made again")
             return None
         _touch(path)
@@ -165,7 +170,7 @@ class Store:
         temporary = self._temporary()
         try:
             try:
-                _write(temporary, _sha256(content) + b"\n" + content)
+                _write(temporary, _record_checksum(key, content) + b"\n" + content)
                 temporary.replace(self._folder / f"record-{key}")
             finally:
                 temporary.unlink(missing_ok=True)
@@ -235,18 +240,16 @@ def _prepare(folder: Path) -> str | None:
 def _check(folder: Path) -> str | None:
     """Say why libraries found in this folder could be another user's, or None."""
     try:
-        status, parent = folder.lstat(), folder.parent.stat()
+        status, parents = folder.lstat(), private.exposed(folder)
     except OSError as error:
         return f"it cannot be read ({error})"
     problems = {
         "it is a symbolic link": stat.S_ISLNK(status.st_mode),
         "it is not a folder": not stat.S_ISDIR(status.st_mode),
         "it belongs to another user": status.st_uid != os.getuid(),
-        "other users may write to it": status.st_mode & (stat.S_IWGRP | stat.S_IWOTH),
-        "other users may replace it: they may write to its parent":
-            parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX,
+        f"other users may write to it (chmod go-w {folder})": private.writers(folder, status),
     }
-    return next((problem for problem, found in problems.items() if found), None)
+    return next((problem for problem, found in problems.items() if found), parents)
 
 
 def _say_uncached(folder: Path, problem: str) -> None:
@@ -321,8 +324,22 @@ def _touch(path: Path) -> None:
         os.utime(path)
 
 
-def _sha256(content: bytes) -> bytes:
-    return hashlib.sha256(content).hexdigest().encode()
+def _sha256(*parts: bytes) -> bytes:
+    """Hash contents, each with its length, so that no two lists run together."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest().encode()
+
+
+def _entry_checksum(key: str, library: bytes, c: bytes, names: tuple[str, str]) -> bytes:
+    """Hash an entry with its key, its kind and the names of its files: no other's file or folder has it."""
+    return _sha256(b"entry", key.encode(), *[name.encode() for name in names], library, c)
+
+
+def _record_checksum(key: str, content: bytes) -> bytes:
+    return _sha256(b"record", key.encode(), content)
 
 
 def _acquire(path: Path) -> int | None:

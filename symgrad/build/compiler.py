@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,7 +69,7 @@ def compile_library(
                 folder = store.add(key, compiled.library, compiled.c)
                 if folder is None:
                     return compiled
-                shutil.rmtree(compiled.c.parent, ignore_errors=True)
+                scratch.remove(compiled.c.parent)
     return Compiled(folder / names[0], folder / names[1])
 
 
@@ -105,7 +104,7 @@ def _compile(source: Source, toolchain: Toolchain, seconds: float) -> Compiled:
         if finished.status != 0:
             _compile_gently(source, toolchain, finished, Compiled(library, c), seconds)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.remove(folder)
         raise
     return Compiled(library, c)
 

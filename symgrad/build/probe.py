@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import time
 from dataclasses import replace
@@ -41,7 +40,7 @@ def ask(argv: tuple[str, ...], further: tuple[str, ...]) -> Capabilities | None:
     except _TooSlow:
         return None
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        scratch.remove(folder)
 
 
 def _bad_flags(argv: tuple[str, ...], further: tuple[str, ...]) -> ArgumentValueError:

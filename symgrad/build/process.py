@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 from dataclasses import dataclass
@@ -26,24 +27,50 @@ class Finished:
 def run(argv: tuple[str, ...], folder: Path, seconds: float, memory: int) -> Finished:
     """Run `argv` in `folder` (also its temporary folder) and wait at most `seconds`.
 
-    It gets a session of its own, so that a Ctrl-C reaches it through us alone and ends its children too.
+    It gets a session of its own, so that a Ctrl-C reaches it through us alone and ends its children too. If this
+    process ends in any way, even by SIGKILL, `watch.sh` ends it and deletes the folder: our end of a pipe closes then.
     Threads compile side by side, so nothing runs between fork and exec: the memory bound is set right after.
     """
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(folder)}
-    process = subprocess.Popen(
-        argv, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True,
-    )
+    shell = shutil.which("sh")
+    watched = () if shell is None else (shell, str(Path(__file__).with_name("watch.sh")), str(folder))
+    theirs, ours = os.pipe()
+    _held.add(ours)
     try:
-        _bound_memory(process.pid, memory)
-        output, _ = process.communicate(timeout=min(seconds, _LONGEST))
-    except subprocess.TimeoutExpired:
-        _stop(process)
-        return Finished(None, f"stopped after {seconds:g} s")
-    except BaseException:
-        _stop(process)
-        raise
+        try:
+            process = subprocess.Popen(
+                (*watched, *argv), cwd=folder, env=environment, stdin=theirs if watched else subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        try:
+            _bound_memory(process.pid, memory)
+            output, _ = process.communicate(timeout=min(seconds, _LONGEST))
+        except subprocess.TimeoutExpired:
+            _stop(process)
+            return Finished(None, f"stopped after {seconds:g} s")
+        except BaseException:
+            _stop(process)
+            raise
+        if process.returncode < 0:  # somebody ended the shell alone
+            _stop(process)
+    finally:
+        _held.discard(ours)
+        os.close(ours)
     return Finished(process.returncode, output.decode(errors="replace"))
+
+
+_held: set[int] = set()  # our ends of the pipes: a forked child must not hold them open
+
+
+def _forked() -> None:
+    for descriptor in _held:
+        os.close(descriptor)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

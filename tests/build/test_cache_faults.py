@@ -122,6 +122,7 @@ def test_a_folder_that_is_not_private_is_not_used(tools, source, folder, runs, h
 
 def test_a_folder_of_another_user_is_not_used(tools, source, monkeypatch):
     me = os.getuid()
+    forget()
     monkeypatch.setattr(os, "getuid", lambda: me + 1)
     with pytest.warns(SymgradWarning, match="another user"):
         assert works(build(source, tools, Options()))

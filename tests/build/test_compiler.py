@@ -212,8 +212,8 @@ def test_a_forked_child_does_not_delete_its_parents_folder(python, tmp_path):
     assert list(tmp_path.glob("symgrad-*")) == []
 
 
-def test_folders_of_killed_processes_go_after_a_day(python, tmp_path):
-    for name, age in (("symgrad-old", 90_000), ("symgrad-new", 10), ("other-old", 90_000)):
+def test_folders_of_killed_processes_go(python, tmp_path):
+    for name, age in (("symgrad-old", 100), ("symgrad-new", 10), ("other-old", 100)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "program.c").write_text("x")
         os.utime(tmp_path / name, (time.time() - age,) * 2)
