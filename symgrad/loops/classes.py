@@ -11,7 +11,7 @@ from symgrad.ir.notation import Access, Axis, Statement, accesses, looked_up, pa
 from symgrad.ir.shapes import upper
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from symgrad.loops.program import Array
 
@@ -99,6 +99,44 @@ class Graph:
     def running(self, members: Container[int]) -> set[Array]:
         """Collect the running values that statements read."""
         return {array for k in self.prefixed if k in members for array in self.statements[k].prefix}
+
+
+def components(beside: Mapping[Any, Iterable[Any]]) -> list[list[Any]]:
+    """Return the strongly connected parts of a graph, each after those that lie beside it (R. Tarjan, 1972).
+
+    Args:
+        beside: for each node those that an edge leads to; all of them are nodes.
+    """
+    found: list[list[Any]] = []
+    number: dict[Any, int] = {}
+    low: dict[Any, int] = {}
+    path: list[Any] = []  # of what is in no part yet
+    for start in beside:
+        todo = [] if start in number else [(start, iter(beside[start]))]
+        if todo:
+            number[start] = low[start] = len(number)
+            path.append(start)
+        while todo:
+            node, ahead = todo[-1]
+            for other in ahead:
+                if other not in number:
+                    number[other] = low[other] = len(number)
+                    path.append(other)
+                    todo.append((other, iter(beside[other])))
+                    break
+                low[node] = min(low[node], low[other])
+            else:
+                todo.pop()
+                if todo:
+                    low[todo[-1][0]] = min(low[todo[-1][0]], low[node])
+                if low[node] == number[node]:
+                    place = len(path) - 1
+                    while path[place] is not node:
+                        place -= 1
+                    found.append(path[place:])
+                    del path[place:]
+                    low.update(dict.fromkeys(found[-1], len(beside)))  # done: no edge into it leads back
+    return found
 
 
 def classify(statements: list[Statement], graph: Graph) -> Classes:

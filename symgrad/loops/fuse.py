@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir.notation import Axis, Lookup, Number, accesses, parts
 from symgrad.ir.shapes import upper
-from symgrad.loops.classes import Graph, classify, looked_up_rows, read_accesses
+from symgrad.loops.classes import Graph, classify, components, looked_up_rows, read_accesses
 from symgrad.loops.lower import elements
 from symgrad.loops.products import batch_axes, is_product
 from symgrad.loops.program import Loop
@@ -103,6 +103,10 @@ class Fusion:
         while parts:
             time, part, chosen = parts.pop()
             if time % 2 == 0:
+                islands = self.islands(part, remaining)
+                if len(islands) > 1:
+                    parts.extend((0, island, None) for island in reversed(islands))
+                    continue
                 outer = self.choose(part, remaining)
                 if outer is None:
                     items.extend(self.statements[k] for k in part)
@@ -277,6 +281,24 @@ class Fusion:
         """Return where a statement has an axis, so that equal programs give equal loops."""
         return self.statements[member].axes.index(self.axis_of[member][axis])
 
+    def islands(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[list[int]]:
+        """Part a long chain of small loops where no loop could join both sides, in an order that serves all needs.
+
+        Statements that share a class belong together, and so does what is needed by some of them and needs others.
+        Each part asks on its own: to ask all of them about each class would take the square of their number.
+        """
+        if len(self.candidates(members, remaining)[1]) <= MANY:
+            return [members]
+        beside: dict[Any, list[Any]] = {k: [] for k in members}
+        for k in members:
+            for axis in self.axis_of[k]:
+                if axis in remaining[k]:
+                    beside[k].append(axis)
+                    beside.setdefault(axis, []).append(k)
+            beside[k] += [writer for writer, _ in self.graph.needs[k] if writer in beside]
+        found = [sorted([k for k in part if type(k) is int]) for part in components(beside)]
+        return [part for part in found if part]
+
     def choose(
         self, members: list[int], remaining: dict[int, frozenset[Axis]], usual: Axis | None = None,
     ) -> Axis | None:
@@ -284,21 +306,25 @@ class Fusion:
 
         Where nothing speaks for another, it is the usual one.
         """
-        work: dict[Axis, int] = {}
-        for k in members:
-            for axis in self.axis_of[k]:
-                if axis in remaining[k]:
-                    work[axis] = work.get(axis, 0) + self.work[k]
+        work, able = self.candidates(members, remaining)
         if len(work) <= 1:
             return next(iter(work), None)
-        most = max(work.values())
-        able = [axis for axis, w in work.items() if 2 * w >= most or most < SMALL]
         if any(self.products[k] for k in members):  # a tiny axis is a block's rows or lanes, inside
             able = [axis for axis in able if self.is_long(axis)] or able
         if len(able) > MANY:  # a long chain of small loops: cut it in the middle, so that this takes n log n
             return self.middle(members, set(able), remaining)
         able = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]
         return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
+
+    def candidates(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> tuple[dict[Axis, int], list[Axis]]:
+        """Return the work along each class, and the classes of much the same work as the one with most."""
+        work: dict[Axis, int] = {}
+        for k in members:
+            for axis in self.axis_of[k]:
+                if axis in remaining[k]:
+                    work[axis] = work.get(axis, 0) + self.work[k]
+        most = max(work.values(), default=0)
+        return work, [axis for axis, w in work.items() if 2 * w >= most or most < SMALL]
 
     def middle(self, members: list[int], able: set[Axis], remaining: dict[int, frozenset[Axis]]) -> Axis:
         """Return the class of the most statements, of equals the one that comes up nearest to the middle."""

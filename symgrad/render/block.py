@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import count, takewhile
+from itertools import chain, count, takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class Block:
         self.writes: dict[Array, int] = {}
         self.reads: dict[Array, list[int]] = {}
         self.home: dict[Array, int] = {}
+        self.owned: dict[int, set[Array]] = {}
         self.position: dict[int, int] = {}
         self.inline: dict[Array, tuple[str, bool]] = {}
         self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
@@ -100,12 +101,14 @@ class Block:
                     if access.array.place == "register" and access.array.kind == "temporary":
                         paths[access.array] = _shared(paths.get(access.array, here), here)
         self.home = {array: path[-1] for array, path in paths.items()}
+        for array, home in self.home.items():
+            self.owned.setdefault(home, set()).add(array)
 
     def views(self, items: list[Item]) -> tuple[ItemView, ...]:
         """Turn a block into views; an explicit stack is not needed: loops nest as deep as arrays have axes."""
         made: list[ItemView] = []
         loads: dict[str, str] = {}
-        mine = {a for a, home in self.home.items() if home == id(items)} if items else set()
+        mine = self.owned.get(id(items), set()) if items else set()
         until = 0
         for position, item in enumerate(items):
             if position < until:
@@ -206,9 +209,8 @@ class Block:
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
-        around = self.busy | self.taken
-        letters: list[str] = [*LETTERS, *[f"i{k}_" for k in range(1000)]]
-        return next(n for n in letters if not around & {n, f"{n}0", f"{n}1"})
+        letters = chain(LETTERS, (f"i{k}_" for k in count()))
+        return next(n for n in letters if not any(m in self.busy or m in self.taken for m in (n, f"{n}0", f"{n}1")))
 
     def name(self, part: Any) -> str:
         """Name what an index is made of: an axis, a looked-up integer, an extent."""
