@@ -29,6 +29,8 @@ class Op:
         vjp: the rule ``vjp(g, y, *x, **params)``, one cotangent for each input (a tuple when there are several;
             None where there is none), written in NumPy; None: the adjoint of its body is taken.
         nondiff: its derivative is zero wherever there is one (comparisons, floor, argmax): no cotangent goes through.
+        used: which elements of its inputs the result is made of, where it picks: ``used(y, *x, **params)`` returns a
+            condition for each input (a tuple when there are several; None: all). Elsewhere the rule gives zero.
         text: how a node prints in Python, given the names of its inputs; None: as a call of the op.
     """
 
@@ -38,6 +40,7 @@ class Op:
     infer: Callable[..., tuple[Shape, np.dtype[Any]]] = None  # type: ignore[assignment]
     vjp: Rule | None = None
     nondiff: bool = False
+    used: Rule | None = None
     text: Callable[[Node, list[str]], str] | None = None
     numpy: Any = None
     sample: Any = None
@@ -103,10 +106,19 @@ class Elementwise(Op):
 
 @dataclass(eq=False, repr=False)
 class Structured(Op):
-    """An array operation with a body in index notation: ``body(node) -> Body``."""
+    """An array operation with a body in index notation: ``body(node) -> Body``.
+
+    Attributes:
+        view: the result is the operand's elements in another order: never computed, only substituted.
+        moves: its rule moves and adds cotangents and does nothing else, so that conditions on them go the same way.
+        regular: each element is one of the operands', or a sum of products of them: where they are finite, so are the
+            result and the rule, and where they are not negative, the result is not.
+    """
 
     body: Callable[[Node], Body] = None  # type: ignore[assignment]
     view: bool = False
+    moves: bool = False
+    regular: bool = False
 
     kind = "structured"
 
@@ -118,9 +130,11 @@ class Composite(Op):
     Attributes:
         body: the function.
         override: in words, the rule of the user's that it has in the place of its own.
+        regular: value and rule are finite where the operands are.
     """
 
     body: Callable[..., Any] = None  # type: ignore[assignment]
     override: str = ""
+    regular: bool = False
 
     kind = "composite"

@@ -155,6 +155,12 @@ def _not_nan(g: Any, a: Any, b: Any, *, larger: bool) -> Any:
     return np.where(ahead | (np.isnan(b) & ~np.isnan(a)), g, np.where(a == b, g * 0.5, 0))
 
 
+def _picked_by_clip(_y: Any, x: Any, low: Any, high: Any) -> Any:
+    raised = np.maximum(x, low)
+    below = raised <= high
+    return (x >= low) & below, (low >= x) & below, raised >= high
+
+
 def _clip_vjp(g: Any, _y: Any, x: Any, low: Any, high: Any) -> Any:
     raised = np.maximum(x, low)
     inner = _larger(g, high, raised)
@@ -163,37 +169,39 @@ def _clip_vjp(g: Any, _y: Any, x: Any, low: Any, high: Any) -> Any:
 
 maximum = elementwise(
     numpy=np.maximum, value=sp.Max,
-    vjp=lambda g, _y, a, b: (_larger(g, a, b), _larger(g, b, a)),
+    vjp=lambda g, _y, a, b: (_larger(g, a, b), _larger(g, b, a)), used=lambda _y, a, b: (a >= b, b >= a),
     c={"f": "{0} > {1} || {0} != {0} ? {0} : {1}", "iu": "({t})({0} > {1} ? {0} : {1})", "b": "{0} || {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 
 # An op of its own, for maximum(x, 0), because there a tie gives nothing to x: the derivative at 0 is 0.
 relu = elementwise(
     name="relu", numpy=lambda x: np.maximum(x, 0), result=lambda x: x, value=lambda x: sp.Max(x, 0),
-    vjp=lambda g, _y, x: np.where(x > 0, g, 0), c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
+    vjp=lambda g, _y, x: np.where(x > 0, g, 0), used=lambda _y, x: x > 0, c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
     sample=distinct(), edges=SPECIAL, doc="Return the larger one of x and 0.")
 
 minimum = elementwise(
     numpy=np.minimum, value=sp.Min,
-    vjp=lambda g, _y, a, b: (_larger(g, b, a), _larger(g, a, b)),
+    vjp=lambda g, _y, a, b: (_larger(g, b, a), _larger(g, a, b)), used=lambda _y, a, b: (a <= b, b <= a),
     c={"f": "{0} < {1} || {0} != {0} ? {0} : {1}", "iu": "({t})({0} < {1} ? {0} : {1})", "b": "{0} && {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 
 fmax = elementwise(
     numpy=np.fmax,
     vjp=lambda g, _y, a, b: (_not_nan(g, a, b, larger=True), _not_nan(g, b, a, larger=True)),
+    used=lambda _y, a, b: ((a >= b) | np.isnan(b), (b >= a) | np.isnan(a)),
     c={"f": "{0} >= {1} || {1} != {1} ? {0} : {1}", "iu": "({t})({0} > {1} ? {0} : {1})", "b": "{0} || {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 
 fmin = elementwise(
     numpy=np.fmin,
     vjp=lambda g, _y, a, b: (_not_nan(g, a, b, larger=False), _not_nan(g, b, a, larger=False)),
+    used=lambda _y, a, b: ((a <= b) | np.isnan(b), (b <= a) | np.isnan(a)),
     c={"f": "{0} <= {1} || {1} != {1} ? {0} : {1}", "iu": "({t})({0} < {1} ? {0} : {1})", "b": "{0} && {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 
 clip = elementwise(
     numpy=np._core.umath.clip,  # type: ignore[attr-defined]  # noqa: SLF001 - the ufunc that np.clip calls
-    value=lambda x, low, high: sp.Min(sp.Max(x, low), high), vjp=_clip_vjp,
+    value=lambda x, low, high: sp.Min(sp.Max(x, low), high), vjp=_clip_vjp, used=_picked_by_clip,
     c={"fiu": "sg_clip{f}({0}, {1}, {2})", "b": "({0} || {1}) && {2}"},
     sample=(distinct(), between(-1.0, -0.5), between(0.5, 1.0)),
     edges=((0.5, 0.0, 1.0), (-1.0, 0.0, 1.0), (2.0, 0.0, 1.0), (nan, 0.0, 1.0), (0.5, nan, 1.0), (0.5, 0.0, nan),

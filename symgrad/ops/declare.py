@@ -116,6 +116,7 @@ def elementwise(
     vjp: Callable[..., Any] | None = None,
     nondiff: bool = False,
     linear: bool = False,
+    used: Callable[..., Any] | None = None,
     lanes: str = "",
     infix: str | None = None,
     steep: tuple[int, str, bool] | None = None,
@@ -138,6 +139,7 @@ def elementwise(
             the tuple where there is none. Where calculus alone would be inaccurate or slow.
         nondiff: no derivative goes through.
         linear: linear in all arguments together, so that a guarded cotangent needs no select.
+        used: where it picks one of its arguments: a condition for each, see `Op`.
         lanes: the C spelling in vector code, where exp has vector variants; empty: as `c`.
         infix: Python's operator.
         steep: where its slope is infinite or missing: of which argument, in words for a report, and whether that
@@ -146,8 +148,8 @@ def elementwise(
     """
     ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
     op = Elementwise(
-        name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, sample=sample, edges=edges,
-        arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
+        name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, used=used, sample=sample,
+        edges=edges, arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
         c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, vjp=vjp, doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
@@ -202,8 +204,11 @@ def structured(
     params: tuple[str, ...] = (),
     vjp: Callable[..., Any] | None = None,
     nondiff: bool = False,
+    used: Callable[..., Any] | None = None,
     text: Callable[..., str] | None = None,
     view: bool = False,
+    moves: bool = False,
+    regular: bool = False,
     doc: str = "",
 ) -> Structured:
     """Declare an array operation with a body in index notation.
@@ -215,11 +220,14 @@ def structured(
         sample: cases (see `domains.case`) that the generated table runs.
         edges: cases with special values.
         vjp: ``vjp(g, y, *x, **params)``: where a rule of its own gives better C.
+        used: where it picks elements: a condition for each operand, see `Op`.
         view: the result is the operand's elements in another order: never computed, only substituted.
+        moves: its rule moves and adds cotangents and does nothing else.
+        regular: each element is one of the operands', or a sum of products of them.
     """
     op = Structured(
-        name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, sample=sample, edges=edges,
-        body=body, view=view, doc=doc,
+        name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, used=used, sample=sample, edges=edges,
+        body=body, view=view, moves=moves, regular=regular, doc=doc,
     )
     op.text = text
     _enter(op)
@@ -228,17 +236,18 @@ def structured(
 
 def composite(
     *, name: str, infer: Callable[..., tuple[Shape, Any]], sample: Any, edges: tuple[Any, ...],
-    params: tuple[str, ...] = (), evaluate: Callable[..., Any] | None = None,
+    params: tuple[str, ...] = (), evaluate: Callable[..., Any] | None = None, regular: bool = False,
 ) -> Callable[[Callable[..., Any]], Composite]:
     """Declare a function of other ops that has a derivative rule of its own; decorate its body with this.
 
     The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment.
+    `regular`: value and rule are finite where the operands are.
     """
 
     def declare(body: Callable[..., Any]) -> Composite:
         op = Composite(
             name, params, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
-            doc=first_line(body),
+            regular=regular, doc=first_line(body),
         )
         _enter(op)
         return op

@@ -50,7 +50,7 @@ def _row(call: Any, *entries: float) -> Any:
 
 
 @composite(
-    name="logsumexp", params=("axes",), infer=_reduced,
+    name="logsumexp", params=("axes",), regular=True, infer=_reduced,
     sample=(case(lambda a: OPS["logsumexp"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["logsumexp"](a, axes=(0, 2)), (2, 3, 2), domain=_SPREAD)),
     edges=tuple([_row(lambda x: OPS["logsumexp"](x, axes=(0,)), *row) for row in (
@@ -74,7 +74,7 @@ logsumexp.vjp = _logsumexp_vjp
 
 
 @composite(
-    name="softmax", params=("axes",), infer=lambda x, axes: (x.shape, _floats("softmax", x)),  # noqa: ARG005
+    name="softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("softmax", x)),  # noqa: ARG005
     sample=(case(lambda a: OPS["softmax"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
     edges=tuple([_row(lambda x: OPS["softmax"](x, axes=(0,)), *row) for row in (
@@ -90,7 +90,7 @@ softmax.vjp = lambda g, y, x, axes: y * (g - _sum(g * y, axes))  # noqa: ARG005
 
 
 @composite(
-    name="log_softmax", params=("axes",), infer=lambda x, axes: (x.shape, _floats("log_softmax", x)),  # noqa: ARG005
+    name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("log_softmax", x)),  # noqa: ARG005
     sample=(case(lambda a: OPS["log_softmax"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["log_softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
     edges=tuple([_row(lambda x: OPS["log_softmax"](x, axes=(0,)), *row) for row in (

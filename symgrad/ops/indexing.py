@@ -126,6 +126,7 @@ def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 
 gather = structured(
     name="gather", params=("axes",), infer=_gather_infer, body=_gather_body, vjp=_gather_vjp, text=_gather_text,
+    moves=True,
     evaluate=lambda x, *indices, axes: np.asarray(x)[key_of(indices, axes)],
     sample=(case(_gathers((0,)), (3, 4), (2, 5), domain=_ROWS), case(_gathers((1,)), (2, 3, 2), (2, 2), domain=_ROWS),
             case(_gathers((0, 1)), (3, 4), (2, 1), (3,), domain=_PAIRS),
@@ -172,7 +173,7 @@ def _scatter_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: Any, shape: Any) -
 
 scatter_add = structured(
     name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value, body=_scatter_body,
-    vjp=_scatter_vjp,
+    vjp=_scatter_vjp, moves=True,
     sample=(case(_scatters((0,), (3, 2)), (5, 2), (5,), domain=_ROWS),
             case(_scatters((0, 2), (3, 2, 4)), (5, 2), (5,), (1,), domain=_PAIRS)),
     edges=(case(_scatters((0,), (3,)), (0,), (0,), domain=_ROWS),),
@@ -206,7 +207,7 @@ _PICKS = (case(lambda a, i: OPS["take_along"](a, i, axis=1) ** 2, (2, 3), (2, 4)
 
 take_along = structured(
     name="take_along", params=("axis",), infer=_along_infer, body=_along_body, sample=_PICKS,
-    evaluate=np.take_along_axis,
+    evaluate=np.take_along_axis, moves=True,
     vjp=lambda g, y, x, indices, axis: (OPS["add_along"](g, indices, axis=axis, extent=shape_of(x)[axis]), None),  # noqa: ARG005
     text=lambda node, names: f"np.take_along_axis({names[0]}, {names[1]}, {node.params[0]})",
     edges=(case(lambda a, i: OPS["take_along"](a, i, axis=1), (2, 3), (2, 0), domain=_ROWS),),
@@ -241,6 +242,7 @@ def _add_along_body(node: Node) -> Body:
 add_along = structured(
     name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value,
     body=_add_along_body, vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),  # noqa: ARG005
+    moves=True,
     sample=(case(lambda g, i: OPS["add_along"](g, i, axis=1, extent=3) ** 2, (2, 4), (2, 4), domain=_ROWS),),
     edges=(case(lambda g, i: OPS["add_along"](g, i, axis=0, extent=3), (0, 2), (0, 2), domain=_ROWS),),
     doc="Zeros with each value added into its row at its index: the adjoint of take_along_axis.",

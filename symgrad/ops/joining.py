@@ -63,7 +63,7 @@ def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int) -> tuple[Any, ...]:  #
 
 concatenate = structured(
     name="concatenate", params=("axis",), infer=_concatenate_infer, body=_concatenate_body, vjp=_concatenate_vjp,
-    evaluate=lambda *xs, axis: np.concatenate(xs, axis),
+    evaluate=lambda *xs, axis: np.concatenate(xs, axis), moves=True,
     text=lambda node, names: f"np.concatenate(({', '.join(names)},), axis={node.params[0]})",
     sample=(case(lambda a, b: np.concatenate([a, b, a], axis=1) ** 2, (2, 3), (2, 2)),
             case(lambda a, b: np.stack([a, b], axis=-1) ** 2, (3,), (3,))),

@@ -46,9 +46,10 @@ def reduction_body(node: Node, how: str) -> Body:
 
 def _reduction(
     name: str, how: str, evaluate: Any, vjp: Any, *, sample: Any, edges: Any, nondiff: bool = False, dtype: Any = None,
+    used: Any = None, moves: bool = False,
 ) -> Any:
     return structured(
-        name=name, params=("axes",), nondiff=nondiff, vjp=vjp,
+        name=name, params=("axes",), nondiff=nondiff, vjp=vjp, used=used, moves=moves, regular=True,
         infer=lambda x, axes: (shapes.without(x.shape, axes), dtype or x.dtype),
         evaluate=lambda x, axes: evaluate(x, axis=axes), body=lambda node: reduction_body(node, how),
         text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})", sample=sample, edges=edges,
@@ -70,9 +71,13 @@ def along(g: Any, axes: tuple[int, ...]) -> Any:
     return OPS["expand_dims"](g, axes=axes) if axes else g
 
 
+def _is_extremum(y: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    return np.equal(x, along(y, axes))
+
+
 def _extremum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """Share the cotangent evenly among ties, as JAX does."""
-    at = np.equal(x, along(y, axes))
+    at = _is_extremum(y, x, axes)
     count = OPS["sum"](at.astype(g.dtype), axes=axes)
     return np.where(at, along(g / count, axes), np.zeros((), g.dtype))
 
@@ -98,19 +103,21 @@ _AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a
          case(lambda a: a.sum(axis=(0, -1), keepdims=True) * a, (2, 3, 2)))
 _EMPTY = (case(lambda a: np.sum(a, axis=1), (3, 0)), case(np.sum, ()), case(lambda a: np.sum(a, 0), (0, 2)))
 
-sum_ = _reduction("sum", "+=", np.sum, lambda g, y, x, axes: spread(g, x, axes), sample=_AXES, edges=_EMPTY)  # noqa: ARG005
+sum_ = _reduction(
+    "sum", "+=", np.sum, lambda g, y, x, axes: spread(g, x, axes), moves=True, sample=_AXES, edges=_EMPTY,  # noqa: ARG005
+)
 prod = _reduction(
     "prod", "*=", np.prod, _prod_vjp,
     sample=(case(lambda a: np.prod(a, axis=1), (3, 4)), case(lambda a: np.prod(a, axis=(0, 2)) ** 2, (2, 3, 2))),
     edges=(case(lambda a: np.prod(a, 0), (0, 2)),),
 )
 max_ = _reduction(
-    "max", "max=", _started(np.max, "max="), _extremum_vjp,
+    "max", "max=", _started(np.max, "max="), _extremum_vjp, used=_is_extremum,
     sample=(case(lambda a: np.max(a, axis=1) ** 2, (3, 4), domain=distinct()), case(np.max, (5,), domain=distinct())),
     edges=(case(lambda a: np.max(a, 0), (3, 0)), case(lambda a: np.max(a * np.array([1.0, nan])), (2,))),
 )
 min_ = _reduction(
-    "min", "min=", _started(np.min, "min="), _extremum_vjp,
+    "min", "min=", _started(np.min, "min="), _extremum_vjp, used=_is_extremum,
     sample=(case(lambda a: np.min(a, axis=0) ** 2, (3, 4), domain=distinct()), case(np.min, (5,), domain=distinct())),
     edges=(case(lambda a: np.min(a, 0), (3, 0)), case(lambda a: np.min(a * np.array([1.0, nan])), (2,))),
 )

@@ -10,6 +10,7 @@ from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, Temporary, axes_of
 from symgrad.ops.declare import OPS, answers, normal_axis, refuse, shape_of, structured, summed_dtype
 from symgrad.ops.domains import case
+from symgrad.ops.indexing import adding
 from symgrad.ops.joining import lift
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ def _running_body(
 cumsum = structured(
     name="cumsum", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
     evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
-    body=lambda node: _running_body(node, lambda _, axes: ("+=", Access(X, axes), frozenset()), 0),
+    body=lambda node: _running_body(node, lambda _, axes: (adding(node.dtype), Access(X, axes), frozenset()), 0),
     vjp=lambda g, y, x, axis: _flip(OPS["cumsum"](_flip(g, axis), axis=axis), axis),  # noqa: ARG005
+    moves=True,
     text=lambda node, names: f"np.cumsum({names[0]}, axis={node.params[0]})",
     sample=(case(lambda a: np.cumsum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumsum(a) ** 2, (2, 3))),
     edges=(case(np.cumsum, (0,)),),
@@ -104,7 +106,7 @@ cumprod = structured(
     name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
     evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
     body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
-    vjp=_cumprod_vjp,
+    vjp=_cumprod_vjp, regular=True,
     text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
     sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
     edges=(case(np.cumprod, (0,)),),
@@ -139,7 +141,7 @@ def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:  # noqa:
 
 recurrence = structured(
     name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,  # noqa: ARG005
-    vjp=_recurrence_vjp, sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
+    vjp=_recurrence_vjp, regular=True, sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
     edges=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (0,), (0,)),),
     doc="``y[k] = a[k] * y[k-1] + b[k]`` along the last axis, from ``y[-1] = 0``.",
 )

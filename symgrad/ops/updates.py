@@ -101,7 +101,7 @@ def _sets(axes: tuple[int, ...]) -> Any:
 
 scatter_set = structured(
     name="scatter_set", params=("axes", "unique"), infer=_infer, evaluate=_set_value, vjp=_set_vjp,
-    body=lambda node: _body(node, "="),
+    moves=True, body=lambda node: _body(node, "="),
     sample=(case(_sets((0,)), (3,), (7,), (7,), domain=_PLACES), case(_sets((0,)), (3, 2), (2,), (), domain=_PLACES),
             case(_sets((1,)), (2, 3), (2, 5), (5,), domain=_PLACES),
             case(_sets((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
@@ -125,7 +125,7 @@ def _adds(axes: tuple[int, ...]) -> Any:
 
 
 add_at = structured(
-    name="add_at", params=("axes",), infer=_infer, evaluate=_add_value,
+    name="add_at", params=("axes",), infer=_infer, evaluate=_add_value, moves=True,
     body=lambda node: _body(node, adding(node.dtype)),
     vjp=lambda g, y, x, value, *indices, axes: (g, gather(g, *indices, axes=axes), *[None] * len(indices)),  # noqa: ARG005
     sample=(case(_adds((0,)), (3,), (7,), (7,), domain=_PLACES),
@@ -181,7 +181,7 @@ _SLICES = (((1,), (0, 2, 1)), ((0,), (1,)), ((2, 2, -1), (2, 1, 1)))
 
 assemble = structured(
     name="assemble", params=("indices",), infer=_assemble_infer, evaluate=_assemble_value, body=_assemble_body,
-    vjp=_assemble_vjp,
+    vjp=_assemble_vjp, moves=True,
     sample=(case(lambda x, a, b, c: OPS["assemble"](x, a, b, c, indices=_SLICES) ** 2, (3, 3), (2,), (), (2, 1)),
             case(lambda x, a, b: OPS["assemble"](x, a, b, indices=(((0,),), ((1, 2, 1),))) ** 2, (3,), (), (2,))),
     edges=(case(lambda x, a: OPS["assemble"](x, a, indices=(((1, 0, 1),),)), (3,), (0,)),),

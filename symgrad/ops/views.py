@@ -246,7 +246,7 @@ def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:  # no
 
 place = structured(
     name="place", params=("indices", "shape"), infer=_place_infer, evaluate=_place_value, body=_place_body,
-    vjp=_place_vjp,
+    vjp=_place_vjp, moves=True,
     sample=(case(lambda a: OPS["place"](a, indices=(((1, 2, 1), (0, 2, 2)),), shape=(4, 4)) ** 2, (2, 2)),
             case(lambda a, b: OPS["place"](a, b, indices=(((0, 2, 1),), ((3, 3, -1),)), shape=(4,)) ** 2, (2,), (3,))),
     edges=(case(lambda a: OPS["place"](a, indices=(((1, 0, 1),),), shape=(4,)), (0,)),),
@@ -290,12 +290,13 @@ def _set_body(node: Node) -> Body:
 
 def _set_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any, Any]:  # noqa: ARG001
     part = OPS["slice"](g, index=index)
-    nothing = np.where(np.False_, part, np.zeros((), value.dtype))
+    nothing = np.where(np.False_, part, np.zeros((), g.dtype))
     return OPS["set_slice"](g, nothing, index=index), part
 
 
 set_slice = structured(
     name="set_slice", params=("index",), infer=_set_infer, evaluate=_set_value, body=_set_body, vjp=_set_vjp,
+    moves=True,
     sample=(case(lambda a, b: OPS["set_slice"](a, b, index=((1, 2, 1), (3,))) ** 2, (4, 4), (2,)),),
     edges=(case(lambda a, b: OPS["set_slice"](a, b, index=((4, 0, 1),)), (4,), (0,)),),
     doc="An array with a slice of it replaced: what ``x[index] = value`` leaves in x.",
@@ -353,7 +354,7 @@ def _embed_body(node: Node) -> Body:
 
 
 embed_diagonal = structured(
-    name="embed_diagonal", params=("offset", "shape"), evaluate=_embed_value, body=_embed_body,
+    name="embed_diagonal", params=("offset", "shape"), evaluate=_embed_value, body=_embed_body, moves=True,
     infer=lambda x, offset, shape: ((*x.shape[:-1], *shape), x.dtype),  # noqa: ARG005
     vjp=lambda g, y, x, offset, shape: OPS["diagonal"](g, offset=offset),  # noqa: ARG005
     sample=(case(lambda a: np.diag(a, 1) @ np.diag(a, 1), (3,)),), edges=(case(np.diag, (0,)),),
@@ -376,7 +377,7 @@ _I64 = np.dtype(np.int64)
 triangle = structured(
     name="triangle", params=("upper", "k"), infer=lambda x, upper, k: (x.shape, x.dtype),  # noqa: ARG005
     evaluate=lambda x, upper, k: np.triu(x, k) if upper else np.tril(x, k), body=_triangle_body,
-    vjp=lambda g, y, x, upper, k: OPS["triangle"](g, upper=upper, k=k),  # noqa: ARG005
+    vjp=lambda g, y, x, upper, k: OPS["triangle"](g, upper=upper, k=k), moves=True,  # noqa: ARG005
     text=lambda node, names: f"np.{'triu' if node.params[0] else 'tril'}({names[0]}, {node.params[1]})",
     sample=(case(lambda a: np.tril(a) ** 2, (3, 4)),
             case(lambda a: np.triu(a, 1) @ np.swapaxes(np.triu(a, -1), 1, 2), (2, 3, 3))),

@@ -2,6 +2,8 @@
 
 A guard is a conjunction, a tuple of boolean values of the program, each of which broadcasts to the cotangent's shape.
 It may always say less than it could: what must hold is that the cotangent *is* zero where the guard is false.
+
+`where` adds to it, and so does what picks elements or moves them into zeros: a slice, a gather, a triangle, a maximum.
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.op import Elementwise
+from symgrad.ir.shapes import is_static
 from symgrad.ops.contract import parse
+from symgrad.ops import leaves
 from symgrad.ops.declare import OPS
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
-from symgrad.transforms.build import applied, known, literal
+from symgrad.transforms.build import known, literal
+from symgrad.transforms.joins import joined
+from symgrad.transforms.poles import meant, moves
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,19 +35,10 @@ if TYPE_CHECKING:
 MANY = 8
 """So many guards that differ are joined where cotangents meet; a sum of more is guarded by what they share."""
 
-_BY_RULE = frozenset({
-    "concatenate", "place", "gather", "take_along", "scatter_add", "add_along", "embed_diagonal",
-    "scatter_set", "add_at",
-})
-
-MOVES = _BY_RULE | {"sum", "cumsum", "set_slice", "assemble", "triangle"}
-"""Structured ops whose rule moves and adds cotangents: what is zero stays zero."""
-
 
 def keeps_zeros(node: Node) -> bool:
     """Tell an op whose rule gives zero for a zero cotangent, wherever it is evaluated."""
-    op = node.op
-    return getattr(op, "linear", False) or getattr(op, "view", False) or applied(node) in MOVES
+    return getattr(node.op, "linear", False) or moves(meant(node))
 
 
 # -- conjunctions and disjunctions
@@ -88,17 +85,17 @@ def both(guard: Guard, more: Guard) -> Guard:
     return (*guard, *[g for g in more if g not in guard])
 
 
-def either(trace: Trace, guards: Sequence[Guard]) -> Guard:
-    """Return the guard of a sum of cotangents: what they share, and that one of them holds."""
+def either(trace: Trace, guards: Sequence[Guard], *, many: bool = False) -> Guard:
+    """Return the guard of a sum of cotangents: what they share, and that one of them holds, however `many` they are."""
     shared = tuple([g for g in guards[0] if all(g in guard for guard in guards[1:])])
     rest = _merged(trace.graph, [frozenset(guard) - frozenset(shared) for guard in guards])
-    if frozenset() in rest or len(rest) > MANY:
+    if frozenset() in rest or (len(rest) > MANY and not many):
         return shared
-    any_of: Any = None
-    for part in rest:
-        one = conjunction(trace, tuple(sorted(part, key=lambda node: node.number)))
-        any_of = one if any_of is None else np.logical_or(any_of, one)
-    return (*shared, any_of.node)
+    parts = joined([conjunction(trace, tuple(sorted(part, key=lambda node: node.number))) for part in rest])
+    while len(parts) > 1:
+        pairs = [np.logical_or(*parts[k : k + 2]) for k in range(0, len(parts) - 1, 2)]
+        parts = [*pairs, *parts[2 * len(pairs) :]]
+    return shared if always(parts[0].node) else (*shared, parts[0].node)
 
 
 def _merged(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]:
@@ -136,34 +133,86 @@ def selected(trace: Trace, guard: Guard, part: Any) -> Any:
 # -- through an op
 
 
-def passed(trace: Trace, node: Node, guard: Guard) -> list[Guard]:
-    """Carry a guard from a node's result to each of its inputs (in the result's shape, for elementwise ops)."""
+def passed(trace: Trace, node: Node, guard: Guard, wanted: Sequence[bool]) -> list[Guard]:
+    """Carry a guard from a node's result to each of its inputs (in the result's shape, for elementwise ops).
+
+    Args:
+        trace: where conditions are made.
+        node: the node.
+        guard: of its cotangent.
+        wanted: for each input, whether to add which of its elements the node uses.
+    """
     op, count = node.op, len(node.inputs)
-    if op.name == "where":
-        condition, graph = node.inputs[0], trace.graph
-        otherwise = conditions(graph, opposite(graph, condition))
-        return [(), both(guard, conditions(graph, condition)), both(guard, otherwise)]
-    if not guard or isinstance(op, Elementwise):
-        return [guard] * count
-    kept: list[list[Node]] = [[] for _ in range(count)]
-    for g in guard:
-        for k, carried in enumerate(_carried(trace, node, g)):
-            if carried is not None:
-                kept[k].append(carried)
-    return [tuple(k) for k in kept]
+    if guard and not isinstance(op, Elementwise):
+        kept: list[list[Node]] = [[] for _ in range(count)]
+        for g in guard:
+            for k, carried in enumerate(_carried(trace, node, g)):
+                if carried is not None:
+                    kept[k].append(carried)
+        guards = [tuple(k) for k in kept]
+        if moves(meant(node)) and not all(_is_single(g) for g in guard):
+            return guards  # they went with the elements, and say it
+    else:
+        guards = [guard] * count
+    return [both(g, own) for g, own in zip(guards, _used(trace, node, wanted), strict=True)]
+
+
+def _used(trace: Trace, node: Node, wanted: Sequence[bool]) -> Sequence[Guard]:
+    """Return, for each input that it is wanted for, which of its elements a node uses."""
+    op = node.op
+    if not any(wanted):
+        return [()] * len(node.inputs)
+    if op.used is not None:
+        params = dict(zip(op.params, node.params, strict=True))
+        found = op.used(Tracer(node, trace), *[Tracer(i, trace) for i in node.inputs], **params)
+        parts = [None if p is None else p.node for p in (found if isinstance(found, tuple) else (found,))]
+    elif moves(meant(node)) and op.name != "broadcast_to":
+        everything = OPS["broadcast_to"](Tracer(literal(trace.graph, True, bool), trace), shape=node.shape)
+        parts = [p if p is None or not always(p) else None for p in _through_rule(trace, node, everything)]
+    else:
+        return [()] * len(node.inputs)
+    return [conditions(trace.graph, p) if w and p is not None else () for p, w in zip(parts, wanted, strict=True)]
+
+
+def always(condition: Node) -> bool:
+    """Tell a condition that constants and places decide, and that holds for every element."""
+    while getattr(condition.op, "view", False):
+        condition = condition.inputs[0]
+    if condition.op is leaves.constant:
+        return bool(condition.params[0].array.all())
+    if condition.op.name == "place" and len(condition.inputs) == 1 and always(condition.inputs[0]):
+        (region,) = condition.param("indices")
+        return all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(region, condition.shape, strict=True))
+    value = _computed(condition)
+    return value is not None and bool(np.all(value))
+
+
+def _computed(node: Node) -> Any:
+    """Compute what moves and repetitions of constants make; None for anything else."""
+    if node.op is leaves.constant:
+        return node.params[0].array
+    if not moves(node.op) or not is_static(node.shape):
+        return None
+    read = [_computed(i) for i in node.inputs]
+    params = dict(zip(node.op.params, node.params, strict=True))
+    return None if any(r is None for r in read) else node.op.evaluate(*read, **params)
+
+
+def _is_single(g: Node) -> bool:
+    return all(d == 1 for d in g.shape)
 
 
 def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
     """Carry one condition through a structured op: an element's is that one of those it goes into holds."""
     op, count = node.op, len(node.inputs)
-    if all(d == 1 for d in g.shape):
+    if _is_single(g):
         return [g if g.shape == () else OPS["reshape"](Tracer(g, trace), shape=()).node] * count
     if op.name == "broadcast_to":
         return [reduced(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
     if op.name == "einsum":
         return _through_einsum(trace, node, g)
     whole = OPS["broadcast_to"](Tracer(g, trace), shape=node.shape)
-    if getattr(op, "view", False) or applied(node) in _BY_RULE:
+    if moves(meant(node)) and op.name != "sum":
         return _through_rule(trace, node, whole)
     return _through_others(node, whole)
 
@@ -180,11 +229,6 @@ def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
 def _through_others(node: Node, whole: Any) -> list[Node | None]:
     """Carry a condition through reductions, running totals and the rest: as far as elements stay apart."""
     op, count = node.op, len(node.inputs)
-    if op.name in {"set_slice", "assemble"}:
-        regions = node.param("indices") if op.name == "assemble" else (node.param("index"),)
-        return [whole.node, *[OPS["slice"](whole, index=index).node for index in regions]]
-    if op.name == "triangle":
-        return [whole.node]
     if count == 1 and "axes" in op.params:
         axes = node.param("axes")
         if node.shape == node.inputs[0].shape:  # softmax: every element along the axes goes into every one

@@ -1,8 +1,9 @@
 """Reverse mode: one sweep over a program, from its outputs to the inputs that are asked for.
 
 A cotangent carries its guard: boolean values of the program outside of which it is zero. `where` adds to
-it; rules whose slope may be infinite are followed by a select, so that ``where(x > 0, sqrt(x), 0)`` has
-gradient 0 at 0 and not 0 * inf. It holds all along the sweep that a cotangent *is* 0 where its guard is false.
+it, and what uses only some elements of an array; rules whose slope may be infinite are followed by a select, so that
+``where(x > 0, sqrt(x), 0)`` and ``sqrt(x)[1:]`` have gradient 0 at 0 and not 0 * inf. It holds all along the sweep that
+a cotangent *is* 0 where its guard is false.
 """
 
 from __future__ import annotations
@@ -13,19 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError, NoGradient
-from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
-from symgrad.ir.shapes import is_static
 from symgrad.ops.adjoints import rule_of
 from symgrad.ops.declare import OPS
-from symgrad.ops.indexing import first_axis
 from symgrad.ops.views import unbroadcast
 from symgrad.trace.constants import constant
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import opened
-from symgrad.transforms.guards import either, fitting, keeps_zeros, passed, selected
+from symgrad.transforms.guards import conjunction, either, fitting, keeps_zeros, passed, selected
+from symgrad.transforms.joins import joined
+from symgrad.transforms.poles import Poles, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,10 +37,18 @@ if TYPE_CHECKING:
 
 
 class Cotangent(NamedTuple):
-    """What arrives at a value: a traced array of its shape, and the guard outside of which it is zero."""
+    """What arrives at a value.
+
+    Attributes:
+        value: a traced array of its shape.
+        guard: outside of which it is zero.
+        chosen: it came through a `where`, which may stand against whatever the program's inputs hold: then every rule
+            is guarded. Otherwise those are that may be infinite or NaN for finite inputs.
+    """
 
     value: Any
-    guard: Guard
+    guard: Guard = ()
+    chosen: bool = False
 
 
 def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
@@ -98,18 +106,19 @@ def _swept(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence
     """Walk over the nodes, the last one first."""
     nodes = program.nodes()
     active = depends(nodes, wrt)
-    arrived: dict[Node, list[Cotangent]] = {node: [Cotangent(seed, ())] for node, seed in seeds.items()}
+    poles = Poles(nodes, active)
+    arrived: dict[Node, list[Cotangent]] = {node: [Cotangent(seed)] for node, seed in seeds.items()}
     wanted: dict[Node, Any] = dict.fromkeys(wrt)
     graph = trace.graph
     for node in reversed(nodes):
         if node not in active or node not in arrived:
             continue
         graph.line = node.line or graph.line
-        total = meet(trace, arrived.pop(node))
+        total = meet(trace, arrived.pop(node), poles, node)
         if node in wanted:
             wanted[node] = total.value.node
         if node.inputs:
-            for read, part in pulled(trace, node, total, active):
+            for read, part in pulled(trace, node, total, poles):
                 arrived.setdefault(read, []).append(part)
     graph.line = None
     return [found if found is not None else _zeros(trace, node) for node, found in wanted.items()]
@@ -129,59 +138,31 @@ def _zeros(trace: Trace, node: Node) -> Node:
     return zero.node if node.shape == () else OPS["broadcast_to"](zero, shape=node.shape).node
 
 
-def meet(trace: Trace, parts: list[Cotangent]) -> Cotangent:
+def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cotangent:
     """Add cotangents in the order they came; the sum is zero where all guards are false."""
     if len(parts) == 1:
         return parts[0]
-    values = placed(scattered([part.value for part in parts]))
-    total = values[0]
-    for value in values[1:]:
+    total, *others = joined([part.value for part in parts])
+    for value in others:
         total = total + value
-    return Cotangent(total, either(trace, [part.guard for part in parts]))
+    guards, chosen = [part.guard for part in parts], any(part.chosen for part in parts)
+    if not all(guards):
+        return Cotangent(total)
+    return Cotangent(total, either(trace, guards, many=node in poles.behind), chosen)
 
 
-def _is_slot(value: Any) -> bool:
-    """Tell one slice in zeros; what was joined already stays as it is, or a long chain would carry all of it along."""
-    return value.node.op.name == "place" and len(value.node.inputs) == 1
-
-
-def placed(values: list[Any]) -> list[Any]:
-    """Join what was placed into zeros to one array of zeros: n slices of a vector cost n, not n squared."""
-    slots = [v for v in values if _is_slot(v)]
-    if len(slots) < 2:
-        return values
-    pieces = [Tracer(piece, v.owner) for v in slots for piece in v.node.inputs]
-    indices = tuple([index for v in slots for index in v.node.param("indices")])
-    joined = OPS["place"](*pieces, indices=indices, shape=slots[0].node.param("shape"))
-    return [*[v for v in values if not _is_slot(v)], joined]
-
-
-def scattered(values: list[Any]) -> list[Any]:
-    """Join what was added into zeros at a few traced places: n reads of elements of a vector cost n, not n squared."""
-    groups: dict[Any, list[Any]] = {}
-    for k, value in enumerate(values):
-        node = value.node
-        few = node.op.name == "scatter_add" and is_static(node.shape) and is_static(node.inputs[0].shape)
-        few = few and 2 * shapes.size(node.inputs[0].shape) <= shapes.size(node.shape)
-        few = few and len({index.shape for index in node.inputs[1:]}) == 1
-        kind = (node.params, *[i.shape for i in node.inputs], *[i.dtype for i in node.inputs]) if few else k
-        groups.setdefault(kind, []).append(value)
-    return [_together(group) if len(group) > 1 else group[0] for group in groups.values()]
-
-
-def _together(values: list[Any]) -> Any:
-    """Add at all places at once, in order."""
-    axes, shape = values[0].node.params
-    columns = list(zip(*[[Tracer(i, v.owner) for i in v.node.inputs] for v in values], strict=True))
-    whole = np.stack(columns[0], axis=first_axis(axes))
-    return OPS["scatter_add"](whole, *[np.stack(column) for column in columns[1:]], axes=axes, shape=shape)
-
-
-def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Iterator[tuple[Node, Cotangent]]:
+def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator[tuple[Node, Cotangent]]:
     """Apply a node's rule: the cotangents of its inputs."""
-    op = node.op
+    op, active = node.op, poles.active
+    chosen = total.chosen or op.name == "where"
+    kept = [chosen or i in poles.behind for i in node.inputs]
+    steep = bool(total.guard) and poles.at(node)
+    wanted = [i in poles.behind or op.name == "where" for i in node.inputs]
+    guards = passed(trace, node, total.guard if any(kept) or steep else (), wanted)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
+    if steep and getattr(meant(node), "regular", False):
+        y, *inputs = [_used(trace, v, g, poles) for v, g in zip((y, *inputs), (total.guard, *guards), strict=True)]
     params = dict(zip(op.params, node.params, strict=True))
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
@@ -192,15 +173,21 @@ def pulled(trace: Trace, node: Node, total: Cotangent, active: set[Node]) -> Ite
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) != len(inputs):
         raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
-    guards = passed(trace, node, total.guard)
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
             continue
         guard = guards[k]
-        if guard and not keeps_zeros(node):
+        if guard and (steep or (chosen and not keeps_zeros(node))):
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
-        value = unbroadcast(part, read.shape)
-        yield read, Cotangent(value, fitting(trace, guard, read.shape, part.node))
+        guard = guard if kept[k] else ()
+        yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
+
+
+def _used(trace: Trace, value: Any, guard: Guard, poles: Poles) -> Any:
+    """Set a value that may be infinite or NaN to zero where it is not used, before it is multiplied and added."""
+    if not guard or value.dtype.kind != "f" or not poles.is_wild(value.node):
+        return value
+    return np.where(conjunction(trace, guard), value, np.zeros((), value.dtype))
 
 
 def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient:

@@ -1,0 +1,164 @@
+"""Which rules may give infinities or NaN although all of a program's inputs are finite: found out by trying.
+
+Of every value is known which signs it may have, and whether it may be infinite or NaN itself. An elementwise op is
+tried at numbers like that: the slope of ``1 / x`` may be infinite, those of ``1 / (1 + x * x)`` and of ``x / 2`` not.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.op import Composite, Elementwise, Structured
+from symgrad.ops import leaves
+from symgrad.ops.calculus import cotangents
+from symgrad.ops.declare import OPS
+from symgrad.transforms.build import scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.op import Op
+
+    Signs = frozenset[str]
+
+NUMBERS: dict[str, tuple[float, ...]] = {
+    "-": (-1000.0, -2.5, -1.0, -0.5, -1e-8), "0": (0.0,), "+": (1e-8, 0.5, 1.0, 2.5, 1000.0),
+    "!": (np.inf, -np.inf, np.nan),
+}
+"""What an op is tried at, for each sign; ``!`` is that of what is not finite."""
+
+ANY, WILD = frozenset("-0+"), frozenset("-0+!")
+NOT_NEGATIVE = frozenset("0+")
+
+
+class Poles:
+    """The nodes of a program with what is known of their values, in so far as anybody asks."""
+
+    def __init__(self, nodes: Sequence[Node], active: set[Node]) -> None:
+        self.nodes, self.active = nodes, active
+        self.known: dict[Node, Signs] = {}
+
+    @cached_property
+    def behind(self) -> set[Node]:
+        """The active nodes whose own rule, or that of a node before them, may give infinities or NaN."""
+        found: set[Node] = set()
+        for node in self.nodes:
+            if node in self.active and (self.at(node) or not found.isdisjoint(node.inputs)):
+                found.add(node)
+        return found
+
+    def at(self, node: Node) -> bool:
+        """Tell whether a node's own rule may give infinities or NaN for a finite cotangent."""
+        op = meant(node)
+        if isinstance(op, Elementwise):
+            if op.linear or op.nondiff:
+                return False
+            return any(i in self.active and not f for i, f in zip(node.inputs, self._tried(node)[1], strict=True))
+        if not node.inputs or op.nondiff or op.used is not None or moves(op):
+            return False
+        return not getattr(op, "regular", False) or any(self.is_wild(i) for i in node.inputs)
+
+    def is_wild(self, node: Node) -> bool:
+        """Tell a value that may be infinite or NaN."""
+        return "!" in self.signs(node)
+
+    def signs(self, node: Node) -> Signs:
+        """Return which signs a value may have."""
+        stack = [node]
+        while stack:
+            one = stack[-1]
+            waiting = [] if one in self.known else [i for i in one.inputs if i not in self.known]
+            stack.extend(waiting)
+            if not waiting:
+                self.known.setdefault(one, self._found(one))
+                stack.pop()
+        return self.known[node]
+
+    def _found(self, node: Node) -> Signs:
+        op = meant(node)
+        if not node.inputs:
+            return signs_of(node.params[0].array) if op is leaves.constant else every(node.dtype)
+        if isinstance(op, Elementwise):
+            return self._tried(node)[0]
+        if node.dtype.kind != "f":
+            return every(node.dtype)
+        read = frozenset().union(*[self.known[i] for i in node.inputs if i.dtype.kind == "f"])
+        if getattr(op, "view", False):
+            return read
+        if moves(op) or (isinstance(op, Structured) and op.regular):
+            return read | NOT_NEGATIVE if read <= NOT_NEGATIVE | {"!"} else read | ANY
+        return read | ANY if isinstance(op, Composite) and op.regular else WILD
+
+    def _tried(self, node: Node) -> tuple[Signs, Any]:
+        first = {i: k for k, i in reversed([*enumerate(node.inputs)])}
+        given = []
+        for i in node.inputs:
+            number = scalar(i)
+            known: Any = self.known[i] if i in self.known else self.signs(i)
+            given.append((i.dtype, known if number is None else float(number), first[i]))
+        return tried(node.op, node.params, tuple(given))
+
+
+def meant(node: Node) -> Op:
+    """Return a node's op; of `each`, the one that is applied to each."""
+    return OPS[node.param("of")] if node.op.name == "each" else node.op
+
+
+def moves(op: Op) -> bool:
+    """Tell an op whose rule moves and adds cotangents, and does nothing else."""
+    return isinstance(op, Structured) and (op.view or op.moves)
+
+
+def every(dtype: np.dtype[Any]) -> Signs:
+    """Return the signs of a value of which nothing is known, but that it is finite."""
+    return NOT_NEGATIVE if dtype.kind in "bu" else ANY
+
+
+def signs_of(array: Any) -> Signs:
+    """Return the signs of numbers that are there."""
+    finite = np.isfinite(array)
+    found = {"-": finite & (array < 0), "0": array == 0, "+": finite & (array > 0), "!": ~finite}
+    return frozenset([sign for sign, there in found.items() if np.any(there)])
+
+
+@lru_cache(maxsize=4096)
+def tried(op: Elementwise, params: tuple[Any, ...], given: Any) -> tuple[Signs, tuple[bool, ...]]:
+    """Try an elementwise op.
+
+    Args:
+        op: the op.
+        params: its parameters.
+        given: for each input its dtype, its signs or the number that it is, and the first input that is the same value.
+
+    Returns:
+        The signs of its result, and for each input whether the cotangent is finite, when that of the result is.
+    """
+    apart = [k for k, (*_, same) in enumerate(given) if same == k]
+    columns = [_numbers(given[k][0], given[k][1]) for k in apart]
+    places = np.indices([len(column) for column in columns]).reshape(len(apart), -1)
+    at = {k: column[place] for k, column, place in zip(apart, columns, places, strict=True)}
+    x = [at[same] for *_, same in given]
+    named = dict(zip(op.params, params, strict=True))
+    with np.errstate(all="ignore"):
+        try:
+            y = np.asarray(op.evaluate(*x, **named))
+            one = np.ones(y.shape, y.dtype)
+            slopes = cotangents(op, one, y, *x, **named) if y.dtype.kind == "f" else (None,) * len(x)
+        except Exception:  # noqa: BLE001 - a user's function may want anything: then nothing is known
+            return WILD, (False,) * len(x)
+        signs = signs_of(y)
+        if {"-", "+"} <= signs and y.dtype.kind == "f":
+            signs |= {"0"}  # a root lies between
+        return signs, tuple([slope is None or bool(np.all(np.isfinite(slope))) for slope in slopes])
+
+
+def _numbers(dtype: np.dtype[Any], known: Any) -> Any:
+    """Return numbers of a dtype to try."""
+    if isinstance(known, float):
+        return np.array([known]).astype(dtype)
+    numbers = [n for sign in "-0+!" if sign in known for n in NUMBERS[sign]]
+    return np.array(numbers if dtype.kind == "f" else [n for n in numbers if abs(n) in {0, 1}]).astype(dtype)
