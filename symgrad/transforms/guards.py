@@ -19,7 +19,7 @@ from symgrad.ops import leaves
 from symgrad.ops.declare import OPS
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
-from symgrad.transforms.build import known, literal
+from symgrad.transforms.build import DEPTH, known, literal
 from symgrad.transforms.joins import joined
 from symgrad.transforms.poles import meant, moves
 
@@ -147,7 +147,7 @@ def passed(trace: Trace, node: Node, guard: Guard, wanted: Sequence[bool]) -> li
         kept: list[list[Node]] = [[] for _ in range(count)]
         for g in guard:
             for k, carried in enumerate(_carried(trace, node, g)):
-                if carried is not None:
+                if carried is not None and not always(carried):
                     kept[k].append(carried)
         guards = [tuple(k) for k in kept]
         if moves(meant(node)) and not all(_is_single(g) for g in guard):
@@ -187,15 +187,16 @@ def always(condition: Node) -> bool:
     return value is not None and bool(np.all(value))
 
 
-def _computed(node: Node) -> Any:
-    """Compute what moves and repetitions of constants make; None for anything else."""
-    if node.op is leaves.constant:
+def _computed(node: Node, depth: int = DEPTH) -> Any:
+    """Compute what a few ops make of constants; None for anything else."""
+    op = node.op
+    if op is leaves.constant:
         return node.params[0].array
-    if not moves(node.op) or not is_static(node.shape):
+    if not node.inputs or not depth or not is_static(node.shape) or not (op.nondiff or moves(op)):
         return None
-    read = [_computed(i) for i in node.inputs]
-    params = dict(zip(node.op.params, node.params, strict=True))
-    return None if any(r is None for r in read) else node.op.evaluate(*read, **params)
+    read = [_computed(i, depth - 1) for i in node.inputs]
+    params = dict(zip(op.params, node.params, strict=True))
+    return None if any(r is None for r in read) else op.evaluate(*read, **params)
 
 
 def _is_single(g: Node) -> bool:

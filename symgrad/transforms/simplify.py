@@ -15,6 +15,7 @@ from symgrad.ir.program import rebuild
 from symgrad.ops import leaves
 from symgrad.transforms.build import is_number, literal, make, scalar, shaped
 from symgrad.transforms.matching import constant, core, number
+from symgrad.transforms.places import PLACE_RULES
 from symgrad.transforms.views import VIEW_RULES
 
 if TYPE_CHECKING:
@@ -249,5 +250,5 @@ RULES: dict[str, Any] = {
     "stop_gradient": _stop_gradient, "logical_and": _logical(absorbing=False),
     "logical_or": _logical(absorbing=True), "logical_not": _logical_not, "bitwise_and": _logical(absorbing=False),
     "bitwise_or": _logical(absorbing=True), "invert": _logical_not,
-    **dict.fromkeys(("sum", "prod", *sorted(EXACT)), _reduction), **VIEW_RULES,
+    **dict.fromkeys(("sum", "prod", *sorted(EXACT)), _reduction), **VIEW_RULES, **PLACE_RULES,
 }

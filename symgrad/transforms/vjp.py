@@ -156,13 +156,13 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     op, active = node.op, poles.active
     chosen = total.chosen or op.name == "where"
     kept = [chosen or i in poles.behind for i in node.inputs]
-    steep = bool(total.guard) and poles.at(node)
     wanted = [i in poles.behind or op.name == "where" for i in node.inputs]
-    guards = passed(trace, node, total.guard if any(kept) or steep else (), wanted)
+    steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
     if steep and getattr(meant(node), "regular", False):
-        y, *inputs = [_used(trace, v, g, poles) for v, g in zip((y, *inputs), (total.guard, *guards), strict=True)]
+        own = (total.guard, *passed(trace, node, total.guard, wanted))
+        y, *inputs = [_used(trace, v, g, poles) for v, g in zip((y, *inputs), own, strict=True)]
     params = dict(zip(op.params, node.params, strict=True))
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
@@ -173,6 +173,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) != len(inputs):
         raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
+    guards = passed(trace, node, total.guard if any(kept) or steep else (), wanted)
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
             continue
