@@ -113,12 +113,16 @@ class Structured(Op):
         moves: its rule moves and adds cotangents and does nothing else, so that conditions on them go the same way.
         regular: each element is one of the operands', or a sum of products of them: where they are finite, so are the
             result and the rule, and where they are not negative, the result is not.
+        running: an element is made of those before it and its own, along the parameter `axis`, or the last axis.
+        stacked: it is applied to each matrix of stacks of them.
     """
 
     body: Callable[[Node], Body] = None  # type: ignore[assignment]
     view: bool = False
     moves: bool = False
     regular: bool = False
+    running: bool = False
+    stacked: bool = False
 
     kind = "structured"
 
@@ -131,10 +135,12 @@ class Composite(Op):
         body: the function.
         override: in words, the rule of the user's that it has in the place of its own.
         regular: value and rule are finite where the operands are.
+        stacked: it is applied to each matrix of stacks of them.
     """
 
     body: Callable[..., Any] = None  # type: ignore[assignment]
     override: str = ""
     regular: bool = False
+    stacked: bool = False
 
     kind = "composite"

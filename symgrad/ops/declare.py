@@ -209,6 +209,8 @@ def structured(
     view: bool = False,
     moves: bool = False,
     regular: bool = False,
+    running: bool = False,
+    stacked: bool = False,
     doc: str = "",
 ) -> Structured:
     """Declare an array operation with a body in index notation.
@@ -224,10 +226,12 @@ def structured(
         view: the result is the operand's elements in another order: never computed, only substituted.
         moves: its rule moves and adds cotangents and does nothing else.
         regular: each element is one of the operands', or a sum of products of them.
+        running: made of elements before it and its own, along an axis.
+        stacked: applied to each matrix of stacks of them.
     """
     op = Structured(
         name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, used=used, sample=sample, edges=edges,
-        body=body, view=view, moves=moves, regular=regular, doc=doc,
+        body=body, view=view, moves=moves, regular=regular, running=running, stacked=stacked, doc=doc,
     )
     op.text = text
     _enter(op)
@@ -237,17 +241,18 @@ def structured(
 def composite(
     *, name: str, infer: Callable[..., tuple[Shape, Any]], sample: Any, edges: tuple[Any, ...],
     params: tuple[str, ...] = (), evaluate: Callable[..., Any] | None = None, regular: bool = False,
+    stacked: bool = False,
 ) -> Callable[[Callable[..., Any]], Composite]:
     """Declare a function of other ops that has a derivative rule of its own; decorate its body with this.
 
     The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment.
-    `regular`: value and rule are finite where the operands are.
+    `regular`: value and rule are finite where the operands are; `stacked`: applied to each matrix of stacks of them.
     """
 
     def declare(body: Callable[..., Any]) -> Composite:
         op = Composite(
             name, params, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
-            regular=regular, doc=first_line(body),
+            regular=regular, stacked=stacked, doc=first_line(body),
         )
         _enter(op)
         return op

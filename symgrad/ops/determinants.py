@@ -42,7 +42,7 @@ _SINGULAR = (case(np.linalg.det, (0, 0)), case(np.linalg.det, (0, 5, 5)),
              case(lambda a: np.linalg.det(a * np.arange(5.0)[:, None]), (5, 5)))
 
 
-@composite(name="det", infer=_by_factors_infer, sample=_DET, edges=_SINGULAR)
+@composite(name="det", infer=_by_factors_infer, stacked=True, sample=_DET, edges=_SINGULAR)
 def det(a: Any, factors: Any) -> Any:
     """The determinant of a matrix of which the factors are known."""
     return sign(a, factors) * np.exp(logabsdet(a, factors))
@@ -110,7 +110,7 @@ def sign(a: Any, factors: Any) -> Any:
     return np.prod(signs, -1)
 
 
-@composite(name="logabsdet", infer=_by_factors_infer, edges=(case(lambda a: np.linalg.slogdet(a)[1], (0, 0)),),
+@composite(name="logabsdet", infer=_by_factors_infer, stacked=True, edges=(case(lambda a: np.linalg.slogdet(a)[1], (0, 0)),),
            sample=(case(lambda a: np.linalg.slogdet(a)[1], (3, 3)), case(lambda a: np.linalg.slogdet(a)[1], (2, 5, 5))))
 def logabsdet(a: Any, factors: Any) -> Any:
     """The logarithm of the absolute determinant of a matrix of which the factors are known."""
@@ -260,6 +260,7 @@ def _of(a: Any) -> Any:
 
 cofactors = structured(
     name="cofactors", infer=_cofactors_infer, evaluate=_cofactors_value, body=_cofactors_body, vjp=_cofactors_vjp,
+    stacked=True,
     sample=(case(_of, (3, 3)), case(_of, (2, 5, 5)), case(_of, (2, 2))),
     edges=(case(_of, (0, 0)), case(_of, (1, 1)), case(lambda a: _of(a * np.arange(3.0)), (3, 3))),
     doc="The cofactors of a matrix of which the factors are known: the derivative of its determinant.",

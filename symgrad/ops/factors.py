@@ -59,6 +59,7 @@ def _definite(a: Any) -> Any:
 
 cholesky = structured(
     name="cholesky", infer=_cholesky_infer, evaluate=_cholesky_value, body=_cholesky_body, vjp=_cholesky_vjp,
+    stacked=True,
     sample=(case(_definite, (3, 3)), case(_definite, (2, 4, 4)), case(_definite, (1, 1)),
             case(lambda a: np.linalg.cholesky(a + turned(a) + 50 * np.eye(9), upper=True) ** 2, (9, 9))),
     edges=(case(_definite, (0, 0)), case(_definite, (0, 2, 2)),
@@ -119,7 +120,7 @@ def _pulled(a: Any, g: Any) -> Any:
 
 cholesky_pullback = structured(
     name="cholesky_pullback", infer=_pullback_infer, evaluate=_pullback_value,
-    body=with_factor("sg_cholesky_pullback"), vjp=_pullback_vjp,
+    body=with_factor("sg_cholesky_pullback"), vjp=_pullback_vjp, stacked=True,
     **pairs(_pulled),
     doc="The cotangent of the lower triangle of a matrix of which the Cholesky factor and its cotangent are known.",
 )
@@ -147,7 +148,7 @@ def _pushed(low: Any, a: Any) -> Any:
 
 cholesky_pushforward = structured(
     name="cholesky_pushforward", infer=_pullback_infer, evaluate=_pushforward_value,
-    body=with_factor("sg_cholesky_pushforward"), vjp=_pushforward_vjp,
+    body=with_factor("sg_cholesky_pushforward"), vjp=_pushforward_vjp, stacked=True,
     **pairs(_pushed),
     doc="The tangent of a Cholesky factor that is known, of the tangent of the matrix's lower triangle.",
 )
@@ -181,7 +182,7 @@ def _symmetric(w: Any, x: Any) -> Any:
 
 symmetric_product = structured(
     name="symmetric_product", infer=_symmetric_infer, evaluate=_symmetric_value, body=_symmetric_body,
-    vjp=_symmetric_vjp,
+    vjp=_symmetric_vjp, stacked=True,
     **pairs(_symmetric),
     doc="The lower triangle of (W + W') X, for the lower triangles W and X of two matrices.",
 )

@@ -80,7 +80,7 @@ cumsum = structured(
     evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
     body=lambda node: _running_body(node, lambda _, axes: (adding(node.dtype), Access(X, axes), frozenset()), 0),
     vjp=lambda g, y, x, axis: _flip(OPS["cumsum"](_flip(g, axis), axis=axis), axis),  # noqa: ARG005
-    moves=True,
+    moves=True, running=True,
     text=lambda node, names: f"np.cumsum({names[0]}, axis={node.params[0]})",
     sample=(case(lambda a: np.cumsum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumsum(a) ** 2, (2, 3))),
     edges=(case(np.cumsum, (0,)),),
@@ -106,7 +106,7 @@ cumprod = structured(
     name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
     evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
     body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
-    vjp=_cumprod_vjp, regular=True,
+    vjp=_cumprod_vjp, regular=True, running=True,
     text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
     sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
     edges=(case(np.cumprod, (0,)),),
@@ -141,7 +141,8 @@ def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:  # noqa:
 
 recurrence = structured(
     name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,  # noqa: ARG005
-    vjp=_recurrence_vjp, regular=True, sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
+    vjp=_recurrence_vjp, regular=True, running=True,
+    sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
     edges=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (0,), (0,)),),
     doc="``y[k] = a[k] * y[k-1] + b[k]`` along the last axis, from ``y[-1] = 0``.",
 )

@@ -14,14 +14,15 @@ import numpy as np
 
 from symgrad.ir.op import Elementwise
 from symgrad.ir.shapes import is_static
-from symgrad.ops.contract import parse
 from symgrad.ops import leaves
+from symgrad.ops.contract import parse
 from symgrad.ops.declare import OPS
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import DEPTH, known, literal
 from symgrad.transforms.joins import joined
 from symgrad.transforms.poles import meant, moves
+from symgrad.transforms.zeros import behind, is_zero, is_zero_constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -199,6 +200,31 @@ def _computed(node: Node, depth: int = DEPTH) -> Any:
     return None if any(r is None for r in read) else op.evaluate(*read, **params)
 
 
+def followed(trace: Trace, part: Node, g: Node, guard: Guard) -> Guard:
+    """Carry a guard of a cotangent g to what a user's rule made of it: as far as that is zero wherever g is."""
+    reached: dict[Node, Guard] = {g: guard}
+    for node in behind([part], g.number + 1):
+        if any(i in reached for i in node.inputs):
+            reached[node] = _forward(trace, node, reached)
+    return reached.get(part, ())
+
+
+def _forward(trace: Trace, node: Node, reached: dict[Node, Guard]) -> Guard:
+    """Return outside of what a node is zero, given that of those of its inputs that a cotangent reaches."""
+    op, given = meant(node), [reached.get(i, ()) for i in node.inputs]
+    guarded = [bool(g) for g in given]
+    if isinstance(op, Elementwise):
+        zero = [g or is_zero_constant(i) for g, i in zip(guarded, node.inputs, strict=True)]
+        return either(trace, [g for g in given if g], many=True) if any(guarded) and is_zero(node, zero) else ()
+    if not all(guarded[: sum(i.dtype.kind == "f" for i in node.inputs)]) or not moves(op) or op.name in {"sum", "each"}:
+        return ()
+    inputs = [
+        OPS["broadcast_to"](conjunction(trace, g), shape=i.shape) if g else Tracer(i, trace)
+        for g, i in zip(given, node.inputs, strict=True)
+    ]
+    return (node.op(*inputs, **dict(zip(node.op.params, node.params, strict=True))).node,)
+
+
 def _is_single(g: Node) -> bool:
     return all(d == 1 for d in g.shape)
 
@@ -235,11 +261,15 @@ def _through_others(node: Node, whole: Any) -> list[Node | None]:
         if node.shape == node.inputs[0].shape:  # softmax: every element along the axes goes into every one
             whole = OPS["any"](whole, axes=axes)
         return [OPS["expand_dims"](whole, axes=axes).node if axes else whole.node]
-    axes = tuple(range(len(node.shape)))
-    if "axis" in op.params and all(i.shape == node.shape for i in node.inputs):  # running totals
-        axes = (node.param("axis"),)
-        return [OPS["expand_dims"](OPS["any"](whole, axes=axes), axes=axes).node] * count
-    return [OPS["any"](whole, axes=axes).node] * count
+    rank = len(node.shape)
+    if getattr(op, "running", False):
+        axis = node.param("axis") if "axis" in op.params else rank - 1
+        return [OPS["cumsum"].vjp(whole, None, whole, axis=axis).node] * count  # type: ignore[misc]  # it has one
+    if getattr(op, "stacked", False):
+        lead = len(node.inputs[0].shape) - 2
+        one = OPS["any"](whole, axes=tuple(range(lead, rank)))
+        return [OPS["expand_dims"](one, axes=tuple(range(lead, len(i.shape)))).node for i in node.inputs]
+    return [OPS["any"](whole, axes=tuple(range(rank))).node] * count
 
 
 def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:

@@ -19,8 +19,9 @@ from symgrad.ops import leaves
 from symgrad.ops.declare import OPS
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.build import applied, is_number, opened
+from symgrad.transforms.build import opened
 from symgrad.transforms.vjp import depends, rule, sweep
+from symgrad.transforms.zeros import behind, is_zero, is_zero_constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -103,60 +104,16 @@ def fresh(trace: Trace, name: str, like: Node) -> Node:
 def linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node]) -> bool:
     """Tell whether outputs are linear in w: affine, for w is dead in the transpose, and zero where w is."""
     stop = min([node.number for node in w], default=0)
-    return not any(node in w for node in _behind(transposed, stop)) and _vanish(outputs, w, stop)
-
-
-def _behind(outputs: Iterable[Node], stop: int) -> list[Node]:
-    """Return what outputs are made of, down to a number, each after its inputs."""
-    seen = {node for node in outputs if node.number >= stop}
-    stack = list(seen)
-    while stack:
-        for node in stack.pop().inputs:
-            if node not in seen and node.number >= stop:
-                seen.add(node)
-                stack.append(node)
-    return sorted(seen, key=lambda node: node.number)
+    return not any(node in w for node in behind(transposed, stop)) and _vanish(outputs, w, stop)
 
 
 def _vanish(outputs: Iterable[Node], w: Sequence[Node], stop: int) -> bool:
     """Tell whether outputs are zero where w is, for finite values of everything else."""
     outputs, zero = tuple(outputs), {*w}
-    for node in _behind(outputs, stop):
-        if node.inputs and _is_zero(node, [i in zero or _zero_constant(i) for i in node.inputs]):
+    for node in behind(outputs, stop):
+        if node.inputs and is_zero(node, [i in zero or is_zero_constant(i) for i in node.inputs]):
             zero.add(node)
-    return all(node in zero or _zero_constant(node) for node in outputs)
-
-
-def _zero_constant(node: Node) -> bool:
-    if node.op is leaves.constant:
-        return not node.params[0].array.any()
-    return is_number(node, 0.0) or is_number(node, -0.0)
-
-
-LINEAR_IN = {
-    "divide": 0, "recurrence": 1, "solve_triangular": 1, "lu_solve": 2, "adjoint": 0,
-    "cholesky_pullback": 1, "cholesky_pushforward": 1,
-}
-"""Which operand makes the result of an op zero."""
-
-
-def _is_zero(node: Node, zero: list[bool]) -> bool:
-    """Tell whether a value is zero, given which of its operands are."""
-    op, name = node.op, applied(node)
-    if name in {"multiply", "einsum", "convolve", "slide", "symmetric_product"}:
-        return any(zero)
-    if name in LINEAR_IN:
-        return zero[LINEAR_IN[name]]
-    if name == "where":
-        return all(zero[1:])
-    of_floats = [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
-    if isinstance(op, Composite) or not of_floats or not all(of_floats):
-        return False
-    if not isinstance(op, Elementwise):
-        return True  # sums, products, extrema, views and moves of zeros
-    params = dict(zip(op.params, node.params, strict=True))
-    with np.errstate(all="ignore"):
-        return bool(op.evaluate(*[np.zeros((), i.dtype) for i in node.inputs], **params) == 0)
+    return all(node in zero or is_zero_constant(node) for node in outputs)
 
 
 def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
@@ -220,7 +177,7 @@ def _check_path(trace: Trace, node: Node, active: set[Node]) -> None:
 def broken(trace: Trace, outputs: Iterable[Node], w: Iterable[Node]) -> Op | None:
     """Find an op on a path from w to outputs that has no derivative, or is linear only piece by piece (a remainder)."""
     reached = {*w}
-    for node in _behind(outputs, min([node.number for node in reached], default=0)):
+    for node in behind(outputs, min([node.number for node in reached], default=0)):
         which = [i in reached for i in node.inputs]
         if node in reached or not any(which):
             continue

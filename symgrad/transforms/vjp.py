@@ -23,7 +23,7 @@ from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import opened
-from symgrad.transforms.guards import conjunction, either, fitting, keeps_zeros, passed, selected
+from symgrad.transforms.guards import both, conjunction, either, fitting, followed, keeps_zeros, passed, selected
 from symgrad.transforms.joins import joined
 from symgrad.transforms.poles import Poles, meant
 
@@ -178,6 +178,8 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
         if read not in active or part is None:
             continue
         guard = guards[k]
+        if total.guard and isinstance(op, Composite):
+            guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
         if guard and (steep or (chosen and not keeps_zeros(node))):
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
         guard = guard if kept[k] else ()
