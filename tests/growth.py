@@ -85,6 +85,36 @@ class Growth:
         self.used |= {n for n in self.values if any(n in line for line in lines)}
         self.values.update(values)
 
+    def several(self, lines: list[str], last: str) -> None:
+        """Keep lines of which the last name alone has a value that is tame; those before are never picked.
+
+        Raises:
+            Unfit: it is not, or NumPy does not run them.
+        """
+        names = run(lines, {**self.functions, **self.values})
+        name = f"v{len(self.values)}"
+        value = tame(names[last], LARGEST, SIZE)
+        self.lines += [*lines, f"{name} = {last} * 1.0"]
+        self.used |= {n for n in self.values if any(n in line for line in lines)}
+        self.values[name] = np.asarray(value * 1.0)
+
+
+def run(lines: list[str], values: dict[str, Any]) -> dict[str, Any]:
+    """Run lines by NumPy, whatever comes of it.
+
+    Raises:
+        Unfit: they do not run.
+    """
+    import scipy.special
+
+    names = {"np": np, "scipy": scipy, "F32": np.float32, **values}
+    try:
+        with np.errstate(all="ignore"):
+            exec("\n".join(lines), names)
+    except (ValueError, TypeError, IndexError):
+        raise Unfit from None
+    return names
+
 
 def evaluated(text: str, values: dict[str, Array], largest: float, size: int = SIZE) -> Array:
     """Run a line by NumPy.

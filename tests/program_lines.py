@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from random import Random
 
 import numpy as np
 
-from tests.growth import Growth, Unfit, clear
+from tests.growth import Growth, Unfit, clear, run
 
 
 def number(rng: Random) -> str:
@@ -372,6 +373,142 @@ def asked(g: Growth) -> None:
     g.line(g.rng.choice(forms).format(a, g.rng.choice([g.pick("f"), g.partner(a)])))
 
 
+POLES = (
+    "np.sqrt({0})",
+    "np.log({0})",
+    "0.3 / {0}",
+    "{0} ** 0.4",
+    "{0} ** -0.5",
+    "np.cbrt({0})",
+    "np.arcsin(1.0 - {0})",
+    "np.arccosh(1.0 + {0})",
+    "0.5 * np.arctanh(1.0 - {0})",
+    "{0} * np.log({0})",
+    "np.sqrt({0} * {0} + {0} ** 2)",
+    "{0} / np.sqrt({0} * {0})",
+    "np.sin({0}) / {0}",
+    "np.log({0}) ** 2",
+    "scipy.special.logit(1.0 - {0})",
+    "np.tanh(0.2 / {0})",
+    "np.linalg.norm({0}[..., None] * np.array([3.0, 4.0]), axis=-1)",
+    "np.log(np.sqrt({0}))",
+    "np.hypot(np.sqrt({0}), np.log({0}))",
+)
+"""Functions with a pole at 0, which is there or in their slope; the argument is else from 0.1 to 0.5."""
+
+
+def poled(g: Growth, a: str, used: Any, pole: str) -> tuple[list[str], str]:
+    """Write lines that take a function which has a pole at every element that is not used."""
+    n = len(g.values)
+    inner = f"u{n} = (0.3 + 0.2 * np.sin({a})) * np.array({used.astype(float).tolist()})"
+    return [inner, f"q{n} = {pole.format(f'u{n}')}"], f"q{n}"
+
+
+def selection(g: Growth, shape: tuple[int, ...]) -> str:
+    """Write a line that selects, moves or adds elements of ``q``."""
+    rng, rank = g.rng, len(shape)
+    if not rank or 0 in shape:
+        raise Unfit
+    axis = rng.randrange(rank)
+    extent = shape[axis]
+    places = [rng.randrange(-extent, extent) for _ in range(rng.randrange(1, 4))]
+    rows = [rng.randrange(shape[0]) for _ in places]
+    start, step = rng.randrange(extent), rng.choice([1, 1, 2, -1])
+    cut = [":"] * axis + [rng.choice([f"{start}:", f":{start + 1}", f"{start}::{step}", f"{start}"])]
+    mask = np.array([rng.random() < 0.5 for _ in range(int(np.prod(shape)))]).reshape(shape).tolist()
+    forms = [
+        f"q = q[{', '.join(cut)}]",
+        f"q = q[{', '.join(cut)}]",
+        f"q = np.take(q, {places}, axis={axis})",
+        f"q = q[np.array({rows})]",
+        f"q = np.ravel(q)[{sorted({*rows, *[abs(p) for p in places]})}]",
+        f"q = q[{rng.randrange(shape[0])}] + q[{rng.randrange(shape[0])}]",
+        f"q = q[np.array({mask})]",
+        f"q = np.where(np.array({mask}), q, 0.5)",
+        f"q = np.flip(q, {axis})",
+        "q = q.T",
+        f"q = np.roll(q, 1, {axis})",
+        f"q = np.sum(q, axis={axis})",
+        f"q = np.cumsum(q, axis={axis})",
+        f"q = np.cumprod(q, axis={axis})",
+        f"q = np.prod(q, axis={axis})",
+        f"q = scipy.special.logsumexp(q, axis={axis})",
+        f"q = np.pad(q, 1)[{'1:, ' * (rank - 1)}1:]",
+        f"q = np.concatenate([q, 2.0 * q[:1]], axis=0)[{rng.randrange(2)}:]",
+        f"q = np.repeat(q, 2, axis={axis})",
+        f"q = q.copy()\nq[{', '.join(cut)}] = 0.5",
+        f"q = q.copy()\nq[np.array({rows})] = 0.25",
+        f"t = np.zeros({shape[0] + 2})\nt[1:-1] += np.ravel(q)[:{shape[0]}]\nq = t",
+        f"q = q @ np.full(({shape[-1]}, 2), 0.5)",
+        f"q = np.einsum('i...->i', q) * {number(rng).removeprefix('-')}",
+    ]
+    if rank > 1:
+        k = rng.randrange(-1, 2)
+        more = ["np.triu(q, {0})", "np.tril(q, {0})", "np.diagonal(q, {0})", "np.trace(q)", "np.full((2, {1}), 0.5) @ q"]
+        forms += [f"q = {form.format(k, shape[-2])}" for form in more]
+        forms.append(f"q = q[np.triu_indices({shape[0]}, {k}, {shape[1]})]")
+    return rng.choice(forms)
+
+
+def left_out(g: Growth) -> None:
+    """Put poles on the elements that the lines after leave out, and on no others."""
+    a = g.pick(ndim=1)
+    shape = g.shape(a)
+    size = int(np.prod(shape))
+    if not 2 <= size <= 36:
+        raise Unfit
+    units = list(np.eye(size).reshape(size, *shape))
+    nothing, picked, others = np.zeros(shape), [], {}
+    for _ in range(g.rng.randrange(1, 5)):
+        other = g.pick() if g.rng.random() < 0.25 else None
+        if other is not None and g.shape(other) in {(), nothing.shape}:
+            line = f"q = q * {other}"
+            others[other] = 1.0
+        else:
+            line = selection(g, nothing.shape)
+        picked.append(line)
+        sums = re.sub(r"np\.prod|scipy\.special\.logsumexp", "np.sum", line).replace("cumprod", "cumsum")
+        nothing, *units = [np.asarray(run([sums], {"q": q, **others})["q"]) for q in (nothing, *units)]
+    used = np.array([bool(np.any(unit != nothing)) for unit in units]).reshape(shape)
+    if used.all() or not used.any():
+        raise Unfit
+    lines, q = poled(g, a, used, g.rng.choice(POLES))
+    for line in "\n".join(picked).split("\n"):
+        lines.append(re.sub(r"\bq\b", q, re.sub(r"\bt\b", f"t{len(g.values)}", line)))
+    g.several(lines, q)
+
+
+def outdone(g: Growth) -> None:
+    """Put poles on elements that no extremum picks."""
+    a = g.pick(ndim=1)
+    shape = g.shape(a)
+    if not 2 <= int(np.prod(shape)) <= 36:
+        raise Unfit
+    used = np.array([g.rng.random() < 0.6 for _ in range(int(np.prod(shape)))]).reshape(shape)
+    lowest = ("np.sqrt({0})", "np.log({0})", "-0.1 / {0}", "{0} ** 0.4", "np.cbrt({0})", "np.log(np.sqrt({0}))")
+    lines, q = poled(g, a, used, g.rng.choice(lowest))
+    value = run(lines, g.values)[q]
+    axis, limit = g.rng.randrange(len(shape)), round(g.rng.uniform(np.min(value[used], initial=1.0), 1.0), 3)
+    form, along = g.rng.choice(
+        [
+            ("np.max({0}, axis={1})", axis),
+            ("-np.min(-{0}, axis={1}, keepdims=True)", axis),
+            ("np.max({0})", None),
+            ("np.maximum({0}, {2})", None),
+            ("np.clip({0}, {2}, 3.0)", None),
+            ("np.minimum(-{0}, -{2})", None),
+            ("np.fmax({2}, {0})", None),
+        ]
+    )
+    if "max({0}" in form or "min(-{0}, a" in form:
+        if not np.all(np.any(used, axis=along)):
+            raise Unfit
+        apart = np.where(used, value, -10.0 - np.arange(value.size).reshape(shape))
+        clear(np.diff(np.sort(apart, axis=along), axis=-1 if along is None else along))
+    clear(value[used] - limit)
+    g.several([*lines, f"{q} = {form.format(q, axis, limit)}"], q)
+
+
 KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),
     (binary, 22),
@@ -390,6 +527,8 @@ KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (converted, 4),
     (whole, 5),
     (position, 2),
+    (left_out, 8),
+    (outdone, 4),
 ]
 OPEN: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),

@@ -179,6 +179,8 @@ def check(programs: Sequence[Written], options: sg.Options | None = None) -> Non
     tolerances = [reference.tolerance for reference in batch.references]
     compare(batch, "compiled and NumPy's values", values, expected, tolerances)
     compare(batch, "interpreted and NumPy's values", interpreted, expected, tolerances)
+    for reference, one in zip(batch.references, slopes, strict=True):
+        assert all(np.isfinite(g).all() for g in one), reference.written.script(f"a gradient is not finite:\n{one}")
     bounds = gradient_bounds(batch, slopes)
     compare(batch, "compiled and interpreted gradients", gradients, slopes, bounds)
     numerical = [reference.slopes() for reference in batch.references]

@@ -209,7 +209,7 @@ def _jacrev(
     program, blocks = at.nest.program, {}
     leaves = [leaf for one in wanted for leaf in one.leaves]
     for r, y in enumerate(at.results):
-        pulled = over_basis(at, pullback(program, leaves, [r]), y)
+        pulled = over_basis(at, pullback(program, leaves, [r], units=True), y)
         for k, rows in zip(leaves, pulled, strict=True):
             blocks[r, k] = _shaped(rows, (*y.shape, *program.inputs[k].shape))
     return _structured(at, wanted, argnums, blocks)

@@ -143,7 +143,7 @@ hypot = elementwise(
     ddx=lambda a, b, y: (direction(a, b, y), direction(b, a, y)), c="hypot", sample=normal(), edges=PAIRS)
 
 
-# -- the larger and the smaller: a tie gives half to each
+# -- the larger and the smaller: a tie gives half to each, and NaN is picked where there is one
 
 def _larger(g: Any, a: Any, b: Any) -> Any:
     """Return the share of g that goes to a, when the larger one of a and b was taken."""
@@ -157,8 +157,7 @@ def _not_nan(g: Any, a: Any, b: Any, *, larger: bool) -> Any:
 
 def _picked_by_clip(_y: Any, x: Any, low: Any, high: Any) -> Any:
     raised = np.maximum(x, low)
-    below = raised <= high
-    return (x >= low) & below, (low >= x) & below, raised >= high
+    return ~((x < low) | (raised > high)), ~((low < x) | (raised > high)), ~(high > raised)
 
 
 def _clip_vjp(g: Any, _y: Any, x: Any, low: Any, high: Any) -> Any:
@@ -169,19 +168,19 @@ def _clip_vjp(g: Any, _y: Any, x: Any, low: Any, high: Any) -> Any:
 
 maximum = elementwise(
     numpy=np.maximum, value=sp.Max,
-    vjp=lambda g, _y, a, b: (_larger(g, a, b), _larger(g, b, a)), used=lambda _y, a, b: (a >= b, b >= a),
+    vjp=lambda g, _y, a, b: (_larger(g, a, b), _larger(g, b, a)), used=lambda _y, a, b: (~(a < b), ~(b < a)),
     c={"f": "{0} > {1} || {0} != {0} ? {0} : {1}", "iu": "({t})({0} > {1} ? {0} : {1})", "b": "{0} || {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 
 # An op of its own, for maximum(x, 0), because there a tie gives nothing to x: the derivative at 0 is 0.
 relu = elementwise(
     name="relu", numpy=lambda x: np.maximum(x, 0), result=lambda x: x, value=lambda x: sp.Max(x, 0),
-    vjp=lambda g, _y, x: np.where(x > 0, g, 0), used=lambda _y, x: x > 0, c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
+    vjp=lambda g, _y, x: np.where(x > 0, g, 0), used=lambda _y, x: ~(x <= 0), c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
     sample=distinct(), edges=SPECIAL, doc="Return the larger one of x and 0.")
 
 minimum = elementwise(
     numpy=np.minimum, value=sp.Min,
-    vjp=lambda g, _y, a, b: (_larger(g, b, a), _larger(g, a, b)), used=lambda _y, a, b: (a <= b, b <= a),
+    vjp=lambda g, _y, a, b: (_larger(g, b, a), _larger(g, a, b)), used=lambda _y, a, b: (~(a > b), ~(b > a)),
     c={"f": "{0} < {1} || {0} != {0} ? {0} : {1}", "iu": "({t})({0} < {1} ? {0} : {1})", "b": "{0} && {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 

@@ -110,7 +110,8 @@ def sign(a: Any, factors: Any) -> Any:
     return np.prod(signs, -1)
 
 
-@composite(name="logabsdet", infer=_by_factors_infer, stacked=True, edges=(case(lambda a: np.linalg.slogdet(a)[1], (0, 0)),),
+@composite(name="logabsdet", infer=_by_factors_infer, stacked=True,
+           edges=(case(lambda a: np.linalg.slogdet(a)[1], (0, 0)),),
            sample=(case(lambda a: np.linalg.slogdet(a)[1], (3, 3)), case(lambda a: np.linalg.slogdet(a)[1], (2, 5, 5))))
 def logabsdet(a: Any, factors: Any) -> Any:
     """The logarithm of the absolute determinant of a matrix of which the factors are known."""

@@ -71,13 +71,9 @@ def along(g: Any, axes: tuple[int, ...]) -> Any:
     return OPS["expand_dims"](g, axes=axes) if axes else g
 
 
-def _is_extremum(y: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    return np.equal(x, along(y, axes))
-
-
 def _extremum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """Share the cotangent evenly among ties, as JAX does."""
-    at = _is_extremum(y, x, axes)
+    at = np.equal(x, along(y, axes))
     count = OPS["sum"](at.astype(g.dtype), axes=axes)
     return np.where(at, along(g / count, axes), np.zeros((), g.dtype))
 
@@ -112,12 +108,14 @@ prod = _reduction(
     edges=(case(lambda a: np.prod(a, 0), (0, 2)),),
 )
 max_ = _reduction(
-    "max", "max=", _started(np.max, "max="), _extremum_vjp, used=_is_extremum,
+    "max", "max=", _started(np.max, "max="), _extremum_vjp,
+    used=lambda y, x, axes: np.logical_not(np.less(x, along(y, axes))),  # where it is NaN, all are
     sample=(case(lambda a: np.max(a, axis=1) ** 2, (3, 4), domain=distinct()), case(np.max, (5,), domain=distinct())),
     edges=(case(lambda a: np.max(a, 0), (3, 0)), case(lambda a: np.max(a * np.array([1.0, nan])), (2,))),
 )
 min_ = _reduction(
-    "min", "min=", _started(np.min, "min="), _extremum_vjp, used=_is_extremum,
+    "min", "min=", _started(np.min, "min="), _extremum_vjp,
+    used=lambda y, x, axes: np.logical_not(np.greater(x, along(y, axes))),
     sample=(case(lambda a: np.min(a, axis=0) ** 2, (3, 4), domain=distinct()), case(np.min, (5,), domain=distinct())),
     edges=(case(lambda a: np.min(a, 0), (3, 0)), case(lambda a: np.min(a * np.array([1.0, nan])), (2,))),
 )

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
 
-def pullback(program: Program, wrt: Sequence[int], of: Sequence[int], names: Sequence[str] = ()) -> Program:
+def pullback(
+    program: Program, wrt: Sequence[int], of: Sequence[int], names: Sequence[str] = (), *, units: bool = False,
+) -> Program:
     """Reverse mode as a linear map: w to J' w.
 
     Args:
@@ -39,6 +41,7 @@ def pullback(program: Program, wrt: Sequence[int], of: Sequence[int], names: Seq
         wrt: positions of inputs, floating-point arrays.
         of: positions of outputs, floating-point arrays.
         names: of the new inputs.
+        units: it will be applied to unit vectors alone; the map is linear where it is not.
 
     Returns:
         A program with one more input for each of `of`, its cotangent; one output for each of `wrt`.
@@ -54,7 +57,7 @@ def pullback(program: Program, wrt: Sequence[int], of: Sequence[int], names: Seq
         for k, bar in zip(of, bars, strict=True):
             node, cotangent = program.outputs[k], Tracer(bar, trace)
             seeds[node] = seeds[node] + cotangent if node in seeds else cotangent
-        found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt])
+        found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt], units=units)
     labels = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     return replace(program, inputs=(*program.inputs, *bars), outputs=tuple(found), labels=labels)
 

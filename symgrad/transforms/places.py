@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.ir.shapes import is_static, simplified
 from symgrad.ops import leaves
 from symgrad.ops.views import diagonal_length
-from symgrad.transforms.build import literal, make, scalar, shaped
+from symgrad.transforms.build import is_number, literal, make, scalar, shaped
 from symgrad.transforms.matching import constant
 
 if TYPE_CHECKING:
@@ -49,6 +49,16 @@ def _embed_diagonal(graph: Graph, node: Node) -> Node | None:
     row, column = [_places(graph, dim, after) for dim, after in ((rows, 1), (columns, 0))]
     moved = make(graph, "add", row, literal(graph, offset, INT)) if offset else row
     return shaped(graph, make(graph, "equal", moved, column), node.shape)
+
+
+def _not_equal(graph: Graph, node: Node) -> Node | None:
+    """Tell where something is on a diagonal, instead of comparing what stands there with zero."""
+    x, zero = node.inputs
+    number = scalar(x.inputs[0]) if x.op.name == "embed_diagonal" else None
+    if number is None or number == 0 or not is_number(zero, 0):
+        return None
+    there = shaped(graph, literal(graph, True, bool), x.inputs[0].shape)
+    return shaped(graph, make(graph, x.op, there, offset=x.param("offset"), shape=x.param("shape")), node.shape)
 
 
 def _table(graph: Graph, node: Node) -> Node | None:
@@ -101,4 +111,6 @@ def _number(graph: Graph, value: Dim) -> Node:
     return literal(graph, value, INT) if type(value) is int else make(graph, leaves.extent, dim=value)
 
 
-PLACE_RULES: dict[str, Any] = {"place": _place, "embed_diagonal": _embed_diagonal, "scatter_add": _table}
+PLACE_RULES: dict[str, Any] = {
+    "place": _place, "embed_diagonal": _embed_diagonal, "scatter_add": _table, "not_equal": _not_equal,
+}

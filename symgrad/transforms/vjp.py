@@ -92,22 +92,36 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
     return replace(program, outputs=(*program.outputs, *grads), labels=(*values, *bars), rules=rules)
 
 
-def sweep(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node]) -> list[Node]:
+def sweep(
+    trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], *, units: bool = False,
+) -> list[Node]:
     """Push cotangents from seeded nodes back to inputs.
+
+    Args:
+        trace: where they are made.
+        program: what is differentiated.
+        seeds: the cotangents of some of its nodes.
+        wrt: the inputs.
+        units: the seeds are unit vectors: of a row of a Jacobian, what is 0 in them is not used.
 
     Returns:
         One node for each of `wrt`: its gradient, zeros where nothing arrives.
     """
     with passing(trace):
-        return _swept(trace, program, seeds, wrt)
+        return _swept(trace, program, seeds, wrt, units)
 
 
-def _swept(trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node]) -> list[Node]:
+def _swept(
+    trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], units: bool,
+) -> list[Node]:
     """Walk over the nodes, the last one first."""
     nodes = program.nodes()
     active = depends(nodes, wrt)
     poles = Poles(nodes, active)
-    arrived: dict[Node, list[Cotangent]] = {node: [Cotangent(seed)] for node, seed in seeds.items()}
+    arrived: dict[Node, list[Cotangent]] = {}
+    for node, seed in seeds.items():
+        guard = (np.not_equal(seed, 0).node,) if units and node.shape != () and node in poles.behind else ()
+        arrived[node] = [Cotangent(seed, guard)]
     wanted: dict[Node, Any] = dict.fromkeys(wrt)
     graph = trace.graph
     for node in reversed(nodes):
@@ -160,10 +174,11 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
-    if steep and getattr(meant(node), "regular", False):
-        own = (total.guard, *passed(trace, node, total.guard, wanted))
-        y, *inputs = [_used(trace, v, g, poles) for v, g in zip((y, *inputs), own, strict=True)]
     params = dict(zip(op.params, node.params, strict=True))
+    if steep and getattr(meant(node), "regular", False):
+        own = passed(trace, node, total.guard, wanted)
+        inputs = [_used(trace, x, g, poles) for x, g in zip(inputs, own, strict=True)]
+        y = op(*inputs, **params)
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
     try:

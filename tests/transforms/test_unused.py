@@ -215,3 +215,137 @@ def test_what_is_not_used_has_no_slope(function):
 def test_in_c(place, function):
     """Every function with some selections, every selection with some functions."""
     check(function, [*SELECTIONS][place % 15 :: 15], sg.Options())
+
+
+# -- extrema, traced indices and masks, stacks: what is used depends on values
+
+P = np.array([0.0, 4.0, 1.0, 0.25])
+POINTS = np.array([0.0, 1.0, 3.0, 7.0])
+PAIRS = np.triu_indices(4, 1)
+MATRICES = np.stack([np.zeros((2, 2)), np.diag([2.0, 4.0])])
+IN_PAIRS = [-3.0, -1.0, 1.0, 3.0]
+"""The gradient of the sum of all distances of four points on a line."""
+
+
+def distances(x):
+    return np.sqrt((x[:, None] - x) ** 2)
+
+
+def by_pairs(x):
+    return sum(abs(x[i] - x[j]) ** -1.0 for i in range(4) for j in range(i))
+
+
+def cut_out(x):
+    y = np.sqrt(x)
+    return sg.gradients(np.sum(y[1:] * y[1:]), y)[0] @ y
+
+
+@sg.jit
+def inner(x):
+    return np.log(x)
+
+
+VALUES: dict[str, Any] = {
+    "maximum": (lambda x: np.max(np.sqrt(x)), P, [0, 0.25, 0, 0]),
+    "minimum of a row": (lambda x: np.sum(np.min(1 / x.reshape(2, 2), axis=1)), P, [0, -1 / 16, -1, 0]),
+    "tie": (lambda x: np.max(np.sqrt(x)), np.array([0.0, 4, 4]), [0, 1 / 8, 1 / 8]),
+    "larger of two": (lambda x: np.sum(np.maximum(np.sqrt(x), 0.75)), P, [0, 0.25, 0.5, 0]),
+    "smaller of two": (lambda x: np.sum(np.minimum(3.0, 1 / x)), P, [0, -1 / 16, -1, 0]),
+    "larger without NaN": (lambda x: np.sum(np.fmax(np.log(x), 0.5)), P, [0, 0.25, 0, 0]),
+    "rectified": (lambda x: np.sum(np.maximum(np.log(x), 0)), P, [0, 0.25, 0, 0]),
+    "clipped": (lambda x: np.sum(np.clip(np.log(x), -2, 1)), P, [0, 0, 1, 4]),
+    "greatest norm": (lambda x: np.linalg.norm(np.sqrt(x), np.inf), P, [0, 0.25, 0, 0]),
+    "place of the maximum": (lambda x: np.sqrt(x)[np.argmax(x)], P, [0, 0.25, 0, 0]),
+    "traced places": (lambda x: np.sum(np.sqrt(x)[np.array([0, 2]) + (x[1] > 0)]), P, [0, 0.25, 0, 1]),
+    "traced mask": (lambda x: np.sum(np.sqrt(x)[x > 0.5]), P, [0, 0.25, 0.5, 0]),
+    "sum where": (lambda x: np.sum(np.log(x), where=x > 0), P, [0, 0.25, 1, 4]),
+    "maximum where": (lambda x: np.max(np.log(x), where=x < 2, initial=-9), P, [0, 0, 1, 0]),
+    "norms of rows": (lambda x: np.sum(np.sqrt(np.sum(x.reshape(2, 2) ** 2, axis=1))[1:]), np.array([0.0, 0, 3, 4]),
+                      [0, 0, 0.6, 0.8]),
+    "triangle of distances": (lambda x: np.sum(np.triu(distances(x), 1)), POINTS, IN_PAIRS),
+    "pairs of distances": (lambda x: np.sum(distances(x)[PAIRS]), POINTS, IN_PAIRS),
+    "two distances": (lambda x: distances(x)[0, 1] + distances(x)[1, 2], POINTS, [-1, 0, 1, 0]),
+    "distances but their diagonal": (lambda x: np.sum(np.tril(1 / np.abs(x[:, None] - x), -1)), POINTS[:3],
+                                     [1 + 1 / 9, -1 + 1 / 4, -1 / 4 - 1 / 9]),
+    "loop over pairs": (by_pairs, np.array([0.0, 1, 2, 3]), [1 + 1 / 4 + 1 / 9, 1 / 4, -1 / 4, -1 - 1 / 4 - 1 / 9]),
+    "one determinant": (lambda a: np.linalg.slogdet(a)[1][1], MATRICES, np.stack([Z := np.zeros((2, 2)),
+                                                                                  np.diag([0.5, 0.25])])),
+    "product of some": (lambda x: np.cumprod(np.log(x))[1], np.array([np.e, np.e**2, 0.0]), [2 / np.e, np.e**-2, 0]),
+    "product with what is infinite": (lambda x: np.outer(np.log(x), 1 / x)[1, 2], P, [0, 1 / 4, -np.log(4), 0]),
+    "nested": (lambda x: np.sum(inner(x)[1:]), P, [0, 0.25, 1, 4]),
+    "cut out": (cut_out, P, [0, 2, 2, 2]),
+    "single precision": (lambda x: np.sum(np.sqrt(x)[1:3]), P.astype(np.float32), [0, 0.25, 0.5, 0]),
+}
+
+
+@cache
+def picked(options):
+    def every(arguments):
+        return {
+            name: (sg.grad(VALUES[name][0])(x), sg.jacrev(VALUES[name][0])(x),
+                   sg.jvp(VALUES[name][0], (x,), (np.ones_like(x),))[1], sg.hessian(VALUES[name][0])(x))
+            for name, x in arguments.items()
+        }
+
+    return sg.jit(every, options=options)({name: x for name, (_, x, _) in VALUES.items()})
+
+
+@pytest.mark.parametrize("options", [sg.Options(), INTERPRETED], ids=["C", "interpreted"])
+@pytest.mark.parametrize("name", VALUES)
+def test_what_values_leave_out_has_no_slope(name, options):
+    gradient, row, along, second = picked(options)[name]
+    expected = np.asarray(VALUES[name][2], float)
+    for one, other in ((gradient, expected), (row, expected), (along, np.sum(expected))):
+        np.testing.assert_allclose(one, other, rtol=1e-6 if gradient.dtype == np.float32 else 1e-13, atol=1e-13)
+    assert np.isfinite(second).all()
+
+
+@pytest.mark.parametrize("options", [sg.Options(), INTERPRETED], ids=["C", "interpreted"])
+def test_rows_of_a_jacobian_are_gradients(options):
+    """What is 0 in a unit vector is not used; an infinite slope stays in its own place."""
+    np.testing.assert_array_equal(sg.jacrev(np.sqrt, options=options)(P), np.diag([np.inf, 0.25, 0.5, 1.0]))
+    for mode in (sg.jacfwd, sg.jacrev):
+        np.testing.assert_array_equal(mode(lambda x: np.sqrt(x)[2:], options=options)(P), np.eye(4)[2:] * [0, 0, 0.5, 1])
+
+
+def test_products_with_zero_and_what_is_used_keep_their_meaning():
+    x = np.array([0.0, 4.0])
+    mask = np.array([0.0, 1.0])
+    np.testing.assert_array_equal(sg.grad(lambda x: np.sum(mask * np.sqrt(x)))(x), [np.nan, 0.25])
+    np.testing.assert_array_equal(sg.grad(lambda x: np.sum(np.sqrt(x)[:1]))(x), [np.inf, 0])
+    np.testing.assert_array_equal(sg.grad(lambda x: np.sum(np.maximum(np.sqrt(x), 1)))(x - 1), [np.nan, 0.5 / np.sqrt(3)])
+    np.testing.assert_array_equal(sg.grad(lambda x: np.max(np.sqrt(x)))(x - 1), [np.nan, 0])
+
+
+def test_named_extents():
+    """One binary for all sizes, those for which nothing is selected included."""
+    strided = sg.grad(lambda x: np.sum(np.sqrt(x)[1:-1:2]), specs=("f64[n]",))
+    parts = sg.grad(lambda x: np.sum(np.tril(np.sqrt(x), -1)) + np.trace(np.log(x), 1), specs=("f64[n,m]",))
+    for n in (0, 1, 2, 3, 6):
+        x = (np.arange(n) % 2) * (np.arange(n) < n - 1) * 4.0
+        np.testing.assert_array_equal(strided(x), x / 16)
+        for m in (0, 1, 3, 4):
+            below, beside = np.tril(np.ones((n, m)), -1), np.eye(n, m, k=1)
+            np.testing.assert_array_equal(parts(4 * below + 2 * beside), below / 4 + beside / 2)
+
+
+def test_an_ordinary_selection_has_no_guard():
+    """Nothing upstream is infinite for finite inputs."""
+
+    def loss(x, i):
+        y = np.tanh(x) * x / (1 + x * x) + np.sqrt(1 + x * x)
+        return np.sum(y[1:] - y[:-1]) + np.sum(np.triu(y)) + np.sum(y[i]) + np.sum(np.max(y, axis=1) / 3) + y[0, 1]
+
+    text = sg.grad(loss).lower(np.ones((3, 4)), np.array([0, 1])).as_text("optimized")
+    assert text.count("np.where") == 1  # of the maximum's own rule
+
+
+def test_places_are_compared():
+    """A guard on places costs a comparison of indices, and no array of the shape of what it guards."""
+
+    def loss(x):
+        return np.sum(np.sqrt(x)[1:, 2]) + np.sum(np.diagonal(np.sqrt(x)))
+
+    source = sg.grad(loss).lower(np.ones((30, 40))).as_text("c")
+    assert "uint8_t" not in source.replace("uint8_t w", "", 3) or "[1200]" not in source
+    assert sg.grad(loss).lower(np.ones((30, 40))).as_text("optimized").count("place") == 1
