@@ -129,7 +129,7 @@ def indices(g: Growth) -> None:
 
 # -- rows and columns by integers, known or not: views, and writes on either side of them
 
-MADE = ("np.array({a})", "{a} + 0", "{a}.copy()", "{a}[::-1] * 0.5", "np.zeros_like({a})", "np.ones_like({a})")
+MADE = ("np.array({a})", "{a} + 0", "{a}.copy()", "{a}[::-1] * 0.5", "np.zeros_like({a})", "np.ones({a}.shape)")
 LOOKS = (
     "{r}[{i}]", "{r}[{i}]", "{r}[..., {j}]", "{r}[{i}, ...]", "{r}[{i}, 1:]", "{r}[{i}][::-1]", "{r}.T[{j}]",
     "{r}[1:][{i}]", "{r}[::-1][{i}]", "{r}[{i}, None]", "{r}[None, ..., {j}]", "np.swapaxes({r}, 0, -1)[{j}]",
@@ -163,7 +163,9 @@ def integer(g: Growth, extent: int) -> str:
     if g.values[a].ndim == 1 and 1 < g.values[a].size <= extent and g.rng.random() < 0.5:
         clear(np.diff(np.sort(g.values[a])))
         found.append(f"np.argmax({a})")
-    return g.rng.choice(found) if found and g.rng.random() < 0.8 else str(g.rng.randrange(-extent, extent))
+    chosen = g.rng.choice(found) if found and g.rng.random() < 0.8 else str(g.rng.randrange(-extent, extent))
+    alone = [f"np.array({chosen}).copy()", f"np.array({chosen}).astype(np.int32)"]  # arrays without axes, which copy
+    return g.rng.choice([*alone, *[chosen] * 12])
 
 
 def integers(g: Growth, extent: int) -> str:
