@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from tests.programs import Written, changed, leaves, random_open_program, random_program
-from tests.table import GENTLY
+from tests.table import GENTLY, INTERPRETED
 
 SEEDS = range(5000, 5042)
 NIGHTLY = (5018,)
@@ -145,6 +145,31 @@ def stacked(examples: list[Any]) -> Any:
     if isinstance(first, dict):
         return {key: stacked([one[key] for one in examples]) for key in first}
     return np.stack(examples)
+
+
+@pytest.mark.parametrize("start", [6000, pytest.param(6100, marks=pytest.mark.nightly)])
+def test_hundreds_of_arrays(start: int) -> None:
+    """Many programs as one function of one tree: by each kind of call, values and gradients are NumPy's."""
+    programs = [random_program(seed) for seed in range(start, start + 75)]
+    args = tuple([p.args for p in programs])
+
+    def together(args: Any) -> Any:
+        found = []
+        for p, one in zip(programs, args, strict=True):
+            program, loss = p.functions()
+            found.append((program(*one), sg.grad(loss, argnums=p.argnums)(*one)))
+        return found
+
+    function = sg.jit(together, options=GENTLY)
+    wanted = sg.jit(together, options=INTERPRETED)(args)
+    assert len(flat(args)) + len(flat(wanted)) > 398
+    apart = changed(args, lambda a: np.stack([a, a], -1)[..., 0])
+    for found in (function(args), function(args), function(apart), function.bind(args)()):
+        for p, own, other in zip(programs, found, wanted, strict=True):
+            for one, two in zip(flat(own), flat(other), strict=True):
+                scale = max(1.0, float(np.max(np.abs(two), initial=0.0)))
+                far = float(np.max(np.abs(np.asarray(one, float) - np.asarray(two, float)), initial=0.0))
+                assert far <= 100 * rounding(p) * scale, p.script(f"it is off by {far}")
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.build.call import ctype, failed, memory, planner, require, requirements
+from symgrad.build.load import gathered
 from symgrad.build.threads import threads
 from symgrad.errors import BusyError
 
@@ -58,6 +59,8 @@ def bound(
     held = [_pointer(library, a) for a in every]
     # A pointer is passed faster than an array, and keeps nothing alive: the function that is returned does.
     pointers = [library.ffi.cast(f"{ctype(a)} *", p) for a, p in zip(every, held, strict=True)]
+    if library.function is not library.entry:
+        pointers = [gathered(pointers)]
     nothing = library.ffi.NULL
 
     def refused(code: int) -> Exception:

@@ -29,6 +29,7 @@ ffi: Any = _cffi_backend.FFI()
 _NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0)
 
 _TABLE = ffi.typeof("void(*)(void **)")
+_POINTERS = ffi.typeof("void **")
 
 # Libraries stay loaded: a cffi function does not keep its library, a thread may be inside of it, and OpenMP's
 # threads outlive the call that made them. They are small, and the loader gives a path it knows only once.
@@ -51,13 +52,15 @@ class Library:
 
     Attributes:
         ffi: cffi's FFI, for `from_buffer` and `new`.
-        function: the entry, a cffi function pointer; calling it releases the GIL.
+        entry: the entry, a cffi function pointer; calling it releases the GIL.
+        function: the same for callers, who pass each array's address on its own, however many there are.
         c_path: the C it was compiled from, on disk.
         library_path: the shared object it was loaded from (it may be gone by now).
         keepalive: cffi's library; it is kept for the life of the process anyway.
     """
 
     ffi: Any
+    entry: Callable[..., int]
     function: Callable[..., int]
     c_path: Path
     library_path: Path
@@ -66,7 +69,7 @@ class Library:
     @property
     def address(self) -> int:
         """Where the function's machine code is."""
-        return int(ffi.cast("uintptr_t", self.function))
+        return int(ffi.cast("uintptr_t", self.entry))
 
 
 def build(
@@ -110,9 +113,34 @@ def load(compiled: Compiled, entry: str, prototype: str) -> Library:
     with short_waits():
         handle, path = open_library(compiled.library)
     handle = _loaded.setdefault(str(path), handle)
-    function = handle.load_function(function_type(prototype, entry), entry)
+    kind = function_type(prototype, entry)
+    function = handle.load_function(kind, entry)
     blas.give(ffi, lambda name: handle.load_function(_TABLE, name))
-    return Library(ffi, function, compiled.c, path, handle)
+    called = gathering(function, len(kind.args)) if kind.args[:1] == (_POINTERS,) else function
+    return Library(ffi, function, called, compiled.c, path, handle)
+
+
+def gathering(function: Callable[..., int], count: int) -> Callable[..., int]:
+    """Call a function whose first one of so many parameters has the addresses of all arrays."""
+
+    def call(*arguments: Any) -> int:
+        if len(arguments) == count:
+            return function(*arguments)
+        first = len(arguments) - count + 1
+        held = [_placed(*p) if type(p) is tuple else p for p in arguments[:first]]
+        return function(gathered(held), *arguments[first:])
+
+    return call
+
+
+def gathered(pointers: Sequence[Any]) -> Any:
+    """Make an array of addresses."""
+    return ffi.new("void *[]", pointers)
+
+
+def _placed(number: Any) -> Any:
+    """Put a number where C can read it."""
+    return ffi.new({bool: "uint8_t *", int: "int64_t *"}.get(type(number), "double *"), number)
 
 
 def open_library(path: Path) -> tuple[Any, Path]:

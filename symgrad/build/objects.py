@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.dims import evaluated
+from symgrad.ir.dims import dim_to_json, evaluated
 from symgrad.render.source import called_with_objects
 
 if TYPE_CHECKING:
@@ -81,13 +81,24 @@ def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., 
         return None
     from symgrad.build.load import ffi
 
-    kind = ffi.typeof("int32_t(*)(intptr_t, intptr_t, intptr_t *)")
+    many = library.function is not library.entry
+    kind = ffi.typeof(f"int32_t(*)(intptr_t, intptr_t, intptr_t *{', void **' * many})")
     try:
         function = library.keepalive.load_function(kind, called_with_objects(interface.entry))  # type: ignore[attr-defined]
     except AttributeError:
         return None
     known = [id(np.ndarray), *[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
-    return function, lambda threads, *extents: ffi.new("intptr_t[]", [*known, threads, *extents])
+    if not many:
+        return function, lambda threads, *extents: ffi.new("intptr_t[]", [*known, threads, *extents])
+    count = len(interface.inputs) + len(interface.outputs) + len(interface.data)
+    place, pointers = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
+
+    def block(threads: int, *extents: int) -> Any:
+        sizes = dict(zip(interface.dims, extents, strict=True))
+        shapes = [evaluated(dim_to_json(d), sizes) for port in interface.inputs for d in port.shape]
+        return ffi.new("intptr_t[]", [*known, threads, *extents, *shapes])
+
+    return lambda arguments, results, known: function(arguments, results, known, place(pointers)), block
 
 
 @cache

@@ -316,7 +316,9 @@ class Fusion:
         able = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]
         return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
 
-    def candidates(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> tuple[dict[Axis, int], list[Axis]]:
+    def candidates(
+        self, members: list[int], remaining: dict[int, frozenset[Axis]],
+    ) -> tuple[dict[Axis, int], list[Axis]]:
         """Return the work along each class, and the classes of much the same work as the one with most."""
         work: dict[Axis, int] = {}
         for k in members:

@@ -26,7 +26,10 @@ WORKSPACE = 1 << 16
 
 @dataclass(frozen=True)
 class AdapterView:
-    """What the template prints: `count` numbers come by `x`; the other arguments are behind `user_data` if `bound`."""
+    """What the template prints: `count` numbers come by `x`; the other arguments are behind `user_data` if `bound`.
+
+    Of many arrays the addresses are `gathered`, and `arguments` are what follows them.
+    """
 
     name: str
     result: str
@@ -38,6 +41,7 @@ class AdapterView:
     count: int
     bound: bool
     workspace: int
+    gathered: tuple[str, ...] = ()
 
 
 def adapted(
@@ -60,15 +64,17 @@ def adapted(
     first = ["x"] if numbers < 0 else ["&x"] if one else [f"&x[{k}]" for k in range(numbers)]
     inputs, outputs, data = counts
     ctypes = [word.rpartition("*")[0] for word in source.prototype.partition("(")[2].split(",")]
+    many = ctypes[0].strip() == "void *const"
     behind = [*range(len(first), inputs), *range(inputs + outputs, inputs + outputs + data)]
-    bound = [f"({ctypes[k].strip()} *)bound[{place}]" for place, k in enumerate(behind)]
+    bound = [f"({'void' if many else ctypes[k].strip()} *)bound[{place}]" for place, k in enumerate(behind)]
     given = inputs - len(first)
-    arguments = [*first, *bound[:given], "value" if "double *value" in parameters else "&value", *bound[given:]]
-    arguments += [*map(str, extents), "1", "(char *)workspace" if workspace else "0", *["0"] * polled]
+    arrays = [*first, *bound[:given], "value" if "double *value" in parameters else "&value", *bound[given:]]
+    more = [*map(str, extents), "1", "(char *)workspace" if workspace else "0", *["0"] * polled]
+    arguments = ["arrays", *more] if many else [*arrays, *more]
     view = AdapterView(
         f"{source.entry}_adapter", signature.partition(" ")[0], f"{source.entry} as {signature}", parameters,
         () if bound or "void *user_data" not in parameters else ("user_data",), source.entry, tuple(arguments),
-        0 if one else abs(numbers), bool(bound), -(-workspace // 8),
+        0 if one else abs(numbers), bool(bound), -(-workspace // 8), tuple(arrays) if many else (),
     )
     text = environment().get_template("adapter.c.jinja").render(source=source.text, adapter=view)
     declared = f"{view.result} {view.name}({', '.join(parameters)})"

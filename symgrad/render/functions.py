@@ -12,6 +12,7 @@ from symgrad.loops.store import paths, teams, touched
 from symgrad.ops.spelling import stored
 from symgrad.render.block import Block
 from symgrad.render.memory import counts, memory_views, shares
+from symgrad.render.source import PARAMETERS
 from symgrad.render.stems import stems
 from symgrad.render.views import (
     CallView,
@@ -21,6 +22,7 @@ from symgrad.render.views import (
     LocalView,
     LookupView,
     NoteView,
+    PointerView,
     PollView,
     ThreadsView,
 )
@@ -37,6 +39,7 @@ class Functions:
     """What printing one program has made so far.
 
     Attributes:
+        declared: the parameters of the entry, as type and name.
         parts: the parts, each after those that it calls.
         helpers, used: the helper functions and functions of math.h that are called.
     """
@@ -44,7 +47,10 @@ class Functions:
     def __init__(
         self, entry: str, loops: LoopProgram, names: dict[Array, str], arguments: list[tuple[str, str]], target: Target,
     ) -> None:
-        """Name what stands on the stack and in the workspace, a slot for all arrays that hold it, as its first line."""
+        """Name what stands on the stack and in the workspace, a slot for all arrays that hold it, as its first line.
+
+        Of many arrays their addresses are one parameter, of which each function takes those that it uses.
+        """
         self.entry, self.arguments, self.target = entry, arguments, target
         self.taken = {name for _, name in arguments} | {self.entry} | foreign(loops.body)
         self.stored = [array for array in loops.temporaries if array.slot is not None]
@@ -63,7 +69,12 @@ class Functions:
             start = f"{self.names[first]}_share"
             others = {*self.taken, *self.names.values()}
             self.names[array] = next(n for n in (start, *[f"{start}{k}" for k in range(2, 1000)]) if n not in others)
-        self.given = [*arguments, *[("const int32_t ", str(team)) for team in teams(loops.body)]]
+        many = next((k for k, (kind, _) in enumerate(arguments) if "*" not in kind), 0)
+        self.gathered = arguments[:many] if many > PARAMETERS and not target.package else []
+        self.gather = next(n for n in (f"arrays{'_' * k}" for k in count()) if n not in self.taken)
+        self.taken |= {self.gather} if self.gathered else set()
+        self.declared = [*[("void *const *", self.gather)] * bool(self.gathered), *arguments[len(self.gathered) :]]
+        self.given = [*self.declared, *[("const int32_t ", str(team)) for team in teams(loops.body)]]
         self.parts: list[FunctionView] = []
         self.helpers: set[tuple[str, str, str]] = set()
         self.used: set[str] = set()
@@ -72,32 +83,46 @@ class Functions:
         """Print the entry, and on the way the parts that it calls."""
         block = Block(body, self.names, self.taken, self.target, self.outlined, self.apart, self.stems)
         view = replace(self.function(self.entry, body, block), first=counts(body, block))
-        said = words(view)
-        parameters = tuple([f"{kind}{name}" for kind, name in self.arguments])
+        said, pointers = self.used_by(view)
+        parameters = tuple([f"{kind}{name}" for kind, name in self.declared])
         return FunctionView(
-            self.entry, parameters, tuple([name for _, name in self.arguments if name not in said]), view.body,
-            view.stack, view.workspace, fails=True, first=view.first,
+            self.entry, parameters, tuple([name for _, name in self.declared if name not in said]), view.body,
+            view.stack, view.workspace, fails=True, first=view.first, pointers=pointers,
         )
+
+    def used_by(self, view: FunctionView | ThreadsView) -> tuple[set[str], tuple[PointerView, ...]]:
+        """List the words of a function, and which of many arrays it uses."""
+        said = words(view)
+        if not self.gathered:
+            return said, ()
+        pointers = tuple([
+            PointerView(kind.replace("*", "*const "), name, self.gather, place)
+            for place, (kind, name) in enumerate(self.gathered) if name in said
+        ])
+        return said | ({self.gather} if pointers else set()), pointers
 
     def outlined(self, part: Part, around: Block) -> CallView:
         """Print a part as a function of what it uses, the variables of the loops around it included."""
         block = Block(part.body, self.names, self.taken, self.target, self.outlined, self.apart, self.stems)
         block.inside(around)
         view = self.function("", part.body, block)
-        said = words(view)
+        said, pointers = self.used_by(view)
         variables = dict.fromkeys([*around.env.values(), *[name for pair in around.bounds.values() for name in pair]])
         passed = [(kind, name) for kind, name in self.given if name in said]
         passed += [("const int64_t ", name) for name in variables if name in said]
         name = f"{self.entry}_part{len(self.parts) + 1}"
         parameters = tuple([f"{kind}{name}" for kind, name in passed])
-        self.parts.append(FunctionView(name, parameters, (), view.body, view.stack, view.workspace, view.fails))
+        self.parts.append(
+            FunctionView(name, parameters, (), view.body, view.stack, view.workspace, view.fails, pointers=pointers)
+        )
         return CallView(name, ", ".join(name for _, name in passed), view.fails, around.leave, around.failed)
 
     def apart(self, view: ThreadsView, made: Sequence[ItemView]) -> ThreadsView:
         """Print a thread's share that may be a serial call's as a function of what it uses of what was made before."""
         if not view.condition or view.failed:
             return view
-        said = words(view) - {array.name for array in (*view.stack, *view.workspace)}
+        said, pointers = self.used_by(view)
+        said -= {array.name for array in (*view.stack, *view.workspace)}
         memory = {self.names[a]: f"{stored(a.dtype)} *{self.target.restrict}" for a in self.stored}
         lets = [v for v in made if isinstance(v, (LetView, LocalView))]
         values = {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
@@ -107,7 +132,10 @@ class Functions:
         name = f"{self.entry}_part{len(self.parts) + 1}"
         parameters = tuple([f"{kind}{name}" for kind, name in passed])
         self.parts.append(
-            FunctionView(name, parameters, (), view.body, view.stack, view.workspace, fails=False, leave=view.leave)
+            FunctionView(
+                name, parameters, (), view.body, view.stack, view.workspace, fails=False, leave=view.leave,
+                pointers=pointers,
+            )
         )
         call = f"{name}({', '.join(name for _, name in passed)})"
         return replace(view, call=call, body=(), stack=(), workspace=(), leave="")

@@ -31,6 +31,16 @@ class ObjectView:
 
 
 @dataclass(frozen=True)
+class ManyView:
+    """So many arrays that each is looked at in a loop: their ranks, and where what is known of the shapes begins."""
+
+    ranks: tuple[int, ...]
+    shapes: int
+    outputs: int
+    data: int
+
+
+@dataclass(frozen=True)
 class ObjectsView:
     """What the template prints."""
 
@@ -44,6 +54,7 @@ class ObjectsView:
     data: tuple[ObjectView, ...]
     last: tuple[str, ...]
     workspace: int
+    many: ManyView | None
 
 
 def with_call(
@@ -61,14 +72,19 @@ def with_call(
     """
     ctypes = [word.rpartition("*")[0].strip() for word in source.prototype.partition("(")[2].split(",")]
     count, both = len(inputs), len(inputs) + len(outputs)
+    more = ("(char *)workspace" if workspace else "0", *["0"] * polled)
+    name, rows, first = called_with_objects(source.entry), -(-workspace // 8), 1 + count + len(data)
+    if ctypes[0] == "void *const":
+        last = (*[f"known[{first + 1 + k}]" for k in range(len(dims))], f"(int32_t)known[{first}]", *more)
+        many = ManyView(tuple(map(len, inputs)), first + 1 + len(dims), len(outputs), len(data))
+        view = ObjectsView(name, source.entry, OTHER, READY, count, (), (), (), last, rows, many)
+        return replace(source, objects=environment().get_template("objects.c.jinja").render(call=view))
     taken = _views("a", inputs, ctypes)
     constants = [replace(c, known=count + c.known) for c in _views("c", data, ctypes[both:])]
-    last = [*[f"n{k}" for k in range(len(dims))], f"(int32_t)known[{1 + count + len(data)}]"]
+    last = (*[f"n{k}" for k in range(len(dims))], f"(int32_t)known[{first}]", *more)
     view = ObjectsView(
-        called_with_objects(source.entry), source.entry, OTHER, READY, count,
-        _checked(taken, inputs, dims, 2 + count + len(data)),
-        tuple(_views("r", outputs, ctypes[count:])), tuple(constants),
-        (*last, "(char *)workspace" if workspace else "0", *["0"] * polled), -(-workspace // 8),
+        name, source.entry, OTHER, READY, count, _checked(taken, inputs, dims, first + 1),
+        tuple(_views("r", outputs, ctypes[count:])), tuple(constants), last, rows, None,
     )
     return replace(source, objects=environment().get_template("objects.c.jinja").render(call=view))
 

@@ -24,6 +24,10 @@ class Source:
     objects: str = ""
 
 
+PARAMETERS = 127
+"""A function of more arrays takes their addresses in one array: C promises no more parameters, and cffi calls fewer
+than 400. Compilers take more, but their time grows faster than in proportion."""
+
 OTHER = -2
 """What a call with Python's objects returns, and has called nothing, where an array is not as it should be."""
 

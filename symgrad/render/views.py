@@ -218,7 +218,18 @@ class FunctionView:
     small: SmallView | None = None
     leave: str = ""
     first: tuple[LetView, ...] = ()
+    pointers: tuple[PointerView, ...] = ()
     kind: str = "function"
+
+
+@dataclass(frozen=True)
+class PointerView:
+    """``const double *const restrict x = arrays[3];``: an array of many."""
+
+    ctype: str
+    name: str
+    arrays: str
+    place: int
 
 
 @dataclass(frozen=True)
