@@ -126,6 +126,11 @@ def conjunction(trace: Trace, guard: Guard) -> Any:
     return condition
 
 
+def together(trace: Trace, guard: Guard) -> Guard:
+    """Join a guard to one condition: that all of it holds for one element says more than that each part does for one."""
+    return (conjunction(trace, guard).node,) if len(guard) > 1 else guard
+
+
 def selected(trace: Trace, guard: Guard, part: Any) -> Any:
     """Set a cotangent to zero outside of its guard; what it is there (0 * inf) does not matter."""
     return np.where(conjunction(trace, guard), part, np.zeros((), part.dtype))
@@ -145,6 +150,7 @@ def passed(trace: Trace, node: Node, guard: Guard, wanted: Sequence[bool]) -> li
     """
     op, count = node.op, len(node.inputs)
     if guard and not isinstance(op, Elementwise):
+        guard = together(trace, guard) if any(wanted) else guard
         kept: list[list[Node]] = [[] for _ in range(count)]
         for g in guard:
             for k, carried in enumerate(_carried(trace, node, g)):

@@ -23,7 +23,17 @@ from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import opened
-from symgrad.transforms.guards import both, conjunction, either, fitting, followed, keeps_zeros, passed, selected
+from symgrad.transforms.guards import (
+    both,
+    conjunction,
+    either,
+    fitting,
+    followed,
+    keeps_zeros,
+    passed,
+    selected,
+    together,
+)
 from symgrad.transforms.joins import joined
 from symgrad.transforms.poles import Poles, meant
 
@@ -198,6 +208,8 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
         if guard and (steep or (chosen and not keeps_zeros(node))):
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
         guard = guard if kept[k] else ()
+        if read in poles.behind and part.node.shape != read.shape:
+            guard = together(trace, guard)
         yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
 
 
