@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -444,7 +445,8 @@ def selection(g: Growth, shape: tuple[int, ...]) -> str:
     ]
     if rank > 1:
         k = rng.randrange(-1, 2)
-        more = ["np.triu(q, {0})", "np.tril(q, {0})", "np.diagonal(q, {0})", "np.trace(q)", "np.full((2, {1}), 0.5) @ q"]
+        more = ["np.triu(q, {0})", "np.tril(q, {0})", "np.diagonal(q, {0})", "np.trace(q)"]
+        more.append("np.full((2, {1}), 0.5) @ q")
         forms += [f"q = {form.format(k, shape[-2])}" for form in more]
         forms.append(f"q = q[np.triu_indices({shape[0]}, {k}, {shape[1]})]")
     return rng.choice(forms)

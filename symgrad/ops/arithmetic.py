@@ -175,7 +175,8 @@ maximum = elementwise(
 # An op of its own, for maximum(x, 0), because there a tie gives nothing to x: the derivative at 0 is 0.
 relu = elementwise(
     name="relu", numpy=lambda x: np.maximum(x, 0), result=lambda x: x, value=lambda x: sp.Max(x, 0),
-    vjp=lambda g, _y, x: np.where(x > 0, g, 0), used=lambda _y, x: ~(x <= 0), c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
+    vjp=lambda g, _y, x: np.where(x > 0, g, 0), used=lambda _y, x: ~(x <= 0),
+    c="{0} > 0.0{f} || {0} != {0} ? {0} : 0.0{f}",
     sample=distinct(), edges=SPECIAL, doc="Return the larger one of x and 0.")
 
 minimum = elementwise(

@@ -127,7 +127,7 @@ def conjunction(trace: Trace, guard: Guard) -> Any:
 
 
 def together(trace: Trace, guard: Guard) -> Guard:
-    """Join a guard to one condition: that all of it holds for one element says more than that each part does for one."""
+    """Join a guard to one condition: one element must have all of it, and not each part one of its own."""
     return (conjunction(trace, guard).node,) if len(guard) > 1 else guard
 
 

@@ -56,8 +56,8 @@ def test_a_condition_moves_as_a_cotangent_does(op: Any) -> None:
 @having("regular")
 def test_what_is_regular_is_finite(op: Any) -> None:
     """Value and rule at zeros and at large and small numbers; of an op in index notation, no minus comes in."""
-    for xs, params, _ in calls(op):
-        xs = [RNG.choice(EXTREME, x.shape) if x.dtype.kind == "f" else x for x in xs]
+    for given, params, _ in calls(op):
+        xs = [RNG.choice(EXTREME, x.shape) if x.dtype.kind == "f" else x for x in given]
         if any(x.dtype.kind != "f" for x in xs) or op.nondiff or 0 in [d for x in xs for d in x.shape]:
             continue
         y = np.asarray(op.evaluate(*xs, **params))
