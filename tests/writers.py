@@ -187,7 +187,8 @@ def parts(g: Growth) -> None:
 
     def filled(text: str) -> str:
         words = {"r": r, "w": w, "a": a, "i": integer(g, first), "j": integer(g, last), "k": integer(g, last)}
-        x = g.rng.choice([g.pick(), g.rng.choice([0.5, -1.25]), f"{w} * 0.3", f"{r}[{integer(g, first)}]"])
+        own = f"{r}[{integer(g, first)}]" + ("" if "+=" in text else " * 1.0")  # NumPy stores crossing rows wrongly
+        x = g.rng.choice([g.pick(), g.rng.choice([0.5, -1.25]), f"{w} * 0.3", own])
         s = g.rng.choice([*alone, 0.75, f"np.sum({a}) * 0.1"])
         return text.format(q=integers(g, first), x=x, s=s, **words)
 

@@ -74,12 +74,22 @@ ROWS = [call for call in CALLS if re.search(r"\b[ik]\b", call)]
 """Views and copies of the table, and those by a traced integer."""
 
 
-def valid(lines, name):
-    """Tell whether NumPy runs these lines, leaves the arguments alone, and gives `name` an array of floats."""
+def executed(lines):
+    """Run lines by NumPy: what the names stand for afterwards."""
     names: dict[str, Any] = {"np": np, "scipy": scipy, "v": V.copy(), "m": M.copy()}
     names.update(zip("ikq", INDICES, strict=True))
+    exec("\n".join(lines), names)
+    return names
+
+
+def valid(lines, name):
+    """Tell whether NumPy runs these lines, leaves the arguments alone, and gives `name` an array of floats."""
     try:
-        exec("\n".join(lines), names)
+        names = executed(lines)
+        if (copied := re.sub(r"^(x\d+\[.*?\]) = (.*)", r"\1 = np.array(\2)", lines[-1])) != lines[-1]:
+            other = executed([*lines[:-1], copied])
+            if any(not np.array_equal(names[n], other[n], equal_nan=True) for n in names if re.fullmatch(r"x\d+", n)):
+                return False  # NumPy stores a column into a row that crosses it element by element, without a copy
     except Exception:  # noqa: BLE001 - NumPy refuses it
         return False
     alone = np.array_equal(names["v"], V) and np.array_equal(names["m"], M)
