@@ -276,10 +276,13 @@ def check_function(fun: Any) -> None:
 
 
 def _fits(got: Spec, expected: Spec) -> bool:
-    """Tell a dtype that can be taken for another one: the same, or a Python number of no less a kind."""
+    """Whether an argument can be taken for another one: the same dtype, or a Python number of no less a kind.
+
+    An index without axes is a number or an array, which mean different things; of what is no index it makes no odds.
+    """
     if got.weak is not None:
         return got.dtype.kind == expected.dtype.kind or (got.weak is int and expected.dtype.kind == "f")
-    return (got.dtype, got.array) == (expected.dtype, expected.array)
+    return got.dtype == expected.dtype and (got.array == expected.array or got.dtype.kind not in "iu")
 
 
 def _as_call(specs: Any, arguments: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:

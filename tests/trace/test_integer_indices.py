@@ -282,6 +282,11 @@ def test_a_spec_without_axes_is_a_number() -> None:
         fun(X, np.array(1))
 
 
+def test_of_what_is_no_index_a_number_and_an_array_without_axes_are_one() -> None:
+    fun = sg.jit(lambda x: x * 2.0, specs=("f64[]",), options=INTERPRETED)
+    assert fun(np.array(1.5)) == fun(1.5) == fun(np.float64(1.5)) == 3.0
+
+
 # -- refusals
 
 
