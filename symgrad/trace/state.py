@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Trace:
     """One run of a user's function on tracers: its table of nodes, its thread, whether it still runs."""
 
-    __slots__ = ("__weakref__", "alive", "function", "graph", "numbers", "thread")
+    __slots__ = ("__weakref__", "alive", "function", "graph", "numbers", "signs", "thread")
 
     def __init__(self, graph: Graph, function: str) -> None:
         """Belong to the thread that makes it."""
@@ -27,6 +27,7 @@ class Trace:
         self.thread = threading.get_ident()
         self.alive = True
         self.numbers: dict[Any, Node] = {}  # the constants made of Python's numbers, by dtype and value
+        self.signs: dict[Node, frozenset[str]] = {}  # of values that somebody asked for, see transforms/poles.py
 
     def require(self, index: Any, extent: Any, otherwise: str = "", axis: int = 0) -> None:
         """Note that ``0 <= index < extent`` must hold when the program is called, and the user's line that needs it."""

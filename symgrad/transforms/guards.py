@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.op import Elementwise
+from symgrad.ir.op import Elementwise, Structured
 from symgrad.ir.shapes import is_static
 from symgrad.ops import leaves
 from symgrad.ops.contract import parse
@@ -57,6 +57,10 @@ def conditions(graph: Graph, condition: Node) -> Guard:
         inner = _negated(node)
         if inner is not None and inner.op.name in {"logical_or", "bitwise_or"} and _is_boolean(inner):
             stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
+            continue
+        twice = _negated(inner) if inner is not None else None
+        if twice is not None:
+            stack.append(twice)
             continue
         if known(node) is not True:  # what always holds says nothing
             found[node] = None
@@ -275,6 +279,11 @@ def _through_others(node: Node, whole: Any) -> list[Node | None]:
         lead = len(node.inputs[0].shape) - 2
         one = OPS["any"](whole, axes=tuple(range(lead, rank)))
         return [OPS["expand_dims"](one, axes=tuple(range(lead, len(i.shape)))).node for i in node.inputs]
+    if getattr(op, "regular", False) and isinstance(op, Structured) and op.vjp is not None and count > 1:
+        one, zero = node.dtype.type(1), node.dtype.type(0)  # a sum of products: what is reached when all factors are 1
+        ones = [OPS["broadcast_to"](one, shape=i.shape) for i in node.inputs]
+        parts = op.vjp(OPS["where"](whole, one, zero), None, *ones, **dict(zip(op.params, node.params, strict=True)))
+        return [OPS["not_equal"](part, zero).node for part in parts]
     return [OPS["any"](whole, axes=tuple(range(rank))).node] * count
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from symgrad.ir.node import Node
     from symgrad.ir.op import Op
+    from symgrad.trace.state import Trace
 
     Signs = frozenset[str]
 
@@ -38,9 +39,9 @@ NOT_NEGATIVE = frozenset("0+")
 class Poles:
     """The nodes of a program with what is known of their values, in so far as anybody asks."""
 
-    def __init__(self, nodes: Sequence[Node], active: set[Node]) -> None:
+    def __init__(self, trace: Trace, nodes: Sequence[Node], active: set[Node]) -> None:
         self.nodes, self.active = nodes, active
-        self.known: dict[Node, Signs] = {}
+        self.known = trace.signs  # for all sweeps of a trace: programs inside of others begin with values of those
 
     @cached_property
     def behind(self) -> set[Node]:
@@ -98,8 +99,7 @@ class Poles:
         given = []
         for i in node.inputs:
             number = scalar(i)
-            known: Any = self.known[i] if i in self.known else self.signs(i)
-            given.append((i.dtype, known if number is None else float(number), first[i]))
+            given.append((i.dtype, self.signs(i) if number is None else float(number), first[i]))
         return tried(node.op, node.params, tuple(given))
 
 

@@ -35,7 +35,7 @@ from symgrad.transforms.guards import (
     together,
 )
 from symgrad.transforms.joins import joined
-from symgrad.transforms.poles import Poles, meant
+from symgrad.transforms.poles import Poles, meant, moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,7 +127,7 @@ def _swept(
     """Walk over the nodes, the last one first."""
     nodes = program.nodes()
     active = depends(nodes, wrt)
-    poles = Poles(nodes, active)
+    poles = Poles(trace, nodes, active)
     arrived: dict[Node, list[Cotangent]] = {}
     for node, seed in seeds.items():
         guard = (np.not_equal(seed, 0).node,) if units and node.shape != () and node in poles.behind else ()
@@ -179,8 +179,8 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
     chosen = total.chosen or op.name == "where"
-    kept = [chosen or i in poles.behind for i in node.inputs]
-    wanted = [i in poles.behind or op.name == "where" for i in node.inputs]
+    guarded = bool(total.guard) or op.used is not None or moves(meant(node))
+    wanted = [op.name == "where" or (guarded and i in poles.behind) for i in node.inputs]
     steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
@@ -198,7 +198,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     parts = parts if isinstance(parts, tuple) else (parts,)
     if len(parts) != len(inputs):
         raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
-    guards = passed(trace, node, total.guard if any(kept) or steep else (), wanted)
+    guards = passed(trace, node, total.guard if chosen or any(wanted) or steep else (), wanted)
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
             continue
@@ -207,8 +207,8 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
             guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
         if guard and (steep or (chosen and not keeps_zeros(node))):
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
-        guard = guard if kept[k] else ()
-        if read in poles.behind and part.node.shape != read.shape:
+        guard = guard if chosen or wanted[k] else ()  # in front of no pole it is not needed
+        if wanted[k] and part.node.shape != read.shape:
             guard = together(trace, guard)
         yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
 

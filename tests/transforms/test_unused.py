@@ -279,6 +279,8 @@ VALUES: dict[str, Any] = {
                                                                                   np.diag([0.5, 0.25])])),
     "product of some": (lambda x: np.cumprod(np.log(x))[1], np.array([np.e, np.e**2, 0.0]), [2 / np.e, np.e**-2, 0]),
     "product with what is infinite": (lambda x: np.outer(np.log(x), 1 / x)[1, 2], P, [0, 1 / 4, -np.log(4), 0]),
+    "convolution with what is infinite": (lambda x: np.convolve(np.log(x)[::-1], x[1:])[1], P,
+                                         [0, 0, 4 - np.log(4), 4]),
     "nested": (lambda x: np.sum(inner(x)[1:]), P, [0, 0.25, 1, 4]),
     "cut out": (cut_out, P, [0, 3, 3, 3]),
     "single precision": (lambda x: np.sum(np.sqrt(x)[1:3]), P.astype(np.float32), [0, 0.25, 0.5, 0]),
