@@ -137,6 +137,10 @@ class ShapeError(Refusal, ValueError):
         super().__init__(what, line=line, instead=instead, numpy_too=not heard.opened)
 
 
+class SizeError(SymgradError, ValueError, MemoryError):
+    """An array would be larger than memory can be: NumPy raises one or the other."""
+
+
 class SerializationError(SymgradError, ValueError):
     """A saved program is damaged or was not written by symgrad."""
 

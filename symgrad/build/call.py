@@ -12,6 +12,7 @@ from symgrad.build.threads import threads
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
 from symgrad.ir.dims import dim_to_json, evaluated
 from symgrad.ir.evaluate import concrete, evaluate, extents
+from symgrad.ir.memory import too_large
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
     Raises:
         IndexOutOfBounds: an index the user wrote lies outside of its axis at these extents.
         ArgumentValueError: something else that it needs of them does not hold.
+        SizeError: an array would be larger than memory can be.
     """
     dims = extents(program, arrays)
     for index, extent, axis, line, otherwise in program.requirements:
@@ -61,6 +63,9 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
             if otherwise:
                 raise ArgumentValueError(otherwise, line=line)
             raise IndexOutOfBounds(f"index {position} is out of bounds for axis {axis} with size {size}", line=line)
+    beyond = program.largest.beyond({str(dim): size for dim, size in dims.items()})
+    if beyond is not None:
+        raise too_large(concrete(beyond.shape, dims), beyond.dtype, beyond.line)
     return dims
 
 
@@ -79,10 +84,12 @@ def unmet(program: Program) -> Callable[[Mapping[str, int]], frozenset[str]]:
             if len(known) > PLANS:
                 known.clear()
             failing = [names for i, e, names in wanted if not 0 <= evaluated(i, sizes) < evaluated(e, sizes)]
-            found = known[key] = frozenset([name for names in failing for name in names])
+            beyond = program.largest.beyond(sizes)
+            large = () if beyond is None else sizes
+            found = known[key] = frozenset([*large, *[name for names in failing for name in names]])
         return found
 
-    return missing if wanted else lambda sizes: frozenset()  # noqa: ARG005 - nothing is asked
+    return missing
 
 
 def requirements(program: Program) -> Callable[[Sequence[np.ndarray[Any, Any]]], dict[Any, int]]:

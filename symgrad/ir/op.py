@@ -115,6 +115,7 @@ class Structured(Op):
             result and the rule, and where they are not negative, the result is not.
         running: an element is made of those before it and its own, along the parameter `axis`, or the last axis.
         stacked: it is applied to each matrix of stacks of them.
+        copies: of a view, that NumPy may need memory for it all the same.
     """
 
     body: Callable[[Node], Body] = None  # type: ignore[assignment]
@@ -123,6 +124,7 @@ class Structured(Op):
     regular: bool = False
     running: bool = False
     stacked: bool = False
+    copies: bool = False
 
     kind = "structured"
 

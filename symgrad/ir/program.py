@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from symgrad.ir.memory import Largest
 from symgrad.ir.node import Graph, Node, Requirement
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class Program:
     def nodes(self) -> tuple[Node, ...]:
         """Return every node an output needs, each after its inputs."""
         return self._nodes
+
+    @cached_property
+    def largest(self) -> Largest:
+        """Its largest arrays, of which a call looks whether they fit into memory."""
+        return Largest(self)
 
     @cached_property
     def _nodes(self) -> tuple[Node, ...]:

@@ -211,6 +211,7 @@ def structured(
     regular: bool = False,
     running: bool = False,
     stacked: bool = False,
+    copies: bool = False,
     doc: str = "",
 ) -> Structured:
     """Declare an array operation with a body in index notation.
@@ -228,10 +229,12 @@ def structured(
         regular: each element is one of the operands', or a sum of products of them.
         running: made of elements before it and its own, along an axis.
         stacked: applied to each matrix of stacks of them.
+        copies: of a view, that NumPy may need memory for the result all the same.
     """
     op = Structured(
         name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, used=used, sample=sample, edges=edges,
-        body=body, view=view, moves=moves, regular=regular, running=running, stacked=stacked, doc=doc,
+        body=body, view=view, moves=moves, regular=regular, running=running, stacked=stacked, copies=copies,
+        doc=doc,
     )
     op.text = text
     _enter(op)

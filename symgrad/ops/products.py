@@ -203,8 +203,9 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     if type(count) is not int:
         raise UnsupportedError("np.vander of an unknown extent without N", instead="np.vander(x, N) with a number")
     x = x.astype(np.promote_types(x.dtype, int))
-    powers = [np.ones_like(x), *[x] * (count - 1)][: max(count, 0)]
-    if not powers:
+    if count <= 0:
         return np.zeros_like(x, shape=(*x.shape, 0))
-    columns = np.cumprod(np.stack(powers, axis=1), axis=1)
+    ones = np.ones_like(x)[:, None]
+    powers = ones if count == 1 else np.concatenate([ones, np.broadcast_to(x[:, None], (*x.shape, count - 1))], axis=1)
+    columns = np.cumprod(powers, axis=1)
     return columns if increasing else columns[:, ::-1]

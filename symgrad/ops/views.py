@@ -46,7 +46,7 @@ def _reshape_body(node: Node) -> Body:
 
 reshape = structured(
     name="reshape", params=("shape",), infer=_reshape_infer, evaluate=lambda x, shape: np.reshape(x, shape),  # noqa: PLW0108 - NumPy 2.0 calls it newshape
-    body=_reshape_body, view=True, vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
+    body=_reshape_body, view=True, copies=True, vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"np.reshape({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.reshape(a, (4, 3)), (3, 4)), case(lambda a: np.ravel(a) * 2, (2, 3)),
             case(lambda a: (a * 2).reshape(2, 2, 3) ** 2, (3, 4))),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError, heard
+from symgrad.ir.memory import gone_through, refuse
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
@@ -107,6 +108,8 @@ def _run(
             fortran=frozenset([n for n, spec in zip(signature.names, signature.specs, strict=True) if spec.fortran]),
             rules=tuple(graph.rules),
         )
+        for node in gone_through(program):
+            refuse(node.shape, node.dtype, node.line)
     return Traced(program, tree)
 
 

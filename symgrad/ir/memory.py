@@ -1,0 +1,93 @@
+"""How large arrays may be: what NumPy has no memory for is refused, though C might never store it.
+
+``np.repeat(x, 2**62).sum()`` is a loop without an end where nothing is stored, and `MemoryError` in NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import SizeError
+from symgrad.ir import shapes
+from symgrad.ir.dims import dim_to_json, evaluated
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from symgrad.errors import Line
+    from symgrad.ir.node import Node
+    from symgrad.ir.op import Op
+    from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Shape
+
+MOST = 1 << 47
+"""The bytes of an address space: no process has more. What is smaller and fused may be computed, if slowly."""
+
+MOST_SEEN = (1 << 63) - 1
+"""NumPy has views of so many bytes, whose elements stand in less memory."""
+
+
+def refuse(shape: Shape, dtype: np.dtype[Any], line: Line | None, *, view: bool = False) -> None:
+    """Refuse an array of known extents that cannot be; NumPy leaves out extents of 0 where it looks for that.
+
+    Raises:
+        SizeError: it has more bytes than there can be, or, of a view, than can be counted.
+    """
+    count = dtype.itemsize
+    for dim in shape:
+        if type(dim) is not int:
+            return
+        count *= dim or 1
+    if count > MOST and (count > MOST_SEEN or not (view or 0 in shape)):
+        raise too_large(shape, dtype, line)
+
+
+def is_view(op: Op) -> bool:
+    """Whether NumPy needs no memory for the result of an op."""
+    return getattr(op, "view", False) and not getattr(op, "copies", False)
+
+
+def gone_through(program: Program) -> list[Node]:
+    """List the nodes whose elements a loop goes through: all but views that nothing but views read."""
+    read = [node for reader in program.nodes() if not is_view(reader.op) for node in reader.inputs]
+    return [*dict.fromkeys([*read, *program.outputs, *[node for node in program.nodes() if not is_view(node.op)]])]
+
+
+def too_large(shape: Shape, dtype: np.dtype[Any], line: Line | None) -> SizeError:
+    """Compose the refusal."""
+    what = f"array is too big: one of shape {shapes.show(shape)} and dtype {dtype} fits into no memory"
+    return SizeError(what, line=line)
+
+
+class Largest:
+    """The arrays of a program that are the largest for some open extents."""
+
+    def __init__(self, program: Program) -> None:
+        """Find them: of all shapes those that are not smaller than another one, whatever the extents."""
+        found: dict[Any, tuple[Any, Node]] = {}
+        for node in gone_through(program):
+            if node not in program.inputs and not shapes.is_static(node.shape):
+                bytes_ = shapes.size(node.shape) * node.dtype.itemsize
+                found.setdefault(bytes_, (dim_to_json(bytes_), node))
+        growth = {bytes_: _growth(bytes_, tree) for bytes_, (tree, _) in found.items()}
+        kept: dict[Any, None] = {}
+        for bytes_, own in sorted(growth.items(), key=lambda pair: -max(pair[1].values())):
+            if not any(_below(own, growth[other]) for other in kept):
+                kept[bytes_] = None
+        self._sizes = [found[bytes_] for bytes_ in kept]
+
+    def beyond(self, sizes: Any) -> Node | None:
+        """Return a node whose array fits into no memory at some extents."""
+        return next((node for tree, node in self._sizes if evaluated(tree, sizes) > MOST), None)
+
+
+def _growth(bytes_: Any, tree: Any) -> dict[str, int]:
+    """Say how large an array is where one extent is large, and where all are."""
+    names = sorted([str(s) for s in bytes_.free_symbols])
+    found = {name: evaluated(tree, dict.fromkeys(names, 64) | {name: 1 << 40}) for name in names}
+    return found | {"": evaluated(tree, dict.fromkeys(names, 1 << 40))}
+
+
+def _below(one: dict[str, int], other: dict[str, int]) -> bool:
+    """Whether an array is at most as large as another one of the same extents."""
+    return one.keys() == other.keys() and all(one[name] <= other[name] for name in one)
