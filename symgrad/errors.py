@@ -129,6 +129,10 @@ class NonFiniteError(SymgradError, FloatingPointError):
     """A value is NaN or infinite, where `Options(debug_nans=True)` looks for that."""
 
 
+class RangeError(SymgradError, OverflowError):
+    """A Python integer that an array's dtype does not hold."""
+
+
 class ShapeError(Refusal, ValueError):
     """Shapes do not fit together."""
 

@@ -88,6 +88,7 @@ class Elementwise(Op):
             and what a compiler does to a call may keep it from lanes.
         infix: Python's operator, where there is one.
         steep: where the slope is infinite or missing: of which argument, in words, and whether that is at 0.
+        exact: it takes Python's integers as numbers, whatever the other's dtype holds.
         source: C text of the user's that its spelling calls.
     """
 
@@ -99,6 +100,7 @@ class Elementwise(Op):
     lanes: str = ""
     infix: str | None = None
     steep: tuple[int, str, bool] | None = None
+    exact: bool = False
     source: str = ""
 
     kind = "elementwise"

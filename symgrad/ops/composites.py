@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.copies import filled, fresh, promoted, stretched
 from symgrad.ops.declare import OPS, UNSET, answers, equal, is_traced, normal_axes, normal_axis, refuse, shape_of
@@ -26,6 +27,8 @@ def clip(
 ) -> Any:
     """As `numpy.clip`."""
     refuse("clip", out=out, **keywords)
+    if not set(keywords) <= {"where", "dtype", "casting", "order", "subok", "signature"}:
+        raise TypeError(f"clip() got an unexpected keyword argument {next(iter(keywords))!r}")
     if a_min is UNSET and a_max is UNSET:
         low, high = [None if bound is UNSET else bound for bound in (min, max)]
     elif a_min is UNSET or a_max is UNSET:
@@ -36,8 +39,11 @@ def clip(
     else:
         low, high = a_min, a_max
     a = lift(a)
+    if a.dtype.kind in "iu":  # a Python integer beyond the dtype bounds nothing
+        low = None if type(low) is int and low <= np.iinfo(a.dtype).min else low
+        high = None if type(high) is int and high >= np.iinfo(a.dtype).max else high
     if low is None:
-        return fresh(a) if high is None else np.minimum(a, high)
+        return np.positive(a) if high is None else np.minimum(a, high)
     if high is None:
         return np.maximum(a, low)
     return _clip(a, low, high)
@@ -47,7 +53,7 @@ def clip(
 def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """As `numpy.round`, with derivative 0."""
     refuse("round", out=out)
-    a, places = lift(a), int(static("round", "decimals", decimals).__index__())
+    a, places = lift(a), operator.index(static("round", "decimals", decimals))
     if a.dtype.kind == "b":
         return a.astype(np.float16)  # NumPy's result, which symgrad refuses by name
     if a.dtype.kind != "f":
@@ -125,7 +131,7 @@ def sinc(x: Any) -> Any:
 @answers(np.diff)
 def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = UNSET, append: Any = UNSET) -> Any:
     """As `numpy.diff`."""
-    a, times = lift(a), int(static("diff", "n", n))
+    a, times = lift(a), operator.index(static("diff", "n", n))
     if times == 0:
         return a
     if times < 0:
@@ -196,8 +202,12 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """As `numpy.gradient`: differences of second order inside, of first or second order at the ends."""
     f = lift(f)
+    if f.dtype.kind == "b":
+        raise DtypeError("np.gradient of bool, of which NumPy takes no differences", instead="x.astype(np.float64)")
     f = f if f.dtype.kind == "f" else f.astype(np.float64)
     axes = normal_axes(axis, f.ndim) if not isinstance(axis, tuple) else tuple([normal_axis(k, f.ndim) for k in axis])
+    if len(set(axes)) != len(axes):
+        raise ArgumentValueError("repeated axis")
     if len(varargs) not in {0, 1, len(axes)} or (len(varargs) == 1 < len(axes) and np.ndim(varargs[0])):
         raise UnsupportedError("invalid number of arguments: give one distance, or one for each axis")
     if edge_order not in {1, 2}:

@@ -227,13 +227,18 @@ def _stretched(batch: Shape, other: Shape) -> tuple[int, ...]:
     return tuple([k for k, d in enumerate(batch) if d == 1 and k + offset >= 0 and other[k + offset] != 1])
 
 
+def _typed(x: Any) -> Any:
+    """Give one of Python's numbers a dtype: a product of arrays does not take it for weak."""
+    return x if getattr(x, "weak", None) is None else x.astype(x.dtype)
+
+
 @answers(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """As `numpy.dot`."""
     refuse("dot", out=out)
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
-        return np.multiply(a, b)
+        return np.multiply(_typed(a), _typed(b))
     return np.tensordot(a, b, axes=([-1], [-2 if b.ndim > 1 else 0]))
 
 
@@ -242,7 +247,7 @@ def inner(a: Any, b: Any, /) -> Any:
     """As `numpy.inner`."""
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
-        return np.multiply(a, b)
+        return np.multiply(_typed(a), _typed(b))
     return np.tensordot(a, b, axes=([-1], [-1]))
 
 

@@ -122,6 +122,8 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """As `numpy.correlate`."""
+    if not np.ndim(a) or not np.ndim(v):
+        raise ShapeError("np.correlate of a number: object of too small depth for desired array")
     a, v = _vectors("np.correlate", a, v)
     if mode == "full":
         return convolve(a, turned(v, (0,)))

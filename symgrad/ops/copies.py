@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.declare import ANSWERS, COMPILED, OPS, answers, dims, is_traced, normal_axes, shape_of
 from symgrad.ops.joining import lift
@@ -66,6 +66,8 @@ def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
     Raises:
         TypeError: when `casting` forbids it, or symgrad does not compile the dtype.
     """
+    if is_traced(dtype):
+        raise ArgumentError("x.astype(a traced value): a dtype is needed", instead="y.dtype")
     x, kind = lift(x), np.dtype(dtype)
     if kind not in COMPILED:
         raise UnsupportedError(
@@ -85,6 +87,8 @@ ANSWERS["astype"] = to_dtype
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
     """As `numpy.astype`."""
     _cpu(device)
+    if not hasattr(x, "astype") or getattr(x, "weak", None) is not None:
+        raise ArgumentError("np.astype of one of Python's numbers", instead="np.float64(x)")
     return x if not copy and x.dtype == np.dtype(dtype) else to_dtype(x, dtype)
 
 

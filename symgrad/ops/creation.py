@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def linspace(
 ) -> Any:
     """As `numpy.linspace`; the number of points must be known, or an open extent (`spaced`)."""
     refuse("linspace", device=device)
-    count = int(num.__index__())
+    count = operator.index(num)
     if count < 0:
         raise ShapeError(f"Number of samples, {count}, must be non-negative.")
     gaps = count - 1 if endpoint else count

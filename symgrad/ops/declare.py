@@ -6,6 +6,7 @@ into `ANSWERS` (by the NumPy or SciPy function it answers), which is all the res
 
 from __future__ import annotations
 
+import operator
 import sys
 from functools import cache
 from importlib import import_module
@@ -120,6 +121,7 @@ def elementwise(
     lanes: str = "",
     infix: str | None = None,
     steep: tuple[int, str, bool] | None = None,
+    exact: bool = False,
     name: str | None = None,
     result: Any = None,
     params: tuple[str, ...] = (),
@@ -144,13 +146,15 @@ def elementwise(
         infix: Python's operator.
         steep: where its slope is infinite or missing: of which argument, in words for a report, and whether that
             is where the argument is 0.
+        exact: it takes Python's integers as numbers, whatever the other's dtype holds.
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
     """
     ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
     op = Elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, used=used, sample=sample,
         edges=edges, arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
-        c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, vjp=vjp, doc=doc or first_line(numpy),
+        c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, exact=exact, vjp=vjp,
+        doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
     op.text = _elementwise_text(op, ufunc)
@@ -321,7 +325,7 @@ def dims(shape: Any) -> Shape:
     if issubclass(type(shape), np.ndarray):
         shape = shape.tolist()
     entries = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple([d.dim if hasattr(d, "dim") else int(d.__index__()) for d in entries])
+    return tuple([d.dim if hasattr(d, "dim") else operator.index(d) for d in entries])
 
 
 def normal_axis(axis: Any, ndim: int) -> int:
@@ -329,18 +333,21 @@ def normal_axis(axis: Any, ndim: int) -> int:
 
     Raises:
         numpy.exceptions.AxisError: when there is no such axis.
+        TypeError: when it is no integer; NumPy takes no Boolean for one here.
     """
-    position = int(axis.__index__())
+    if type(axis) in {bool, np.bool}:
+        raise TypeError("an integer is required for the axis")
+    position = operator.index(axis)
     if not -ndim <= position < ndim:
         raise np.exceptions.AxisError(position, ndim)
     return position % ndim
 
 
-def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Turn NumPy's ``axis=`` (None, an integer, a tuple) into axes counted from the front."""
+def normal_axes(axis: Any, ndim: int, *, listed: bool = False) -> tuple[int, ...]:
+    """Turn NumPy's ``axis=`` (None, an integer, a tuple; `listed`, also a list) into axes counted from the front."""
     if axis is None:
         return tuple(range(ndim))
-    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = axis if isinstance(axis, (tuple, list) if listed else tuple) else (axis,)
     found = tuple(sorted([normal_axis(a, ndim) for a in axes]))
     if len(set(found)) != len(found):
         raise ValueError("duplicate value in 'axis'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ShapeError("axis1 and axis2 cannot be the same")
     order = (*[k for k in range(a.ndim) if k not in {i, j}], i, j)
     moved = a if order == tuple(range(a.ndim)) else OPS["transpose"](a, axes=order)
-    return OPS["diagonal"](moved, offset=int(static("diagonal", "offset", offset)))
+    return OPS["diagonal"](moved, offset=operator.index(static("diagonal", "offset", offset)))
 
 
 @answers(np.linalg.diagonal)
@@ -57,7 +58,7 @@ def diag(v: Any, k: int = 0) -> Any:
         return diagonal(v, k)
     if v.ndim != 1:
         raise ShapeError("Input must be 1- or 2-d.")
-    k = int(static("diag", "k", k))
+    k = operator.index(static("diag", "k", k))
     extent = simplified(shape_of(v)[0] + abs(k))
     return OPS["embed_diagonal"](v, offset=k, shape=(extent, extent))
 
@@ -74,7 +75,7 @@ def _triangle(m: Any, k: Any, *, upper: bool) -> Any:
         raise UnsupportedError("np.tril and np.triu need at least one axis")
     if m.ndim == 1:
         m = OPS["broadcast_to"](m, shape=shape_of(m) * 2)
-    return OPS["triangle"](m, upper=upper, k=int(static("tril", "k", k)))
+    return OPS["triangle"](m, upper=upper, k=operator.index(static("tril", "k", k)))
 
 
 @answers(np.tril)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError
+from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Body, Statement, axes_of
 from symgrad.ir.shapes import simplified
@@ -93,10 +93,13 @@ def lift(value: Any, dtype: Any = None) -> Any:
     return np.asarray(value, dtype)
 
 
-def _joined(xs: Any, dtype: Any = None) -> list[Any]:
-    """Lift what is joined and give it one dtype."""
+def _joined(xs: Any, dtype: Any, casting: Any) -> list[Any]:
+    """Lift what is joined and give it one dtype, where `casting` allows."""
     parts = [lift(x) for x in xs]
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*[p.dtype for p in parts])
+    for p in parts:
+        if not np.can_cast(p.dtype, kind, casting):
+            raise ArgumentError(f"cannot join arrays of {p.dtype} as {kind} by the rule casting={casting!r}")
     return [p if p.dtype == kind else p.astype(kind) for p in parts]
 
 
@@ -105,10 +108,10 @@ def concatenate_answer(
     xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind",
 ) -> Any:
     """As `numpy.concatenate`."""
-    refuse("concatenate", out=out, casting=None if casting == "same_kind" else casting)
+    refuse("concatenate", out=out)
     if is_traced(xs):
         xs = list(xs)
-    parts = _joined(xs, dtype)
+    parts = _joined(xs, dtype, casting)
     if axis is None:
         parts, axis = [np.ravel(p) for p in parts], 0
     if any(p.ndim == 0 for p in parts):
@@ -119,8 +122,8 @@ def concatenate_answer(
 @answers(np.stack)
 def stack_answer(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """As `numpy.stack`."""
-    refuse("stack", out=out, casting=None if casting == "same_kind" else casting)
-    parts = _joined(arrays, dtype)
+    refuse("stack", out=out)
+    parts = _joined(arrays, dtype, casting)
     if any(shape_of(p) != shape_of(parts[0]) for p in parts):
         different = sorted({shapes.show(shape_of(p)) for p in parts})
         raise ShapeError(f"all input arrays must have the same shape, not {', '.join(different)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir.shapes import simplified
 from symgrad.ops.copies import extents, fresh
-from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, normal_axis, refuse, shape_of
+from symgrad.ops.declare import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
 from symgrad.ops.indexing import gather
 from symgrad.ops.joining import lift
 
@@ -52,7 +53,7 @@ def turned(x: Any, axes: tuple[int, ...]) -> Any:
 def flip(m: Any, axis: Any = None) -> Any:
     """As `numpy.flip`."""
     m = lift(m)
-    return turned(m, normal_axes(axis, m.ndim))
+    return turned(m, normal_axes(axis, m.ndim, listed=True))
 
 
 def _at_least(m: Any, rank: int) -> Any:
@@ -184,8 +185,11 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
     extent = shape_of(ary)[k]
     given = indices_or_sections
     if isinstance(given, (tuple, list, np.ndarray)):
-        return _parts(ary, [c if hasattr(c, "dim") else int(c) for c in static("split", "indices", list(given))], k)
+        places = static("split", "indices", list(given))
+        return _parts(ary, [c if hasattr(c, "dim") else operator.index(c) for c in places], k)
     sections = int(static("split", "sections", given))
+    if even and type(extent) is int and extent % given:
+        raise ShapeError("array split does not result in an equal division")
     if sections <= 0:
         raise ArgumentValueError("number sections must be larger than 0.")
     if type(extent) is not int:
@@ -197,8 +201,6 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
                 f"the unknown extent {extent} does not split into {sections} parts", instead="np.split(x, [index, ...])"
             )
         return [sliced(ary, k, width * j, width) for j in range(sections)]
-    if even and extent % sections:
-        raise ShapeError("array split does not result in an equal division")
     each, extra = divmod(extent, sections)
     sizes = [each + 1] * extra + [each] * (sections - extra)
     starts = [sum(sizes[:j]) for j in range(sections)]
@@ -251,22 +253,21 @@ if hasattr(np, "unstack"):  # NumPy 2.1
 # -- stacking
 
 
-def _joined(parts: list[Any], axis: int, dtype: Any, casting: str, name: str) -> Any:
-    refuse(name, casting=None if casting == "same_kind" else casting)
-    return np.concatenate(parts, axis, dtype=dtype)
+def _joined(parts: list[Any], axis: int, dtype: Any, casting: str) -> Any:
+    return np.concatenate(parts, axis, dtype=dtype, casting=casting)  # type: ignore[call-overload]
 
 
 @answers(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """As `numpy.vstack`."""
-    return _joined([np.atleast_2d(lift(x)) for x in tup], 0, dtype, casting, "vstack")
+    return _joined([np.atleast_2d(lift(x)) for x in tup], 0, dtype, casting)
 
 
 @answers(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """As `numpy.hstack`."""
     parts = [np.atleast_1d(lift(x)) for x in tup]
-    return _joined(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype, casting, "hstack")
+    return _joined(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype, casting)
 
 
 @answers(np.dstack)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import pairwise
 from typing import Any
 
@@ -106,7 +107,7 @@ def matrix_power(a: Any, n: Any) -> Any:
         raise NotSquare(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
     if not hasattr(n, "__index__"):
         raise UnsupportedError("exponent must be an integer")
-    left = int(n.__index__())
+    left = operator.index(n)
     if left < 0:
         a, left = np.linalg.inv(a), -left
     if left == 0:
@@ -134,7 +135,8 @@ def _axis_last(x: Any, axis: int) -> Any:
 @answers(np.linalg.vecdot)
 def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """As `numpy.linalg.vecdot`."""
-    return vecdot(_axis_last(x1, axis), _axis_last(x2, axis))
+    k = operator.index(axis)
+    return vecdot(_axis_last(x1, k), _axis_last(x2, k))
 
 
 def _same(name: str, n: Any, m: Any) -> None:
@@ -202,8 +204,10 @@ def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     count = shape_of(x)[0] if N is None else N
     if type(count) is not int:
         raise UnsupportedError("np.vander of an unknown extent without N", instead="np.vander(x, N) with a number")
+    if count < 0:
+        raise ShapeError("negative dimensions are not allowed")
     x = x.astype(np.promote_types(x.dtype, int))
-    if count <= 0:
+    if count == 0:
         return np.zeros_like(x, shape=(*x.shape, 0))
     ones = np.ones_like(x)[:, None]
     powers = ones if count == 1 else np.concatenate([ones, np.broadcast_to(x[:, None], (*x.shape, count - 1))], axis=1)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ops.declare import (
     OPS,
     UNSET,
@@ -25,32 +26,56 @@ from symgrad.ops.reduce import along, first_value
 
 def kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
     """Give reduced axes back when ``keepdims`` asks for it."""
-    return along(y, axes) if keepdims is not UNSET and keepdims else y
+    return along(y, axes) if keepdims is not UNSET and operator.index(keepdims) else y
 
 
 def _reduce(name: str, neutral: Any, combine: Any) -> Any:
     def reduce(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = UNSET,
         where: Any = True,
     ) -> Any:
         a = lift(a)
-        axes = normal_axes(axis, a.ndim)
+        axes = reduced_axes(axis, a.ndim)
         if name in {"sum", "prod"}:
             a = a.astype(summed_dtype(a, dtype))
         if name in {"any", "all"} and a.dtype.kind != "b":
             a = np.not_equal(a, 0)
         refuse(name, out=out)
         if where is not True and not is_unset(where):
+            where = lift(where)
+            if where.ndim > a.ndim:
+                raise ShapeError(f"where= of {where.ndim} axes for an array of {a.ndim}")
+            if name in {"max", "min"} and is_unset(initial):
+                raise ArgumentValueError(f"np.{name} has no identity: with where= it needs initial=")
             a = np.where(where, a, np.asarray(neutral(a.dtype), a.dtype))
-        if name in {"max", "min"} and is_unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
+        needed = name in {"max", "min"} or (initial is None and name in {"sum", "prod"})
+        if needed and is_unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
             raise ArgumentValueError(f"zero-size array to reduction operation np.{name}, which has no identity")
         if name in {"max", "min"} and is_unset(initial):
             for k in axes:
                 require_some(a, k, name)
         y = kept(OPS[name](a, axes=axes), axes, keepdims)
-        return y if is_unset(initial) else combine(y, initial)
+        return y if is_unset(initial) else combine(y, started(initial, y.dtype))
 
     return reduce
+
+
+def refuse_whole(name: str, dtype: Any) -> None:
+    """Refuse to take deviations in integers."""
+    if dtype is not None and np.dtype(dtype).kind != "f":
+        raise ArgumentError(f"np.{name}(..., dtype={np.dtype(dtype)})", instead="np.float64 or np.float32")
+
+
+def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Turn the ``axis=`` of a reduction into axes; NumPy's ufuncs let 0 and -1 pass where there are no axes."""
+    return () if ndim == 0 and type(axis) is not tuple and axis in (0, -1) else normal_axes(axis, ndim)
+
+
+def started(initial: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert what a reduction starts from to the dtype it reduces in; a Python integer must fit."""
+    if is_traced(initial) or type(initial) is not int:
+        return lift(initial).astype(dtype)
+    return np.asarray(initial, dtype) if dtype.kind != "b" else np.asarray(initial != 0)
 
 
 sum_answer = answers(np.sum)(_reduce("sum", lambda d: 0, np.add))  # noqa: ARG005
@@ -96,11 +121,13 @@ def mean_answer(
     """As `numpy.mean`."""
     a = lift(a)
     kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
-    total = sum_answer(a.astype(kind), axis, None, out, keepdims, None, where)
+    total = sum_answer(a.astype(kind), axis, kind, out, keepdims, UNSET, where)
     if where is not True and not is_unset(where):
         counted = np.broadcast_to(where, a.shape)
-        return total / sum_answer(counted.astype(kind), axis, None, None, keepdims)
-    return total / count(a, normal_axes(axis, a.ndim))
+        mean = total / sum_answer(counted.astype(kind), axis, None, None, keepdims)
+    else:
+        mean = total / count(a, normal_axes(axis, a.ndim))
+    return mean if kind.kind == "f" else mean.astype(kind)
 
 
 def require_some(a: Any, axis: int, name: str) -> None:
@@ -125,6 +152,7 @@ def var(
 ) -> Any:
     """As `numpy.var`: the mean of squared distances from the mean."""
     refuse("var", out=out)
+    refuse_whole("var", dtype)
     a = lift(a)
     kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
     a = a.astype(kind)
@@ -133,7 +161,7 @@ def var(
     center = mean_answer(a, axes, None, None, keepdims=True, where=where) if is_unset(mean) else mean
     deviation = a - center
     fewer_by = ddof if is_unset(correction) else correction
-    keep = keepdims is not UNSET and bool(keepdims)
+    keep = keepdims is not UNSET and bool(operator.index(keepdims))
     total = sum_answer(deviation * deviation, axes, None, None, keep, None, where)
     if masked:
         number = sum_answer(np.broadcast_to(where, a.shape).astype(kind), axes, None, None, keep)

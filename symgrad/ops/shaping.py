@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     """As `numpy.reshape`."""
     a = _lifted(a)
     given = newshape if shape is None else shape
+    if given is None:
+        return a
     given = dims(given)
     want = completed(a, given)
     _known_order("reshape", order)
@@ -114,7 +117,8 @@ def expand_dims(a: Any, axis: Any) -> Any:
     """As `numpy.expand_dims`."""
     a = lift(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
-    axes = normal_axes(axis, a.ndim + count)
+    axis = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = normal_axes(axis, a.ndim + count, listed=True)
     return OPS["expand_dims"](a, axes=axes) if axes else a
 
 
@@ -243,7 +247,8 @@ def rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
     """As `numpy.rollaxis`."""
     a = lift(a)
     k, n = normal_axis(axis, a.ndim), a.ndim
-    place = int(start) + n if start < 0 else int(start)
+    start = operator.index(start)
+    place = start + n if start < 0 else start
     if not 0 <= place <= n:
         raise np.exceptions.AxisError(f"'start' arg requires {-n} <= start < {n + 1}, but {start} was passed in")
     order = [i for i in range(n) if i != k]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.copies import promoted
 from symgrad.ops.declare import (
     OPS,
@@ -20,7 +21,7 @@ from symgrad.ops.declare import (
     shape_of,
 )
 from symgrad.ops.joining import lift
-from symgrad.ops.reductions import count, kept, root
+from symgrad.ops.reductions import count, kept, refuse_whole, root
 
 I64 = np.dtype(np.int64)
 
@@ -38,14 +39,14 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     a = lift(a)
     counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
     axes = normal_axes(axis, a.ndim)
-    return kept(OPS["sum"](counted.astype(I64), axes=axes), axes, keepdims)
+    return kept(OPS["sum"](counted.astype(I64), axes=axes), axes, keepdims or False)
 
 
 @answers(np.average)
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """As `numpy.average`."""
     a = lift(a)
-    keep = keepdims is not UNSET and bool(keepdims)
+    keep = keepdims is not UNSET and bool(operator.index(keepdims))
     axes = normal_axes(axis, a.ndim)
     if weights is None:
         mean = np.mean(a, axes, keepdims=keep)
@@ -83,7 +84,13 @@ def cov(
     """As `numpy.cov`."""
     if ddof is not None and ddof != int(ddof):
         raise ArgumentValueError("ddof must be integer")
+    refuse_whole("cov", dtype)
     x = _observations(lift(m), y, dtype, rowvar=rowvar)
+    if fweights is not None and lift(fweights).dtype.kind not in "iu":
+        raise ArgumentError("fweights must be integer")
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None and not is_traced(lift(given)) and np.any(np.less(given, 0)):
+            raise ArgumentValueError(f"{name} cannot be negative")
     fewer = int(ddof) if ddof is not None else (0 if bias else 1)
     weights = None if fweights is None else np.asarray(lift(fweights), float) if not is_traced(fweights) else fweights
     if aweights is not None:
@@ -135,11 +142,13 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -
 # -- reductions that leave NaN out
 
 
-def _without_nan(a: Any, value: float) -> tuple[Any, Any]:
+def _without_nan(a: Any, value: float, dtype: Any = None) -> tuple[Any, Any]:
     """Replace NaN; return the array and where the NaN were, None where the dtype has none."""
     a = lift(a)
     if a.dtype.kind != "f":
         return a, None
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
+        raise ArgumentError("If a is inexact, then dtype must be inexact")
     missing = np.isnan(a)
     return np.where(missing, np.asarray(value, a.dtype), a), missing
 
@@ -179,7 +188,7 @@ def _nan_extremum(name: str, reduce: Any, worst: float, a: Any, arguments: tuple
     refuse(name, out=out, where=None if where is True else where)
     a, missing = _without_nan(a, worst)
     y = reduce(a, axis, None, keepdims, initial)
-    if missing is None:
+    if missing is None or not is_unset(initial):
         return y
     return np.where(np.all(missing, axis, keepdims=keepdims), np.asarray(np.nan, y.dtype), y)
 
@@ -210,7 +219,7 @@ def nanmean(
 ) -> Any:
     """As `numpy.nanmean`."""
     refuse("nanmean", out=out, where=None if where is True else where)
-    a, missing = _without_nan(a, 0)
+    a, missing = _without_nan(a, 0, dtype)
     if missing is None:
         return np.mean(a, axis, dtype, keepdims=keepdims)
     kind = a.dtype if dtype is None else np.dtype(dtype)
@@ -224,7 +233,7 @@ def nanvar(
 ) -> Any:
     """As `numpy.nanvar`."""
     refuse("nanvar", out=out, where=None if where is True else where)
-    filled, missing = _without_nan(a, 0)
+    filled, missing = _without_nan(a, 0, dtype)
     if missing is None:
         return np.var(filled, axis, dtype, None, ddof, keepdims)
     kind = filled.dtype if dtype is None else np.dtype(dtype)

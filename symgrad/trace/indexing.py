@@ -119,19 +119,18 @@ def normal(item: Any) -> list[Any]:
         return [item]
     if is_traced(item):
         return [integers(item)]
-    if isinstance(item, (bool, np.bool)):
+    if isinstance(item, (bool, np.bool)) or (type(item) is np.ndarray and item.dtype == bool and not item.ndim):
         raise UnsupportedError("a boolean scalar as an index", line=user_line(), instead="np.where(condition, x, 0)")
     if isinstance(item, (int, np.integer)):
         return [int(item)]
     if isinstance(item, (list, tuple)):
         item = lift(item)
+        item = item.astype(np.int64) if item.size == 0 and not is_traced(item) else item
     if is_traced(item):
         return [integers(item)]
     array = np.asarray(item)
     if array.dtype.kind == "b":
         return list(np.nonzero(array))
-    if array.size == 0:
-        array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
         raise BadIndex(
             f"an index must be integers, slices, None, ... or arrays of integers, not {item!r}", line=user_line()

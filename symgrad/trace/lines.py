@@ -87,6 +87,16 @@ def raised_in_library(error: BaseException) -> bool:
     return step is not None and not is_user_code(step.tb_frame.f_code.co_filename)
 
 
+def raised_in_symgrad(error: BaseException) -> bool:
+    """Whether an error came through symgrad's code after the user's last line."""
+    found, step = False, error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        found = name.startswith(_HERE + os.sep) or (found and not is_user_code(name))
+        step = step.tb_next
+    return found
+
+
 def definition(function: object) -> Line | None:
     """Return the line where a user's function is defined."""
     code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)

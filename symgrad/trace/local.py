@@ -135,6 +135,35 @@ class LocalArray:
         """Its elements in C order, to read and to write."""
         return Flat(self)
 
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        """Write the elements in C order, the values again and again."""
+        self._set("flat", value)
+
+    @property
+    def real(self) -> Any:
+        """Itself: it has no imaginary part."""
+        return self if self.dtype.kind in "biuf" else self.settle().real
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        """Write the elements."""
+        self[...] = value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set what is this class's own; the attributes of an array as a traced one does."""
+        if name.startswith("_") or name in {"flat", "real"}:
+            object.__setattr__(self, name, value)
+        else:
+            self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
+        if name not in {"flat", "shape", "dtype", "imag"}:
+            raise AttributeError(f"attribute {name!r} of 'numpy.ndarray' objects is not writable")
+        value = settled(value)
+        made = self.traced() if touches(value) or self._memory.tracer is not None or name != "flat" else self._plain
+        setattr(made, name, value)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         """Be a plain array to whoever asks for one; a traced one refuses."""
         value = self.settle()

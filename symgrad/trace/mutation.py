@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import MutationError, SymgradError
+from symgrad.errors import ArgumentValueError, MutationError, SymgradError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare import OPS, is_traced, shape_of
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from symgrad.ir.node import Node
+
+
+MATRIX = 2
+"""The axes of a matrix."""
 
 
 def refuse_argument(x: Tracer) -> None:
@@ -101,7 +105,8 @@ def setitem(x: Tracer, index: Any, value: Any) -> None:
 def write(x: Tracer, index: Any, value: Any) -> None:
     """Write into an array: ``x[index] = value`` by integers, slices, arrays of integers, and masks."""
     refuse_argument(x)
-    trace, index, value = x.owner, settled(index), lift(settled(value))
+    trace, index, value = x.owner, settled(index), settled(value)
+    value = value if type(value) in {bool, int, float} else lift(value)  # a number stays weak: it must fit
     if isinstance(index, Tracer) and index.dtype.kind == "b":
         assign(x, masked(x, index, value))
         return
@@ -185,15 +190,15 @@ def last_writes(
     """Leave out, of several writes to one place, all but the last, where the places are known; tell if they are."""
     if any(is_traced(i) for i in indices) or not is_static(extents):
         return indices, source, False
-    places = np.ravel_multi_index(np.broadcast_arrays(*indices), [extents[a] for a in axes])
+    indices = list(np.broadcast_arrays(*indices))
+    places = np.ravel_multi_index(indices, [extents[a] for a in axes])
     if places.ndim == 0:
         return indices, source, True
     _, firsts = np.unique(places[::-1], return_index=True)
     last = np.sort(len(places) - 1 - firsts)
     if len(last) < len(places):
         source = np.take(source, last, axis=start)
-        indices = [i[last] if i.ndim else i for i in (np.asarray(i) for i in indices)]
-        indices = [np.asarray(i) for i in indices]
+        indices = [i[last] for i in indices]
     return indices, source, True
 
 
@@ -216,6 +221,8 @@ def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
     from symgrad.trace.tracer import call_ufunc
 
     refuse_argument(x)
+    if ufunc is np.matmul and np.ndim(other) < MATRIX:
+        raise ArgumentValueError("x @= y of a y without two axes", line=user_line(), instead="x = x @ y")
     result = call_ufunc(x.owner, ufunc, (x, other))
     return store(x, result, ufunc.__name__)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import MutationError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, MutationError, UnsupportedError
 from symgrad.ops.declare import ANSWERS, is_unset
 from symgrad.trace.lines import user_line
 from symgrad.trace.local import LocalArray, wrapped
@@ -15,7 +15,7 @@ from symgrad.trace.local import call_ufunc as local_ufunc
 from symgrad.trace.mutation import add_in_place, in_place, setitem, store
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.selected import Selected
-from symgrad.trace.tracer import Tracer, answered, call_ufunc, lift
+from symgrad.trace.tracer import Tracer, answered, as_array, call_ufunc, lift
 from symgrad.trace.writers import put_method
 
 if TYPE_CHECKING:
@@ -162,12 +162,14 @@ UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": n
 METHODS = (
     np.sum, np.prod, np.mean, np.var, np.std, np.max, np.min, np.any, np.all, np.argmax, np.argmin, np.cumsum,
     np.cumprod, np.ravel, np.squeeze, np.swapaxes, np.repeat, np.diagonal, np.trace, np.round, np.dot, np.clip,
-    np.take, np.ptp, np.searchsorted, np.argsort, np.nonzero,
+    np.take, np.searchsorted, np.argsort, np.nonzero,
 )
 
 
 def _reshape(self: Tracer, *shape: Any, order: Any = "C", copy: Any = None) -> Any:
     """As `numpy.reshape`, the shape in one argument or several."""
+    if not shape:
+        raise ArgumentError("reshape() takes a shape", line=user_line())
     return answered(np.reshape, (self, shape[0] if len(shape) == 1 else shape), {"order": order, "copy": copy})
 
 
@@ -187,12 +189,21 @@ def _astype(
     """As `ndarray.astype`; order and subok change nothing that is traced."""
     if not copy and np.dtype(dtype) == self.dtype:
         return self
-    return ANSWERS["astype"](self, dtype, casting=casting)
+    result = ANSWERS["astype"](self, dtype, casting=casting)
+    return result if self.is_number else as_array(result)
 
 
-def _copy(self: Tracer, order: Any = "C") -> Any:  # noqa: ARG001 - which changes nothing that is traced
-    """As `ndarray.copy`."""
-    return self.__copy__()
+def _copy(self: Tracer, order: Any = "C") -> Any:
+    """As `ndarray.copy`: of a number a number."""
+    result = answered(np.copy, (self,), {"order": order})
+    return result if self.is_number else as_array(result)
+
+
+def _fill(self: Tracer, value: Any) -> None:
+    """As `ndarray.fill`."""
+    if np.ndim(value):
+        raise ArgumentValueError("x.fill(value) takes a number", line=user_line(), instead="x[...] = value")
+    setitem(self, ..., value)
 
 
 def install() -> None:
@@ -211,7 +222,7 @@ def install() -> None:
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "copy": _copy,
         "conjugate": lambda self: self, "conj": lambda self: self,
-        "fill": lambda self, value: setitem(self, ..., value), "put": put_method,
+        "fill": _fill, "put": put_method,
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
     }.items():

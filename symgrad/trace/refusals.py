@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError, UnsupportedError
+from symgrad.errors import ArgumentError, ConcretizationError, UnsupportedError
 from symgrad.trace.lines import is_user_code, user_line
 
 if TYPE_CHECKING:
@@ -115,6 +115,11 @@ class Refusals:
 
     def __round__(self, digits: int | None = None) -> Any:
         """Round to digits; without them Python's round gives an integer, which is refused."""
+        kind: type = self.__class__  # what has no axes may be a number, and says so
+        if issubclass(kind, np.ndarray):
+            raise ArgumentError(
+                "type numpy.ndarray doesn't define __round__ method", line=user_line(), instead="np.round(x, digits)",
+            )
         if digits is None:
             raise self._refuse("round() to an integer", "np.round(x)", numpy=self._one())
         return np.round(self, digits)

@@ -9,14 +9,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError, heard
+from symgrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    ConcretizationError,
+    IndexOutOfBounds,
+    LinAlgError,
+    MutationError,
+    RangeError,
+    SymgradError,
+    UnsupportedError,
+    heard,
+)
 from symgrad.ir.memory import gone_through, refuse
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.ops import leaves, load
 from symgrad.ops.declare import answer_scipy
-from symgrad.trace.lines import definition, error_line, raised_in_library
+from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, tracing
@@ -30,7 +42,14 @@ if TYPE_CHECKING:
 _ready: list[bool] = []
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
 
-_OWN_CLASSES = re.compile(r"\b(?:Tracer|LocalArray|Selected|Extent)\b")
+_NAMED: dict[type[Exception], type[SymgradError]] = {
+    np.exceptions.AxisError: AxisError, np.linalg.LinAlgError: LinAlgError, OverflowError: RangeError,
+    IndexError: IndexOutOfBounds, TypeError: ArgumentError, AttributeError: ArgumentError,
+    ValueError: ArgumentValueError,
+}
+"""What an error of Python's or NumPy's becomes that comes out of symgrad, so that it has the user's line."""
+
+_OWN_CLASSES = re.compile(r"\b(?:Tracer|LocalArray|Selected|Extent)\b|^output must be an array$")
 
 
 def prepare() -> None:
@@ -152,6 +171,10 @@ def explain(error: Exception) -> Exception:
             f"{error}: a traced array, of which there are no values while tracing", line=line,
             instead="np.* functions, operators and methods of arrays; this outside of the traced function",
         )
+    own = next((named for kind, named in _NAMED.items() if isinstance(error, kind)), None)
+    missing = hasattr(type(getattr(error, "obj", None)), "__array_function__")  # perhaps no array has it
+    if own is not None and not missing and raised_in_symgrad(error):
+        return own(str(error), line=line)
     cause = error.__cause__ or error.__context__
     if str(error) in _NUMPYS_WORDS and isinstance(cause, (SymgradError, type(None))):
         return MutationError(

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, AxisError, LeakedTracerError, MutationError, SymgradError, UnsupportedError
+from symgrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    AxisError,
+    LeakedTracerError,
+    MutationError,
+    SymgradError,
+    UnsupportedError,
+)
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.op import Elementwise
@@ -96,6 +104,14 @@ class Tracer(Refusals):
         """NumPy's dtype of the value."""
         return self._node.dtype
 
+    @dtype.setter
+    def dtype(self, dtype: Any) -> NoReturn:
+        """Refuse to be given another dtype in place."""
+        raise MutationError(
+            f"x.dtype = {dtype!r} of a traced array, which has its dtype for good", line=user_line(),
+            instead="x = x.astype(...)",
+        )
+
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -129,11 +145,21 @@ class Tracer(Refusals):
         """Itself: symgrad's values are real."""
         return self
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        """Write the elements."""
+        self[...] = value
+
     @property
     def imag(self) -> Any:
         """Zeros, which cannot be written: symgrad's values are real."""
         zeros: Any = np.zeros_like(self)
         return zeros if self.is_number else np.broadcast_to(zeros, self.shape)
+
+    @imag.setter
+    def imag(self, value: Any) -> NoReturn:  # noqa: ARG002 - NumPy refuses any
+        """Refuse, as NumPy does."""
+        raise ArgumentError("array does not have imaginary part to set", line=user_line())
 
     @property
     def flat(self) -> Any:
@@ -141,6 +167,13 @@ class Tracer(Refusals):
         from symgrad.trace.local import Flat
 
         return Flat(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        """Write the elements in C order, the values again and again."""
+        from symgrad.trace.writers import fill_flat
+
+        fill_flat(self, value)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -223,6 +256,10 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         )
     refuse_others(args)
     refuse_others(kwargs.values())
+    if kwargs.get("order", "C") not in _ORDERS:
+        raise ArgumentValueError(
+            f"order must be one of 'C', 'F', 'A', or 'K' (got {kwargs['order']!r})", line=user_line(),
+        )
     out = kwargs.pop("out", None)
     try:
         result = answer(*args, **kwargs)
@@ -247,6 +284,8 @@ def as_array(x: Any) -> Any:
     made.is_array = True
     return made
 
+
+_ORDERS = frozenset({None, *"CFAKcfak"})
 
 GIVES_ARRAYS = frozenset({
     np.copy, np.block, np.where, np.full_like, np.zeros_like, np.ones_like, np.empty_like, np.broadcast_to,
@@ -344,9 +383,11 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             instead="the functions that have one are listed by `symgrad ops`",
         )
     inputs = tuple([lift(value) for value in inputs])
+    if op.exact:
+        inputs = comparable(inputs)
     if ufunc is np.power and not (active.overrides and in_force(op) is not op):
-        if issubclass(type(inputs[1]), (int, np.integer)) and kind_of(inputs[0]) in _SIGNED:
-            return integer_power(inputs[0], inputs[1])
+        if issubclass(type(inputs[1]), (int, np.integer, np.bool)) and (kind := power_dtype(*inputs)) in _SIGNED:
+            return OPS["power_int"](strong(trace, inputs[0], kind), exponent=int(np.asarray(inputs[1], kind)))
         if type(inputs[1]) in _HALVES and inputs[1] == HALF and not getattr(inputs[0], "is_number", True):
             return call_ufunc(trace, np.sqrt, inputs[:1])  # as NumPy does for arrays, and not for numbers
     try:
@@ -371,13 +412,44 @@ def in_force(op: Op) -> Op:
 
 HALF = 0.5
 _HALVES = frozenset({float, np.float64, np.float32})
-_SIGNED = frozenset({int, *[np.dtype(t) for t in "bhilq"]})
+I64 = np.dtype(np.int64)
+_SIGNED = frozenset([np.dtype(t) for t in "bhilq"])
 
 
-def integer_power(x: Any, exponent: Any) -> Any:
-    """Raise integers to a known power, by multiplication; NumPy refuses a negative one too."""
-    kind = x.dtype if type(exponent) is int else np.result_type(x.dtype, exponent.dtype)
-    return OPS["power_int"](x if x.dtype == kind else x.astype(kind), exponent=int(exponent))
+def power_dtype(x: Any, exponent: Any) -> np.dtype[Any]:
+    """Return the dtype of a known integer power, by multiplication; NumPy refuses a negative one too."""
+    kinds = [kind_of(value) for value in (x, exponent)]
+    return I64 if kinds == [int, int] else np.power.resolve_dtypes((*kinds, None))[2]
+
+
+def strong(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Tracer:
+    """Return a value as an array of a dtype."""
+    return Tracer(operand(trace, value, dtype), trace)
+
+
+def comparable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give Python's integers a dtype that holds them, where that of the other integers may not.
+
+    One beyond 64 bits is infinite beside any that is not.
+    """
+    kinds = [kind_of(value) for value in inputs]
+    if int not in kinds or not all(kind is int or getattr(kind, "kind", "") in {"i", "u"} for kind in kinds):
+        return inputs
+    known = [np.iinfo(kind) for kind in kinds if kind is not int]
+    found = []
+    for value, kind in zip(inputs, kinds, strict=True):
+        if kind is not int or not known:
+            found.append(value)
+        elif type(value) is not int:
+            number = numeric(value)
+            found.append(Tracer(number.node, number.owner))
+        elif known[0].min <= value <= known[0].max:
+            found.append(value)
+        elif -(2**63) <= value < 2**64:
+            found.append(np.int64(value) if value < 2**63 else np.uint64(value))
+        else:
+            found.append(np.copysign(np.inf, value))
+    return tuple(found)
 
 
 def lift(value: Any) -> Any:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import MutationError
+from symgrad.errors import ArgumentValueError, MutationError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import is_static
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axis
+from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of
 from symgrad.ops.joining import lift
 from symgrad.trace.lines import user_line
 from symgrad.trace.mutation import assign, masked, setitem
@@ -23,6 +23,11 @@ def _known(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
         raise MutationError(
             f"np.{name} of a traced value into a plain array", line=user_line(),
             instead=f"{instead}, for an array x made inside of the function",
+        )
+    if a.is_number:
+        raise MutationError(
+            f"np.{name} of a traced number: NumPy's numbers cannot be written into", line=user_line(),
+            instead="an array np.array(x) to write into", numpy_too=True,
         )
     if static and not is_static(a.node.shape):
         raise MutationError(f"np.{name} into an array of unknown extents", line=user_line(), instead=instead)
@@ -42,6 +47,15 @@ def _repeated(values: Any, count: int) -> Any:
     if have == count or (have == 1 and count):
         return values if have == count else values[0]
     return np.take(values, np.arange(count) % max(have, 1))
+
+
+def fill_flat(a: Tracer, values: Any) -> None:
+    """As ``a.flat = values``."""
+    values = lift(settled(values))
+    if np.ndim(values):
+        a = _known("ndarray.flat", a, "x[...] = values")
+        values = _repeated(values, a.size)
+    setitem(a if not np.ndim(values) else _elements(a), ..., values)
 
 
 @answers(np.copyto)
@@ -71,6 +85,8 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """As `numpy.put` into a traced array, with known indices or as many values as indices."""
     a = _known("put", a, "x.flat[indices] = values")
     ind = np.ravel(lift(ind))
+    if mode not in {"raise", "wrap", "clip"}:
+        raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
     if mode != "raise":
         ind = np.remainder(ind, a.size) if mode == "wrap" else np.clip(ind, 0, a.size - 1)
     setitem(_elements(a), ind, _repeated(v, ind.shape[0]))
@@ -92,6 +108,8 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     """As `numpy.place` into a traced array: a known mask, or one number."""
     a = _known("place", arr, "x[mask] = values")
     mask, vals = lift(mask), np.ravel(lift(vals))
+    if shapes.size(shape_of(mask)) != a.size:
+        raise ShapeError("place: mask and data must be the same size")
     if is_traced(mask):
         if vals.shape[0] != 1:
             raise MutationError(
@@ -111,8 +129,12 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     a = _known("put_along_axis", arr, "x[indices] = values")
     indices = lift(indices)
     if axis is None:
+        if indices.ndim != 1:
+            raise ShapeError("when axis=None, `indices` must have a single dimension.")
         setitem(_elements(a), indices, values)
         return
+    if indices.ndim != a.ndim:
+        raise ShapeError("`indices` and `arr` must have the same number of dimensions")
     along = normal_axis(axis, a.ndim)
     places: list[Any] = [
         np.reshape(np.arange(extent), [-1 if d == k else 1 for d in range(a.ndim)]) for k, extent in enumerate(a.shape)
