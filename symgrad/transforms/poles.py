@@ -72,10 +72,11 @@ class Poles:
         stack = [node]
         while stack:
             one = stack[-1]
-            waiting = [] if one in self.known else [i for i in one.inputs if i not in self.known]
+            waiting = [i for i in one.inputs if i not in self.known] if one not in self.known else []
             stack.extend(waiting)
             if not waiting:
-                self.known.setdefault(one, self._found(one))
+                if one not in self.known:
+                    self.known[one] = self._found(one)
                 stack.pop()
         return self.known[node]
 
