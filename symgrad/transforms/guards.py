@@ -58,9 +58,9 @@ def conditions(graph: Graph, condition: Node) -> Guard:
         if inner is not None and inner.op.name in {"logical_or", "bitwise_or"} and _is_boolean(inner):
             stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
             continue
-        twice = _negated(inner) if inner is not None else None
-        if twice is not None:
-            stack.append(twice)
+        simpler = node if inner is None else opposite(graph, inner)
+        if _negated(simpler) is not inner:
+            stack.append(simpler)
             continue
         if known(node) is not True:  # what always holds says nothing
             found[node] = None
