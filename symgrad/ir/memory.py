@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SizeError
@@ -26,20 +27,29 @@ MOST = 1 << 47
 MOST_SEEN = (1 << 63) - 1
 """NumPy has views of so many bytes, whose elements stand in less memory."""
 
+LONGEST = 8
+"""Bytes of the longest element."""
 
-def refuse(shape: Shape, dtype: np.dtype[Any], line: Line | None, *, view: bool = False) -> None:
-    """Refuse an array of known extents that cannot be; NumPy leaves out extents of 0 where it looks for that.
+
+def refuse(program: Program) -> None:
+    """Refuse a program with an array of known extents that cannot be.
 
     Raises:
-        SizeError: it has more bytes than there can be, or, of a view, than can be counted.
+        SizeError: it has more bytes than there can be, or, of a view that no loop goes through, than can be counted.
     """
-    count = dtype.itemsize
-    for dim in shape:
-        if type(dim) is not int:
-            return
-        count *= dim or 1
-    if count > MOST and (count > MOST_SEEN or not (view or 0 in shape)):
-        raise too_large(shape, dtype, line)
+    every = {node.shape for node in program.nodes()}  # few, where nodes are many
+    if all(_bytes(shape, LONGEST) <= MOST for shape in every):
+        return
+    through = {*gone_through(program)}
+    for node in program.nodes():
+        count = _bytes(node.shape, node.dtype.itemsize)
+        if count > MOST and (count > MOST_SEEN or (node in through and 0 not in node.shape)):
+            raise too_large(node.shape, node.dtype, node.line)
+
+
+def _bytes(shape: Shape, itemsize: int) -> int:
+    """Count the bytes of an array: 0 where extents are open; NumPy leaves out extents of 0 where it looks for that."""
+    return prod([dim or 1 for dim in shape]) * itemsize if shapes.is_static(shape) else 0
 
 
 def is_view(op: Op) -> bool:

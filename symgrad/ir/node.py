@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.memory import is_view, refuse
-
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
@@ -136,6 +134,5 @@ class Graph:
         self, op: Op, inputs: tuple[Node, ...], params: tuple[Any, ...], shape: Shape, dtype: np.dtype[Any],
         line: Line | None,
     ) -> Node:
-        refuse(shape, dtype, line or self.line, view=is_view(op))
         self._count += 1
         return Node(op, inputs, params, shape, dtype, line or self.line, self._count)

@@ -22,7 +22,7 @@ from symgrad.errors import (
     UnsupportedError,
     heard,
 )
-from symgrad.ir.memory import gone_through, refuse
+from symgrad.ir.memory import refuse
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
@@ -127,8 +127,7 @@ def _run(
             fortran=frozenset([n for n, spec in zip(signature.names, signature.specs, strict=True) if spec.fortran]),
             rules=tuple(graph.rules),
         )
-        for node in gone_through(program):
-            refuse(node.shape, node.dtype, node.line)
+        refuse(program)
     return Traced(program, tree)
 
 
