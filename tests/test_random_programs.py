@@ -251,7 +251,10 @@ def test_named_extents(seeds: range) -> None:
 
 @pytest.mark.filterwarnings("ignore:program.*was compiled", "ignore:loss.*was compiled")
 def test_any_order_of_sizes(seeds: range) -> None:
-    """Sizes in any order, 0 and 1 and equal ones among them, give what each gives alone: no call depends on another."""
+    """Sizes in any order, 0 and 1 and equal ones among them, give what each gives alone: no call depends on another.
+
+    Nor on calls in between whose shapes do not fit: nothing is learnt from those.
+    """
     for seed in seeds[:3]:
         written = random_open_program(seed, asking=True)
         program, loss = written.functions()
@@ -259,12 +262,12 @@ def test_any_order_of_sizes(seeds: range) -> None:
         order = [written.args, *written.resized]
         Random(seed).shuffle(order)
         named = {f"p{k}": spec[4:-1] for k, spec in enumerate(written.specs)}
-        whole = sg.jit(program, options=options)
+        whole, disturbed = sg.jit(program, options=options), sg.jit(program, options=INTERPRETED)
         derived = sg.value_and_grad(loss, argnums=written.argnums, options=options)
         insisting = [_unless_refused(sg.jit, program, options=INTERPRETED, **given)
                      for given in ({"specs": written.specs}, {"dynamic": named})]
         try:
-            for args in (*order, *order[:3]):
+            for before, args in zip([*order[-1:], *order, *order], (*order, *order[:3]), strict=False):
                 with np.errstate(all="ignore"):
                     values = [np.asarray(r) for r in program(*args)]
                 alone = sg.value_and_grad(loss, argnums=written.argnums, options=INTERPRETED, dynamic=False)
@@ -274,6 +277,9 @@ def test_any_order_of_sizes(seeds: range) -> None:
                     continue
                 _near(written, list(leaves(whole(*args))), values)
                 _near(written, list(leaves(derived(*args))), list(leaves(static)))
+                _near(written, list(leaves(disturbed(*args))), values)
+                _fails_as_numpy(program, disturbed, [*args[:1], *before[1:]])
+                assert disturbed.cache_info().signatures == whole.cache_info().signatures
                 for function in insisting:
                     found = None if function is None else _unless_refused(function, *args)
                     if found is not None:
@@ -281,6 +287,16 @@ def test_any_order_of_sizes(seeds: range) -> None:
         except Exception as error:
             shapes = [[a.shape for a in args] for args in order]
             raise AssertionError(written.script(f"with shapes {shapes}: {type(error).__name__}: {error}")) from error
+
+
+def _fails_as_numpy(program: Callable[..., Any], function: Callable[..., Any], args: Sequence[Array]) -> None:
+    """Call a function with arrays whose shapes do not fit, if they do not."""
+    try:
+        with np.errstate(all="ignore"):
+            program(*args)
+    except (ValueError, IndexError):
+        with pytest.raises((ValueError, IndexError)):
+            function(*args)
 
 
 def _unless_refused(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -76,8 +76,8 @@ class Largest:
         """Find them: of all shapes those that are not smaller than another one, whatever the extents."""
         found: dict[Any, tuple[Any, Node]] = {}
         for node in gone_through(program):
-            if node not in program.inputs and not shapes.is_static(node.shape):
-                bytes_ = shapes.size(node.shape) * node.dtype.itemsize
+            bytes_ = shapes.size(node.shape) * node.dtype.itemsize
+            if type(bytes_) is not int and node not in program.inputs:
                 found.setdefault(bytes_, (dim_to_json(bytes_), node))
         growth = {bytes_: _growth(bytes_, tree) for bytes_, (tree, _) in found.items()}
         kept: dict[Any, None] = {}
