@@ -30,7 +30,7 @@ def report(
         "module": view.name,
         "profile": view.profile,
         "functions": [_function(made, asked, made.name in skipped) for made in functions],
-        "provenance": hashlib.sha256("\0".join(made_of).encode()).hexdigest(),
+        "provenance": hashlib.sha256("\0".join(made_of).encode(errors="backslashreplace")).hexdigest(),
         "files": {name: checksum(text) for name, text in texts.items()},
     }
 

@@ -17,6 +17,7 @@ from symgrad.loops.tile import TOTAL, nested
 from symgrad.ops.declare import OPS
 
 SINGLE = np.dtype(np.float32)
+BOOLEAN = np.dtype(bool)
 
 
 def compensate(items: list[Item], arrays: list[Array]) -> list[Item]:
@@ -54,10 +55,12 @@ def _compensated(item: Item, arrays: list[Array]) -> tuple[list[Item], list[Item
         return Apply(OPS[op], args, SINGLE, SINGLE)  # type: ignore[arg-type]  # elementwise, all of them
 
     here, t, c, g = [Access(a, axes) for a in (array, term, lost, grown)]
+    finite = Apply(OPS["equal"], (c, c), BOOLEAN, SINGLE)  # type: ignore[arg-type]  # an infinite total loses no digits
     steps = [
         replace(total, target=t, how="=", value=apply("subtract", total.value, c), note=""),
         replace(total, target=g, how="=", value=apply("add", here, t), note=""),
         replace(total, target=c, how="=", value=apply("subtract", apply("subtract", g, here), t), note=""),
+        replace(total, target=c, how="=", value=apply("where", finite, c, Number(0, SINGLE)), note=""),
         replace(total, target=here, how="=", value=g, note=""),
     ]
     return zero, nested(steps, axes)

@@ -37,7 +37,11 @@ def is_user_code(filename: str) -> bool:
 def _is_library(filename: str) -> bool:
     if filename.startswith(("<frozen ", "<__array_function__", *_libraries())):
         return True
-    return os.path.realpath(filename).startswith(_STANDARD) and not any(site in filename for site in _SITE)
+    try:
+        real = os.path.realpath(filename)
+    except ValueError:  # a lone surrogate, or a null: no file has such a name
+        return False
+    return real.startswith(_STANDARD) and not any(site in filename for site in _SITE)
 
 
 @cache

@@ -171,7 +171,7 @@ def explain(error: Exception) -> Exception:
             instead="np.* functions, operators and methods of arrays; this outside of the traced function",
         )
     own = next((named for kind, named in _NAMED.items() if isinstance(error, kind)), None)
-    missing = hasattr(type(getattr(error, "obj", None)), "__array_function__")  # perhaps no array has it
+    missing = hasattr(type(getattr(error, "obj", None)), "__array_function__")  # an attribute no array has
     if own is not None and not missing and raised_in_symgrad(error):
         return own(str(error), line=line)
     cause = error.__cause__ or error.__context__

@@ -217,6 +217,10 @@ class Tracer(Refusals):
 
         setitem(self, index, value)
 
+    def __contains__(self, item: Any) -> bool:
+        """Whether an element is equal, a condition."""
+        return bool(np.any(np.equal(self, item)))
+
     def __iter__(self) -> Iterator[Any]:
         """Go along the first axis."""
         if not self.ndim:
