@@ -22,7 +22,7 @@ class Line(NamedTuple):
     def __str__(self) -> str:
         """Print as ``model.py:14``, the short form of reports and C comments."""
         name = self.file.replace("\\", "/").rsplit("/", 1)[-1]
-        return f"{name}:{self.number}"
+        return f"{name.encode(errors='backslashreplace').decode()}:{self.number}"  # what any file can hold
 
 
 class SymgradError(Exception):
