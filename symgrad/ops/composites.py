@@ -11,7 +11,18 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.copies import filled, fresh, promoted, stretched
-from symgrad.ops.declare import OPS, UNSET, answers, equal, is_traced, normal_axes, normal_axis, refuse, shape_of
+from symgrad.ops.declare import (
+    OPS,
+    UNSET,
+    answers,
+    fit,
+    is_traced,
+    normal_axes,
+    normal_axis,
+    refuse,
+    same_shape,
+    shape_of,
+)
 from symgrad.ops.joining import lift
 from symgrad.ops.manipulation import static
 
@@ -326,8 +337,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """As `numpy.array_equal`: a traced bool, or False where the shapes differ."""
     a1, a2 = lift(a1), lift(a2)
-    pairs = zip(shape_of(a1), shape_of(a2), strict=False)
-    if a1.ndim != a2.ndim or not all(_same_extents(a1, a2, *pair) for pair in pairs):
+    if not same_shape(a1, a2):
         return False
     same = np.equal(a1, a2)
     if equal_nan and a1.dtype.kind == a2.dtype.kind == "f":
@@ -341,13 +351,6 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     a1, a2 = lift(a1), lift(a2)
     pairs = zip(reversed(shape_of(a1)), reversed(shape_of(a2)), strict=False)
     for one, other in pairs:
-        if not any(_same_extents(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
+        if not any(fit(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
             return False
     return np.all(np.equal(a1, a2))
-
-
-def _same_extents(a1: Any, a2: Any, one: Any, other: Any) -> bool:
-    """Whether extents of two arrays that are compared are equal."""
-    shown = " and ".join([shapes.show(shape_of(a)) for a in (a1, a2)])
-    why = f"whether the shapes {shown} fit together is asked, and in this call alone they may"
-    return equal(one, other, a1 if is_traced(a1) else a2, why)

@@ -320,6 +320,19 @@ def equal(one: Any, other: Any, traced: Any, otherwise: str) -> bool:
     return same
 
 
+def fit(a: Any, b: Any, one: Any, other: Any) -> bool:
+    """Whether an extent of one array equals one of another's, where that decides what is done with them."""
+    shown = " and ".join([shapes.show(shape_of(x)) for x in (a, b)])
+    why = f"whether the shapes {shown} fit together is asked, and in this call alone they may"
+    return equal(one, other, a if is_traced(a) else b, why)
+
+
+def same_shape(a: Any, b: Any) -> bool:
+    """Whether two arrays have one shape, where that decides what is done with them."""
+    pairs = zip(shape_of(a), shape_of(b), strict=False)
+    return bool(a.ndim == b.ndim and all(fit(a, b, one, other) for one, other in pairs))
+
+
 def dims(shape: Any) -> Shape:
     """Turn a shape as users write it (a number, a tuple, an array; with extents) into integers and expressions."""
     if issubclass(type(shape), np.ndarray):

@@ -18,6 +18,7 @@ from symgrad.ops.declare import (
     normal_axes,
     normal_axis,
     refuse,
+    same_shape,
     shape_of,
 )
 from symgrad.ops.joining import lift
@@ -62,7 +63,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
 
 def _weights(a: Any, axis: Any, weights: Any) -> Any:
     """Give weights of some axes the rank of the array."""
-    if shape_of(weights) == shape_of(a):
+    if same_shape(a, weights):
         return weights
     if axis is None:
         raise UnsupportedError("Axis must be specified when shapes of a and weights differ.")

@@ -139,7 +139,7 @@ def orders(call: Call, *, every: bool) -> list[list[Sizes]]:
     rng = Random(call.text)
     mixed = [{d: rng.choice((0, 1, 2, 5, 6)) for d in extents} for _ in range(24 if every else 4)]
     if not every:
-        return [[*together, *mixed, *together[:3]]]
+        return [[*together, dict.fromkeys(extents, 4), *mixed, *together[:3]]]
     return [[*order, *rng.sample(mixed, 4)] for order in permutations(together)]
 
 
