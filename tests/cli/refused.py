@@ -68,7 +68,7 @@ REFUSED = [
     (["emit", "losses.py:quadratic", *X, "--out", " "], "--out names no folder"),
     (["emit", "losses.py:quadratic", "--arg", "x=f64[9000000000000]", "--out", "out"],
      "the arguments of a recorded call do not fit into memory; instead: open extents, f64[n]"),
-    (["emit", "losses.py:quadratic", "--arg", "x=f64[2147483648,2147483648]", "--out", "out"], "do not fit into mem"),
+    (["emit", "losses.py:quadratic", "--arg", "x=f64[2147483648,2147483648]", "--out", "out"], "array is too big"),
     (["emit", "losses.py:nothing", "--out", "out"], "--wrt 0, where the function was called with 0 positional arg"),
     (["emit", "losses.py:quadratic", *X, "--size", "n=-1", "--out", "out"], "--size 'n=-1': write NAME=NUMBER"),
     (["emit", "losses.py:quadratic", *X, "--size", "n=9999999999", "--out", "out"], "so large a call cannot be made"),
