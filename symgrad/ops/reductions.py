@@ -162,7 +162,7 @@ def var(
     deviation = a - center
     fewer_by = ddof if is_unset(correction) else correction
     keep = keepdims is not UNSET and bool(operator.index(keepdims))
-    total = sum_answer(deviation * deviation, axes, None, None, keep, None, where)
+    total = sum_answer(deviation * deviation, axes, None, None, keep, UNSET, where)
     if masked:
         number = sum_answer(np.broadcast_to(where, a.shape).astype(kind), axes, None, None, keep)
         return total / np.maximum(number - fewer_by, 0)
