@@ -109,10 +109,20 @@ def _refuse(ufunc: np.ufunc, kwargs: dict[str, Any]) -> None:
             )
 
 
+TWO = 2
+
+
+def is_mask(x: Tracer) -> bool:
+    """Whether an array is one of booleans."""
+    return x.dtype.kind == "b" and not x.is_number
+
+
 def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected:
             return NotImplemented
+        if ufunc is np.power and not swapped and type(other) is int and other == TWO and is_mask(self):
+            return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         result = call_ufunc(self.owner, ufunc, (other, self) if swapped else (self, other))
         if self.weak is not None and (type(other) in {int, float} or getattr(other, "weak", None) is not None):
             result.weak = {"f": float, "i": int}.get(result.dtype.kind)  # Python's numbers stay Python's numbers
