@@ -135,6 +135,12 @@ def kinked(g: Growth) -> None:
                     "np.maximum({0}, 0)",
                     "np.where({0} > 0, np.sqrt(np.abs({0})), 0.0)",
                     "np.sign({0}) * {0}",
+                    "np.sqrt({0} * {0})",
+                    "np.sqrt(np.square({0}) * 4.0)",
+                    "({0} ** 2) ** 0.5",
+                    "np.log({0} ** 2)",
+                    "np.log2({0} * {0}) * 0.3",
+                    "np.log({0} ** 4) * 0.2",
                 ]
             ).format(a)
         )
@@ -317,6 +323,9 @@ def converted(g: Growth) -> None:
                 "({0} > 0.1) * {0}",
                 "({0} > 0.1).astype(np.float64)",
                 "{0}.astype(np.int64)",
+                "{0}.astype(np.int64) * {0}",
+                "{0}.astype(np.int32) * {0}",
+                "{0}.astype(np.int8) + 0.5 * {0}",
                 "{0} <= 0.1",
             ]
         ).format(a)

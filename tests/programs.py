@@ -147,7 +147,9 @@ def grow(g: Growth, kinds: list[tuple[Callable[[Growth], None], int]], lines: in
 
 def _text(g: Growth, parameters: list[str]) -> str:
     names = list(g.values)
-    results = [n for n in names if n not in g.used and g.values[n].dtype.kind == "f"][-3:] or [names[-1]]
+    unused = [n for n in names if n not in g.used]
+    results = [n for n in unused if g.values[n].dtype.kind == "f"][-3:] or [names[-1]]
+    results += [n for n in unused if g.values[n].dtype.kind != "f"][-2:]
     if g.rng.random() < 0.3:
         results.append(g.rng.choice(names))
     floats = [n for n in names if g.values[n].dtype.kind == "f"]

@@ -134,7 +134,7 @@ LOOKS = (
     "{r}[{i}]", "{r}[{i}]", "{r}[..., {j}]", "{r}[{i}, ...]", "{r}[{i}, 1:]", "{r}[{i}][::-1]", "{r}.T[{j}]",
     "{r}[1:][{i}]", "{r}[::-1][{i}]", "{r}[{i}, None]", "{r}[None, ..., {j}]", "np.swapaxes({r}, 0, -1)[{j}]",
     "{r}[{i}].T", "np.expand_dims({r}[{i}], 0)", "{r}[{i}][..., ::2]", "np.flip({r})[{i}]",
-    "(lambda m, n: m[n])({r}, {i})", "np.squeeze({r}[{i}][None], 0)", "np.moveaxis({r}, -1, 0)[{j}]",
+    "(lambda m, n: m[n])({r}, {i})", "np.squeeze({r}[{i}, None], 0)", "np.moveaxis({r}, -1, 0)[{j}]",
     "np.einsum('ij->ji', {r})[{j}]", "{r}[{i}][{k}, ...]", "[{r}[n] for n in {q}][-1]", "np.take({r}, {i}, axis=0)",
     "{r}.take({j}, -1)", "{r}[np.array({i})]", "{r}[[{i}]]", "{r}[{q}]", "{r}[{i}].copy()", "{r}[{i}, {q}]",
     "{r}[np.array({i}), 1:]",
@@ -149,7 +149,8 @@ WRITES = (
     "{r}[{i}], {r}[0] = {r}[0], {r}[{i}]", "{r}[{q}] = {x}", "for n in {q}: {r}[n] *= 0.8",
     "for n in {q}: {r}[n][0] += {s}", "for n in {q}: {r}[n, ..., -1:] = {r}[n - 1, ..., :1]",
     "{r}[np.array({i})] += {s}", "{r}[np.array({i})][0] = {s}", "np.put({r}[{i}], [0], {s})", "{r}.T[{j}] -= {w}",
-    "{w} -= {r}[{i}]",
+    "{w} -= {r}[{i}]", "{r}[{i}] = {r}[{m}]", "{r}[{i}] = {w}",
+    "{r}[{q}] = np.arange(1.0, len({q}) + 1).reshape(-1, *[1] * ({r}.ndim - 1)) * {s}",
 )
 """Writes into an array `r` and into a part `w` of it."""
 
@@ -187,6 +188,7 @@ def parts(g: Growth) -> None:
 
     def filled(text: str) -> str:
         words = {"r": r, "w": w, "a": a, "i": integer(g, first), "j": integer(g, last), "k": integer(g, last)}
+        words["m"] = integer(g, first)
         own = f"{r}[{integer(g, first)}]" + ("" if "+=" in text else " * 1.0")  # NumPy stores crossing rows wrongly
         x = g.rng.choice([g.pick(), g.rng.choice([0.5, -1.25]), f"{w} * 0.3", own])
         s = g.rng.choice([*alone, 0.75, f"np.sum({a}) * 0.1"])
