@@ -61,7 +61,13 @@ class Poles:
             return any(i in self.active and not f for i, f in zip(node.inputs, self._tried(node)[1], strict=True))
         if not node.inputs or op.nondiff or op.used is not None or moves(op):
             return False
-        return not getattr(op, "regular", False) or any(self.is_wild(i) for i in node.inputs)
+        return not getattr(op, "regular", False) or any(self.is_wild(i) for i in self.factors(node))
+
+    def factors(self, node: Node) -> list[Node]:
+        """List the operands of a sum of products that the cotangents of others are made of."""
+        many = len(node.inputs) > 1
+        active = [k for k, i in enumerate(node.inputs) if i in self.active]
+        return [i for k, i in enumerate(node.inputs) if not many or active not in ([], [k])]
 
     def is_wild(self, node: Node) -> bool:
         """Tell a value that may be infinite or NaN."""

@@ -187,7 +187,8 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     params = dict(zip(op.params, node.params, strict=True))
     if steep and getattr(meant(node), "regular", False):
         own = passed(trace, node, total.guard, wanted)
-        inputs = [_used(trace, x, g, poles) for x, g in zip(inputs, own, strict=True)]
+        factors = poles.factors(node)
+        inputs = [_used(trace, x, g, poles) if x.node in factors else x for x, g in zip(inputs, own, strict=True)]
         y = op(*inputs, **params)
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
