@@ -520,6 +520,42 @@ def outdone(g: Growth) -> None:
     g.several([*lines, f"{q} = {form.format(q, axis, limit)}"], q)
 
 
+def narrow(g: Growth) -> None:
+    """Numbers in small and unsigned types: casts of negative ones, bounds and comparisons beyond the type, powers."""
+    a = g.pick()
+    clear(g.values[a] - np.rint(g.values[a]))
+    small = f"({a} * 3).astype(np.{g.rng.choice(['uint8', 'int8', 'uint16', 'uint32', 'uint64', 'int32'])})"
+    forms = [
+        "{0}",
+        "{0} > -1",
+        "{0} == 300",
+        "np.clip({0}, -3, 300)",
+        "np.power({0}, True)",
+        "np.max({0}, initial=0)",
+        "np.min({0})",
+        "({0} < 2**40) * {1}",
+        "np.where({0} != -2, {1}, 0.5)",
+    ]
+    g.line(g.rng.choice(forms).format(small, a))
+
+
+def mixed_ranks(g: Growth) -> None:
+    """Functions of arrays of one axis and of several, and of numbers along an axis."""
+    a = g.pick(ndim=1)
+    b = g.pick(ndim=1)
+    if 0 in (*g.shape(a), *g.shape(b)):
+        raise Unfit  # NumPy divides by the sum of no weights
+    forms = [
+        "np.trapezoid({0}, np.cumsum(1.0 + {1} * {1}, axis=-1))",
+        "np.average({1}, axis=-1, weights=2.0 + np.sin({0}))",
+        "np.sum(np.sum({0}), axis=0)",
+        "np.max(np.sum({0}), axis=-1)",
+        "scipy.special.logsumexp(np.sum({0}), keepdims=True)",
+        "np.float_power(np.abs({0}) + 0.5, 0.5)",
+    ]
+    g.line(g.rng.choice(forms).format(a, b))
+
+
 KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),
     (binary, 22),
@@ -540,6 +576,8 @@ KINDS: list[tuple[Callable[[Growth], None], int]] = [
     (position, 2),
     (left_out, 8),
     (outdone, 4),
+    (narrow, 4),
+    (mixed_ranks, 3),
 ]
 OPEN: list[tuple[Callable[[Growth], None], int]] = [
     (unary, 18),

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import DtypeError
-from symgrad.ops.declare import OPS, answers, composite, normal_axes
+from symgrad.ops.declare import INT, OPS, answers, composite, normal_axes
 from symgrad.ops.domains import between, case, inf, nan
+from symgrad.ops.joining import lift
 from symgrad.ops.late import Late
 from symgrad.ops.norms import floating
 from symgrad.ops.reduce import along
@@ -108,10 +109,20 @@ log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum(g, axes)  # noqa: A
 # -- SciPy's functions
 
 
+def _shifted(name: str, x: Any) -> Any:
+    """Convert integers to float64, but for those that SciPy shifts in a type that wraps, or exponentiates in another."""
+    x = lift(x)
+    if x.dtype.kind == "f":
+        return x
+    if x.dtype.kind != "i" or x.dtype.itemsize < INT.itemsize // 2:
+        raise DtypeError(f"scipy.special.{name} of {x.dtype}", instead="x.astype(np.float64)")
+    return x.astype(np.float64)
+
+
 @answers(Late("logsumexp"))
 def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
     """As `scipy.special.logsumexp`."""
-    a = floating(a)
+    a = np.atleast_1d(floating(a))  # so that keepdims gives a number an axis, as SciPy does
     if b is None:
         axes = normal_axes(axis, a.ndim)
         y = logsumexp(a, axes=axes)
@@ -132,12 +143,12 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
 @answers(Late("softmax"))
 def softmax_answer(x: Any, axis: Any = None) -> Any:
     """As `scipy.special.softmax`."""
-    x = floating(x)
+    x = _shifted("softmax", x)
     return softmax(x, axes=normal_axes(axis, x.ndim))
 
 
 @answers(Late("log_softmax"))
 def log_softmax_answer(x: Any, axis: Any = None) -> Any:
     """As `scipy.special.log_softmax`."""
-    x = floating(x)
+    x = _shifted("log_softmax", x)
     return log_softmax(x, axes=normal_axes(axis, x.ndim))
