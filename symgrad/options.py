@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 from symgrad.errors import ArgumentError, ArgumentValueError
 
@@ -32,8 +33,9 @@ class Options:
         verify: verify every program between stages, and fill the workspace of every call with NaN, so that nothing
             is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
         compile_seconds: how long a compilation may take. What is expected to take longer (a Python loop of very many
-            passes) is refused with CompileTimeError before it begins, and the C compiler is stopped after so long;
-            None refuses nothing and waits for ever. Beyond 30 seconds a warning says what is to be expected.
+            passes) is refused with CompileTimeError before it begins, and a run of the C compiler (there is a second one,
+            at -O1, after a failure) is stopped after so long; None refuses nothing and waits for ever. The variable
+            SYMGRAD_COMPILE_SECONDS, where it is set, says it instead. Beyond 30 seconds a warning says what to expect.
         cache: keep compiled libraries on disk.
         creation: replace NumPy's creation functions while a trace is active in this thread.
         debug_nans: compile checks of every value: a call whose result is NaN or infinite raises NonFiniteError with
@@ -59,7 +61,8 @@ class Options:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise ArgumentError(f"Options({name}={value!r}) is one text", instead=f"{name}=({value!r},)")
-        if self.compile_seconds is not None and not self.compile_seconds > 0:
+        seconds: Any = self.compile_seconds
+        if seconds is not None and (type(seconds) not in {int, float} or not seconds > 0):
             raise ArgumentValueError(
                 f"Options(compile_seconds={self.compile_seconds!r})", instead="a number of seconds above 0, or None"
             )

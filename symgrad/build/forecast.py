@@ -29,10 +29,10 @@ def announce(program: Program, expected: Expected, options: Options, *, said: bo
     Raises:
         CompileTimeError: it is more than the options allow, in seconds, or than the compiler may have, in bytes.
     """
-    allowed = options.compile_seconds
-    slow = allowed is not None and expected.seconds > allowed
-    if slow or (expected.bytes > limits.compile_bytes() and allowed is not None):
-        raise _refused(program, expected, options, slow=slow)
+    allowed = limits.compile_seconds(options.compile_seconds)
+    slow = expected.seconds > allowed
+    if slow or (expected.bytes > limits.compile_bytes() and options.compile_seconds is not None):
+        raise _refused(program, expected, allowed if slow else None)
     if said or expected.seconds < TOLD:
         return said
     words = f"compiling {program.name} is expected to take {_amount(expected)}"
@@ -46,15 +46,14 @@ def announce(program: Program, expected: Expected, options: Options, *, said: bo
     return True
 
 
-def _refused(program: Program, expected: Expected, options: Options, *, slow: bool) -> CompileTimeError:
+def _refused(program: Program, expected: Expected, seconds: float | None) -> CompileTimeError:
     line, copies, all_of_them = _most_frequent(program)
-    bound = (
-        f"Options(compile_seconds={options.compile_seconds:g})" if slow
-        else f"SYMGRAD_COMPILE_BYTES={limits.compile_bytes()}"
-    )
+    memory = f"SYMGRAD_COMPILE_BYTES={limits.compile_bytes()}"
+    bound = memory if seconds is None else f"Options(compile_seconds={seconds:g})"
+    where = "" if line is None else f", {copies:,} of them made by the line below"
     return CompileTimeError(
         f"compiling {program.name} is expected to take {_amount(expected)}, and {bound} allows less: the trace has "
-        f"{all_of_them:,} operations, {copies:,} of them made by the line below, by the passes of a loop in Python",
+        f"{all_of_them:,} operations{where}; each pass of a loop in Python makes its own",
         line=line,
         instead="operations on whole arrays, or fewer passes; Options(compile_seconds=None) compiles it all the same, "
         "and Options(compiler='none') runs it by NumPy",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,7 +50,7 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
         return None
     target = repr(vars(toolchain.target) | {"simd_math": sorted(toolchain.target.simd_math)})
     return cache.key(
-        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), repr(options), target, toolchain.identity,
+        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), repr(replace(options, compile_seconds=None)), target, toolchain.identity,
         *toolchain.flags, *toolchain.libraries, toolchain.cpu, _own_files(),
     )
 

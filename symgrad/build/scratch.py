@@ -1,6 +1,7 @@
-"""The process's private temporary folders: compilers work there, and libraries that cannot be cached live there.
+"""The process's private temporary folder: compilers work in it, and libraries that cannot be cached live there.
 
-Each is locked as long as its process lives: what a killed one left is known by that, and deleted by the next.
+A file in it is locked as long as its process lives. What a killed process left is known by that file, and deleted by
+the next one; a folder without it is nobody's but the user's, whatever its name.
 """
 
 from __future__ import annotations
@@ -18,46 +19,44 @@ from symgrad.build import private
 from symgrad.build.notice import warn_once
 
 _PREFIX = "symgrad-"
+_LOCK = ".symgrad-compiles-here"  # watch.sh names it too
 _NEW_SECONDS = 60.0  # a folder so new may not be locked yet
 _STALE_SECONDS = 86400.0  # one so old, where the file system has no locks
 _PLACES = ("/tmp", "/var/tmp")  # noqa: S108 - where other users might replace a folder in the chosen one
 _lock = threading.Lock()
-_folders: dict[Path, int] = {}  # with locks; of this process: a forked child must neither share nor delete its parent's
-_swept: set[Path] = set()
+_home: tuple[Path, int] | None = None  # with its lock; a forked child must neither share nor delete its parent's
 
 
 def folder() -> Path:
     """Make a new empty folder that only this user can enter; it is gone when the process ends, if not before."""
-    made = _new()
-    descriptor = os.open(made, os.O_RDONLY)
-    _locked(descriptor)
+    import tempfile  # with random and more: a process that finds all in the cache needs no folder
+
+    global _home  # noqa: PLW0603 - one a process
     with _lock:
-        _folders[made] = descriptor
-        first = made.parent not in _swept
-        _swept.add(made.parent)
-    if first:
-        _sweep(made.parent)
-    return made
+        if _home is None or not _home[0].is_dir():  # who cleans the temporary folder may have taken it
+            made = _new()
+            descriptor = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            _locked(descriptor)
+            _home = made, descriptor
+            _sweep(made.parent)
+        return Path(tempfile.mkdtemp(dir=_home[0]))
 
 
 def remove(made: Path) -> None:
     """Delete a folder that `folder` made."""
-    with _lock:
-        descriptor = _folders.pop(made, None)
     shutil.rmtree(made, ignore_errors=True)
-    if descriptor is not None:
-        os.close(descriptor)
 
 
 @atexit.register
 def _remove() -> None:
-    for made in list(_folders):
-        remove(made)
+    if _home is not None:
+        shutil.rmtree(_home[0], ignore_errors=True)
+        os.close(_home[1])
 
 
 def _new() -> Path:
     """Make a folder where no other user can replace it: in the system's temporary folder, if that is one."""
-    import tempfile  # with random and more: a process that finds all in the cache needs no folder
+    import tempfile
 
     usual, problem = tempfile.gettempdir(), None
     for place in dict.fromkeys([usual, *_PLACES]):
@@ -78,16 +77,17 @@ def _sweep(parent: Path) -> None:
     now = time.time()
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         for entry in entries:
-            if not entry.name.startswith(_PREFIX):
+            if not entry.name.startswith(_PREFIX) or not entry.is_dir(follow_symlinks=False):
                 continue
-            status = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and status.st_mtime < now - _NEW_SECONDS:
-                with contextlib.suppress(OSError):
-                    descriptor = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW)
+            with contextlib.suppress(OSError):
+                descriptor = os.open(Path(entry.path, _LOCK), os.O_RDWR | os.O_NOFOLLOW)
+                status = os.fstat(descriptor)
+                age = now - status.st_mtime
+                if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid() and age > _NEW_SECONDS:
                     ended = _locked(descriptor)
-                    if ended or (ended is None and status.st_mtime < now - _STALE_SECONDS):
+                    if ended or (ended is None and age > _STALE_SECONDS):
                         shutil.rmtree(entry.path, ignore_errors=True)
-                    os.close(descriptor)
+                os.close(descriptor)
 
 
 def _locked(descriptor: int) -> bool | None:
@@ -104,11 +104,11 @@ def _locked(descriptor: int) -> bool | None:
 
 
 def _forked() -> None:
-    global _lock  # noqa: PLW0603 - another thread may have held it when the process forked
+    global _lock, _home  # noqa: PLW0603 - another thread may have held it when the process forked
     _lock = threading.Lock()
-    for descriptor in _folders.values():
-        os.close(descriptor)  # the parent's lock stays, until the parent ends
-    _folders.clear()
+    if _home is not None:
+        os.close(_home[1])  # the parent's lock stays, until the parent ends
+        _home = None
 
 
 os.register_at_fork(after_in_child=_forked)

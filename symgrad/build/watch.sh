@@ -6,7 +6,14 @@ shift
 exec 3<&0 </dev/null
 "$@" 3<&- &
 program=$!
-{ read -r _ <&3; kill -9 $$ $program; rm -rf -- "$folder"; kill -9 0; } >/dev/null 2>&1 &
+home=${folder%/*}
+{
+    read -r _ <&3
+    kill -9 $$ $program
+    rm -rf -- "$folder"
+    [ "$(ls -A -- "$home")" = .symgrad-compiles-here ] && rm -rf -- "$home" # the process's, and nothing else is in it
+    kill -9 0
+} >/dev/null 2>&1 &
 watch=$!
 exec 3<&-
 wait $program

@@ -30,7 +30,10 @@ NUMBERS: dict[str, tuple[float, ...]] = {
     "-": (-1000.0, -2.5, -1.0, -0.5, -1e-8), "0": (0.0,), "+": (1e-8, 0.5, 1.0, 2.5, 1000.0),
     "!": (np.inf, -np.inf, np.nan),
 }
-"""What an op is tried at, for each sign; ``!`` is that of what is not finite."""
+"""What an op is tried at, for each sign; ``!`` is that of what is not finite. See also `largest`."""
+
+POWER = 0.23
+"""Of the largest number there is, which one is tried: the fourth power of it is finite."""
 
 ANY, WILD = frozenset("-0+"), frozenset("-0+!")
 NOT_NEGATIVE = frozenset("0+")
@@ -158,8 +161,8 @@ def tried(op: Elementwise, params: tuple[Any, ...], given: Any) -> tuple[Signs, 
         except Exception:  # noqa: BLE001 - a user's function may want anything: then nothing is known
             return WILD, (False,) * len(x)
         signs = signs_of(y)
-        if {"-", "+"} <= signs and y.dtype.kind == "f":
-            signs |= {"0"}  # a root lies between
+        if {"-", "+"} <= signs:
+            signs |= {"0"}  # a root may lie between
         return signs, tuple([slope is None or bool(np.all(np.isfinite(slope))) for slope in slopes])
 
 
@@ -168,4 +171,14 @@ def _numbers(dtype: np.dtype[Any], known: Any) -> Any:
     if isinstance(known, float):
         return np.array([known]).astype(dtype)
     numbers = [n for sign in "-0+!" if sign in known for n in NUMBERS[sign]]
-    return np.array(numbers if dtype.kind == "f" else [n for n in numbers if abs(n) in {0, 1}]).astype(dtype)
+    if dtype.kind != "f":
+        numbers = [n for n in numbers if abs(n) in {0, 1}]
+    numbers += [sign * largest(dtype) for word, sign in (("-", -1.0), ("+", 1.0)) if word in known]
+    return np.array(numbers).astype(dtype)
+
+
+def largest(dtype: np.dtype[Any]) -> float:
+    """Return a large number of a dtype, so that what is subtracted from it does not turn its sign."""
+    if dtype.kind == "f":
+        return float(float(np.finfo(dtype).max) ** POWER)
+    return 1.0 if dtype.kind == "b" else float(min(np.iinfo(dtype).max, 1 << 30))

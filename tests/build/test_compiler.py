@@ -186,15 +186,15 @@ def test_the_compilers_temporary_files_stay_in_our_folder(compiler, source, tmp_
     seen = tmp_path / "seen"
     build_with(options_of(compiler, AT_O3, f"echo $TMPDIR > {seen}"), source)
     where = Path(seen.read_text().strip())
-    assert where.name.startswith("symgrad-")
+    assert where.parent.name.startswith("symgrad-")
     assert not where.exists()
 
 
 def test_the_private_folder_is_private_and_goes_with_the_process(python, tmp_path):
     code = "from symgrad.build import scratch; print(scratch.folder())"
     out, _ = finish(python(code, TMPDIR=str(tmp_path)))
-    assert Path(out.strip()).parent == tmp_path
-    assert not Path(out.strip()).exists()
+    assert Path(out.strip()).parent.parent == tmp_path
+    assert list(tmp_path.glob("symgrad-*")) == []
     assert scratch.folder().stat().st_mode & 0o077 == 0
 
 
@@ -213,12 +213,22 @@ def test_a_forked_child_does_not_delete_its_parents_folder(python, tmp_path):
 
 
 def test_folders_of_killed_processes_go(python, tmp_path):
-    for name, age in (("symgrad-old", 100), ("symgrad-new", 10), ("other-old", 100)):
+    for name, age in (("symgrad-old", 100), ("symgrad-new", 10), ("other-old", 100), ("symgrad-thesis", 1e6)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "program.c").write_text("x")
-        os.utime(tmp_path / name, (time.time() - age,) * 2)
+        lock = tmp_path / name / (".symgrad-compiles-here" if name != "symgrad-thesis" else "notes")
+        lock.write_text("")
+        for path in (lock, lock.parent):
+            os.utime(path, (time.time() - age,) * 2)
     finish(python("from symgrad.build import scratch; scratch.folder()", TMPDIR=str(tmp_path)))
-    assert sorted(path.name for path in tmp_path.glob("*-*")) == ["other-old", "symgrad-new"]
+    assert sorted(path.name for path in tmp_path.glob("*-*")) == ["other-old", "symgrad-new", "symgrad-thesis"]
+
+
+def test_many_folders_hold_one_file_open(python):
+    code = "import os; from symgrad.build import scratch\n[scratch.folder() for _ in range(9)]\n"
+    before, after = (finish(python(text + "print(len(os.listdir('/proc/self/fd')))"))[0] for text in
+                     (code.replace("9", "1"), code))
+    assert before == after
 
 
 def test_threads_compile_side_by_side(tools):

@@ -156,13 +156,14 @@ HOLDS = "from symgrad.build import scratch; import time; print(scratch.folder(),
 
 
 def old(path, seconds=100):
-    os.utime(path, (time.time() - seconds,) * 2)
+    """Let a process's folder seem to have been made some time ago."""
+    os.utime(path / ".symgrad-compiles-here", (time.time() - seconds,) * 2)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGKILL])
 def test_the_next_process_deletes_what_a_killed_one_left_and_no_other(python, place, sent):
     holding, killed = [python(HOLDS, TMPDIR=str(place)) for _ in range(2)]
-    kept, left = [Path(one.stdout.readline().strip()) for one in (holding, killed)]
+    kept, left = [Path(one.stdout.readline().strip()).parent for one in (holding, killed)]
     killed.send_signal(sent)
     assert ended(killed) == -sent
     old(kept)
@@ -183,6 +184,7 @@ def test_without_locks_age_tells(place, monkeypatch):
 
     for name, age in (("symgrad-old", 90_000), ("symgrad-new", 100)):
         (place / name).mkdir()
+        (place / name / ".symgrad-compiles-here").write_text("")
         old(place / name, age)
     monkeypatch.setattr(fcntl, "flock", refuse)
     scratch._sweep(place)

@@ -93,7 +93,7 @@ def test_a_bound_may_be_lifted(seconds):
     assert np.array_equal(gradient, compiled(3, sg.Options(compiler="none")))
 
 
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), "5", True])
 def test_a_bound_is_a_number_of_seconds(seconds):
     with pytest.raises(ArgumentValueError, match=r"compile_seconds=.*\n  instead: a number of seconds above 0"):
         sg.Options(compile_seconds=seconds)

@@ -356,3 +356,24 @@ def test_places_are_compared():
     lowered = sg.grad(loss).lower(np.ones((30, 40)))
     assert lowered.as_text("optimized").count("ops.place") == 1  # of the cotangent
     assert "uint8_t w1[1200]" not in lowered.as_text("c")
+
+
+FAR = {
+    "1 / (x - 2000)": (lambda x: 1 / (x - 2000.0), [2000.0, 2002.0], -0.25),
+    "log(5000 - x)": (lambda x: np.log(5000.0 - x), [5000.0, 4998.0], -0.5),
+    "1 / (x * x - 4096)": (lambda x: 1 / (x * x - 4096), [64.0, 66.0], -132 / 260.0**2),
+    "1 / (|x| - 1e6)": (lambda x: 1 / (np.abs(x) - 1e6), [-1e6, 1e6 + 2], -0.25),
+    "sqrt(x - 1e9)": (lambda x: np.sqrt(x - 1e9), [1e9, 1e9 + 4], 0.25),
+    "x / (k - 2)": (lambda x: x / (np.arange(2, 4) - 2), [2.0, 4.0], 1.0),
+}
+"""Poles far from 0, with an element at each, another one beside it, and the slope there."""
+
+
+@pytest.mark.parametrize("options", [sg.Options(), INTERPRETED], ids=["c", "interpreted"])
+def test_poles_far_from_zero(options: sg.Options) -> None:
+    def losses(xs: Any) -> Any:
+        return sum(np.sum(function(x)[1:]) for (function, *_), x in zip(FAR.values(), xs, strict=True))
+
+    found = sg.grad(losses, options=options)([np.array(at) for _, at, _ in FAR.values()])
+    for slopes, (_, _, slope) in zip(found, FAR.values(), strict=True):
+        np.testing.assert_allclose(slopes, [0, slope], rtol=1e-9)
