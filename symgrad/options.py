@@ -33,9 +33,9 @@ class Options:
         verify: verify every program between stages, and fill the workspace of every call with NaN, so that nothing
             is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
         compile_seconds: how long a compilation may take. What is expected to take longer (a Python loop of very many
-            passes) is refused with CompileTimeError before it begins, and a run of the C compiler (a second one follows a
-            failure, at -O1) is stopped after so long; None refuses nothing and waits for ever. SYMGRAD_COMPILE_SECONDS,
-            where it is set, says it instead. Beyond 30 seconds a warning says what to expect.
+            passes) is refused with CompileTimeError before it begins; a run of the C compiler (a second one, at -O1,
+            follows a failure) is stopped after so long; None refuses nothing and waits for ever. The variable
+            SYMGRAD_COMPILE_SECONDS says it instead, where it is set. Beyond 30 seconds a warning tells what to expect.
         cache: keep compiled libraries on disk.
         creation: replace NumPy's creation functions while a trace is active in this thread.
         debug_nans: compile checks of every value: a call whose result is NaN or infinite raises NonFiniteError with

@@ -48,9 +48,10 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
         text = json.dumps(described(program))
     except SerializationError:
         return None
+    chosen = repr(replace(options, compile_seconds=None))
     target = repr(vars(toolchain.target) | {"simd_math": sorted(toolchain.target.simd_math)})
     return cache.key(
-        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), repr(replace(options, compile_seconds=None)), target, toolchain.identity,
+        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), chosen, target, toolchain.identity,
         *toolchain.flags, *toolchain.libraries, toolchain.cpu, _own_files(),
     )
 
