@@ -278,7 +278,10 @@ def _through_others(node: Node, whole: Any) -> list[Node | None]:
     if getattr(op, "stacked", False):
         lead = len(node.inputs[0].shape) - 2
         one = OPS["any"](whole, axes=tuple(range(lead, rank)))
-        return [OPS["expand_dims"](one, axes=tuple(range(lead, len(i.shape)))).node for i in node.inputs]
+        carried = [OPS["expand_dims"](one, axes=tuple(range(lead, len(i.shape)))).node for i in node.inputs]
+        for k in getattr(op, "columns", ()):
+            carried[k] = OPS["expand_dims"](OPS["any"](whole, axes=(lead,)), axes=(lead,)).node
+        return carried
     if getattr(op, "regular", False) and isinstance(op, Structured) and op.vjp is not None and count > 1:
         one, zero = node.dtype.type(1), node.dtype.type(0)  # a sum of products: what is reached when all factors are 1
         ones = [OPS["broadcast_to"](one, shape=i.shape) for i in node.inputs]

@@ -104,6 +104,19 @@ def test_matrices_of_a_stack_stay_apart(op: Any) -> None:
         np.testing.assert_allclose(two, np.stack([one, one]), rtol=1e-12, atol=1e-12)
 
 
+@having("columns")
+def test_columns_stay_apart(op: Any) -> None:
+    for xs, params, _ in calls(op):
+        with np.errstate(all="ignore"):
+            one = np.asarray(op.evaluate(*xs, **params))
+            for k in op.columns:
+                for column in range(one.shape[-1]):
+                    other = [x.copy() for x in xs]
+                    other[k][..., column] += 1.0
+                    two = np.asarray(op.evaluate(*other, **params))
+                    np.testing.assert_allclose(np.delete(one, column, -1), np.delete(two, column, -1), rtol=1e-12)
+
+
 PICKING = [op for op in OPS.values() if isinstance(op, Elementwise) and op.used is not None]
 
 

@@ -377,3 +377,14 @@ def test_poles_far_from_zero(options: sg.Options) -> None:
     found = sg.grad(losses, options=options)([np.array(at) for _, at, _ in FAR.values()])
     for slopes, (_, _, slope) in zip(found, FAR.values(), strict=True):
         np.testing.assert_allclose(slopes, [0, slope], rtol=1e-9)
+
+
+def test_right_hand_sides_that_are_not_used() -> None:
+    """The columns of a system's solution stay apart, in both modes, whatever solves it."""
+    A, X = np.eye(3) * 3 + 1, np.arange(9.0).reshape(3, 3)
+    X[:, 0] = 0.0
+    L = np.tril(A)
+    for solve in (lambda b: np.linalg.solve(A, b), lambda b: np.linalg.solve(L, b), lambda b: np.linalg.solve(A.T, b)):
+        slopes = sg.grad(lambda x, solve=solve: np.sum(solve(np.sqrt(x))[:, 1:]), options=INTERPRETED)(X)
+        chosen = sg.grad(lambda x, solve=solve: np.sum(solve(np.sqrt(x))), options=INTERPRETED)(X[:, 1:])
+        np.testing.assert_allclose(slopes, np.column_stack([np.zeros(3), chosen]), rtol=1e-12)
