@@ -110,7 +110,7 @@ log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum(g, axes)  # noqa: A
 
 
 def _shifted(name: str, x: Any) -> Any:
-    """Convert integers to float64, but for what SciPy shifts in a type that wraps, or exponentiates in another."""
+    """Convert integers to float64, where SciPy, too, shifts in a type that does not wrap and gives float64."""
     x = lift(x)
     if x.dtype.kind == "f":
         return x

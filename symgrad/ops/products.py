@@ -12,7 +12,7 @@ from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import simplified
 from symgrad.ops.contract import LETTERS, contract
-from symgrad.ops.declare import OPS, answers, refuse, shape_of
+from symgrad.ops.declare import OPS, answers, normal_axis, refuse, shape_of
 from symgrad.ops.diagonals import ones_diagonal
 from symgrad.ops.joining import lift
 
@@ -135,8 +135,10 @@ def _axis_last(x: Any, axis: int) -> Any:
 @answers(np.linalg.vecdot)
 def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """As `numpy.linalg.vecdot`."""
-    k = operator.index(axis)
-    return vecdot(_axis_last(x1, k), _axis_last(x2, k))
+    a, b = lift(x1), lift(x2)
+    for x in (a, b):
+        normal_axis(axis, x.ndim)
+    return vecdot(_axis_last(a, axis), _axis_last(b, axis))
 
 
 def _same(name: str, n: Any, m: Any) -> None:

@@ -237,6 +237,11 @@ def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any) -> None:
     refuse_argument(a)
     indices, b = settled(indices), lift(settled(b))
     entries = expand(a, indices)
+    if not np.can_cast(b.dtype, a.dtype, "same_kind"):
+        raise MutationError(
+            f"np.{ufunc.__name__}.at of {b.dtype} into an array of {a.dtype}, which is rounded at each step",
+            line=user_line(), instead="a = a.astype(np.float64) first",
+        )
     b = b if ufunc is np.add else -b
     if any(is_array(e) for e in entries):
         place, arrays = narrowed(a, entries)

@@ -15,7 +15,7 @@ from symgrad.trace.local import call_ufunc as local_ufunc
 from symgrad.trace.mutation import add_in_place, in_place, setitem, store
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.selected import Selected
-from symgrad.trace.tracer import Tracer, answered, as_array, call_ufunc, lift
+from symgrad.trace.tracer import Tracer, answered, as_array, call_ufunc, kind_of, lift
 from symgrad.trace.writers import put_method
 
 if TYPE_CHECKING:
@@ -54,8 +54,14 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
     where = True if target is None else kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
     _refuse(ufunc, kwargs)
-    if dtype is not None:
-        inputs = tuple([i.astype(dtype) if type(i) is Tracer else np.asarray(i, dtype) for i in inputs])
+    if dtype is not None and ufunc.signature is None:
+        wanted = (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
+        kinds = (*map(kind_of, inputs), *[None] * ufunc.nout)
+        loop = ufunc.resolve_dtypes(kinds, signature=wanted)[: ufunc.nin]
+        given = [i if type(i) is Tracer else np.asarray(i) for i in map(lift, inputs)]
+        inputs = tuple([i.astype(kind) for i, kind in zip(given, loop, strict=True)])
+    elif dtype is not None:
+        raise UnsupportedError(f"np.{ufunc.__name__}(..., dtype=)", line=user_line(), instead=".astype of the result")
     if not any(type(i) is Tracer or hasattr(i, "__symgrad_bind__") for i in inputs):
         result: Any = Tracer(_constant(x, ufunc(*inputs)), x.owner)
     else:
@@ -68,6 +74,8 @@ def _aggregated(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     if method == "reduce" and ufunc in REDUCTIONS:
         return _reduced(ufunc, inputs, {"axis": 0, **kwargs})
     if method == "accumulate" and ufunc in ACCUMULATIONS:
+        if not np.ndim(inputs[0]) or (kwargs.get("axis", 0) is None and np.ndim(inputs[0]) > 1):
+            raise ArgumentValueError(f"np.{ufunc.__name__}.accumulate needs one axis", line=user_line())
         return answered(ACCUMULATIONS[ufunc], settled(inputs), settled({"axis": 0, **kwargs}))
     if method == "outer":
         a, b = inputs
@@ -81,7 +89,7 @@ def _aggregated(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
 def _reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer ``reduce``, also of a plain array where ``where=`` alone is traced; defaults written out are left away."""
     function = REDUCTIONS[ufunc]
-    kept = {name: value for name, value in kwargs.items() if not is_unset(value) or name == "axis"}
+    kept = {k: v for k, v in kwargs.items() if not is_unset(v) or (v is None and k in {"axis", "keepdims", "initial"})}
     if function in {np.any, np.all} and np.dtype(kept.get("dtype", bool)) == bool:
         kept.pop("dtype", None)
     return answered(function, settled(inputs), settled(kept))

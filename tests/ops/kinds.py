@@ -443,7 +443,7 @@ def indices() -> Iterator[Row]:
 
 
 KNOWN = {
-    "np.average(d[0], axis=(,)": "NumPy divides a size by a size",
+    "np.average(d[0": "NumPy divides a size by a size",
     "a.strides =(": "a traced array has no memory, and no attribute of this name",
     "np.imag(True": "NumPy takes Python's bool for an int here",
     "np.real(True": "as np.imag",
@@ -452,10 +452,12 @@ KNOWN = {
     "a.dot(b[], (,)": "NumPy has no dtype for an empty tuple", "a.dot(H[], (,)": "likewise",
     "a.dot(l[], (,)": "likewise",
     "operator.pow(?[3], 2": "int64, as NumPy's own ufunc says: x ** 2 of booleans is its int8 by a shortcut",
+    "scipy.special.log_softmax(d[0": "likewise", "scipy.special.log_softmax(d[3,0": "likewise",
     "scipy.special.softmax(d[0": "SciPy has no maximum of nothing; what has no elements has no softmax either",
     "scipy.special.softmax(d[3,0": "likewise",
     "scipy.special.logsumexp(d[0,3])": "SciPy loses an axis", "scipy.special.logsumexp(d[3,0])": "likewise",
     "np.argmin(d[3], out=d": "a result of the dtype of out= is what NumPy's other functions store",
+    "np.linspace(0, -1180591620717411303424": "the number is a float64's",
     "np.linspace(0, 1180591620717411303424": "the number is a float64's",
     "np.nan_to_num(": "numbers to replace by are converted by NumPy's rule for arrays, not that of copyto",
 }
@@ -463,7 +465,10 @@ KNOWN = {
 
 
 def crashes(one: Row) -> bool:
-    """Whether NumPy itself is killed by a row: a running total into an array without axes."""
+    """Whether a row is left out: NumPy itself is killed by a running total into an array without axes."""
+    beyond = any(type(leaf) is int and not -(2**63) <= leaf < 2**63 for leaf in arguments(one))
+    if beyond and one.text.startswith("np.logical_"):  # NumPy asks for an int64 there, of which only the truth is used
+        return True
     return "cum" in one.text and np.shape(one.kwargs.get("out", D1)) == ()
 
 
@@ -490,7 +495,7 @@ def ways(one: Row) -> list[str]:
 
 def tame(leaf: Any) -> bool:
     """Whether every dtype holds it: else NumPy may raise for what one of Python's numbers is, which no trace knows."""
-    return type(leaf) not in {int, float} or 0 <= leaf <= 100
+    return type(leaf) not in {int, float, bool} or (type(leaf) is not bool and 0 <= leaf <= 100)
 
 
 def takes(leaf: Any) -> bool:

@@ -15,7 +15,7 @@ from symgrad.ops.declare import ANSWERS
 from symgrad.trace.protocols import METHODS
 from tests.ops.kinds import FAMILIES, Row, arguments, fault, name_of, numpys, symgrads, takes, tame, ways
 
-USUAL = 40
+USUAL = 16
 """One row in so many is tried at each run, the whole table at night."""
 
 IN_A_MODULE = 40
