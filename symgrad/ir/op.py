@@ -117,6 +117,7 @@ class Structured(Op):
             result and the rule, and where they are not negative, the result is not.
         running: an element is made of those before it and its own, along the parameter `axis`, or the last axis.
         stacked: it is applied to each matrix of stacks of them.
+        whole: it moves elements and leaves none of its operands' out.
         columns: operands of which each column goes into the same column of the result and no other.
         copies: of a view, that NumPy may need memory for it all the same.
     """
@@ -127,6 +128,7 @@ class Structured(Op):
     regular: bool = False
     running: bool = False
     stacked: bool = False
+    whole: bool = False
     columns: tuple[int, ...] = ()
     copies: bool = False
 

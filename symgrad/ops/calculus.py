@@ -57,7 +57,6 @@ def cotangents(op: Elementwise, g: Any, y: Any, *x: Any, **params: Any) -> tuple
     return tuple([None if d is None else g * d for d in partials(op)(*x, y, **params)])
 
 
-@cache
 def partials(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
     """Return the partial derivatives of an op as a function ``(x1, ..., y) -> tuple`` in NumPy words.
 
@@ -67,13 +66,18 @@ def partials(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
         NoGradient: there is neither.
     """
     declared = op.partials
-    if declared is not None:
+    if declared is None:
+        return _by_sympy(op)
 
-        def as_tuple(*args: Any, **params: Any) -> tuple[Any, ...]:
-            found: Any = declared(*args, **params)
-            return found if isinstance(found, tuple) else (found,)
+    def as_tuple(*args: Any, **params: Any) -> tuple[Any, ...]:
+        found: Any = declared(*args, **params)
+        return found if isinstance(found, tuple) else (found,)
 
-        return as_tuple
+    return as_tuple
+
+
+@cache
+def _by_sympy(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
     if op.value is None:
         raise NoGradient(f"{op.name} has no derivative: neither a rule nor a formula")
     symbols = [sp.Symbol(f"x{k}", real=True) for k in range(op.arity)]

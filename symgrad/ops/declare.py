@@ -215,6 +215,7 @@ def structured(
     regular: bool = False,
     running: bool = False,
     stacked: bool = False,
+    whole: bool = False,
     columns: tuple[int, ...] = (),
     copies: bool = False,
     doc: str = "",
@@ -234,13 +235,14 @@ def structured(
         regular: each element is one of the operands', or a sum of products of them.
         running: made of elements before it and its own, along an axis.
         stacked: applied to each matrix of stacks of them.
+        whole: it moves elements and leaves none of its operands' out.
         columns: operands of which each column goes into the same column of the result and no other.
         copies: of a view, that NumPy may need memory for the result all the same.
     """
     op = Structured(
         name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, used=used, sample=sample, edges=edges,
-        body=body, view=view, moves=moves, regular=regular, running=running, stacked=stacked, columns=columns,
-        copies=copies, doc=doc,
+        body=body, view=view, moves=moves, regular=regular, running=running, stacked=stacked, whole=whole,
+        columns=columns, copies=copies, doc=doc,
     )
     op.text = text
     _enter(op)

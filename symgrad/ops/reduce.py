@@ -46,10 +46,10 @@ def reduction_body(node: Node, how: str) -> Body:
 
 def _reduction(
     name: str, how: str, evaluate: Any, vjp: Any, *, sample: Any, edges: Any, nondiff: bool = False, dtype: Any = None,
-    used: Any = None, moves: bool = False,
+    used: Any = None, moves: bool = False, whole: bool = False,
 ) -> Any:
     return structured(
-        name=name, params=("axes",), nondiff=nondiff, vjp=vjp, used=used, moves=moves, regular=True,
+        name=name, params=("axes",), nondiff=nondiff, vjp=vjp, used=used, moves=moves, whole=whole, regular=True,
         infer=lambda x, axes: (shapes.without(x.shape, axes), dtype or x.dtype),
         evaluate=lambda x, axes: evaluate(x, axis=axes), body=lambda node: reduction_body(node, how),
         text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})", sample=sample, edges=edges,
@@ -100,7 +100,7 @@ _AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a
 _EMPTY = (case(lambda a: np.sum(a, axis=1), (3, 0)), case(np.sum, ()), case(lambda a: np.sum(a, 0), (0, 2)))
 
 sum_ = _reduction(
-    "sum", "+=", np.sum, lambda g, y, x, axes: spread(g, x, axes), moves=True, sample=_AXES, edges=_EMPTY,  # noqa: ARG005
+    "sum", "+=", np.sum, lambda g, y, x, axes: spread(g, x, axes), moves=True, whole=True, sample=_AXES, edges=_EMPTY,  # noqa: ARG005
 )
 prod = _reduction(
     "prod", "*=", np.prod, _prod_vjp,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Structured
 from symgrad.ops import leaves
 from symgrad.ops.calculus import cotangents
@@ -120,7 +121,15 @@ def meant(node: Node) -> Op:
 
 def moves(op: Op) -> bool:
     """Tell an op whose rule moves and adds cotangents, and does nothing else."""
-    return isinstance(op, Structured) and (op.view or op.moves)
+    return isinstance(op, Structured) and (op.view or op.moves) and op.vjp is not None
+
+
+def leaves_out(node: Node) -> bool:
+    """Whether an op that moves elements may leave some of its operands' out."""
+    op = meant(node)
+    if getattr(op, "view", False):
+        return bool(shapes.size(node.shape) != shapes.size(node.inputs[0].shape)) and op.name != "broadcast_to"
+    return not getattr(op, "whole", False)
 
 
 def every(dtype: np.dtype[Any]) -> Signs:

@@ -35,7 +35,7 @@ from symgrad.transforms.guards import (
     together,
 )
 from symgrad.transforms.joins import joined
-from symgrad.transforms.poles import Poles, meant, moves
+from symgrad.transforms.poles import Poles, leaves_out, meant, moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -179,7 +179,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
     chosen = total.chosen or op.name == "where"
-    guarded = bool(total.guard) or op.used is not None or moves(meant(node))
+    guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
     wanted = [op.name == "where" or (guarded and i in poles.behind) for i in node.inputs]
     steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
