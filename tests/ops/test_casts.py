@@ -57,3 +57,12 @@ def test_threads_cast_alike() -> None:
     found = sg.jit(lambda x: [x.astype(c) for c in "iIlL"])(x)
     for char, got in zip("iIlL", found, strict=True):
         np.testing.assert_array_equal(got, np.resize(numpys(numbers("d"), char), x.size), err_msg=char)
+
+
+def test_there_and_back_again_zero_has_no_sign() -> None:
+    """gcc rounds where an integer becomes a float again, which would keep the sign of -0.5."""
+    x = np.tile([-0.5, -0.0, 0.5, -1.5, 0.25, -0.75, 3.5], 9)
+    for wide in (np.float64, np.float32):
+        found = sg.jit(lambda x: [x.astype(kind).astype(x.dtype) for kind in ("i8", "i4", "i2", "u8")])(x.astype(wide))
+        for y in found:
+            assert not np.signbit(y[y == 0]).any()
