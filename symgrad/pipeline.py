@@ -88,9 +88,9 @@ class Stages:
         if stage == "c":
             return value.text  # type: ignore[no-any-return]
         if stage == "loops":
-            from symgrad.loops.program import listing
+            from symgrad.loops.text import as_text as loops_as_text
 
-            return listing(value)
+            return loops_as_text(value)
         return as_text(value)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from symgrad.ir.notation import Statement
-    from symgrad.loops.program import Lowered
+    from symgrad.loops.program import LoopProgram
 
 EDGE = 8
 """Ranges of one frame begin, and end, at most so far apart: what is beyond the ends is a border."""
@@ -50,7 +50,7 @@ class Frame:
     pinned: bool = False
 
 
-def align(lowered: Lowered) -> Lowered:
+def align(lowered: LoopProgram) -> LoopProgram:
     """Give statements over shifted parts of the same places the same axes; shapes of temporaries grow to match.
 
     Extents that are unknown must have been simplified for large ones (`assume`).
@@ -66,7 +66,7 @@ def align(lowered: Lowered) -> Lowered:
         if isinstance(place, tuple) and _moves(place) and id(frame) in uneven:
             array, d = place
             array.shape = (*array.shape[:d], extent, *array.shape[d + 1 :])
-    return replace(lowered, statements=made)
+    return replace(lowered, body=[*made])
 
 
 def partial(place: Place, offset: int, extent: Any) -> bool:

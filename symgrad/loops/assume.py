@@ -16,13 +16,13 @@ from symgrad.ir.shapes import simplified
 from symgrad.loops.lower import without_ones
 
 if TYPE_CHECKING:
-    from symgrad.loops.program import Array, Lowered
+    from symgrad.loops.program import Array, LoopProgram
 
 LEAST = (32, 128, 512)
 """What is large: the first of these at which no minimum or maximum is left, or the last one."""
 
 
-def assume(lowered: Lowered) -> tuple[Lowered, dict[Any, int]] | None:
+def assume(lowered: LoopProgram) -> tuple[LoopProgram, dict[Any, int]] | None:
     """Simplify extents and indices for extents that are large, and say how large.
 
     Returns:
@@ -42,7 +42,7 @@ def assume(lowered: Lowered) -> tuple[Lowered, dict[Any, int]] | None:
     return large.program(lowered), dict.fromkeys(ordered, large.least)
 
 
-def _choices(lowered: Lowered) -> list[Any]:
+def _choices(lowered: LoopProgram) -> list[Any]:
     """List the extents and indices with minima, maxima and remainders."""
     found: dict[Any, None] = {}
     for s in lowered.statements:
@@ -83,10 +83,10 @@ class _Large(Large):
             self.arrays[array] = replace(array, shape=tuple([self.dim(d) for d in array.shape]), windows={})
         return self.arrays[array]
 
-    def program(self, lowered: Lowered) -> Lowered:
+    def program(self, lowered: LoopProgram) -> LoopProgram:
         """Copy a program."""
         return replace(
-            lowered, statements=[self.statement(s) for s in lowered.statements],
+            lowered, body=[self.statement(s) for s in lowered.statements],
             outputs=[self.array(a) for a in lowered.outputs], arrays=[self.array(a) for a in lowered.arrays],
         )
 

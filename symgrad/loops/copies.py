@@ -13,10 +13,10 @@ from symgrad.ir.notation import Access, Axis, accesses, mapped
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
-    from symgrad.loops.program import Array, Lowered
+    from symgrad.loops.program import Array, LoopProgram
 
 
-def renamed_copies(lowered: Lowered) -> Lowered:
+def renamed_copies(lowered: LoopProgram) -> LoopProgram:
     """Read the copy of a temporary instead of the temporary, from the copy on."""
     names: dict[Array, Array] = {}
     writers: dict[Array, list[Statement]] = {}
@@ -39,7 +39,7 @@ def renamed_copies(lowered: Lowered) -> Lowered:
         source = _copied(s)
         if source is not None and source not in names and [bounds(w) for w in writers[source]] == [bounds(s)]:
             names[source], regions[source] = target, s
-    return replace(lowered, statements=made)
+    return replace(lowered, body=[*made])
 
 
 def _copied(s: Statement) -> Array | None:

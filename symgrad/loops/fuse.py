@@ -20,7 +20,7 @@ from symgrad.loops.times import Times
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Access
-    from symgrad.loops.program import Array, Item, Lowered
+    from symgrad.loops.program import Array, Item, LoopProgram
 
 
 TINY = 8
@@ -67,7 +67,7 @@ class Sweep(NamedTuple):
 class Fusion:
     """The recursive scheduler: statements to a tree of loops."""
 
-    def __init__(self, lowered: Lowered) -> None:
+    def __init__(self, lowered: LoopProgram) -> None:
         """Classify the axes and weigh the statements."""
         self.statements = lowered.statements
         self.graph = Graph(self.statements)
@@ -422,6 +422,6 @@ class Fusion:
 
 
 
-def fuse(lowered: Lowered) -> list[Item | Sweep]:
+def fuse(lowered: LoopProgram) -> list[Item | Sweep]:
     """Build the tree of loops of a lowered program, its outermost loops as sweeps for `tile`."""
     return Fusion(lowered).tree()

@@ -25,7 +25,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.op import Elementwise
 from symgrad.loops.foreign import refuse_two_of_a_name
-from symgrad.loops.program import Array, Check, Lowered
+from symgrad.loops.program import Array, Check, LoopProgram
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +69,7 @@ class Source(NamedTuple):
         return Access(self.array, tuple([substitute(i, by) for i in self.indices]), self.flat)
 
 
-def lower(program: Program) -> Lowered:
+def lower(program: Program) -> LoopProgram:
     """Lower a program (without composites) to statements over arrays.
 
     Returns:
@@ -91,7 +91,7 @@ class _Lowering:
         self.places: dict[tuple[Node, Any], Array] = {}
         self.names: set[str] = set()
 
-    def run(self) -> Lowered:
+    def run(self) -> LoopProgram:
         """Lower every node, then store every output."""
         inputs = [self.array(node.param("name"), node, "input") for node in self.program.inputs]
         for node, array in zip(self.program.inputs, inputs, strict=True):
@@ -103,9 +103,9 @@ class _Lowering:
             if node not in self.sources:
                 self.sources[node] = self.lowered(node)
         outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
-        return Lowered(
+        return LoopProgram(
             self.program.name, inputs, outputs, self.arrays, [without_ones(s) for s in self.statements], self.checks,
-            self.program.requirements, self.program.rules,
+            rules=self.program.rules,
         )
 
     def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from symgrad.errors import Line
-    from symgrad.ir.node import Requirement
     from symgrad.ir.notation import Axis
     from symgrad.ir.shapes import Dim, Shape
     from symgrad.loops.products import Product
@@ -162,24 +161,11 @@ class Check:
 
 
 @dataclass(eq=False)
-class Lowered:
-    """A program as statements over arrays, in an order that is right."""
-
-    name: str
-    inputs: list[Array]
-    outputs: list[Array]
-    arrays: list[Array]
-    statements: list[Statement]
-    checks: list[Check] = field(default_factory=list)
-    requirements: tuple[Requirement, ...] = ()
-    rules: tuple[str, ...] = ()
-
-
-@dataclass(eq=False)
 class LoopProgram:
-    """A program as a tree of loops, with a place for every array.
+    """A program as statements in an order that is right, then as a tree of loops with a place for every array.
 
     Attributes:
+        arrays: all that statements touch, in the order they were made.
         workspace: bytes of scratch memory a call needs, a number or an expression of the extents.
         threaded: some loop shares its iterations out among threads.
         notes: what was decided, in words for the user.
@@ -192,10 +178,9 @@ class LoopProgram:
     name: str
     inputs: list[Array]
     outputs: list[Array]
-    constants: list[Array]
-    temporaries: list[Array]
+    arrays: list[Array]
     body: list[Item]
-    checks: list[Check]
+    checks: list[Check] = field(default_factory=list)
     workspace: Dim = 0
     threaded: bool = False
     notes: tuple[str, ...] = ()
@@ -204,6 +189,21 @@ class LoopProgram:
     rules: tuple[str, ...] = ()
     small: LoopProgram | None = None
     least: dict[Any, int] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> list[Array]:
+        """Arrays whose elements are known."""
+        return [a for a in self.arrays if a.kind == "constant"]
+
+    @property
+    def temporaries(self) -> list[Array]:
+        """Arrays that live during a call."""
+        return [a for a in self.arrays if a.kind == "temporary"]
+
+    @property
+    def statements(self) -> list[Statement]:
+        """The body while there are no loops yet."""
+        return self.body  # type: ignore[return-value]  # statements, all of them
 
     @property
     def results(self) -> list[Array]:
@@ -226,50 +226,3 @@ def picture(items: list[Item], statements: bool = False) -> str:
         elif statements:
             drawn.append(f"{item.target.array.name} {item.how}")
     return "; ".join(drawn)
-
-
-def listing(loops: LoopProgram) -> str:
-    """Print a loop program: its arrays, then its loops with their statements, indented."""
-    lines = [f"{loops.name}: workspace {loops.workspace} bytes", picture(loops.body)]
-    lines += [f"  {a.kind} {a!r}" + (f" in {a.place}" if a.kind == "temporary" else "") for a in _arrays(loops)]
-    stack: list[tuple[Any, int]] = [(item, 0) for item in reversed(loops.body)]
-    while stack:
-        item, depth = stack.pop()
-        if not isinstance(item, Statement):
-            lines.append("  " * depth + (_head(item) if isinstance(item, Loop) else "part:"))
-            stack.extend((inner, depth + 1) for inner in reversed(item.body))
-        else:
-            ranges = "".join(f" for {first} <= {axis.name} < {end}" for axis, first, end in item.ranges)
-            lines.append("  " * depth + f"{_access(item.target)} {item.how} {_value(item.value)}{ranges}")
-    return "\n".join(lines) + "\n"
-
-
-def _head(loop: Loop) -> str:
-    bound = "tile" if loop.window is not None else str(loop.extent)
-    part = f" {loop.part} {loop.ends[0]}, {loop.ends[1]}"
-    marks = {part: loop.part, f" tile {loop.tile}": loop.tile, " threads": loop.threads, " product": loop.product}
-    marks[" simd"] = loop.simd
-    return f"for {loop.axis.name} < {bound}{''.join(mark for mark, set_ in marks.items() if set_)}:"
-
-
-def _arrays(loops: LoopProgram) -> list[Array]:
-    return [*loops.inputs, *loops.outputs, *loops.constants, *loops.temporaries]
-
-
-def _access(access: Any) -> str:
-    indices = ", ".join(_index(i) for i in access.indices)
-    return f"{access.array.name}{'.flat' if access.flat else ''}[{indices}]"
-
-
-def _index(index: Any) -> str:
-    if hasattr(index, "access"):
-        return _access(index.access)
-    return str(getattr(index, "name", index))
-
-
-def _value(value: Any) -> str:
-    if hasattr(value, "args") and hasattr(value, "op"):
-        return f"{value.op.name}({', '.join(map(_value, value.args))})"
-    if hasattr(value, "indices"):
-        return _access(value)
-    return _index(value.index) if hasattr(value, "index") and not callable(value.index) else str(value[0])

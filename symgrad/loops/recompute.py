@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from symgrad.ir.notation import Statement, Value
-    from symgrad.loops.program import Array, Lowered
+    from symgrad.loops.program import Array, LoopProgram
 
 OPERATIONS = 16
 """A value is stored where more would be done again: about as many are done while 16 bytes come and go."""
@@ -58,7 +58,7 @@ class Recipe(NamedTuple):
     leaves: frozenset[Array]
 
 
-def recompute(lowered: Lowered) -> tuple[Lowered, tuple[str, ...]]:
+def recompute(lowered: LoopProgram) -> tuple[LoopProgram, tuple[str, ...]]:
     """Compute cheap values again where they are read at other places than they are made.
 
     Returns:
@@ -70,7 +70,7 @@ def recompute(lowered: Lowered) -> tuple[Lowered, tuple[str, ...]]:
         search.survey(group)
     search.recipes.clear()
     statements = [s for group in groups for s in search.rewritten(group)]
-    return replace(lowered, statements=without_unread(statements)), search.notes()
+    return replace(lowered, body=[*without_unread(statements)]), search.notes()
 
 
 class _Search:

@@ -11,18 +11,18 @@ from dataclasses import replace
 from typing import Any
 
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement, axes_of, parts
-from symgrad.loops.program import Array, Lowered
+from symgrad.loops.program import Array, LoopProgram
 from symgrad.loops.store import touched
 from symgrad.ops.reduce import first_value
 
 
-def simplified(lowered: Lowered, statements: list[Statement]) -> Lowered:
+def simplified(lowered: LoopProgram, statements: list[Statement]) -> LoopProgram:
     """Split arrays, forward copies, and drop what is dead; inputs that lanes walk in leaps are copied first."""
     splitting = Splitting(statements)
     statements = [splitting.statement(s) for s in statements]
     statements = forwarded(without_starts(statements), splitting.born)
     statements, packed = walked_by_ones(living(statements))
-    return replace(lowered, statements=statements, arrays=[*lowered.arrays, *splitting.born, *packed])
+    return replace(lowered, body=[*statements], arrays=[*lowered.arrays, *splitting.born, *packed])
 
 
 class Splitting:

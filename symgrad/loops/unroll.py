@@ -31,7 +31,7 @@ from symgrad.loops.scalars import Splitting, simplified
 from symgrad.loops.store import touched
 
 if TYPE_CHECKING:
-    from symgrad.loops.program import Array, Lowered
+    from symgrad.loops.program import Array, LoopProgram
 
 POINTS = 64
 """One statement becomes at most so many."""
@@ -43,7 +43,7 @@ BUDGET = 40_000
 """All that is unrolled in a program makes at most so many statements; what has fewer elements goes first."""
 
 
-def unroll(lowered: Lowered) -> Lowered:
+def unroll(lowered: LoopProgram) -> LoopProgram:
     """Expand the statements over tiny axes, and split the arrays that only they had in common.
 
     Returns:

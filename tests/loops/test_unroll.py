@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.loops import schedule
-from symgrad.loops.program import Array, Loop, Lowered, picture
+from symgrad.loops.program import Array, Loop, LoopProgram, picture
 from symgrad.loops.store import paths
 from tests.looking import code, loops
 
@@ -206,7 +206,7 @@ def test_signs_of_zero_are_numpys() -> None:
 def test_a_lowered_program_without_tiny_axes_is_left_alone() -> None:
     from symgrad.loops.unroll import unroll
 
-    lowered = Lowered("f", [], [Array("out", (), np.dtype(float), "output")], [], [])
+    lowered = LoopProgram("f", [], [Array("out", (), np.dtype(float), "output")], [], [])
     assert unroll(lowered) is lowered
 
 

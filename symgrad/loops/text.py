@@ -1,0 +1,352 @@
+"""A loop program's text: Python that says what the C will do, and that runs (`symgrad.loops.run`).
+
+It can be printed after every pass, so that a pass is tested by running the text before it and the text after it on
+the same numbers. Every array and every loop variable around a statement has a name of its own.
+"""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from itertools import chain, count, takewhile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.notation import Access, Axis, IndexValue, Lookup, Number, Statement
+from symgrad.ir.text import constant
+from symgrad.loops.program import Loop, Part, Team, picture
+from symgrad.loops.store import paths, teams, touched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from symgrad.ir.notation import Value
+    from symgrad.ir.shapes import Dim
+    from symgrad.loops.program import Array, Item, LoopProgram
+
+HEADER = """\
+import numpy as np
+import scipy.special
+from symgrad import ops
+from symgrad.loops.run import at, check, memory, routine, slot, stack, tiles, workspace
+"""
+
+ACCUMULATIONS = {"max=": "np.maximum", "min=": "np.minimum", "|=": "np.logical_or", "&=": "np.logical_and"}
+"""NumPy's word for what Python has no operator for."""
+
+DOUBLE = np.dtype(np.float64)
+
+
+def as_text(program: LoopProgram) -> str:
+    """Print a loop program as a Python module of one function, which writes into its outputs."""
+    text = _Text(program)
+    head = f"# {program.name}: workspace {program.workspace} bytes\n# {picture(program.body)}\n"
+    return f"{head}{HEADER}\n\n{text.function(program.name)}\n"
+
+
+class _Text:
+    """What has a name, while one program is printed."""
+
+    def __init__(self, program: LoopProgram) -> None:
+        self.program = program
+        self.taken = {"np", "scipy", "ops", "threads", "at", "check", "memory", "routine", "slot", "stack", "tiles", "workspace"}
+        self.names: dict[Array, str] = {}
+        self.axes: dict[Axis, str] = {}
+        self.starts: dict[Loop, str] = {}
+        self.extents = self._extents()
+        self.taken |= set(self.extents) | {str(team) for team in teams(program.body)}
+        for array in (*program.inputs, *program.outputs, *program.constants):
+            self.named(array)
+
+    def _extents(self) -> dict[str, str]:
+        """Say where each unknown extent is found: in the first input that has it bare."""
+        found: dict[str, str] = {}
+        for array in self.program.inputs:
+            for axis, dim in enumerate(array.shape):
+                if not isinstance(dim, int) and dim.is_Symbol:
+                    found.setdefault(str(dim), f"{array.name}.shape[{axis}]")
+        return found
+
+    def named(self, array: Array) -> str:
+        """Name an array, as nothing else is named."""
+        if array not in self.names:
+            self.names[array] = self.unique(array.name)
+        return self.names[array]
+
+    def unique(self, word: str) -> str:
+        """Take a word that is not taken, by a number where it must be."""
+        name = next(n for n in chain([word], (f"{word}{k}" for k in count(1))) if n not in self.taken)
+        self.taken.add(name)
+        return name
+
+    # -- the function
+
+    def function(self, name: str) -> str:
+        """Print the function."""
+        program = self.program
+        parameters = [self.named(array) for array in (*program.inputs, *program.outputs)]
+        body = [f"{extent} = {where}" for extent, where in self.extents.items()]
+        body += [f"{team} = {self.index(team.count)}" for team in teams(program.body)]
+        body += [f"{self.named(array)} = {constant(array.data)}" for array in program.constants]
+        inside = [access.array for s, _ in paths(program.body) for access in touched(s)]
+        held = list(dict.fromkeys([part for array in inside for part in (array, *array.parts)]))
+        kept = [array for array in held if array.kind == "temporary"]
+        if program.workspace != 0:
+            body.append(f"space = workspace({self.index(program.workspace)})")
+        body += [self.declared(array) for array in kept if not array.private and is_memory(array)]
+        body += self.items(program.body)
+        lines = [f"def {name}({', '.join([*parameters, 'threads=1'])}):", *(f"    {line}" for line in body or ["pass"])]
+        return "\n".join(lines)
+
+    def declared(self, array: Array) -> str:
+        """Print where an array's memory is."""
+        shape = f"({self.indices(array.stored)}{',' if len(array.stored) == 1 else ''})"
+        where = f'{"stack" if array.place == "stack" else "memory"}("{array.dtype.name}", {shape})'
+        if array.slot is not None and array.slot.place == "workspace":
+            offset: Any = array.slot.offset
+            own = f" + t*{self.index(array.slot.step, tight=True)}" if array.slot.step != 0 else ""
+            where = f'slot(space, {self.index(offset)}{own}, "{array.dtype.name}", {shape})'
+        return f"{self.named(array)} = {where}"
+
+    # -- loops
+
+    def items(self, items: Iterable[Item]) -> Iterator[str]:
+        """Print a block, line by line."""
+        rows = list(items)
+        for place, item in enumerate(rows):
+            if isinstance(item, Statement) and all(axis in self.axes for axis in item.axes):
+                yield from self.statement(item)
+            elif isinstance(item, Statement):
+                if place and _goes_on(rows[place - 1], item):
+                    continue
+                yield from self.nest(item.axes, [item, *takewhile(partial(_goes_on, item), rows[place + 1 :])])
+            elif isinstance(item, Part):
+                yield "# a function of its own"
+                yield from self.items(item.body)
+            else:
+                yield from self.loop(item)
+
+    def nest(self, axes: tuple[Axis, ...], run: list[Item]) -> Iterator[str]:
+        """Print statements of the same axes that have no loops yet, inside of loops over them."""
+        body: list[Item] = run
+        for axis in reversed(axes):
+            body = [Loop(axis, frozenset([axis]), body)]
+        yield from self.items(body)
+
+    def loop(self, loop: Loop) -> Iterator[str]:
+        """Print a loop, indented what is inside."""
+        before = set(self.taken)
+        if loop.threads:
+            head, first = self.team(loop)
+        elif loop.tile:
+            head, first = self.tiles(loop)
+        else:
+            name = self.unique(_word(loop.axis.name))
+            self.axes.update(dict.fromkeys(loop.members, name))
+            head, first = f"for {name} in {self.range(loop)}:{self.mark(loop)}", []
+        yield head
+        for line in [*first, *self.items(loop.body)] or ["pass"]:
+            yield f"    {line}"
+        for axis in loop.members:
+            self.axes.pop(axis, None)
+        held = set(self.names.values())
+        self.taken = before | {name for name in self.taken if name in held}
+
+    def team(self, loop: Loop) -> tuple[str, list[str]]:
+        """Print the head of a loop over threads, and what each has for itself."""
+        self.taken.add("t")
+        self.axes.update(dict.fromkeys(loop.members, "t"))
+        mine = dict.fromkeys(access.array for s, _ in paths([loop]) for access in touched(s))
+        first = [self.declared(array) for array in mine if array.private and is_memory(array)]
+        for array in [array for array in mine if array.parts]:
+            whole, rest = (self.named(part) for part in array.parts)
+            size = f"{whole}.size"
+            first.append(f"{self.named(array)} = {whole} if t == 0 else {rest}[t - 1, :{size}].reshape({whole}.shape)")
+        return f"for t in range({self.index(loop.extent)}):  # threads", first
+
+    def tiles(self, loop: Loop) -> tuple[str, list[str]]:
+        """Print the head of a loop over tiles; of tiles of one its variable is the index."""
+        word = self.unique(f"{_word(loop.axis.name)}0" if loop.tile > 1 else _word(loop.axis.name))
+        self.starts[loop] = word
+        if loop.tile == 1:
+            self.axes.update(dict.fromkeys(loop.members, word))
+        extent = self.index(loop.extent)
+        walk = f"range(0, {extent}, {loop.tile})" if loop.tile > 1 else f"range({extent})"
+        if loop.shared is not None:
+            walk = f"tiles({extent}, {loop.tile}, t, {self.index(loop.shared.extent)})"
+        return f"for {word} in {walk}:", []
+
+    def range(self, loop: Loop) -> str:
+        """Print what a loop runs over: all, a tile, the interior or the borders."""
+        begin, end = "0", self.index(loop.extent)
+        if loop.window is not None:
+            begin = self.starts[loop.window]
+            end = f"min({begin} + {loop.window.tile}, {end})"
+        if not loop.part:
+            return f"range({end})" if begin == "0" else f"range({begin}, {end})"
+        low, high = (self.index(e) for e in loop.ends)
+        if loop.part == "interior":
+            return f"range(max({begin}, {low}), min({end}, {high}))"
+        return f"(*range({begin}, min({end}, {low})), *range(max({begin}, {high}), {end}))"
+
+    def mark(self, loop: Loop) -> str:
+        """Say what is special about a loop."""
+        sums = "".join(f" {how}:{self.named(array)}" for how, array in loop.sums)
+        marks = [("product", loop.product), (f"simd{sums}", loop.simd), (loop.part, loop.part)]
+        said = ", ".join(word for word, is_so in marks if is_so)
+        return f"  # {said}" if said else ""
+
+    # -- statements
+
+    def statement(self, s: Statement) -> Iterator[str]:
+        """Print a statement, under its condition where it has one."""
+        indent = ""
+        if s.ranges:
+            yield "if " + " and ".join(
+                f"{self.index(first)} <= {self.axes[axis]} < {self.index(end)}" for axis, first, end in s.ranges
+            ) + ":"
+            indent = "    "
+        if s.how == "check":
+            yield f"{indent}check({self.value(s.value)}, {s.check})"
+            return
+        target = self.access(s.target)
+        if s.how == "call" and s.routine is not None:
+            yield f"{indent}{self.called(s)}"
+        elif s.how == "=":
+            yield f"{indent}{target} = {self.stored(s)}"
+        elif s.how in ACCUMULATIONS:
+            yield f"{indent}{target} = {ACCUMULATIONS[s.how]}({target}, {self.value(s.value)})"
+        else:
+            yield f"{indent}{target} {s.how} {self.value(s.value)}"
+
+    def called(self, s: Statement) -> str:
+        """Print the call of a routine: its name, flags, what it reads and what it writes."""
+        routine: Any = s.routine
+        walked = dict.fromkeys(routine.axes, ":")
+        read, written = (self.access(access, walked) for access in (s.value, s.target))  # type: ignore[arg-type]
+        read += "" if _in_order(s.value, routine.read) else ".T"
+        written += "" if _in_order(s.target, routine.written) else ".T"
+        return f'routine("{routine.name}", {routine.flags}, {read}, {written})'
+
+    def stored(self, s: Statement) -> str:
+        """Print a value that starts an array; in a register it must have its dtype."""
+        if isinstance(s.value, Number) and not is_memory(s.target.array):
+            return f"np.{_dtype(s.value.dtype)}({_number(s.value)})"
+        return self.value(s.value)
+
+    def value(self, value: Value, *, inside: bool = False) -> str:
+        """Print a value; operators inside of others get parentheses."""
+        if isinstance(value, Number):
+            return _number(value) if value.dtype == DOUBLE else f"np.{_dtype(value.dtype)}({_number(value)})"
+        if isinstance(value, Access):
+            return self.access(value)
+        if isinstance(value, IndexValue):
+            return f"np.{_dtype(value.dtype)}({self.index(value.index)})"
+        text: Any = value.op.text
+        arguments = [self.value(arg, inside=value.op.infix is not None) for arg in value.args]
+        if text is None:
+            params = [f"{name}={p!r}" for name, p in zip(value.op.params, value.params, strict=True)]
+            return f"ops.{value.op.name}({', '.join([*arguments, *params])})"
+        printed = str(text(value, arguments))
+        return f"({printed})" if inside and value.op.infix is not None else printed
+
+    def access(self, access: Access, walked: dict[Axis, str] | None = None) -> str:
+        """Print an element."""
+        array = access.array
+        name = self.named(array)
+        if not is_memory(array):
+            return name
+        if access.flat:
+            return f"{name}.flat[{self.index(access.indices[0])}]"
+        kept = range(len(array.shape)) if array.kept is None else array.kept
+        places = []
+        for d in kept:
+            place = access.indices[d]
+            if isinstance(place, Axis) and place in (walked or {}):
+                places.append(":")
+                continue
+            start = f" - {self.starts[array.windows[d]]}" if d in array.windows else ""
+            places.append(f"{self.index(place)}{start}")
+        return f"{name}[{', '.join(places) or '()'}]"
+
+    # -- indices
+
+    def indices(self, dims: Iterable[Dim]) -> str:
+        """Print several."""
+        return ", ".join(self.index(dim) for dim in dims)
+
+    def index(self, index: Any, *, tight: bool = False) -> str:
+        """Print an index or an extent."""
+        if type(index) is int:
+            return str(index)
+        if isinstance(index, Team):
+            return str(index)
+        if isinstance(index, Axis):
+            return self.axes[index]
+        if isinstance(index, Lookup):
+            return f"at({self.access(index.access)}, {self.index(index.extent)})"
+        text = str(_printer()(self).doprint(index))
+        return f"({text})" if tight else text
+
+
+@cache
+def _printer() -> Any:
+    """Make SymPy's printer one of integers, which looks names up."""
+    from sympy.printing.str import StrPrinter
+
+    class Printer(StrPrinter):  # type: ignore[misc]  # SymPy has no types
+        def __init__(self, text: _Text) -> None:
+            super().__init__()
+            self.text = text
+
+        def _print_Symbol(self, e: Any) -> str:  # noqa: N802 - SymPy's names
+            return self.text.index(e.index) if hasattr(e, "index") else str(e.name)
+
+        _print_Dummy = _print_Symbol  # noqa: N815
+
+        def _print_floor(self, e: Any) -> str:
+            numerator, denominator = e.args[0].together().as_numer_denom()
+            return f"(({self._print(numerator)}) // ({self._print(denominator)}))"
+
+        def _print_Max(self, e: Any) -> str:  # noqa: N802
+            return f"max({', '.join(map(self._print, e.args))})"
+
+        def _print_Min(self, e: Any) -> str:  # noqa: N802
+            return f"min({', '.join(map(self._print, e.args))})"
+
+    return Printer
+
+
+def _goes_on(first: Item, other: Item) -> bool:
+    """Whether a statement without loops reads what another one of the same axes has added up so far."""
+    if not isinstance(first, Statement) or not isinstance(other, Statement) or first.axes != other.axes:
+        return False
+    return bool((first.prefix | {first.target.array}) & other.prefix)
+
+
+def is_memory(array: Array) -> bool:
+    """Whether an array is more than one name of a number."""
+    return array.kind != "temporary" or array.place != "register"
+
+
+def _in_order(access: Any, axes: tuple[Axis, ...]) -> bool:
+    """Whether an access has a matrix's rows before its columns."""
+    found = [index for index in access.indices if index in axes]
+    return found == [axis for axis in axes if axis in found]
+
+
+def _word(name: str) -> str:
+    return name if name.isidentifier() else "i"
+
+
+def _dtype(dtype: Any) -> str:
+    return "bool" if dtype.kind == "b" else str(dtype.name)
+
+
+def _number(number: Number) -> str:
+    value = number.value
+    if isinstance(value, (bool, np.bool)):
+        return str(bool(value))
+    if isinstance(value, (int, np.integer)) and number.dtype.kind != "f":
+        return str(int(value))
+    return repr(float(value)) if np.isfinite(value) else f'float("{float(value)}")'
