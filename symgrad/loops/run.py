@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     Array = np.ndarray[Any, Any]
 
@@ -76,6 +76,16 @@ def check(failed: Any, number: int) -> None:
     """Fail where a check fails."""
     if failed:
         raise ValueError(f"check {number} failed")
+
+
+def lanes(places: Iterable[int]) -> Iterable[int]:
+    """Return what a loop in lanes runs over, in an order that must not matter."""
+    return places
+
+
+def team(threads: int) -> Iterable[int]:
+    """Return the threads of a loop over them, in an order that must not matter."""
+    return range(threads)
 
 
 def tiles(extent: int, tile: int, thread: int, threads: int) -> range:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Array, Item, LoopProgram
 
-HEADER = """\
+RUN = "at, check, lanes, memory, routine, slot, stack, team, tiles, workspace"
+
+HEADER = f"""\
 import numpy as np
 import scipy.special
 from symgrad import ops
-from symgrad.loops.run import at, check, memory, routine, slot, stack, tiles, workspace
+from symgrad.loops.run import {RUN}
 """
 
 ACCUMULATIONS = {"max=": "np.maximum", "min=": "np.minimum", "|=": "np.logical_or", "&=": "np.logical_and"}
@@ -49,7 +51,7 @@ class _Text:
 
     def __init__(self, program: LoopProgram) -> None:
         self.program = program
-        self.taken = {"np", "scipy", "ops", "threads", "at", "check", "memory", "routine", "slot", "stack", "tiles", "workspace"}
+        self.taken = {"np", "scipy", "ops", "threads", "t", *RUN.split(", ")}
         self.names: dict[Array, str] = {}
         self.axes: dict[Axis, str] = {}
         self.starts: dict[Loop, str] = {}
@@ -121,8 +123,10 @@ class _Text:
                     continue
                 yield from self.nest(item.axes, [item, *takewhile(partial(_goes_on, item), rows[place + 1 :])])
             elif isinstance(item, Part):
-                yield "# a function of its own"
-                yield from self.items(item.body)
+                name = self.unique("part")  # what it assigns is its own, as in C
+                yield f"def {name}():"
+                yield from (f"    {line}" for line in self.items(item.body))
+                yield f"{name}()"
             else:
                 yield from self.loop(item)
 
@@ -143,7 +147,8 @@ class _Text:
         else:
             name = self.unique(_word(loop.axis.name))
             self.axes.update(dict.fromkeys(loop.members, name))
-            head, first = f"for {name} in {self.range(loop)}:{self.mark(loop)}", []
+            walk = f"lanes({self.range(loop)})" if loop.simd else self.range(loop)
+            head, first = f"for {name} in {walk}:{self.mark(loop)}", []
         yield head
         for line in [*first, *self.items(loop.body)] or ["pass"]:
             yield f"    {line}"
@@ -162,7 +167,7 @@ class _Text:
             whole, rest = (self.named(part) for part in array.parts)
             size = f"{whole}.size"
             first.append(f"{self.named(array)} = {whole} if t == 0 else {rest}[t - 1, :{size}].reshape({whole}.shape)")
-        return f"for t in range({self.index(loop.extent)}):  # threads", first
+        return f"for t in team({self.index(loop.extent)}):", first
 
     def tiles(self, loop: Loop) -> tuple[str, list[str]]:
         """Print the head of a loop over tiles; of tiles of one its variable is the index."""
@@ -192,7 +197,7 @@ class _Text:
     def mark(self, loop: Loop) -> str:
         """Say what is special about a loop."""
         sums = "".join(f" {how}:{self.named(array)}" for how, array in loop.sums)
-        marks = [("product", loop.product), (f"simd{sums}", loop.simd), (loop.part, loop.part)]
+        marks = [("product", loop.product), (sums.strip(), sums), (loop.part, loop.part)]
         said = ", ".join(word for word, is_so in marks if is_so)
         return f"  # {said}" if said else ""
 

@@ -1,0 +1,374 @@
+"""Every loop pass is run: its text before and after, on the same numbers, with one thread and with three."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.ir.evaluate import evaluate
+from symgrad.loops import adopt, compensate, passes, recompute, split, threads, tile, turn
+from symgrad.loops import align as align_pass
+from symgrad.loops import unroll as unroll_pass
+from symgrad.loops.align import align
+from symgrad.loops.assume import assume
+from symgrad.loops.lower import lower
+from symgrad.loops.program import Array, LoopProgram
+from symgrad.loops.store import paths
+from symgrad.loops.text import as_text
+from symgrad.loops.unroll import unroll
+from tests.programs import leaves, random_open_program, random_program
+
+Numbers = np.ndarray[Any, Any]
+DRAW = np.random.default_rng(0)
+
+
+def x(*shape: int) -> Numbers:
+    return DRAW.uniform(-1, 1, shape)
+
+
+# -- one program for each thing a pass does, with its arguments and with names for extents that are open
+
+
+def logistic(w, X, y):
+    return np.mean(np.logaddexp(0.0, -y * (X @ w)))
+
+
+def mixture(m, X):
+    d = np.sum((X[:, None] - m) ** 2, axis=2)
+    return np.sum(np.log(np.sum(np.exp(-d), axis=1)))
+
+
+def attention(Q, K, V):
+    S = np.exp(Q @ K.T)
+    return np.sum((S / np.sum(S, axis=1, keepdims=True)) @ V)
+
+
+def heat(u):
+    for _ in range(3):
+        u = np.concatenate([u[:1], u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2]), u[-1:]])
+    return np.sum(u * u)
+
+
+def rosenbrock(x):
+    return np.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def running(x):
+    return np.sum(np.cumsum(np.sin(x)) ** 2)
+
+
+def looked_up(E, w):
+    return np.sum(E[np.array([3, 0, 3, -1, 2])] * w) + np.max(E)
+
+
+def normed(x):
+    z = (x - np.mean(x, axis=0)) / np.sqrt(np.var(x, axis=0) + 1e-3)
+    return np.sum(np.tanh(z) * z)
+
+
+def single(x):
+    return np.sum(np.exp(x) * x)
+
+
+def long(x):
+    for k in range(12):
+        x = np.sin(x) * x + 0.1 * k
+    return np.sum(x)
+
+
+def triangular(L, z):
+    return np.sum((np.tril(L) @ z) ** 2)
+
+
+def pairs(x):
+    r = x[:, None] - x
+    return np.sum(np.exp(-r * r))
+
+
+def network(W, b, X):
+    z = np.tanh(X @ W + b)
+    return np.mean(np.log(np.sum(np.exp(z), axis=1))) + np.mean(np.max(z, axis=1))
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Numbers, ...], tuple[str, ...]]] = {
+    "logistic": (logistic, (x(5), x(37, 5), np.sign(x(37))), ("f64[d]", "f64[n,d]", "f64[n]")),
+    "mixture": (mixture, (x(3, 4), x(29, 4)), ("f64[k,d]", "f64[n,d]")),
+    "attention": (attention, (x(21, 6), x(18, 6), x(18, 7)), ("f64[n,d]", "f64[m,d]", "f64[m,e]")),
+    "network": (network, (x(6, 9), x(9), x(35, 6)), ("f64[d,k]", "f64[k]", "f64[n,d]")),
+    "heat": (heat, (x(40),), ("f64[n]",)),
+    "rosenbrock": (rosenbrock, (x(41),), ("f64[n]",)),
+    "running": (running, (x(35),), ("f64[n]",)),
+    "looked up": (looked_up, (x(9, 4), x(4)), ("f64[n,4]", "f64[4]")),
+    "normed": (normed, (x(33, 6),), ("f64[n,d]",)),
+    "single": (single, (x(50).astype(np.float32),), ("f32[n]",)),
+    "long": (long, (x(19),), ("f64[n]",)),
+    "triangular": (triangular, (x(24, 24), x(24, 20)), ("f64[n,n]", "f64[n,k]")),
+    "pairs": (pairs, (x(23),), ("f64[n]",)),
+}
+
+
+@pytest.fixture
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small programs be tiled, shared among threads, and cut, as large ones are."""
+    for module, name, value in (
+        (threads, "PAYS", 40), (threads, "COPYING", 1), (tile, "ROWS", 8), (tile, "TERMS", 16), (turn, "LEAST", 4),
+        (split, "LONG", 40), (split, "SHORT", 20), (split, "ROWS", 8),
+    ):
+        monkeypatch.setattr(module, name, value)
+
+
+def steps(program: Any, options: sg.Options) -> Iterator[tuple[str, LoopProgram]]:
+    """Take an optimized program from statements on through every pass; those of open extents as large ones."""
+    loops = lower(program)
+    yield "lower", loops
+    loops = unroll(loops)
+    yield "unroll", loops
+    large = assume(loops)
+    if large is not None:
+        loops, least = large
+        loops.least = least
+        yield "assume", loops
+    loops = align(loops)
+    yield "align", loops
+    yield from passes.each(loops, options)
+
+
+def run(text: str, name: str, arguments: list[Numbers], results: list[Numbers], threads: int) -> list[Numbers]:
+    """Run a text: outputs begin as NaN; three threads run in the order 2, 1, 0, and their lanes backwards."""
+    outputs = [np.full(r.shape, np.nan if r.dtype.kind == "f" else 0, r.dtype) for r in results]
+    names: dict[str, Any] = {}
+    exec(compile(text, f"<{name}>", "exec"), names)
+    if threads > 1:
+        names.update(lanes=lambda places: [*places][::-1], team=lambda count: range(count)[::-1])
+    with np.errstate(all="ignore"):
+        names[name](*arguments, *outputs, threads=threads)
+    return outputs
+
+
+def wrong(program: Any, arguments: list[Numbers], options: sg.Options | None = None) -> str:
+    """Return the first pass after which the text gives something else, and what; nothing where there is none."""
+    expected = evaluate(program, arguments)
+    for name, loops in steps(program, options or sg.Options()):
+        text = ""
+        for team in (1, 3):
+            try:
+                text = text or as_text(loops)
+                found = run(text, loops.name, arguments, expected, team)
+            except Exception as error:  # noqa: BLE001 - whatever a broken program raises
+                return f"{name}: {type(error).__name__}: {error}\n{text}"
+            for a, b in zip(found, expected, strict=True):
+                rtol = 1e-4 if any(a.dtype == np.float32 for a in (*found, *arguments)) else 1e-9
+                if not np.allclose(a, b, rtol, rtol * max(1.0, float(np.max(np.abs(b), initial=0)))):
+                    return f"{name}: {a}\n{b}\n{text}"
+    return ""
+
+
+def optimized(name: str, *, named: bool = False) -> tuple[Any, list[Numbers]]:
+    function, arguments, specs = PROGRAMS[name]
+    floats = tuple(range(len(arguments)))
+    signature = [sg.spec(s) for s in specs] if named else arguments
+    stages = sg.value_and_grad(function, argnums=floats).lower(*signature).stages
+    return stages.of("optimized"), [np.asarray(a) for a in arguments]
+
+
+@pytest.mark.usefixtures("small_bounds")
+@pytest.mark.parametrize("named", [False, True], ids=["numbers", "names"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_pass_keeps_what_is_computed(name: str, named: bool) -> None:
+    assert wrong(*optimized(name, named=named)) == ""
+
+
+@pytest.mark.usefixtures("small_bounds")
+def test_the_programs_do_what_the_passes_are_for() -> None:
+    """The table is not empty of anything: tiles, threads, lanes, borders, products, parts, slots, turned arrays."""
+    last = [as_text([*steps(optimized(name, named=named)[0], sg.Options())][-1][1])
+            for name in PROGRAMS for named in (False, True)]
+    text = "\n".join(last)
+    for word in (
+        "tiles(", "team(", "# +:", "lanes(", "interior", "borders", "product", "def part", "slot(", "stack(", "at(",
+        "np.maximum(", "reshape(", "# maximum:",
+    ):
+        assert word in text, word
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_programs(seed: int) -> None:
+    written = random_program(seed)
+    program, loss = written.functions()
+    for function in (sg.jit(program), sg.value_and_grad(loss, argnums=written.argnums)):
+        found = wrong(function.lower(*written.args).stages.of("optimized"), list(leaves(written.args)))
+        assert found == "", written.script(found)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_programs_of_named_extents(seed: int) -> None:
+    written = random_open_program(seed)
+    _, loss = written.functions()
+    derived = sg.value_and_grad(loss, argnums=written.argnums, specs=written.specs)
+    found = wrong(derived.lower(*map(sg.spec, written.specs)).stages.of("optimized"), list(leaves(written.resized[0])))
+    assert found == "", written.script(found)
+
+
+# -- mistakes: one in each pass that moves something, and the program whose text shows it
+
+
+def of(result: Any, place: int, change: Callable[[Any], Any]) -> Any:
+    """Change one of several results."""
+    return (*result[:place], change(result[place]), *result[place + 1 :])
+
+
+def nothing(_: Any) -> list[Any]:
+    return []
+
+
+def shorter(loops: LoopProgram) -> LoopProgram:
+    """Leave the last element out of the first loop that has no others inside."""
+    for _, around in paths(loops.body):
+        for loop in around[-1:]:
+            if not loop.part and loop.window is None and not loop.tile and not loop.threads:
+                loop.axis.extent = loop.axis.extent - 1
+                return loops
+    raise AssertionError("no loop to be shortened")
+
+
+def swapped(loops: LoopProgram) -> LoopProgram:
+    return replace(loops, body=loops.body[::-1])
+
+
+def without_last(loops: LoopProgram) -> LoopProgram:
+    return replace(loops, body=loops.body[:-1])
+
+
+def without_sums(loops: LoopProgram) -> LoopProgram:
+    """Let a loop that carries a value from one iteration to the next run as lanes."""
+    for loop in {loop for _, around in paths(loops.body) for loop in around[-1:]}:
+        loop.simd |= not loop.tile and not loop.threads
+    return loops
+
+
+def in_registers(loops: LoopProgram) -> LoopProgram:
+    """Keep one element of everything."""
+    for array in loops.temporaries:
+        array.kept, array.windows, array.place = (), {}, "register"
+    return loops
+
+
+def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Store of a tile one element less than it has."""
+    right: Any = Array.stored
+    monkeypatch.setattr(Array, "stored", property(lambda a: right.fget(a)[:-1] + tuple(
+        [n - 1 for n in right.fget(a)[-1:]]) if a.windows else right.fget(a)))
+
+
+def overlapping(loops: LoopProgram) -> LoopProgram:
+    """Let all slots of the workspace begin at its first byte."""
+    for array in loops.temporaries:
+        if array.slot is not None:
+            array.slot.offset = 0
+    return loops
+
+
+def too_small(loops: LoopProgram) -> LoopProgram:
+    return replace(loops, workspace=loops.workspace - 64)
+
+
+def widened(loops: LoopProgram) -> LoopProgram:
+    """Let the interior begin one iteration late: what is neither there nor in the borders does not run."""
+    for _, around in paths(loops.body):
+        for loop in around:
+            if loop.part == "interior":
+                loop.ends = (loop.ends[0] + 1, loop.ends[1])
+                return loops
+    raise AssertionError("no interior")
+
+
+def crossing(loops: LoopProgram) -> LoopProgram:
+    """Leave in registers what one part makes and another one reads."""
+    for array in loops.temporaries:
+        array.place = "register" if array.kept == () else array.place
+    return loops
+
+
+def after(name: str, mistake: Callable[[LoopProgram], LoopProgram]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Make a mistake on what a pass returns."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        made = tuple([(k, (lambda p, o, right=right: mistake(right(p, o))) if k == name else right)
+                      for k, right in passes.PASSES])
+        assert name in dict(made)
+        monkeypatch.setattr(passes, "PASSES", made)
+
+    return patch
+
+
+def inside(module: Any, name: str, mistake: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Make a mistake on what a function of a pass returns."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        right = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *args, **named: mistake(right(*args, **named)))
+
+    return patch
+
+
+def first_left_out(found: list[Any]) -> list[Any]:
+    return found[1:]
+
+
+def last_left_out(found: list[Any]) -> list[Any]:
+    return found[:-1]
+
+
+def instead(module: Any, name: str, mistake: Callable[..., Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """Put a mistake in the place of a function of a pass."""
+    return lambda monkeypatch: monkeypatch.setattr(module, name, mistake)
+
+
+def not_kept(totalled: tuple[Any, ...]) -> tuple[Any, ...]:
+    mine, kept, start, _, add = totalled
+    return mine, kept, start, start, add
+
+
+def unstarted(compensated: tuple[Any, Any]) -> tuple[Any, Any]:
+    return [], compensated[1]
+
+
+MISTAKES: dict[str, tuple[str, bool, Callable[[pytest.MonkeyPatch], None]]] = {
+    "unroll: a point is left out": ("logistic", False, inside(unroll_pass, "expanded", last_left_out)),
+    "align: an offset off by one": ("heat", False, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
+    "copies: the last statement is left out": ("heat", False, after("copies", without_last)),
+    "recompute: at the place it was made": ("rosenbrock", False, instead(recompute, "at", lambda recipe, _: recipe.value)),
+    "fuse: readers before writers": ("logistic", False, after("fuse", swapped)),
+    "fuse: a tail is forgotten": ("running", False, after("fuse", shorter)),
+    "tile: a tile's sum is not reset": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 0, nothing))),
+    "tile: a tile's sum is forgotten": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 1, nothing))),
+    "share: a thread's sum starts at 1": ("logistic", True, inside(threads, "first_value", lambda _: 1.0)),
+    "share: a thread's total is not kept": ("logistic", False, inside(threads, "totalled", not_kept)),
+    "turn: what the tile does last is left out": ("network", True, inside(turn, "_moved", last_left_out)),
+    "compensate: lost digits do not start at 0": ("single", False, inside(compensate, "_compensated", unstarted)),
+    "arrange: a bound off by one": ("normed", False, after("arrange", shorter)),
+    "distribute: pieces in another order": ("long", False, inside(split, "cut", lambda r: r[::-1])),
+    "contract: everything in registers": ("mixture", False, after("contract", in_registers)),
+    "contract: a window one short": ("logistic", False, short_windows),
+    "adopt: an output that is needed is overwritten": ("running", False, inside(adopt, "_place", lambda _: ())),
+    "promote: the register is not written back": ("mixture", False, inside(tile, "_promoted", last_left_out)),
+    "promote: the register is not read before": ("mixture", False, inside(tile, "_promoted", first_left_out)),
+    "peel: an iteration between border and interior": ("heat", False, after("peel", widened)),
+    "vectorize: lanes of what goes on": ("running", False, after("vectorize", without_sums)),
+    "split: a register crosses a cut": ("long", False, after("split", crossing)),
+    "plan: slots overlap": ("attention", False, after("plan", overlapping)),
+    "plan: a workspace too small": ("attention", False, after("plan", too_small)),
+}
+
+
+@pytest.mark.usefixtures("small_bounds")
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_a_pass_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, named, patch = MISTAKES[mistake]
+    patch(monkeypatch)
+    assert wrong(*optimized(name, named=named)) != ""
