@@ -195,8 +195,9 @@ def parts(g: Growth) -> None:
         return text.format(q=integers(g, first), x=x, s=s, **words)
 
     lines = [f"{r} = {g.rng.choice(MADE).format(a=a)}"]
+    looks = [look for look in LOOKS if g.values[a].ndim > 1 or "expand_dims" not in look]  # no array made of a number
     for _ in range(g.rng.randrange(1, 3)):
-        lines.append(f"{w} = {filled(g.rng.choice(LOOKS))}")
+        lines.append(f"{w} = {filled(g.rng.choice(looks))}")
         for _ in range(g.rng.randrange(1, 4)):
             text = g.rng.choice(WRITES)
             line = filled(text)
