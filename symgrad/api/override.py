@@ -20,12 +20,12 @@ from symgrad.api.captured import Captured
 from symgrad.api.custom import Call, Custom
 from symgrad.errors import ArgumentError
 from symgrad.ops.declare import ANSWERS, is_traced
+from symgrad.trace.answers import answered
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.overrides import heeded, opened, words
 from symgrad.trace.signature import flatten
 from symgrad.trace.state import active, current, outside
-from symgrad.trace.tracer import answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,13 +19,14 @@ import numpy as np
 
 from symgrad.errors import SymgradWarning, UnsupportedError
 from symgrad.ops.declare import ANSWERS, answer_scipy
+from symgrad.trace.answers import GIVES_ARRAYS, answered
 from symgrad.trace.caller import calls
 from symgrad.trace.fill import MAKERS
 from symgrad.trace.lines import user_line
 from symgrad.trace.local import call_function, lent
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import current
-from symgrad.trace.tracer import GIVES_ARRAYS, answered, as_array
+from symgrad.trace.tracer import as_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,12 +15,11 @@ from symgrad.ops.creation import spaced
 from symgrad.ops.declare import OPS, dims
 from symgrad.ops.joining import lift
 from symgrad.trace.constants import constant
-from symgrad.trace.extent import Extent
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.local import LocalArray, fresh, wrapped
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import Trace, current
-from symgrad.trace.tracer import Tracer, as_array, as_node, record
+from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,10 @@ from symgrad.ir.shapes import simplified
 from symgrad.ops.copies import fresh
 from symgrad.ops.declare import OPS, is_traced
 from symgrad.ops.joining import holds_traced, lift
-from symgrad.trace.extent import Extent
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.tracer import as_array, viewing
+from symgrad.trace.selected import Selected
+from symgrad.trace.tracer import Extent, as_array, viewing
 
 if TYPE_CHECKING:
     from symgrad.trace.tracer import Tracer
@@ -33,8 +33,6 @@ def getitem(x: Tracer, index: Any) -> Any:
     """
     index = settled(index)
     if is_traced_mask(index):
-        from symgrad.trace.selected import Selected
-
         return Selected(x, leading(index, x))
     entries = expand(x, index)
     if any(is_array(e) and np.ndim(e) for e in entries):

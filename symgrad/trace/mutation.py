@@ -6,90 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, MutationError, SymgradError
+from symgrad.errors import ArgumentValueError, MutationError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare import OPS, is_traced, shape_of
 from symgrad.ops.indexing import first_axis
 from symgrad.ops.joining import lift
+from symgrad.trace.answers import call_ufunc
 from symgrad.trace.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
-from symgrad.trace.lines import located, user_line
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
-from symgrad.trace.tracer import Tracer, answered, as_node, operand, record
+from symgrad.trace.tracer import Tracer, as_node, operand, record
+from symgrad.trace.views import assign, refuse_argument, store, stretched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from symgrad.ir.node import Node
 
 
 MATRIX = 2
 """The axes of a matrix."""
-
-
-def refuse_argument(x: Tracer) -> None:
-    """Refuse to write into what is the caller's."""
-    root = x
-    while root.base is not None:
-        root = root.base
-    if root.origin:
-        raise MutationError(
-            f"a write into the argument {root.origin!r}: compiled functions never write their inputs", line=user_line(),
-            instead=f"a copy first: {root.origin} = {root.origin}.copy()",
-        )
-
-
-def assign(x: Tracer, value: Node) -> None:
-    """Give a traced array a new value; its views see it when they are read next."""
-    refuse_argument(x)
-    if x.base is not None:
-        write_through(x, value)
-        return
-    x._node = value  # noqa: SLF001 - the one place where a tracer's value changes
-    x._version += 1  # noqa: SLF001
-
-
-def write_through(x: Tracer, value: Node) -> None:
-    """Write a view's new value into its base, which may be a view again."""
-    base, trace = x.base, x.owner
-    if base is None:
-        raise AssertionError("only a view is written through")
-    if type(base) is not Tracer:  # what a local array holds
-        assign(base.traced(), value)
-        return
-    try:
-        made = x._view(base.node) if x._view is not None else x.node  # noqa: SLF001 - where it changes
-    except MutationError as error:
-        raise MutationError(
-            "a write into what may be a view or a copy: that depends on the memory layout", line=user_line(),
-            instead="the array itself, x[index] = value, or a copy first: x.copy()",
-        ) from error
-    undo = _UNDO.get(made.op.name)
-    if made.op.name == "diagonal":
-        raise MutationError(
-            "a write into a diagonal, which is not followed (and np.diagonal cannot be written at all)",
-            line=user_line(), instead="np.fill_diagonal(x, value), or x[np.arange(n), np.arange(n)] = value",
-        )
-    if undo is None or made.inputs[0] is not base.node:
-        raise MutationError(
-            f"a write into a view made by {made.op.name}, which symgrad does not follow", line=user_line(),
-            instead="write into the array itself, out[...] = value, or make a copy first: view.copy()",
-        )
-    op, params = undo(made)
-    inputs = (base, value, *made.inputs[1:]) if op in {"set_slice", "scatter_set"} else (value,)
-    assign(base, record(trace, OPS[op], inputs, params).node)
-
-
-_UNDO: dict[str, Callable[[Node], tuple[str, dict[str, Any]]]] = {
-    "slice": lambda made: ("set_slice", {"index": made.param("index")}),
-    "gather": lambda made: ("scatter_set", {"axes": made.param("axes"), "unique": False}),
-    "reshape": lambda made: ("reshape", {"shape": made.inputs[0].shape}),
-    "expand_dims": lambda made: ("squeeze", {"axes": made.param("axes")}),
-    "squeeze": lambda made: ("expand_dims", {"axes": made.param("axes")}),
-    "transpose": lambda made: ("transpose", {"axes": tuple(np.argsort(made.param("axes")).tolist())}),
-}
-"""What puts a written view back into the array it views."""
 
 
 def setitem(x: Tracer, index: Any, value: Any) -> None:
@@ -202,24 +139,8 @@ def last_writes(
     return indices, source, True
 
 
-def stretched(value: Any, shape: tuple[Any, ...]) -> Any:
-    """Broadcast a value to the place it is written to; NumPy drops its leading axes of extent 1."""
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value[0]
-    if shape_of(value) == shape:
-        return value
-    if not is_traced(value):
-        return np.broadcast_to(value, shape)
-    try:
-        return OPS["broadcast_to"](value, shape=shape)
-    except SymgradError as error:
-        raise located(error) from None
-
-
 def in_place(x: Tracer, ufunc: np.ufunc, other: Any) -> Tracer:
     """``x += other``: NumPy writes into x, keeps its dtype and shape, and so does this."""
-    from symgrad.trace.tracer import call_ufunc
-
     refuse_argument(x)
     if ufunc is np.matmul and np.ndim(other) < MATRIX:
         raise ArgumentValueError("x @= y of a y without two axes", line=user_line(), instead="x = x @ y")
@@ -251,16 +172,3 @@ def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any) -> None:
     assign(view, operand(a.owner, view + b, a.dtype))
 
 
-def store(x: Tracer, result: Any, name: str) -> Tracer:
-    """Store a result into an existing array (``out=``, ``+=``), by NumPy's same_kind rule."""
-    if type(result) is not Tracer:
-        result = Tracer(as_node(x.owner, result), x.owner)
-    if not np.can_cast(result.dtype, x.dtype, "same_kind"):
-        raise MutationError(
-            f"{name} gives {result.dtype}, which cannot be stored in an array of {x.dtype}", line=user_line(),
-            instead="x = x.astype(np.float64) first", numpy_too=True,
-        )
-    if result.node.shape != x.node.shape:
-        result = answered(np.broadcast_to, (result, x.shape), {})
-    assign(x, operand(x.owner, result, x.dtype))
-    return x

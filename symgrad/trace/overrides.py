@@ -40,8 +40,10 @@ class Override:
         """Tell whether it is meant: the op, its name, or its name behind the names of the scopes around."""
         return op in self.keys or op.name in self.keys or "/".join((*active.scopes, op.name)) in self.keys
 
-    def op(self, op: Op) -> Composite:
-        """Return the op with this rule."""
+    def op(self, op: Op) -> Op:
+        """Return the op with this rule; the op itself for who wants to do without the rules in force."""
+        if not heeded(words(self.rule, op.name)):
+            return op
         found = self.made.get(op)
         if found is None:
             found = self.made[op] = Composite(
@@ -60,12 +62,6 @@ def words(rule: Rule, of: str) -> str:
     code = getattr(rule, "__code__", None)
     where = "" if code is None else f" ({Line(code.co_filename, code.co_firstlineno, '')})"
     return f"the rule {name}{where} in the place of that of {of}"
-
-
-def overridden(op: Op) -> Op:
-    """Return the op to record: with the rule of the innermost override that means it."""
-    found = next((override for override in reversed(active.overrides) if override.fits(op)), None)
-    return op if found is None or not heeded(words(found.rule, op.name)) else found.op(op)
 
 
 def heeded(said: str) -> bool:

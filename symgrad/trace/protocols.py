@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import operator as operators
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, MutationError, UnsupportedError
 from symgrad.ops.declare import ANSWERS, is_unset
-from symgrad.trace.lines import user_line
-from symgrad.trace.local import LocalArray, wrapped
+from symgrad.trace.answers import GIVES_ARRAYS, answered, call_ufunc
+from symgrad.trace.constants import constant
+from symgrad.trace.indexing import getitem
+from symgrad.trace.lines import is_user_code, user_line
+from symgrad.trace.local import Flat, LocalArray, wrapped
 from symgrad.trace.local import call_ufunc as local_ufunc
-from symgrad.trace.mutation import add_in_place, in_place, setitem, store
+from symgrad.trace.mutation import add_in_place, in_place, setitem
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.selected import Selected
-from symgrad.trace.tracer import Tracer, answered, as_array, call_ufunc, kind_of, lift
-from symgrad.trace.writers import put_method
+from symgrad.trace.tracer import Tracer, as_array, kind_of, lift
+from symgrad.trace.views import store
+from symgrad.trace.writers import fill_flat, put_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +68,7 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
     elif dtype is not None:
         raise UnsupportedError(f"np.{ufunc.__name__}(..., dtype=)", line=user_line(), instead=".astype of the result")
     if not any(type(i) is Tracer or hasattr(i, "__symgrad_bind__") for i in inputs):
-        result: Any = Tracer(_constant(x, ufunc(*inputs)), x.owner)
+        result: Any = Tracer(constant(x.owner, ufunc(*inputs)), x.owner)
     else:
         result = call_ufunc(x.owner, ufunc, inputs)
     return result if where is True else np.where(lift(where), result, np.copy(target))  # type: ignore[arg-type]
@@ -93,12 +98,6 @@ def _reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -
     if function in {np.any, np.all} and np.dtype(kept.get("dtype", bool)) == bool:
         kept.pop("dtype", None)
     return answered(function, settled(inputs), settled(kept))
-
-
-def _constant(x: Tracer, value: Any) -> Any:
-    from symgrad.trace.constants import constant
-
-    return constant(x.owner, value)
 
 
 def _refuse(ufunc: np.ufunc, kwargs: dict[str, Any]) -> None:
@@ -217,6 +216,23 @@ def _copy(self: Tracer, order: Any = "C") -> Any:
     return result if self.is_number else as_array(result)
 
 
+def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Answer a ufunc or one of its methods."""
+    if method == "__call__" and not kwargs and not any(hasattr(type(i), "unknown") for i in inputs):
+        return call_ufunc(self.owner, ufunc, inputs)
+    return ufunc_method(self, ufunc, method, inputs, kwargs)
+
+
+def _array_function(self: Tracer, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001
+    """Answer a NumPy function."""
+    if hasattr(type(kwargs.get("out")), "traced"):
+        return NotImplemented  # it is for the local array that is written
+    result = answered(func, settled(args), settled(kwargs))
+    if func in GIVES_ARRAYS and is_user_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - who called it
+        return as_array(result)
+    return result
+
+
 def _fill(self: Tracer, value: Any) -> None:
     """As `ndarray.fill`."""
     if np.ndim(value):
@@ -240,7 +256,9 @@ def install() -> None:
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "copy": _copy,
         "conjugate": lambda self: self, "conj": lambda self: self,
-        "fill": _fill, "put": put_method,
+        "fill": _fill, "put": put_method, "flat": property(Flat, fill_flat, doc="Its elements, in C order."),
+        "__getitem__": getitem, "__setitem__": setitem,
+        "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,
         "__divmod__": lambda self, other: (self // other, self % other),
         "__rdivmod__": lambda self, other: (other // self, other % self),
     }.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ConcretizationError, UnsupportedError
+from symgrad.errors import ArgumentError, ConcretizationError, LeakedTracerError, UnsupportedError
 from symgrad.trace.lines import is_user_code, user_line
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class Refusals:
     def _refuse(self, what: str, instead: str, *, numpy: bool = True) -> ConcretizationError:
         """Compose a refusal; `numpy` tells whether NumPy would give an answer."""
         if not self.owner.alive:
-            from symgrad.trace.tracer import leaked
-
-            raise leaked(self)  # type: ignore[arg-type]  # the one class that has this part
+            raise leaked(self)
         return ConcretizationError(
             f"{what} needs the value of a traced array {self._brief()}, which is not known while "
             f"{self.owner.function}() is traced",
@@ -178,3 +176,15 @@ class Refusals:
             f"the attribute or method {name!r} of an array has no answer for traced arrays", line=user_line(),
             instead=_ADVICE.get(name, f"np.{name} if there is one, or the functions that `symgrad ops` lists"),
         )
+
+
+def leaked(value: Refusals) -> LeakedTracerError:
+    """Compose the error for a tracer that is used outside of its trace."""
+    made = value._node.line  # noqa: SLF001 - works on dead tracers
+    return LeakedTracerError(
+        f"a traced array {value._brief()} of {value.owner.function}() is used outside of its trace"  # noqa: SLF001
+        + (f"; it was made at {made.file}:{made.number}" if made else ""),
+        line=user_line(),
+        instead="return it from the function (has_aux=True for extra results) instead of storing it in a global, "
+        "an attribute or a list, or handing it to another thread",
+    )

@@ -16,6 +16,7 @@ from symgrad.ops.joining import lift
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.tracer import Tracer
+from symgrad.trace.views import store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,8 +111,6 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         result = ufunc(*values)
         if out is None:
             return Selected(result, self.mask)
-        from symgrad.trace.mutation import store
-
         whole = Tracer(self.values.node, self.values.owner)
         whole.is_array = True
         self.values = store(whole, result, ufunc.__name__)

@@ -30,9 +30,10 @@ from symgrad.ops import leaves, load
 from symgrad.ops.declare import answer_scipy
 from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.protocols import install
+from symgrad.trace.refusals import leaked
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, tracing
-from symgrad.trace.tracer import Tracer, as_node, leaked
+from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

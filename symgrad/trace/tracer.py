@@ -1,31 +1,24 @@
-"""`Tracer`: what stands for an array while a user's function runs once to be recorded."""
+"""`Tracer` and `Extent`: what stands for an array, and for an unknown extent, while a function runs to be recorded.
+
+What NumPy asks of a tracer (operators, methods, indexing, its protocols) is put on the class by `protocols`.
+"""
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import (
-    ArgumentError,
-    ArgumentValueError,
-    AxisError,
-    LeakedTracerError,
-    MutationError,
-    SymgradError,
-    UnsupportedError,
-)
+from symgrad.errors import ArgumentError, ConcretizationError, MutationError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
-from symgrad.ops.declare import ANSWERS, OPS, answer_scipy, loop_dtypes
-from symgrad.trace.constants import compiled, constant, number, plain, refuse_others
-from symgrad.trace.lines import is_user_code, located, user_line
+from symgrad.ops.declare import OPS, is_traced
+from symgrad.trace.constants import compiled, constant, number, plain
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import elements, settled
-from symgrad.trace.refusals import Refusals
+from symgrad.trace.refusals import Refusals, leaked
 from symgrad.trace.state import active
 
 if TYPE_CHECKING:
@@ -87,8 +80,6 @@ class Tracer(Refusals):
         shape = self._node.shape
         if shapes.is_static(shape):
             return shape
-        from symgrad.trace.extent import Extent
-
         return tuple([dim if type(dim) is int else Extent(dim, self.owner) for dim in shape])
 
     @shape.setter
@@ -161,20 +152,6 @@ class Tracer(Refusals):
         """Refuse, as NumPy does."""
         raise ArgumentError("array does not have imaginary part to set", line=user_line())
 
-    @property
-    def flat(self) -> Any:
-        """Its elements in C order, to read and to write."""
-        from symgrad.trace.local import Flat
-
-        return Flat(self)
-
-    @flat.setter
-    def flat(self, value: Any) -> None:
-        """Write the elements in C order, the values again and again."""
-        from symgrad.trace.writers import fill_flat
-
-        fill_flat(self, value)
-
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """What ``isinstance`` sees: NumPy's arrays, or the number it would be in NumPy; `type` sees a Tracer."""
@@ -182,40 +159,15 @@ class Tracer(Refusals):
             return self.weak or self._node.dtype.type
         return np.ndarray
 
+    if TYPE_CHECKING:
+
+        def __getitem__(self, index: Any) -> Any: ...  # put here by `protocols`
+
     # -- recording
 
     def __symgrad_bind__(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
         """Apply an op with this tracer's trace."""
         return record(self.owner, op, inputs, params)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Answer a ufunc or one of its methods."""
-        from symgrad.trace.protocols import ufunc_method
-
-        if method == "__call__" and not kwargs and not any(hasattr(type(i), "unknown") for i in inputs):
-            return call_ufunc(self.owner, ufunc, inputs)
-        return ufunc_method(self, ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer a NumPy function."""
-        if hasattr(type(kwargs.get("out")), "traced"):
-            return NotImplemented  # it is for the local array that is written
-        result = answered(func, settled(args), settled(kwargs))
-        if func in GIVES_ARRAYS and is_user_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - who called it
-            return as_array(result)
-        return result
-
-    def __getitem__(self, index: Any) -> Any:
-        """Index as NumPy does."""
-        from symgrad.trace.indexing import getitem
-
-        return getitem(self, index)
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        """Write where NumPy would write, when symgrad can follow it."""
-        from symgrad.trace.mutation import setitem
-
-        setitem(self, index, value)
 
     def __contains__(self, item: Any) -> bool:
         """Whether an element is equal, a condition."""
@@ -245,39 +197,6 @@ class Tracer(Refusals):
         return self.__copy__()
 
 
-def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call what answers a NumPy function; its errors get the user's line."""
-    if func in active.functions:
-        return active.functions[func](*args, **kwargs)
-    answer = ANSWERS.get(func)
-    if answer is None:
-        name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
-        raise UnsupportedError(
-            f"{name} has no answer for traced arrays", line=user_line(),
-            instead="x[index] = value, for writing into an array made inside of the function" if func in WRITERS else
-            "the functions that have one are listed by `symgrad ops`; compute this outside of the traced "
-            "function, or write it with those",
-        )
-    refuse_others(args)
-    refuse_others(kwargs.values())
-    if kwargs.get("order", "C") not in _ORDERS:
-        raise ArgumentValueError(
-            f"order must be one of 'C', 'F', 'A', or 'K' (got {kwargs['order']!r})", line=user_line(),
-        )
-    out = kwargs.pop("out", None)
-    try:
-        result = answer(*args, **kwargs)
-    except SymgradError as error:
-        raise located(error) from None
-    except np.exceptions.AxisError as error:
-        raise AxisError(str(error), line=user_line()) from None
-    if out is None:
-        return result
-    from symgrad.trace.writers import into
-
-    return into(out, result, func.__name__)
-
-
 def as_array(x: Any) -> Any:
     """Make an array of a traced number; of each in a tuple."""
     if type(x) is tuple:
@@ -289,15 +208,175 @@ def as_array(x: Any) -> Any:
     return made
 
 
-_ORDERS = frozenset({None, *"CFAKcfak"})
+class Extent:
+    """An unknown extent: ``x.shape[0]`` of a spec ``f64[n]``.
 
-GIVES_ARRAYS = frozenset({
-    np.copy, np.block, np.where, np.full_like, np.zeros_like, np.ones_like, np.empty_like, np.broadcast_to,
-    np.real_if_close, np.expand_dims, np.roll, np.tile, np.select, np.pad, np.cov, np.broadcast_arrays,
-})
-"""Functions that make an array without axes of a number, where others make a number of an array without axes."""
+    Sums, products and floor quotients with integers are extents again (SymPy does their algebra);
+    anything else makes a number of it, which promotes like Python's.
+    """
 
-WRITERS = frozenset({np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal})
+    __slots__ = ("dim", "owner")
+    __array_priority__ = 1000
+
+    def __init__(self, dim: Any, trace: Trace) -> None:
+        """Hold the SymPy expression."""
+        self.dim, self.owner = dim, trace
+
+    __class__ = int  # type: ignore[assignment]  # what isinstance() sees: what it is in NumPy
+
+    def tracer(self, weak: type = int) -> Tracer:
+        """Return the extent as a traced number."""
+        node = self.owner.graph.node(
+            leaves.extent, (), leaves.extent_params(self.dim), (), leaves.INT, self.owner.graph.line or user_line()
+        )
+        return Tracer(node, self.owner, weak=weak)
+
+    def _with(self, other: Any, exact: Any, ufunc: np.ufunc, *, swap: bool = False) -> Any:
+        if issubclass(type(other), (Extent, int, np.integer)) and exact is not None:
+            right = other.dim if type(other) is Extent else int(other)
+            dim = shapes.simplified(exact(right, self.dim) if swap else exact(self.dim, right))
+            return dim if type(dim) is int else Extent(dim, self.owner)
+        pair = (other, self.tracer()) if swap else (self.tracer(), other)
+        result = ufunc(*pair)
+        if type(other) in {Extent, int, float}:
+            result.weak = float
+        return result
+
+    def __add__(self, other: Any) -> Any:
+        """Add."""
+        return self._with(other, lambda a, b: a + b, np.add)
+
+    def __radd__(self, other: Any) -> Any:
+        """Add."""
+        return self._with(other, lambda a, b: a + b, np.add, swap=True)
+
+    def __sub__(self, other: Any) -> Any:
+        """Subtract."""
+        return self._with(other, lambda a, b: a - b, np.subtract)
+
+    def __rsub__(self, other: Any) -> Any:
+        """Subtract."""
+        return self._with(other, lambda a, b: a - b, np.subtract, swap=True)
+
+    def __mul__(self, other: Any) -> Any:
+        """Multiply."""
+        return self._with(other, lambda a, b: a * b, np.multiply)
+
+    def __rmul__(self, other: Any) -> Any:
+        """Multiply."""
+        return self._with(other, lambda a, b: a * b, np.multiply, swap=True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        """Divide, rounding down."""
+        return self._with(other, lambda a, b: a // b, np.floor_divide)
+
+    def __mod__(self, other: Any) -> Any:
+        """Take the remainder."""
+        return self._with(other, lambda a, b: a % b, np.remainder)
+
+    def __truediv__(self, other: Any) -> Any:
+        """Divide: a floating-point number."""
+        return self._with(other, None, np.true_divide)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        """Divide: a floating-point number."""
+        return self._with(other, None, np.true_divide, swap=True)
+
+    def __pow__(self, other: Any) -> Any:
+        """Raise to a power."""
+        exact = (lambda a, b: a**b) if issubclass(type(other), (int, np.integer)) and other >= 0 else None
+        return self._with(other, exact, np.power)
+
+    def __neg__(self) -> Any:
+        """Negate."""
+        return self * -1
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Take part in a ufunc as a number; what it gives is a NumPy scalar, which promotes as an array does."""
+        inputs = tuple([i.tracer() if type(i) is Extent else i for i in inputs])
+        return getattr(ufunc, method)(*inputs, **kwargs)
+
+    def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
+        """Take part in an op as a number."""
+        return record(self.owner, op, inputs, params)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal only to the same extent; comparing two that may or may not be equal is refused."""
+        if type(other) is not Extent and is_traced(other):
+            return NotImplemented
+        right: Any = other.dim if type(other) is Extent else other
+        if right == self.dim:
+            return True
+        if issubclass(type(right), (float, np.floating)) and float(right).is_integer():
+            right = int(right)
+        if type(other) is Extent or issubclass(type(right), (int, np.integer)):
+            difference = shapes.simplified(self.dim - (right if type(other) is Extent else int(right)))
+            if type(difference) is int:
+                return difference == 0
+            if getattr(difference, "is_nonzero", None) or getattr(difference, "is_positive", None):
+                return False
+            raise self.refuse(f"comparing it with {right}")
+        return False
+
+    def __hash__(self) -> int:
+        """Refuse to be looked up: a table or a set would silently not have it."""
+        raise self.refuse("a key of a dict or an element of a set")
+
+    def _compare(self, other: Any, positive: str) -> Any:
+        if type(other) is not Extent and is_traced(other):
+            return NotImplemented
+        right = other.dim if type(other) is Extent else other
+        known = getattr(self.dim - right, positive, None)
+        if known is None:
+            raise self.refuse(f"comparing it with {right}")
+        return bool(known)
+
+    def __lt__(self, other: Any) -> Any:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_negative")
+
+    def __le__(self, other: Any) -> Any:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_nonpositive")
+
+    def __gt__(self, other: Any) -> Any:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_positive")
+
+    def __ge__(self, other: Any) -> Any:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        return self._compare(other, "is_nonnegative")
+
+    def refuse(self, what: str, instead: str = "") -> ConcretizationError:
+        """Compose the refusal of what needs a number."""
+        error = ConcretizationError(
+            f"the extent {self.dim} is not known while {self.owner.function}() is traced for every size: "
+            f"{what} needs a number",
+            line=user_line(),
+            instead=instead + "give the extent as a number in the spec (f64[100]) where the code depends on it",
+        )
+        error.extents = frozenset([s.name for s in self.dim.free_symbols])
+        return error
+
+    def __bool__(self) -> bool:
+        """Refuse to choose a branch."""
+        raise self.refuse("a condition")
+
+    def __index__(self) -> int:
+        """Refuse to be a loop bound."""
+        raise self.refuse("range(), an index or a list's length")
+
+    def __int__(self) -> int:
+        """Refuse to be one number."""
+        raise self.refuse("int()")
+
+    def __float__(self) -> float:
+        """Refuse to be one number."""
+        raise self.refuse("float() or a math.* function", "np.sqrt(n), np.log(n), ... in place of math.sqrt(n); or ")
+
+    def __repr__(self) -> str:
+        """Print the expression."""
+        return str(self.dim)
 
 
 # -- making nodes
@@ -340,18 +419,6 @@ def as_node(trace: Trace, value: Any) -> Node:
     return as_node(trace, value) if type(value) is Tracer else constant(trace, value)
 
 
-def leaked(value: Tracer) -> LeakedTracerError:
-    """Compose the error for a tracer that is used outside of its trace."""
-    made = value._node.line  # noqa: SLF001 - works on dead tracers
-    return LeakedTracerError(
-        f"a traced array {value._brief()} of {value.owner.function}() is used outside of its trace"  # noqa: SLF001
-        + (f"; it was made at {made.file}:{made.number}" if made else ""),
-        line=user_line(),
-        instead="return it from the function (has_aux=True for extra results) instead of storing it in a global, "
-        "an attribute or a list, or handing it to another thread",
-    )
-
-
 def numeric(value: Any) -> Any:
     """Return a local array as it is now, and an extent as a traced number."""
     tracer = getattr(type(value), "tracer", None)
@@ -374,86 +441,10 @@ def kind_of(value: Any) -> Any:
     return kind_of(value) if type(value) is Tracer else compiled(plain(value).dtype)
 
 
-def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
-    """Record a ufunc: find its loop as NumPy would, cast the inputs to it, make the node."""
-    op = ANSWERS.get(ufunc)
-    if op is None and answer_scipy():
-        op = ANSWERS.get(ufunc)
-    if not isinstance(op, Elementwise):
-        if op is not None:
-            return answered(ufunc, tuple([settled(value) for value in inputs]), {})
-        raise UnsupportedError(
-            f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
-            instead="the functions that have one are listed by `symgrad ops`",
-        )
-    inputs = tuple([lift(value) for value in inputs])
-    if op.exact:
-        inputs = comparable(inputs)
-    if ufunc is np.power and not (active.overrides and in_force(op) is not op):
-        if issubclass(type(inputs[1]), (int, np.integer, np.bool)) and (kind := power_dtype(*inputs)) in _SIGNED:
-            return OPS["power_int"](strong(trace, inputs[0], kind), exponent=int(np.asarray(inputs[1], kind)))
-        if type(inputs[1]) in _HALVES and inputs[1] == HALF and not getattr(inputs[0], "is_number", True):
-            return call_ufunc(trace, np.sqrt, inputs[:1])  # as NumPy does for arrays, and not for numbers
-    try:
-        loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
-        nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
-        shape = shapes.broadcast(*[node.shape for node in nodes])
-    except SymgradError as error:
-        raise located(error) from None
-    graph = trace.graph
-    if active.overrides:
-        op = in_force(op)
-    return Tracer(graph.node(op, nodes, (), shape, loop[len(nodes)], graph.line or user_line()), trace)
-
-
 def in_force(op: Op) -> Op:
     """Return the op with the rule that overrides its own here."""
-    from symgrad.trace.overrides import overridden
-
-    found: Op = overridden(op)
-    return found
-
-
-HALF = 0.5
-_HALVES = frozenset({float, np.float64, np.float32})
-I64 = np.dtype(np.int64)
-_SIGNED = frozenset([np.dtype(t) for t in "bhilq"])
-
-
-def power_dtype(x: Any, exponent: Any) -> np.dtype[Any]:
-    """Return the dtype of a known integer power, by multiplication; NumPy refuses a negative one too."""
-    kinds = [kind_of(value) for value in (x, exponent)]
-    return I64 if kinds == [int, int] else np.power.resolve_dtypes((*kinds, None))[2]
-
-
-def strong(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Tracer:
-    """Return a value as an array of a dtype."""
-    return Tracer(operand(trace, value, dtype), trace)
-
-
-def comparable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Give Python's integers a dtype that holds them, where that of the other integers may not.
-
-    One beyond 64 bits is infinite beside any that is not.
-    """
-    kinds = [kind_of(value) for value in inputs]
-    if int not in kinds or not all(kind is int or getattr(kind, "kind", "") in {"i", "u"} for kind in kinds):
-        return inputs
-    known = [np.iinfo(kind) for kind in kinds if kind is not int]
-    found = []
-    for value, kind in zip(inputs, kinds, strict=True):
-        if kind is not int or not known:
-            found.append(value)
-        elif type(value) is not int:
-            number = numeric(value)
-            found.append(Tracer(number.node, number.owner))
-        elif known[0].min <= value <= known[0].max:
-            found.append(value)
-        elif -(2**63) <= value < 2**64:
-            found.append(np.int64(value) if value < 2**63 else np.uint64(value))
-        else:
-            found.append(np.copysign(np.inf, value))
-    return tuple(found)
+    found = next((override for override in reversed(active.overrides) if override.fits(op)), None)
+    return op if found is None else found.op(op)
 
 
 def lift(value: Any) -> Any:

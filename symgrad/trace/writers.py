@@ -12,9 +12,10 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of
 from symgrad.ops.joining import lift
 from symgrad.trace.lines import user_line
-from symgrad.trace.mutation import assign, masked, setitem
+from symgrad.trace.mutation import masked, setitem
 from symgrad.trace.nested import settled
-from symgrad.trace.tracer import Tracer, as_node, operand
+from symgrad.trace.tracer import Tracer, operand
+from symgrad.trace.views import assign
 
 
 def _known(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
@@ -164,18 +165,3 @@ def put_method(self: Tracer, indices: Any, values: Any, mode: str = "raise") -> 
     put(self, settled(indices), settled(values), mode)
 
 
-def into(out: Any, result: Any, name: str) -> Any:
-    """Store what a function with ``out=`` computed, and return what NumPy returns."""
-    from symgrad.trace.mutation import store
-
-    if type(out) is not Tracer:
-        raise MutationError(
-            f"np.{name}(..., out=) writes a traced value into a plain array", line=user_line(),
-            instead="make the array inside the traced function (np.empty, np.zeros), or leave out= away",
-        )
-    if as_node(out.owner, result).shape != out.node.shape:
-        raise MutationError(
-            f"np.{name} gives {as_node(out.owner, result).shape}, and out= has {out.node.shape}", line=user_line(),
-            instead="an array of the result's shape", numpy_too=True,
-        )
-    return store(out, result, name)

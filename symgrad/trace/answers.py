@@ -1,0 +1,136 @@
+"""What NumPy's functions and ufuncs mean for traced arrays: find the answer, give its errors the user's line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, AxisError, SymgradError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.op import Elementwise
+from symgrad.ops.declare import ANSWERS, OPS, answer_scipy, loop_dtypes
+from symgrad.trace.constants import refuse_others
+from symgrad.trace.lines import located, user_line
+from symgrad.trace.nested import settled
+from symgrad.trace.state import active
+from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
+from symgrad.trace.views import into
+
+if TYPE_CHECKING:
+    from symgrad.trace.state import Trace
+
+_ORDERS = frozenset({None, *"CFAKcfak"})
+
+GIVES_ARRAYS = frozenset({
+    np.copy, np.block, np.where, np.full_like, np.zeros_like, np.ones_like, np.empty_like, np.broadcast_to,
+    np.real_if_close, np.expand_dims, np.roll, np.tile, np.select, np.pad, np.cov, np.broadcast_arrays,
+})
+"""Functions that make an array without axes of a number, where others make a number of an array without axes."""
+
+WRITERS = frozenset({np.copyto, np.put, np.place, np.putmask, np.put_along_axis, np.fill_diagonal})
+
+
+def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call what answers a NumPy function; its errors get the user's line."""
+    if func in active.functions:
+        return active.functions[func](*args, **kwargs)
+    answer = ANSWERS.get(func)
+    if answer is None:
+        name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
+        raise UnsupportedError(
+            f"{name} has no answer for traced arrays", line=user_line(),
+            instead="x[index] = value, for writing into an array made inside of the function" if func in WRITERS else
+            "the functions that have one are listed by `symgrad ops`; compute this outside of the traced "
+            "function, or write it with those",
+        )
+    refuse_others(args)
+    refuse_others(kwargs.values())
+    if kwargs.get("order", "C") not in _ORDERS:
+        raise ArgumentValueError(
+            f"order must be one of 'C', 'F', 'A', or 'K' (got {kwargs['order']!r})", line=user_line(),
+        )
+    out = kwargs.pop("out", None)
+    try:
+        result = answer(*args, **kwargs)
+    except SymgradError as error:
+        raise located(error) from None
+    except np.exceptions.AxisError as error:
+        raise AxisError(str(error), line=user_line()) from None
+    if out is None:
+        return result
+    return into(out, result, func.__name__)
+
+
+def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    """Record a ufunc: find its loop as NumPy would, cast the inputs to it, make the node."""
+    op = ANSWERS.get(ufunc)
+    if op is None and answer_scipy():
+        op = ANSWERS.get(ufunc)
+    if not isinstance(op, Elementwise):
+        if op is not None:
+            return answered(ufunc, tuple([settled(value) for value in inputs]), {})
+        raise UnsupportedError(
+            f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
+            instead="the functions that have one are listed by `symgrad ops`",
+        )
+    inputs = tuple([lift(value) for value in inputs])
+    if op.exact:
+        inputs = comparable(inputs)
+    if ufunc is np.power and not (active.overrides and in_force(op) is not op):
+        if issubclass(type(inputs[1]), (int, np.integer, np.bool)) and (kind := power_dtype(*inputs)) in _SIGNED:
+            return OPS["power_int"](strong(trace, inputs[0], kind), exponent=int(np.asarray(inputs[1], kind)))
+        if type(inputs[1]) in _HALVES and inputs[1] == HALF and not getattr(inputs[0], "is_number", True):
+            return call_ufunc(trace, np.sqrt, inputs[:1])  # as NumPy does for arrays, and not for numbers
+    try:
+        loop = loop_dtypes(ufunc, tuple([kind_of(value) for value in inputs]))
+        nodes = tuple([operand(trace, value, dtype) for value, dtype in zip(inputs, loop, strict=False)])
+        shape = shapes.broadcast(*[node.shape for node in nodes])
+    except SymgradError as error:
+        raise located(error) from None
+    graph = trace.graph
+    if active.overrides:
+        op = in_force(op)
+    return Tracer(graph.node(op, nodes, (), shape, loop[len(nodes)], graph.line or user_line()), trace)
+
+
+HALF = 0.5
+_HALVES = frozenset({float, np.float64, np.float32})
+I64 = np.dtype(np.int64)
+_SIGNED = frozenset([np.dtype(t) for t in "bhilq"])
+
+
+def power_dtype(x: Any, exponent: Any) -> np.dtype[Any]:
+    """Return the dtype of a known integer power, by multiplication; NumPy refuses a negative one too."""
+    kinds = [kind_of(value) for value in (x, exponent)]
+    return I64 if kinds == [int, int] else np.power.resolve_dtypes((*kinds, None))[2]
+
+
+def strong(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Tracer:
+    """Return a value as an array of a dtype."""
+    return Tracer(operand(trace, value, dtype), trace)
+
+
+def comparable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Give Python's integers a dtype that holds them, where that of the other integers may not.
+
+    One beyond 64 bits is infinite beside any that is not.
+    """
+    kinds = [kind_of(value) for value in inputs]
+    if int not in kinds or not all(kind is int or getattr(kind, "kind", "") in {"i", "u"} for kind in kinds):
+        return inputs
+    known = [np.iinfo(kind) for kind in kinds if kind is not int]
+    found = []
+    for value, kind in zip(inputs, kinds, strict=True):
+        if kind is not int or not known:
+            found.append(value)
+        elif type(value) is not int:
+            number = numeric(value)
+            found.append(Tracer(number.node, number.owner))
+        elif known[0].min <= value <= known[0].max:
+            found.append(value)
+        elif -(2**63) <= value < 2**64:
+            found.append(np.int64(value) if value < 2**63 else np.uint64(value))
+        else:
+            found.append(np.copysign(np.inf, value))
+    return tuple(found)
