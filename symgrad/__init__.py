@@ -20,7 +20,8 @@ from symgrad.api.modes import jvp, linearize, vjp
 from symgrad.api.override import override_gradient
 from symgrad.api.vmap import vmap
 from symgrad.build.threads import get_num_threads, set_num_threads
-from symgrad.emit.emit import Package, emit
+from symgrad.emit.emit import emit
+from symgrad.emit.request import Package
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
 from symgrad.trace.overrides import named

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from symgrad.cli import arguments, loading
 from symgrad.cli.terminal import Refused
 from symgrad.emit.derive import Call
-from symgrad.emit.package import emit_calls, request
+from symgrad.emit.package import emit_calls
+from symgrad.emit.request import request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symgrad.emit.emit import Package
+    from symgrad.emit.request import Package
 
 def emitted(
     targets: Sequence[str], words: Sequence[str], wrt: str | None, whats: Sequence[str], sizes: Sequence[str],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,25 +10,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.argnums import Argnums
     from symgrad.emit.derive import Call
-
-
-@dataclass(frozen=True)
-class Package:
-    """What was written.
-
-    Attributes:
-        folder: where.
-        name: of the module.
-        functions: the names of its functions in C.
-        files: the names of its files.
-        report: what report.json says.
-    """
-
-    folder: Path
-    name: str
-    functions: tuple[str, ...]
-    files: tuple[str, ...]
-    report: dict[str, Any]
+    from symgrad.emit.request import Package
 
 
 def emit(
@@ -77,7 +58,8 @@ def emit(
     ('square_value', 'square_grad')
     """
     from symgrad.emit.derive import specs_of
-    from symgrad.emit.package import emit_calls, request
+    from symgrad.emit.package import emit_calls
+    from symgrad.emit.request import request
 
     funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from symgrad.emit.module import Function
-    from symgrad.emit.package import Request
+    from symgrad.emit.request import Request
     from symgrad.render.package import ModuleView
 
 
