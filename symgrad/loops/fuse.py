@@ -79,6 +79,7 @@ class Fusion:
             s.target.array for s in self.statements
             if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
         }
+        self.prefixes = {array for s in self.statements for array in s.prefix}
         self.running = self.running_apart()
         self.products = [is_product(s) for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
@@ -247,7 +248,10 @@ class Fusion:
     def apart(self, k: int) -> frozenset[str]:
         """Name what keeps a statement from others over the same axes: a running sum, or a flag that is no lanes."""
         s = self.statements[k]
-        flag = s.how in {"|=", "&="} and any(a.indices and a.indices[-1] not in s.target.indices for a in s.reads)
+        flag = (
+            s.how in {"|=", "&="} and s.target.array not in self.prefixes
+            and any(a.indices and a.indices[-1] not in s.target.indices for a in s.reads)
+        )
         words = {s.note or s.how} if s.note or flag else set()
         return frozenset(words | {"running"} if (s.prefix | {s.target.array}) & self.running else words)
 

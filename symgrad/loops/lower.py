@@ -103,10 +103,8 @@ class _Lowering:
             if node not in self.sources:
                 self.sources[node] = self.lowered(node)
         outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
-        return LoopProgram(
-            self.program.name, inputs, outputs, self.arrays, [without_ones(s) for s in self.statements], self.checks,
-            rules=self.program.rules,
-        )
+        done = [without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)]
+        return LoopProgram(self.program.name, inputs, outputs, self.arrays, done, self.checks, rules=self.program.rules)
 
     def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:
         """Make an array with a name of its own."""

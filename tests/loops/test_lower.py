@@ -14,12 +14,21 @@ rng = np.random.default_rng(3)
 A = rng.normal(size=(3, 4))
 B = rng.normal(size=(2, 3, 4))
 
+
+def _halved_row(a: Any) -> Any:
+    a = a + 0
+    a[2].fill(0.75)
+    np.multiply(a[-3], 0.5, out=a[-3])
+    return a
+
+
 ONCE_WRONG: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "reshape of a slice from the first element on": (lambda b: np.ravel(b[:1, :2, :3]), (B,)),
     "reshape of a transpose of a slice": (lambda b: np.reshape(b[:, :2].T, (2, -1)), (B,)),
     "an array without elements": (lambda a: np.reshape(a[:0], (0, 7)) + 1, (A,)),
     "a helper inside of an op of another dtype": (lambda a: (np.logaddexp(a, 0) > 0.9) // 2, (A,)),
     "a sum over an empty axis": (lambda a: a[:, :0] @ np.ones((0, 2)), (A,)),
+    "rows of a matrix without columns, written": (lambda a: _halved_row(a[:, :0]), (A,)),
     "a broadcast of a slice": (lambda a: np.broadcast_to(a[0, :1], (3, 4)) * a, (A,)),
     "one array as two outputs": (lambda a: (a * 2, a * 2), (A,)),
     "an input as an output": (lambda a: (a, a.T), (A,)),

@@ -110,6 +110,7 @@ SELECTIONS: dict[str, Any] = {
     "written through indices": written_through_indices,
     "sum of rows": lambda y: np.sum(y, axis=1)[1:3],
     "running total": lambda y: np.cumsum(y, axis=0)[1],
+    "running total of repeated": lambda y: np.ravel(np.cumsum(np.repeat(y, 2, axis=1), axis=0))[[1, 3, 5]],
     "differences": lambda y: np.diff(y, axis=0)[1:],
     "product": lambda y: (WEIGHTS.T @ y)[:, 1],
     "product of rows": lambda y: (y @ WEIGHTS)[2],
