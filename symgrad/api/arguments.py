@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 AUTO = "auto"
 
 
-class Call(NamedTuple):
-    """One call's arguments: the arrays, their structure, what identifies their types, the static values."""
+class Flat(NamedTuple):
+    """The arguments of one call, flattened: arrays, their structure, what identifies their types, the static values."""
 
     leaves: list[Any]
     tree: Any
@@ -121,11 +121,24 @@ class Arguments:
                 return self.parameters[key]
         return f"args[{key}]"
 
+    def leading(self, extra: int) -> int:
+        """Count the parameters without a default that come before so many extra arguments."""
+        every = [] if self.signature is None else self.signature.parameters.values()
+        required = [
+            p for p in every if p.default is p.empty and p.kind in {p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD}
+        ]
+        if len(required) <= extra:
+            raise ArgumentError(
+                f"{self.name}() has {len(required)} parameters without a default, and {extra} are given",
+                instead="one number at least for the caller to pass, or size= for an array of them",
+            )
+        return len(required) - extra
+
     def is_static(self, key: str | int) -> bool:
         """Tell a static argument, given by position or by name."""
         return key in self.static or self.label(key) in self.static
 
-    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flat:
         """Flatten the arrays of a call.
 
         Raises:
@@ -148,9 +161,9 @@ class Arguments:
             for key, value in statics:
                 _check_hashable(self.label(key), value)
         leaves, tree = flatten((args, kwargs))
-        return Call(leaves, tree, tuple([_kind(leaf) for leaf in leaves]), tuple(statics))
+        return Flat(leaves, tree, tuple([_kind(leaf) for leaf in leaves]), tuple(statics))
 
-    def describe(self, call: Call, pattern: Sequence[int | str] | None = None) -> Signature:
+    def describe(self, call: Flat, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given.
 
         Raises:
@@ -175,7 +188,7 @@ class Arguments:
             signatures.refuse_lone(specs, shown)
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
 
-    def checked(self, call: Call) -> tuple[Signature, Said]:
+    def checked(self, call: Flat) -> tuple[Signature, Said]:
         """Describe a call that keeps to what is said of its extents, and list that.
 
         Raises:
@@ -216,7 +229,7 @@ class Arguments:
         made.fixed_to = signature
         return made
 
-    def check(self, call: Call) -> Signature:
+    def check(self, call: Flat) -> Signature:
         """Check a call against the one signature it must fit.
 
         Raises:
@@ -242,7 +255,7 @@ class Arguments:
         return want
 
 
-def alike(call: Call, signature: Signature) -> bool:
+def alike(call: Flat, signature: Signature) -> bool:
     """Tell a call of the structure and the static arguments of a signature."""
     return bool(call.tree == signature.tree) and told_apart(call.statics) == told_apart(signature.statics)
 
@@ -315,27 +328,7 @@ def _kind(leaf: Any) -> Any:
     return kind, getattr(leaf, "shape", None)
 
 
-def as_inputs(leaves: Sequence[Any], signature: Signature) -> list[np.ndarray[Any, Any]]:
-    """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to.
-
-    An array that lies column by column stays so where the signature says so.
-
-    Raises:
-        ArgumentError: an integer does not fit in 64 bits.
-    """
-    arrays = []
-    for leaf, want, path in zip(leaves, signature.specs, signature.paths, strict=True):
-        if type(leaf) is int:
-            leaf_spec(leaf, path)
-        array = np.asarray(leaf, want.dtype)
-        flags = array.flags
-        if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
-            array = np.array(array, want.dtype, order="C")
-        arrays.append(array)
-    return arrays
-
-
-def refuse_specs(call: Call, name: str) -> None:
+def refuse_specs(call: Flat, name: str) -> None:
     """Refuse a spec where a call needs values.
 
     Raises:
@@ -348,6 +341,19 @@ def refuse_specs(call: Call, name: str) -> None:
             instead=f".lower(...) of specs, to look at what is compiled; specs=(...) where {name} is made, to compile "
             "for them; arrays in calls",
         )
+
+
+def refuse_valueless(call: Flat) -> None:
+    """Refuse values that are known only when a traced function runs, and specs, where arrays are bound.
+
+    Raises:
+        ArgumentError: there is one.
+    """
+    for leaf in call.leaves:
+        if is_traced(leaf):
+            raise ArgumentError("bind needs arrays, and was given a traced value", instead="call the function itself")
+        if isinstance(leaf, Spec):
+            raise ArgumentError(f"bind needs arrays, and was given the spec {leaf}", instead="np.empty of that shape")
 
 
 def show_signature(signature: Signature, label: Callable[[str | int], str] = str) -> str:

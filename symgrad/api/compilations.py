@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.api.arguments import alike, describe_change, show_signature, told_apart
 from symgrad.api.sizes import Sizes, words
 from symgrad.errors import SymgradWarning, ToolchainError
+from symgrad.ir.shapes import is_static
 from symgrad.trace.signature import Spec
 from symgrad.trace.state import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from symgrad.api.arguments import Arguments, Call
+    from symgrad.api.arguments import Arguments, Flat
     from symgrad.api.axes import Said
     from symgrad.api.captured import Captured
     from symgrad.api.sizes import Extents, Pattern
+    from symgrad.build.call import Call
     from symgrad.pipeline import Built
     from symgrad.trace.signature import Signature
 
@@ -31,11 +33,14 @@ class Entry(NamedTuple):
 
     signature: Signature
     built: Built
-    run: Any
-    unflatten: Callable[[list[Any]], Any]
-    short: Callable[[tuple[Any, ...]], Any] | None
     tree: Any
-    unmet: Callable[[dict[str, int]], frozenset[str]]
+    call: Call
+    short: Callable[[tuple[Any, ...]], Any] | None
+
+    @property
+    def opened(self) -> bool:
+        """Whether extents are left open."""
+        return not all(is_static(spec.shape) for spec in self.signature.specs)
 
 
 class CacheInfo(NamedTuple):
@@ -87,7 +92,7 @@ class Compilations:
         self._warned = False
         self._blocks: tuple[Any, ...] = ()
 
-    def find(self, call: Call) -> Entry:
+    def find(self, call: Flat) -> Entry:
         """Return the compilation for a call, making it once."""
         fixed = self._arguments.fixed_to is not None
         kinds = self._arguments.check(call).specs if fixed else call.kinds
@@ -118,7 +123,7 @@ class Compilations:
         sizes = self._sizes.get(_of_ranks(key))
         return None if sizes is None else sizes.serving(extents)
 
-    def _new(self, call: Call, key: Key, extents: Extents | None) -> Entry:
+    def _new(self, call: Flat, key: Key, extents: Extents | None) -> Entry:
         """Compile for a call: with open extents where that is asked for, or pays, and can be done."""
         if extents is None:
             return self._kept(key, self.signature(call), None)
@@ -136,7 +141,7 @@ class Compilations:
             del self._reasons[count:]
             raise
 
-    def _learnt(self, call: Call, key: Key, extents: Extents, signature: Signature, sizes: Sizes) -> Entry:
+    def _learnt(self, call: Flat, key: Key, extents: Extents, signature: Signature, sizes: Sizes) -> Entry:
         """Compile for a call with the extents open that change, or for its numbers."""
         while (pattern := sizes.proposed(extents)) is not None:
             try:
@@ -153,7 +158,7 @@ class Compilations:
         sizes.alone[extents] = None
         return entry
 
-    def _begun(self, call: Call, key: Key, signature: Signature, said: Said) -> Sizes:
+    def _begun(self, call: Flat, key: Key, signature: Signature, said: Said) -> Sizes:
         """Begin with a structure, dtypes and ranks: with what there is of compilations with open extents."""
         sizes = Sizes(said, self._arguments.dynamic, (*signature.names, *signature.paths))
         for known in self.saved():
@@ -171,7 +176,7 @@ class Compilations:
         self._complain(sizes)
         return entry
 
-    def signature(self, call: Call) -> Signature:
+    def signature(self, call: Flat) -> Signature:
         """Describe a call as it would be compiled for if it came first."""
         if self._arguments.fixed_to is not None:
             return self._arguments.fixed_to

@@ -1,4 +1,4 @@
-"""`Function`: what jit, grad and value_and_grad return."""
+"""`Function`: what jit, grad and value_and_grad return; and `Lowered`, one that is not compiled yet."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ import weakref
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from symgrad.api.arguments import Arguments, Call, as_inputs, refuse_specs
+import numpy as np
+
+from symgrad.api.arguments import Arguments, Flat, refuse_specs, refuse_valueless
 from symgrad.api.captured import Captured
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
 from symgrad.api.draws import draws_noticed
-from symgrad.api.lowered import Lowered
-from symgrad.api.native import Native
-from symgrad.api.short import either, short_call
 from symgrad.api.written import unwritten
-from symgrad.build.call import compiled, interpreted, unmet
-from symgrad.build.direct import MISS
+from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
-from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.pipeline import Stages, build, transform, uncollected
+from symgrad.trace.signature import spec
 from symgrad.trace.state import Trace, active, current
 from symgrad.trace.trace import Traced, trace
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from symgrad.api.reports import Cost, Memory
-    from symgrad.api.short import Short
     from symgrad.api.sizes import Sizes
     from symgrad.api.transform import Transform
     from symgrad.trace.signature import Signature
@@ -45,7 +42,7 @@ def forget() -> None:
         function.forget()
 
 
-class Function(Native):
+class Function:
     """A compiled function: traced, derived, fused and compiled at its first call of each signature.
 
     Made by `jit`, `grad`, `value_and_grad`. Calling it gives NumPy arrays and numbers; called with traced arrays
@@ -60,8 +57,8 @@ class Function(Native):
         self._captured = Captured(fun)
         self._compilations = Compilations(arguments, self._captured, self._compile)
         self._last: Entry | None = None
-        self._short: Short | None = None
-        self._shorts: tuple[Short | None, Short | None] = (None, None)
+        self._recent: tuple[Entry, ...] = ()
+        self._shorts: tuple[Callable[[tuple[Any, ...]], Any], ...] = ()
         self.__name__ = arguments.name
         functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
         _made.add(self)
@@ -73,9 +70,11 @@ class Function(Native):
             ArgumentError: an argument is no array or number, naming it.
             IndexOutOfBounds: an array of indices points outside of its axis.
         """
-        short = self._short
-        if short is not None and not kwargs and not active.entered:
-            result = short(args)
+        shorts = self._shorts
+        if shorts and not kwargs and not active.entered:
+            result = shorts[0](args)
+            if result is MISS and len(shorts) > 1 and (result := shorts[1](args)) is not MISS:
+                self._shorts = shorts[::-1]
             if result is not MISS:
                 return result
         outer = current()
@@ -86,7 +85,7 @@ class Function(Native):
         entry = self._find(call)
         if not active.outside:
             self._shorten(entry)
-        return entry.unflatten(entry.run(as_inputs(call.leaves, entry.signature)))
+        return entry.call.converted(call.leaves)
 
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
         """Bind the function to arrays: a function of nothing that runs it on what the arrays hold then.
@@ -119,29 +118,30 @@ class Function(Native):
         >>> float(step()[0])
         16.0
         """
-        from symgrad.api.bind import bind, refuse_valueless
+        from symgrad.build.bound import bound
 
         call = self._arguments.split(args, kwargs)
-        refuse_valueless(call.leaves)
-        return bind(self._find(call), call.leaves, out, self._options)
+        refuse_valueless(call)
+        return bound(self._find(call).call, call.leaves, out)
 
-    def _find(self, call: Call) -> Entry:
+    def _find(self, call: Flat) -> Entry:
         """Return the compilation for a call, making it once."""
         self._last = entry = self._compilations.find(call)
         return entry
 
     def _shorten(self, entry: Entry) -> None:
-        """Let the next call try this compilation first; after one of numbers alone the one with open extents."""
-        opened = not all(is_static(spec.shape) for spec in entry.signature.specs)
-        shorts = (self._shorts[0], entry.short) if opened else (entry.short, self._shorts[1])
-        if shorts != self._shorts:
-            self._shorts = shorts
-            self._short = either(*shorts)
+        """Let the next calls try this compilation first, then the last one that has open extents where it has none.
+
+        Or the reverse: the first size has a compilation of its own, and all others share one.
+        """
+        if not self._recent or self._recent[0] is not entry:
+            self._recent = (entry, *[other for other in self._recent if other.opened != entry.opened])
+            self._shorts = tuple([each.short for each in self._recent if each.short is not None])
 
     def forget(self) -> None:
         """Compile anew from now on: a rule that may stand in what was compiled is another one."""
         self._compilations.forget()
-        self._short, self._shorts = None, (None, None)
+        self._recent, self._shorts = (), ()
 
     # -- compiling
 
@@ -150,15 +150,11 @@ class Function(Native):
         from symgrad.build.toolchain import find
 
         stages, program, unflatten, tree = self._staged(signature)
-        toolchain = find(self._options)
-        built = build(stages, program, toolchain)
-        if built.library is None or built.interface is None:
-            run, short = interpreted(program), None
-        else:
-            run = compiled(program, built.interface, built.library, self._options)
-            alone = () if sizes is None else sizes.alone
-            short = short_call(signature, built, self._options, self._captured, unflatten, alone)
-        return Entry(signature, built, run, unflatten, short, tree, unmet(program))
+        built = build(stages, program, find(self._options))
+        alone = () if sizes is None else sizes.alone
+        call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone)
+        short = None if call.short is None else self._captured.watched(call.short, MISS)
+        return Entry(signature, built, tree, call, short)
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
@@ -219,7 +215,7 @@ class Function(Native):
         """Compile for one signature alone: every call must fit it."""
         made = Function(self._fun, self._transform, self._arguments.fixed(signature), self._options)
         specs = list(signature.specs)
-        made._find(Call(specs, signature.tree, tuple(specs), signature.statics))
+        made._find(Flat(specs, signature.tree, tuple(specs), signature.statics))
         return made
 
     @property
@@ -243,6 +239,74 @@ class Function(Native):
                 f"{self.__name__}() has not been compiled yet", instead="call it first, or use .lower(*args)"
             )
         return self._last
+
+    @property
+    def address(self) -> int:
+        """The address of the C function that ran last, whose declaration is `prototype`. It stays for the process.
+
+        Raises:
+            ArgumentError: nothing was compiled yet, or NumPy interprets the function.
+        """
+        return self._compiled(self._ran()).library.address
+
+    @property
+    def prototype(self) -> str:
+        """The declaration of the C function that ran last.
+
+        >>> import numpy as np, symgrad as sg
+        >>> f = sg.jit(np.exp)
+        >>> _ = f(1.0)
+        >>> f.prototype
+        'int32_t sg_exp_(const double *x, double *out0, const int32_t threads, char *workspace)'
+
+        Raises:
+            ArgumentError: nothing was compiled yet, or NumPy interprets the function.
+        """
+        return self._compiled(self._ran()).interface.prototype
+
+    def low_level_callable(self, *extra: Any, size: int | None = None, signature: str | None = None) -> Any:
+        """Make a `scipy.LowLevelCallable`, which SciPy's integrators and filters call without Python.
+
+        The function takes one number (``double (double)``) or several (``double (int, double *)``), or one array of
+        `size` numbers, and returns one number. It runs in one thread; a failed check gives NaN.
+
+        Args:
+            extra: the function's arguments after those, arrays or numbers: they are passed as user data (``void *``),
+                kept alive, and read at each call, so that new values can be written into the arrays.
+            size: the numbers come as one array of so many.
+            signature: another one of SciPy's; ``"int (double *, intptr_t, double *, void *)"`` is that of
+                `scipy.ndimage.generic_filter`, with the footprint's number of elements as `size`.
+
+        Raises:
+            ArgumentError: there is no compiler, the function returns no float64 number, or an array of `extra` would
+                have to be converted.
+            ArgumentValueError: the signature does not fit the function, or it needs too much workspace.
+
+        >>> import numpy as np, scipy.integrate, symgrad as sg
+        >>> f = sg.jit(lambda x, a: np.exp(-a * x) * np.sin(x))
+        >>> round(scipy.integrate.quad(f.low_level_callable(2.0), 0, np.inf)[0], 9)
+        0.2
+        """
+        from symgrad.build.callback import callback
+
+        leading = self._arguments.leading(len(extra)) if size is None else 1
+        numbers = [spec("f64[]")] * leading if size is None else [spec(f"f64[{size}]")]
+        arrays = [np.asarray(value) for value in extra]
+        entry = self._find(self._arguments.split((*numbers, *arrays), {}))
+        call, source = self._compiled(entry), entry.built.stages.of("c")
+        return callback(call, source, self.__name__, arrays, signature, vector=size is not None)
+
+    def _compiled(self, entry: Entry) -> Call:
+        """Return the call of a compilation.
+
+        Raises:
+            ArgumentError: there is no C compiler, and NumPy interprets the function.
+        """
+        if not entry.call.is_compiled:
+            raise ArgumentError(
+                f"{self.__name__}() is interpreted by NumPy: there is no C function", instead="a C compiler"
+            )
+        return entry.call
 
     def cost(self, *args: Any, **sizes: int) -> Cost:
         """Count what a call does: flops by kind, calls, bytes, loops, lines of C; of the signature that ran last.
@@ -332,3 +396,31 @@ class Function(Native):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
         return self if instance is None else functools.partial(self, instance)
+
+
+class Lowered:
+    """A function traced and derived for one signature, not compiled yet."""
+
+    def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any) -> None:
+        """Hold the stages, and the structure of what the function returned while it was traced."""
+        self._function, self._signature, self.stages, self.program = function, signature, stages, program
+        self.tree = tree
+
+    @property
+    def signature(self) -> Signature:
+        """What it was lowered for."""
+        return self._signature
+
+    def as_text(self, stage: str = "optimized") -> str:
+        """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
+        return self.stages.as_text(stage)
+
+    def report(self) -> str:
+        """Say in words what the program becomes; see `Function.report`."""
+        from symgrad.api.words import report
+
+        return report(self.stages)
+
+    def compile(self) -> Function:
+        """Compile for this signature alone: every call must fit it."""
+        return self._function.fixed(self._signature)

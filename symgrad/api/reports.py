@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from symgrad.build.call import require
 from symgrad.errors import ArgumentError
+from symgrad.ir.requirements import require
 from symgrad.ir.shapes import simplified, symbol
 from symgrad.loops import cost as counting
 from symgrad.loops.memory import bytes_of, lives

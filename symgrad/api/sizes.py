@@ -95,7 +95,7 @@ class Sizes:
         """Return a compilation with open extents that serves a call."""
         for pattern, entry in self._open:
             names = bound(pattern, extents)
-            if names is not None and not entry.unmet(names):
+            if names is not None and not entry.call.unmet(names):
                 return entry
         return None
 
@@ -120,7 +120,7 @@ class Sizes:
             return None
         fitting = [(pattern, names, entry) for pattern, entry in self._open if (names := bound(pattern, extents))]
         if fitting:
-            closer = (_closed(pattern, extents, entry.unmet(names)) for pattern, names, entry in fitting)
+            closer = (_closed(pattern, extents, entry.call.unmet(names)) for pattern, names, entry in fitting)
             return next((pattern for pattern in closer if self._is_new(pattern)), None)
         for alike in self._alike(extents):
             for options in ({}, {"changed": True}, {"related": True}):

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from symgrad.api.argnums import Argnums, chosen
-from symgrad.build.direct import value_and_array
 from symgrad.errors import ArgumentError
 from symgrad.transforms.vjp import value_and_grad
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature
@@ -118,6 +117,11 @@ def _numbers_of(results: list[Any]) -> Any:
     """Give a value and the gradients by several arguments."""
     value, *gradients = [r if r.ndim else r[()] for r in results]
     return value, tuple(gradients)
+
+
+def value_and_array(results: Sequence[Any]) -> tuple[Any, Any]:
+    """Give a number and an array: how a loss and its gradient are returned."""
+    return results[0][()], results[1]
 
 
 def _unchanged(result: Any) -> Any:

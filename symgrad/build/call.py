@@ -1,219 +1,387 @@
-"""The call: from checked arrays to C and back, and the same by the interpreter."""
+"""The call: from the arguments of a Python call to C and back.
+
+A call of a `Function` is in one of seven states; each steps aside for the next where it cannot serve the arguments:
+
+1. *traced through* (`Function._inline`): inside of another trace nothing is called; the function is traced there.
+2. *in C* (`Call.short`): plain arrays that C can read as they lie. C checks them and calls; Python makes the results.
+3. *in Python* (`Call.in_python`): the same checks in Python: of numbers among the arguments, or of much workspace.
+4. *converted* (`Call.converted`): a compilation was looked for; what C cannot read is copied.
+5. *interpreted* (`Call.interpreted`): there is no compiler; NumPy evaluates the program.
+6. *bound* (`build.bound`): arrays were checked once, and are passed by address.
+7. *callback* (`build.callback`): SciPy calls C, without Python.
+
+What C is called with at some extents is a `Plan`, which all states but the first and the fifth share: the shapes that
+the arguments must have, those of the results, the workspace, and the words that C compares arguments with.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import optree
 
 from symgrad.build.interrupt import interruptible
-from symgrad.build.threads import threads
-from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
+from symgrad.build.objects import WORKSPACE, Checker, checker
+from symgrad.build.results import SMALLEST as LARGE
+from symgrad.build.results import results as kept_blocks
+from symgrad.build.threads import changes, threads
+from symgrad.errors import IndexOutOfBounds, LinAlgError
 from symgrad.ir.dims import dim_to_json, evaluated
-from symgrad.ir.evaluate import concrete, evaluate, extents
-from symgrad.ir.memory import too_large
+from symgrad.ir.evaluate import evaluate
+from symgrad.ir.requirements import REMEMBERED, require, unmet
+from symgrad.ir.shapes import is_static
+from symgrad.render.source import OTHER
+from symgrad.trace.signature import NAMESPACE, leaf_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Sequence
 
-    from symgrad.build.interface import Check, Interface, Port
+    from symgrad.build.interface import Interface
     from symgrad.build.load import Library
     from symgrad.ir.program import Program
     from symgrad.options import Options
+    from symgrad.trace.signature import Signature
 
     Arrays = list[np.ndarray[Any, Any]]
-    Run = Callable[[Sequence[np.ndarray[Any, Any]]], Arrays]
+
+MISS: Any = object()
+"""What a call answers, and has called nothing, where its arguments are not what it was made for."""
+
+CONTIGUOUS_AND_ALIGNED = 0x101
+"""NumPy's flag bits C_CONTIGUOUS and ALIGNED."""
+
+LONG = 20_000_000
+"""Operations of a call that may take 20 ms, and so runs where Ctrl-C can end it."""
+
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 
 
-def interpreted(program: Program) -> Run:
-    """Make a call that evaluates a program by NumPy.
+class Plan:
+    """How C is called at some extents, with some number of threads.
 
-    Raises, when called:
-        IndexOutOfBounds: as the compiled program would.
+    Attributes:
+        inputs, outputs: the shapes of arguments and results.
+        passed: constants, extents and the number of threads, which follow the arrays.
+        workspace: bytes of scratch memory, whose pointer follows those.
+        function, last: what is called, and what is passed last: a long call runs where Ctrl-C can end it.
+        empty: makes results, as `np.empty` does.
+        large: whether results are so large that their memory is used again.
+        words: what C compares arguments with; None where it cannot check them: much workspace, a long call.
     """
 
-    def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
-        require(program, arrays)
+    __slots__ = ("empty", "function", "inputs", "large", "last", "outputs", "passed", "words", "workspace")
+
+    def __init__(self, inputs: list[Any], outputs: list[Any], words: Any = None) -> None:
+        """Plan a call of nothing, which is filled in."""
+        self.inputs, self.outputs, self.words = inputs, outputs, words
+        self.passed: tuple[Any, ...] = ()
+        self.workspace, self.large = 0, False
+        self.function: Callable[..., int] = int
+        self.last: tuple[Any, ...] = ()
+        self.empty: Any = np.empty
+
+
+class Call:
+    """How one compilation is called.
+
+    Attributes:
+        unmet: lists the open extents, among some, that the program cannot be called with.
+        is_compiled: whether there is C.
+        interface, library: what C is passed, and where it is.
+        short: the call of a tuple of positional arguments, in C or in Python, that answers `MISS` where it needs a
+            conversion, or another compilation; None where there is none.
+    """
+
+    interface: Interface
+    library: Library
+    short: Callable[[tuple[Any, ...]], Any] | None = None
+
+    def __init__(
+        self, program: Program, interface: Interface | None, library: Library | None, signature: Signature,
+        options: Options, finish: Callable[[Any], Any], alone: Container[tuple[int, ...]] = (),
+    ) -> None:
+        """Make the call of a compiled function.
+
+        Args:
+            program: what was compiled.
+            interface: what is passed, and what comes back; None without a compiler.
+            library: the loaded function.
+            signature: what it was compiled for.
+            options: how many threads.
+            finish: makes what is returned of new arrays.
+            alone: extents that have a compilation of their own, and are not called with here.
+        """
+        self.program, self.signature, self.options, self.finish = program, signature, options, finish
+        self.unmet, self.is_compiled = unmet(program), False
+        if interface is None or library is None:
+            return
+        self.is_compiled, self.interface, self.library = True, interface, library
+        self._alone, self._ffi, self._memory = alone, library.ffi, memory(options)
+        typeof, from_buffer = library.ffi.typeof, library.ffi.from_buffer
+        self._inputs, self._outputs = [
+            [typeof(f"{ctype(port)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
+        ]
+        numbers = [spec.weak or (None if spec.shape or spec.array else np.float64) for spec in signature.specs]
+        self._wanted: list[tuple[Any, Any, Any]] = [
+            (number or np.ndarray, port.dtype, None if number else kind)
+            for port, number, kind in zip(interface.inputs, numbers, self._inputs, strict=True)
+        ]
+        self._dtypes = [port.dtype for port in interface.outputs]
+        self._constants = [from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
+        axes = [(str(d), k, axis) for k, port in enumerate(interface.inputs) for axis, d in enumerate(port.shape)]
+        self._places = [next((k, axis) for d, k, axis in axes if d == name) for name in interface.dims]
+        self._shapes = [
+            [p.shape if is_static(p.shape) else [dim_to_json(d) for d in p.shape] for p in ports]
+            for ports in (interface.inputs, interface.outputs)
+        ]
+        self._plans: dict[tuple[int, ...], Plan | None] = {}
+        self._large: Plan | None = None
+        self._checker, self._flatten = checker(interface, library), flatten_as(signature.tree)
+        self._only = None if interface.dims or interface.threaded else self._planned((1,))
+        if not is_plain(signature):
+            return
+        self.short = self.in_python
+        if self._checker is not None and not any(numbers) and (self._only is None or self._only.words is not None):
+            self.short = self._in_c(self._checker)
+
+    # -- in C
+
+    def _in_c(self, checker: Checker) -> Callable[[tuple[Any, ...]], Any]:
+        """Make the call with arrays that C checks: at the last call's size first, then at its own."""
+        last = self._only or Plan([], [], checker.nothing)
+        check, flatten, finish, dtypes = checker.check, self._flatten, self.finish, self._dtypes
+
+        def in_c(args: tuple[Any, ...]) -> Any:
+            nonlocal last
+            leaves = args if flatten is None else flatten(args)
+            if leaves is None:
+                return MISS
+            plan = last
+            while True:
+                results = [*map(plan.empty, plan.outputs, dtypes)]
+                code = check(id(leaves), id(results), plan.words)
+                if not code:
+                    return finish(results)
+                if code != OTHER:
+                    raise self.failure(code, leaves)
+                found = None if self._only else self._plan(leaves)
+                if found is None or found is plan:
+                    return MISS
+                if found.words is None:
+                    return self.in_python(args)
+                last = plan = found
+
+        return in_c
+
+    # -- in Python
+
+    def in_python(self, args: tuple[Any, ...]) -> Any:
+        """Call with arrays and numbers that C can read as they are, each checked exactly."""
+        leaves = args if self._flatten is None else self._flatten(args)
+        if leaves is None or len(leaves) != len(self._wanted):
+            return MISS
+        plan = self._only or self._plan(leaves)
+        if plan is None:
+            return MISS
+        pointers, from_buffer = [], self._ffi.from_buffer
+        for leaf, shape, (of, dtype, kind) in zip(leaves, plan.inputs, self._wanted):  # noqa: B905 - strict costs time
+            if type(leaf) is not of:
+                return MISS
+            if kind is None:
+                if of is int and not SMALLEST <= leaf <= LARGEST:
+                    return MISS
+                pointers.append((leaf,))  # cffi copies a number to where C can read it
+            elif (
+                leaf.dtype is not dtype or leaf.shape != shape
+                or leaf.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
+            ):
+                return MISS
+            else:
+                pointers.append(from_buffer(kind, leaf))
+        return self.finish(self._called(plan, pointers, leaves))
+
+    def _called(self, plan: Plan, pointers: Sequence[Any], leaves: Sequence[Any]) -> Arrays:
+        """Call C, which writes the results."""
+        from_buffer = self._ffi.from_buffer
+        scratch = from_buffer("char[]", self._memory(plan.workspace)) if plan.workspace else self._ffi.NULL
+        results = [*map(plan.empty, plan.outputs, self._dtypes)]
+        code = plan.function(*pointers, *map(from_buffer, self._outputs, results), *plan.passed, scratch, *plan.last)
+        if code:
+            raise self.failure(code, leaves)
+        return results
+
+    def failure(self, code: int, leaves: Sequence[Any]) -> IndexOutOfBounds | LinAlgError:
+        """Return the error of a failed check: which index, or which matrix, failed."""
+        check = self.interface.checks[code - 1]
+        if check.what:
+            return LinAlgError(check.what, line=check.line)
+        pairs = [zip(p.shape, np.shape(a), strict=True) for p, a in zip(self.interface.inputs, leaves, strict=True)]
+        extent = evaluated(check.extent, {str(dim): size for each in pairs for dim, size in each})
+        return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}", line=check.line)
+
+    # -- converted, or interpreted
+
+    def converted(self, leaves: Sequence[Any]) -> Any:
+        """Call with whatever fits the signature; C reads copies of what it cannot read as it lies.
+
+        Raises:
+            ArgumentError: an integer does not fit in 64 bits.
+            ArgumentValueError: extents disagree, or the program needs others.
+            IndexOutOfBounds: an index lies outside of its axis.
+        """
+        return self.finish(self.flat(leaves))
+
+    def flat(self, leaves: Sequence[Any]) -> Arrays:
+        """Call with whatever fits the signature: the results as they are, without the user's structure."""
+        arrays = as_inputs(leaves, self.signature)
+        if not self.is_compiled:
+            return self.interpreted(arrays)
+        plan = self.planned(arrays)
+        pairs = zip(arrays, self.interface.inputs, strict=True)
+        laid = [np.asarray(a, order="F").T if port.fortran else np.asarray(a, order="C") for a, port in pairs]
+        return self._called(plan, [*map(self._ffi.from_buffer, self._inputs, laid)], arrays)
+
+    def interpreted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
+        """Evaluate the program by NumPy.
+
+        Raises:
+            IndexOutOfBounds: as the compiled program would.
+        """
+        require(self.program, arrays)
         try:
-            return evaluate(program, arrays)
+            return evaluate(self.program, arrays)
         except IndexError as error:
             raise IndexOutOfBounds(str(error)) from None
 
-    return run
+    # -- plans
+
+    def planned(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Plan:
+        """Return how C is called with arrays of the inputs' dtypes and ranks.
+
+        Raises:
+            ArgumentValueError: extents disagree, or the program needs others.
+            IndexOutOfBounds: an index the user wrote lies outside of its axis at these extents.
+        """
+        plan = self._only or self._plan(arrays)
+        if plan is None or plan.inputs != [a.shape for a in arrays]:
+            require(self.program, arrays)
+            plan = self._planned(self._key(arrays) or ())
+        return plan
+
+    def _key(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
+        """Return the number of threads and the open extents; None where no array has them."""
+        key = [threads(self.options) if self.interface.threaded else 1]
+        for k, axis in self._places:
+            leaf = leaves[k] if k < len(leaves) else None
+            if type(leaf) is not np.ndarray or leaf.ndim <= axis:
+                return None
+            key.append(leaf.shape[axis])
+        return tuple(key)
+
+    def _plan(self, leaves: Sequence[Any]) -> Plan | None:
+        """Return how C is called with some arguments, if they are what the plan says.
+
+        None for extents that this is not called with.
+        """
+        change = int(changes[0])
+        key = self._key(leaves)
+        if key is None:
+            return None
+        plan: Plan | None = self._plans.get(key)
+        if plan is None and key not in self._plans:
+            plan = None if self._places and self.unmet(self._sizes(key)) else self._planned(key)
+            if plan is not None and tuple([d for shape in plan.inputs for d in shape]) in self._alone:
+                plan = None
+            if len(self._plans) > REMEMBERED:
+                self._plans.clear()
+            self._plans[key] = plan
+        if plan is None:
+            return None
+        if plan.words is not None and self._checker is not None:
+            self._checker.renew(plan.words, change)
+        if plan.large and plan is not self._large:  # of the last size alone: more memory would be missed elsewhere
+            if self._large is not None:
+                self._large.empty = np.empty
+            plan.empty, self._large = kept_blocks(plan.outputs, self._dtypes), plan
+        return plan
+
+    def _sizes(self, key: tuple[int, ...]) -> dict[str, int]:
+        """Return the open extents by their names."""
+        return dict(zip(self.interface.dims, key[1:], strict=True))
+
+    def _planned(self, key: tuple[int, ...]) -> Plan:
+        """Plan the call with so many threads, at some extents."""
+        interface, library, sizes = self.interface, self.library, self._sizes(key)
+        plan = Plan(*[
+            [s if type(s) is tuple else tuple([evaluated(d, sizes) for d in s]) for s in shapes]
+            for shapes in self._shapes
+        ])
+        named = {**sizes, "threads": key[0]}
+        plan.passed, plan.workspace = (*self._constants, *key[1:], key[0]), evaluated(interface.workspace, named)
+        plan.function, plan.last = library.function, (self._ffi.NULL,) * interface.polled
+        if interface.polled and evaluated(interface.work, named) >= LONG:
+            plan.function, plan.last = partial(interruptible, library.function), ()
+        plan.large = any(
+            prod(s) * dtype.itemsize >= LARGE for s, dtype in zip(plan.outputs, self._dtypes, strict=True)
+        )
+        most = 0 if self.options.verifies else WORKSPACE
+        if self._checker is not None and plan.workspace <= most and plan.function is library.function:
+            plan.words = self._checker.words(key, plan.inputs)
+        if not self._places and not interface.threaded and plan.large:
+            plan.empty = kept_blocks(plan.outputs, self._dtypes)
+        return plan
+
+
+def as_inputs(leaves: Sequence[Any], signature: Signature) -> Arrays:
+    """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to.
+
+    An array that lies column by column stays so where the signature says so.
+
+    Raises:
+        ArgumentError: an integer does not fit in 64 bits.
+    """
+    arrays = []
+    for leaf, want, path in zip(leaves, signature.specs, signature.paths, strict=True):
+        if type(leaf) is int:
+            leaf_spec(leaf, path)
+        array = np.asarray(leaf, want.dtype)
+        flags = array.flags
+        if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
+            array = np.array(array, want.dtype, order="C")
+        arrays.append(array)
+    return arrays
+
+
+def is_plain(signature: Signature) -> bool:
+    """Whether a signature has positional arguments alone, whose arrays lie row by row."""
+    return (
+        not signature.statics and not signature.tree.children()[1].num_leaves
+        and not any(s.fortran for s in signature.specs)
+        and all(s.shape or s.weak or s.array or s.dtype == np.float64 for s in signature.specs)
+    )
+
+
+def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None] | None:
+    """Make what flattens positional arguments of one structure; None where each is an array or a number itself."""
+    if all(child.is_leaf() for child in tree.children()[0].children()):
+        return None
+    flatten: Any = optree.tree_flatten
+    nothing: dict[str, Any] = {}
+
+    def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        leaves, found = flatten((args, nothing), namespace=NAMESPACE)
+        return tuple(leaves) if found == tree else None
+
+    return flat
 
 
 def memory(options: Options) -> Callable[[int], np.ndarray[Any, Any]]:
     """Return what makes a workspace of so many bytes: uninitialized, or all ones, which is NaN, where one verifies."""
     return partial(np.full, fill_value=255, dtype=np.uint8) if options.verifies else partial(np.empty, dtype=np.uint8)
 
-
-def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
-    """Find the unknown extents and check what the program needs of them.
-
-    Raises:
-        IndexOutOfBounds: an index the user wrote lies outside of its axis at these extents.
-        ArgumentValueError: something else that it needs of them does not hold.
-        SizeError: an array would be larger than memory can be.
-    """
-    dims = extents(program, arrays)
-    for index, extent, axis, line, otherwise in program.requirements:
-        position, size = concrete(index, dims), concrete(extent, dims)
-        if not 0 <= position < size:
-            if otherwise:
-                raise ArgumentValueError(otherwise, line=line)
-            raise IndexOutOfBounds(f"index {position} is out of bounds for axis {axis} with size {size}", line=line)
-    beyond = program.largest.beyond({str(dim): size for dim, size in dims.items()})
-    if beyond is not None:
-        raise too_large(concrete(beyond.shape, dims), beyond.dtype, beyond.line)
-    return dims
-
-
-def unmet(program: Program) -> Callable[[Mapping[str, int]], frozenset[str]]:
-    """Make what lists, once for each combination of open extents, those that do not meet a program's requirements."""
-    known: dict[tuple[int, ...], frozenset[str]] = {}
-    wanted = [
-        (dim_to_json(r.index), dim_to_json(r.extent), [str(s) for s in (r.extent - r.index).free_symbols])
-        for r in program.requirements if hasattr(r.extent - r.index, "free_symbols")
-    ]
-
-    def missing(sizes: Mapping[str, int]) -> frozenset[str]:
-        key = tuple(sizes.values())
-        found = known.get(key)
-        if found is None:
-            if len(known) > PLANS:
-                known.clear()
-            failing = [names for i, e, names in wanted if not 0 <= evaluated(i, sizes) < evaluated(e, sizes)]
-            beyond = program.largest.beyond(sizes)
-            large = () if beyond is None else sizes
-            found = known[key] = frozenset([*large, *[name for names in failing for name in names]])
-        return found
-
-    return missing
-
-
-def requirements(program: Program) -> Callable[[Sequence[np.ndarray[Any, Any]]], dict[Any, int]]:
-    """Make `require` for one program, which reckons each combination of extents once."""
-    if all(type(dim) is int for node in program.inputs for dim in node.shape):
-        return lambda arrays: {}  # noqa: ARG005 - nothing is unknown
-    known: set[tuple[int, ...]] = set()
-
-    def checked(arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
-        dims = extents(program, arrays)
-        key = tuple(dims.values())
-        if key not in known:
-            require(program, arrays)
-            known.add(key)
-        return dims
-
-    return checked
-
-
-def failed(check: Check, inputs: Sequence[Port], arrays: Sequence[Any]) -> IndexOutOfBounds | LinAlgError:
-    """Say which index, or which matrix, failed in a call with some arrays."""
-    if check.what:
-        return LinAlgError(check.what, line=check.line)
-    dims = [pair for port, a in zip(inputs, arrays, strict=True) for pair in zip(port.shape, np.shape(a), strict=True)]
-    extent = evaluated(check.extent, {str(dim): size for dim, size in dims})
-    return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}", line=check.line)
-
-
-def compiled(program: Program, interface: Interface, library: Library, options: Options) -> Run:
-    """Make a call of a compiled function.
-
-    Args:
-        program: what was compiled, for its extents.
-        interface: what is passed, and what comes back.
-        library: the loaded function.
-        options: how many threads.
-
-    Returns:
-        A function of contiguous, aligned arrays of the inputs' dtypes and shapes, giving new arrays.
-    """
-    from_buffer = library.ffi.from_buffer
-    constants = [from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
-    inputs = [f"{ctype(a)}[]" for a in interface.inputs]
-    outputs = [(a.dtype, f"{ctype(a)}[]") for a in interface.outputs]
-    checks, threaded = interface.checks, interface.threaded
-    columns = [a.fortran for a in interface.inputs]
-    checked = requirements(program)
-    plan, workspace = planner(interface, library), memory(options)
-
-    def run(arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
-        sizes = checked(arrays)
-        count = threads(options) if threaded else 1
-        pairs = zip(arrays, columns, strict=True)
-        laid = [np.asarray(a, order="F").T if turned else np.asarray(a, order="C") for a, turned in pairs]
-        function, shapes, passed, scratch, last = plan(sizes, count)
-        results = [np.empty(shape, dtype) for shape, (dtype, _) in zip(shapes, outputs, strict=True)]
-        code = function(
-            *map(from_buffer, inputs, laid),
-            *[from_buffer(kind, result) for (_, kind), result in zip(outputs, results, strict=True)],
-            *constants, *passed, from_buffer("char[]", workspace(scratch)), *last,
-        )
-        if code:
-            raise failed(checks[code - 1], interface.inputs, arrays)
-        return results
-
-    return run
-
-
-class Plan(NamedTuple):
-    """How C is called at some extents.
-
-    Attributes:
-        function: what is called.
-        shapes: the results'.
-        passed: the extents and the number of threads, which follow the constants.
-        workspace: bytes of scratch memory, whose pointer follows those.
-        last: what follows that.
-    """
-
-    function: Callable[..., int]
-    shapes: list[Any]
-    passed: tuple[int, ...]
-    workspace: int
-    last: tuple[Any, ...]
-
-
-def planner(interface: Interface, library: Library) -> Callable[[Mapping[Any, int], int], Plan]:
-    """Make what reckons, once for each size and number of threads, how C is called."""
-    planned: dict[tuple[int, ...], Plan] = {}
-    shapes = [[d if type(d) is int else dim_to_json(d) for d in a.shape] for a in interface.outputs]
-
-    def plan(sizes: Mapping[Any, int], count: int) -> Plan:
-        key = (count, *sizes.values())
-        found = planned.get(key)
-        if found is None:
-            if len(planned) > PLANS:
-                planned.clear()
-            named = {str(dim): size for dim, size in sizes.items()} | {"threads": count}
-            results = [tuple([evaluated(d, named) for d in shape]) for shape in shapes]
-            passed, size = (*[named[d] for d in interface.dims], count), evaluated(interface.workspace, named)
-            function, last = started(interface, library, named)
-            found = planned[key] = Plan(function, results, passed, size, last)
-        return found
-
-    return plan
-
-
-def started(
-    interface: Interface, library: Library, sizes: Mapping[str, int],
-) -> tuple[Callable[..., int], tuple[Any, ...]]:
-    """Choose how C is called at some extents, and its last arguments: a long call where it can be stopped."""
-    function = library.function
-    if not interface.polled:
-        return function, ()
-    if evaluated(interface.work, sizes) >= LONG:
-        return partial(interruptible, function), ()
-    return function, (library.ffi.NULL,)
-
-
-LONG = 20_000_000
-"""Operations of a call that may take 20 ms, and so runs where Ctrl-C can end it."""
-
-PLANS = 256
-"""Sizes whose shapes and workspace are remembered."""
 
 def ctype(array: Any) -> str:
     """Name the C type of an array's elements."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.dims import dim_to_json, evaluated
+from symgrad.build.threads import changes
+from symgrad.ir.dims import evaluated
 from symgrad.render.source import called_with_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from symgrad.build.interface import Interface
     from symgrad.build.load import Library
@@ -28,56 +28,66 @@ WORD = 8
 TYPE, DATA, RANK, SHAPE, DTYPE, FLAGS = 1, 2, 3, 4, 7, 8
 COUNT, ITEMS = 2, 3
 
-_EXTENT = re.compile(r"(\w+)( \+ \d+)?")
-"""An extent that is looked at: a name, or one and a number."""
+STILL = np.zeros(1, np.intp)
+"""A counter that never moves."""
 
 
-def is_simple(interface: Interface) -> bool:
-    """Tell a function of arrays that lie row by row, and of little workspace.
+def _workspace(interface: Interface) -> int | None:
+    """Return the most bytes of workspace that C puts on the stack; None for a function that is not called by objects.
 
-    With open extents, or with threads, that depends on the call.
+    Its arrays lie row by row, and where the workspace does not depend on the call, there is little of it.
     """
-    if any(p.fortran for p in (*interface.inputs, *interface.outputs)):
-        return False
-    extents = [_EXTENT.fullmatch(str(d)) for port in interface.inputs for d in port.shape if type(d) is not int]
-    if not all(found is not None and found[1] in interface.dims for found in extents):
-        return False
-    return depends(interface) or _workspace(interface) <= WORKSPACE
-
-
-def depends(interface: Interface) -> bool:
-    """Tell where it depends on the call how much workspace there is, and whether it is a long one."""
-    return bool(interface.dims) or interface.threaded or interface.polled
-
-
-def _workspace(interface: Interface) -> int:
-    """Return the bytes of workspace on the stack; where that depends on the call, the most there may be of it."""
-    if depends(interface):
+    if any(port.fortran for port in (*interface.inputs, *interface.outputs)) or not is_readable():
+        return None
+    if interface.dims or interface.threaded or interface.polled:
         return 0 if interface.workspace == 0 else WORKSPACE
-    return evaluated(interface.workspace, {"threads": 1})
+    size = evaluated(interface.workspace, {"threads": 1})
+    return size if size <= WORKSPACE else None
 
 
 def called(source: Source, interface: Interface) -> Source:
-    """Let a simple function be called with addresses of arrays."""
-    if not is_simple(interface) or not is_readable():
+    """Let a function be called with addresses of arrays, where that can be."""
+    workspace = _workspace(interface)
+    if workspace is None:
         return source
     from symgrad.render.objects import with_call  # with Jinja, which a process does without that compiles nothing
 
-    inputs, outputs = [[p.shape for p in ports] for ports in (interface.inputs, interface.outputs)]
-    return with_call(
-        source, inputs, outputs, [d.shape for d in interface.data], interface.dims, _workspace(interface),
-        polled=interface.polled,
-    )
+    ranks, outputs, data = [len(p.shape) for p in interface.inputs], len(interface.outputs), len(interface.data)
+    return with_call(source, ranks, outputs, data, len(interface.dims), workspace, polled=interface.polled)
 
 
-def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., int], Callable[..., Any]] | None:
-    """Find the call that takes addresses of arrays; None where there is none.
+class Checker:
+    """The call whose checks are compiled: ``check(id(arguments), id(results), words)``, see templates/objects.c.jinja.
 
-    Returns:
-        The function, and what makes its last argument of a number of threads and the open extents: what it compares
-        types with, and more.
+    Attributes:
+        nothing: the words of a call that no arguments fit.
     """
-    if not is_simple(interface) or not is_readable():
+
+    def __init__(self, interface: Interface, library: Library, function: Callable[..., int]) -> None:
+        """Take the function of C; one of many arrays is given memory for their addresses at each call."""
+        ffi = self._ffi = library.ffi
+        self._counter, self._threaded = (changes if interface.threaded else STILL), interface.threaded
+        self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
+        self.nothing = ffi.new("intptr_t[]", [STILL.ctypes.data, -1])
+        self.check = function
+        if library.function is not library.entry:
+            count = len(interface.inputs) + len(interface.outputs) + len(interface.data)
+            place, kind = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
+            self.check = lambda arguments, results, words: function(arguments, results, words, place(kind))
+
+    def words(self, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Any:
+        """Return what arguments are compared with: for a number of threads and the open extents, and the shapes."""
+        first = [self._counter.ctypes.data, 0, id(np.ndarray), *numbers]
+        return self._ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in shapes for d in shape]])
+
+    def renew(self, words: Any, change: int) -> None:
+        """Let words hold after so many changes of the number of threads."""
+        words[1] = change * self._threaded
+
+
+def checker(interface: Interface, library: Library) -> Checker | None:
+    """Find the call that takes addresses of arrays; None where there is none."""
+    if _workspace(interface) is None:
         return None
     from symgrad.build.load import ffi
 
@@ -87,23 +97,12 @@ def objects_call(interface: Interface, library: Library) -> tuple[Callable[..., 
         function = library.keepalive.load_function(kind, called_with_objects(interface.entry))  # type: ignore[attr-defined]
     except AttributeError:
         return None
-    known = [id(np.ndarray), *[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
-    if not many:
-        return function, lambda threads, *extents: ffi.new("intptr_t[]", [*known, threads, *extents])
-    count = len(interface.inputs) + len(interface.outputs) + len(interface.data)
-    place, pointers = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
-
-    def block(threads: int, *extents: int) -> Any:
-        sizes = dict(zip(interface.dims, extents, strict=True))
-        shapes = [evaluated(dim_to_json(d), sizes) for port in interface.inputs for d in port.shape]
-        return ffi.new("intptr_t[]", [*known, threads, *extents, *shapes])
-
-    return lambda arguments, results, known: function(arguments, results, known, place(pointers)), block
+    return Checker(interface, library, function)
 
 
 @cache
 def is_readable() -> bool:
-    """Tell whether this Python and this NumPy hold arrays in memory as the generated C reads them."""
+    """Whether this Python and this NumPy hold arrays in memory as the generated C reads them."""
     from symgrad.build.load import ffi
 
     if sys.implementation.name != "cpython" or not sys.maxsize > 1 << 32:

@@ -6,6 +6,8 @@ import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from symgrad.build.cores import cores
 from symgrad.build.notice import warn_once
 from symgrad.errors import ArgumentValueError
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _chosen: int | None = None  # what set_num_threads said
 _cores: int | None = None  # how many there are; None: not yet looked up
 _used = False  # a call of this process, or of one it was forked from, was given more than one thread
-changes = [0]  # how often the number of threads may have become another one
+changes = np.zeros(1, np.intp)  # how often the number of threads may have become another one; calls in C look at it
 _serial = False  # this process was forked: libgomp would wait for its parent's threads, which are gone
 
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.api.argnums import Argnums
-    from symgrad.api.function import Function
-    from symgrad.api.lowered import Lowered
+    from symgrad.api.function import Function, Lowered
     from symgrad.ir.node import Node
     from symgrad.options import Options
     from symgrad.trace.signature import Signature

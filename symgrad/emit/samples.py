@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.api.arguments import as_inputs
 from symgrad.emit.draws import DOMAINS, domains, drawn, extents_of_cases
 from symgrad.errors import ArgumentValueError, SymgradError
 from symgrad.ir.evaluate import concrete
@@ -17,7 +16,7 @@ from symgrad.ir.shapes import symbol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from symgrad.api.lowered import Lowered
+    from symgrad.api.function import Lowered
     from symgrad.emit.derive import Derived
     from symgrad.emit.draws import Array, Arrays, Formula
 
@@ -65,12 +64,11 @@ class Runner:
     def __init__(self, lowered: Lowered, outputs: Sequence[str]) -> None:
         """Compile it."""
         self.signature, self.outputs = lowered.signature, outputs
-        self._run = lowered.compile()._ran().run  # noqa: SLF001 - the flat call, without the user's structures
+        self._flat = lowered.compile()._ran().call.flat  # noqa: SLF001 - without the user's structures
 
     def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
         """Call it with what it takes of `inputs`."""
-        arrays = as_inputs([inputs[name] for name in self.signature.names], self.signature)
-        found = [np.asarray(result) for result in self._run(arrays)]
+        found = [np.asarray(result) for result in self._flat([inputs[name] for name in self.signature.names])]
         return dict(zip(self.outputs, found, strict=True))
 
 

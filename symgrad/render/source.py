@@ -31,6 +31,9 @@ than 400. Compilers take more, but their time grows faster than in proportion.""
 OTHER = -2
 """What a call with Python's objects returns, and has called nothing, where an array is not as it should be."""
 
+KNOWN = 4
+"""Words that such a call knows first: the address of a counter and what it was, NumPy's array type, the threads."""
+
 
 def called_with_objects(entry: str) -> str:
     """Name the C function that takes Python's objects for a function that takes arrays."""

@@ -10,10 +10,11 @@ import pytest
 
 import symgrad as sg
 from symgrad.build import objects
-from symgrad.build.direct import MISS
+from symgrad.build.call import MISS
 from symgrad.build.objects import is_readable
 from symgrad.errors import ArgumentError, IndexOutOfBounds
 from tests.programs import leaves
+from tests.table import INTERPRETED
 
 rng = np.random.default_rng(4)
 TABLE = rng.normal(size=1000)
@@ -49,12 +50,11 @@ CALLS: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {
 def test_the_short_call_is_the_long_one(name):
     function, calls = CALLS[name]
     function(*calls[0])
-    short = function._short
-    assert short is not None
+    (short,) = function._shorts
     for args in calls:
         found = short(args)
         assert found is not MISS
-        function._short = None
+        function._shorts = ()
         expected = function(*args)
         for one, two in zip(leaves(found), leaves(expected), strict=True):
             assert type(one) is type(two)
@@ -76,8 +76,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 def test_all_else_goes_the_long_way(name):
     function = sg.jit(scaled)
     function(0.3, 2, W)
-    assert function._short is not None
-    assert function._short(OTHERS[name]) is MISS
+    (short,) = function._shorts
+    assert short(OTHERS[name]) is MISS
     if name == "fewer":
         with pytest.raises(TypeError, match="missing a required argument"):
             function(*OTHERS[name])
@@ -94,6 +94,13 @@ def test_another_structure_goes_the_long_way():
     for argument, expected in (({"a": 1.0}, 1.0), ({"a": 1.0, "b": 2.0}, 3.0), ([5.0], 5.0), ({"a": 7.0}, 7.0)):
         assert function(argument) == expected
     assert function.cache_info().compilations == 3
+
+
+@pytest.mark.parametrize("options", [None, INTERPRETED], ids=["compiled", "interpreted"])
+def test_a_structure_without_arrays_is_told_from_another(options):
+    function = sg.jit(lambda p: np.ones(2) * len(p), options=options)
+    for argument in ([], [None], {}, [None, None], []):
+        assert function(argument).tolist() == [len(argument)] * 2
 
 
 def test_captured_names_are_looked_at_in_the_short_call():
@@ -197,8 +204,7 @@ def test_ranks_constants_and_workspaces_in_c():
     for _ in range(3):
         for one, two in zip(function(x, M, s), chain(x, M, s), strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-12)
-    short = function._short
-    assert short is not None
+    (short,) = function._shorts
     assert short((x, M, s)) is not MISS
 
 

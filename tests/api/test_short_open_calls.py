@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build import direct
-from symgrad.build.call import memory
-from symgrad.build.direct import MISS
+from symgrad.build import call
+from symgrad.build.call import MISS, memory
 from symgrad.build.objects import WORKSPACE
 from symgrad.errors import IndexOutOfBounds
 from tests.api.test_short_calls import ARRAYS, W, check_what_c_does_not_take, compiled, pair, pair_of
@@ -64,12 +63,12 @@ def test_the_short_call_is_the_long_one_at_every_size(name):
         args = draw(n)
         first = function(*args)
         function(*args)
-        short = function._short
-        found = short(args)
+        shorts = function._shorts
+        found = shorts[0](args)
         assert found is not MISS
-        function._short = None
+        function._shorts = ()
         expected = function(*args)
-        function._short = short
+        function._shorts = shorts
         for one, two, three in zip(leaves(found), leaves(expected), leaves(first), strict=True):
             assert type(one) is type(two)
             assert np.array_equal(one, two)
@@ -84,7 +83,8 @@ def test_the_second_call_of_a_size_is_checked_in_c(monkeypatch):
         function(np.ones(n))
         function(np.ones(n))
     with monkeypatch.context() as patched:
-        patched.setattr(direct, "threads", lambda _: pytest.fail("not the short way"))
+        for state in ("in_python", "flat"):
+            patched.setattr(call.Call, state, lambda *_: pytest.fail("not in C"))
         for n in (3, 50, 3):
             assert function(np.zeros(n))[1].tolist() == [1.0] * n
 
@@ -166,7 +166,7 @@ def test_calls_of_much_workspace_make_it_once(monkeypatch, dynamic):
 
         return workspace
 
-    monkeypatch.setattr(direct, "memory", counted)
+    monkeypatch.setattr(call, "memory", counted)
     function = sg.value_and_grad(lambda W, X: np.sum(np.tanh(X @ W) ** 2), dynamic=dynamic)
     W, X = rng.normal(size=(64, 32)), rng.normal(size=(4000, 64))
     for _ in range(3):

@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call import require
 from symgrad.errors import IndexOutOfBounds, SerializationError
 from symgrad.ir.bounds import obligations
 from symgrad.ir.evaluate import evaluate
@@ -25,6 +24,7 @@ from symgrad.ir.fields import KINDS
 from symgrad.ir.node import Graph
 from symgrad.ir.op import Structured
 from symgrad.ir.program import Program
+from symgrad.ir.requirements import require
 from symgrad.ir.serial import dumps, loads
 from symgrad.ops import OPS, load
 from symgrad.options import Options

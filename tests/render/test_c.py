@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api.arguments import as_inputs
+from symgrad.build.call import as_inputs
 from symgrad.build.toolchain import find
 from symgrad.pipeline import loops_and_c
 from symgrad.render.render import passed
