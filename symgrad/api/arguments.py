@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import optree
 
-from symgrad.api.annotations import by_leaf, hints
-from symgrad.api.axes import Axes, axes, by_argument, check, path_root, said
+from symgrad.api.axes import Axes, axes, by_argument, by_leaf, check, hints, path_root, said
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare import is_traced

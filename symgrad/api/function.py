@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.api.arguments import Arguments, Flat, refuse_specs, refuse_valueless
-from symgrad.api.captured import Captured
+from symgrad.api.captured import Captured, undrawn, unwritten
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
-from symgrad.api.draws import draws_noticed
-from symgrad.api.written import unwritten
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from symgrad.api.compilations import Sizes
     from symgrad.api.reports import Cost, Memory
-    from symgrad.api.sizes import Sizes
     from symgrad.api.transform import Transform
     from symgrad.trace.signature import Signature
 
@@ -179,8 +177,8 @@ class Function:
             args, kwargs = self._arguments.join(tracers, signature)
             return self._fun(*args, **kwargs)
 
-        outermost = unwritten(self._fun, self._captured.named()) if outer is None else nullcontext()
-        with outermost, draws_noticed(self._fun, self._captured.named()):
+        captured = self._captured.named()
+        with unwritten(self._fun, captured) if outer is None else nullcontext(), undrawn(self._fun, captured):
             return trace(
                 self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
             )

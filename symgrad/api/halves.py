@@ -26,9 +26,8 @@ from symgrad.transforms.residuals import residuals
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.api.compilations import Entry
+    from symgrad.api.compilations import Entry, Sizes
     from symgrad.api.mode import Mode
-    from symgrad.api.sizes import Sizes
     from symgrad.ir.node import Node
     from symgrad.trace.signature import Signature
 

@@ -75,8 +75,8 @@ def emit(
 
 def _call(fun: Callable[..., Any], specs: Any, static: tuple[str, ...], *, alone: bool) -> Call:
     """Put specs in the places of a function's arguments."""
-    from symgrad.api.annotated import annotated_specs
     from symgrad.api.arguments import Arguments
+    from symgrad.api.axes import annotated_specs
     from symgrad.emit.derive import Call
 
     parameters = Arguments(fun).parameters

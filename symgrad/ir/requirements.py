@@ -43,14 +43,14 @@ def require(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
 
 def unmet(program: Program) -> Callable[[Mapping[str, int]], frozenset[str]]:
     """Return a function that lists, once for each combination, the open extents a program cannot be called with."""
-    known: dict[tuple[int, ...], frozenset[str]] = {}
+    known: dict[tuple[tuple[str, int], ...], frozenset[str]] = {}
     wanted = [
         (dim_to_json(r.index), dim_to_json(r.extent), [str(s) for s in (r.extent - r.index).free_symbols])
         for r in program.requirements if hasattr(r.extent - r.index, "free_symbols")
     ]
 
     def missing(sizes: Mapping[str, int]) -> frozenset[str]:
-        key = tuple(sizes.values())
+        key = tuple(sizes.items())
         found = known.get(key)
         if found is None:
             if len(known) > REMEMBERED:

@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import pipeline
-from symgrad.api.sizes import Sizes, bound
+from symgrad.api.compilations import Sizes, unify
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, ShapeError, SymgradWarning
 from tests.programs import leaves
 
@@ -452,10 +452,10 @@ def test_an_extent_is_an_integer_of_pythons():
 
 
 def test_bound():
-    assert bound((3, "n", "n"), (3, 5, 5)) == {"n": 5}
-    assert bound((3, "n", "n"), (3, 5, 6)) is None
-    assert bound((3, "n"), (4, 5)) is None
-    assert bound((), ()) == {}
+    assert unify((3, "n", "n"), (3, 5, 5)) == {"n": 5}
+    assert unify((3, "n", "n"), (3, 5, 6)) is None
+    assert unify((3, "n"), (4, 5)) is None
+    assert unify((), ()) == {}
 
 
 def test_sizes_are_bounded_in_what_they_try():

@@ -12,7 +12,7 @@ import pytest
 from jaxtyping import Float64
 
 import symgrad as sg
-from symgrad.api.sizes import bound
+from symgrad.api.compilations import unify
 from symgrad.cli.main import main
 from symgrad.errors import ArgumentValueError
 from tests.programs import leaves
@@ -109,11 +109,11 @@ def test_a_sum_of_a_name_that_is_nowhere_says_nothing():
 
 
 def test_patterns():
-    assert bound(("n+1", "n"), (4, 3)) == {"n": 3}
-    assert bound(("n+1", "n"), (3, 3)) is None
-    assert bound(("n", "n+1"), ("n", "m")) is None
-    assert bound(("n", "n+1"), ("m", "m+1")) == {"n": "m"}
-    assert bound(("n", "m"), ("n", "n+1")) == {"n": "n", "m": "n+1"}
+    assert unify(("n+1", "n"), (4, 3)) == {"n": 3}
+    assert unify(("n+1", "n"), (3, 3)) is None
+    assert unify(("n", "n+1"), ("n", "m")) is None
+    assert unify(("n", "n+1"), ("m", "m+1")) == {"n": "m"}
+    assert unify(("n", "m"), ("n", "n+1")) == {"n": "n", "m": "n+1"}
 
 
 def test_halves_of_any_extents():
@@ -129,8 +129,8 @@ def test_halves_of_any_extents():
         expected = sg.jacrev(fun, dynamic=False)(x).T @ np.ones_like(y)
         for _ in range(3):
             np.testing.assert_allclose(pull(np.ones_like(y))[0], expected, atol=1e-12)
-    assert bound(("n", "2*n+1"), (3, 9)) == {"n": 3, "2*n+1": 9}
-    assert bound(("m+1",), (3,)) == {}
+    assert unify(("n", "2*n+1"), (3, 9)) == {"n": 3, "2*n+1": 9}
+    assert unify(("m+1",), (3,)) == {}
 
 
 def test_a_spec_may_be_one_longer_than_another():

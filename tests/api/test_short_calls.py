@@ -99,6 +99,7 @@ def test_another_structure_goes_the_long_way():
 @pytest.mark.parametrize("options", [None, INTERPRETED], ids=["compiled", "interpreted"])
 def test_a_structure_without_arrays_is_told_from_another(options):
     function = sg.jit(lambda p: np.ones(2) * len(p), options=options)
+    argument: Any
     for argument in ([], [None], {}, [None, None], []):
         assert function(argument).tolist() == [len(argument)] * 2
 

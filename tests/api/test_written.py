@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api import written
+from symgrad.api import captured
 from symgrad.errors import MutationError
 
 X = np.array([1.0, 2.0, 3.0])
@@ -64,7 +64,7 @@ def test_closed_over_arrays_at_any_depth():
 
 
 def test_large_arrays_are_sampled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(written, "WHOLE", 64)
+    monkeypatch.setattr(captured, "WHOLE", 64)
     with pytest.raises(MutationError, match="held"):
         sg.jit(closed_over(np.ones((100, 3)).T, lambda held: np.multiply(held, 2, out=held)))(X)
 
