@@ -57,7 +57,10 @@ class Arguments:
         self._hints: dict[str, Any] | None = None
         self.fixed_to: Signature | None = None
         if specs is not None:
-            self.fixed_to = self.describe(self.split(*_as_call(specs, self)))
+            read: Any = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
+            by_name = isinstance(read, dict) and all(k in self.parameters for k in read)
+            args = read if isinstance(read, tuple) else (read,)
+            self.fixed_to = self.describe(self.split(() if by_name else args, read if by_name else {}))
 
     def _read(self, dynamic: Any, specs: Any) -> Any:
         """Read ``dynamic=``.
@@ -74,7 +77,8 @@ class Arguments:
         known = [*self.parameters, *range(-len(self.parameters), len(self.parameters))]
         for key in dynamic:
             root = path_root(key) if isinstance(key, str) else key
-            if self.parameters and root not in known and not self._takes_any():
+            takes_any = self._takes_any_keyword() or self._parameter_of(inspect.Parameter.VAR_POSITIONAL) is not None
+            if self.parameters and root not in known and not takes_any:
                 raise ArgumentValueError(f"dynamic names {key!r}, which is no parameter of {self.name}()")
             if self.is_static(root):
                 raise ArgumentValueError(f"dynamic names {key!r}, which is a static argument")
@@ -91,9 +95,6 @@ class Arguments:
 
     def _takes_any_keyword(self) -> bool:
         return self._parameter_of(inspect.Parameter.VAR_KEYWORD) is not None
-
-    def _takes_any(self) -> bool:
-        return self._takes_any_keyword() or self._parameter_of(inspect.Parameter.VAR_POSITIONAL) is not None
 
     def _parameter_of(self, kind: Any) -> str | None:
         """Return the parameter that takes all further arguments, by position or by name."""
@@ -134,7 +135,7 @@ class Arguments:
         return len(required) - extra
 
     def is_static(self, key: str | int) -> bool:
-        """Tell a static argument, given by position or by name."""
+        """Whether an argument, given by position or by name, is static."""
         return key in self.static or self.label(key) in self.static
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flat:
@@ -144,23 +145,19 @@ class Arguments:
             TypeError: the function does not take these arguments (Python's own message).
             ArgumentError: a static argument cannot be hashed.
         """
-        if kwargs or self.static:
-            if self.signature is not None:
-                bound = self.signature.bind(*args, **kwargs)
-                args, kwargs = bound.args, bound.kwargs
-        elif self.signature is not None and len(args) != len(self.parameters):
-            self.signature.bind(*args)
-        statics: list[tuple[str | int, Any]] = []
+        if self.signature is not None and (kwargs or self.static or len(args) != len(self.parameters)):
+            bound = self.signature.bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
+        statics: dict[str | int, Any] = {}
         if self.static:
             given: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
-            statics = [(k, v) for k, v in given if self.is_static(k)]
-            fixed = {k for k, _ in statics}
-            args = tuple([v for k, v in enumerate(args) if k not in fixed])
-            kwargs = {k: v for k, v in kwargs.items() if k not in fixed}
-            for key, value in statics:
+            statics = {k: v for k, v in given if self.is_static(k)}
+            args = tuple([v for k, v in enumerate(args) if k not in statics])
+            kwargs = {k: v for k, v in kwargs.items() if k not in statics}
+            for key, value in statics.items():
                 _check_hashable(self.label(key), value)
         leaves, tree = flatten((args, kwargs))
-        return Flat(leaves, tree, tuple([_kind(leaf) for leaf in leaves]), tuple(statics))
+        return Flat(leaves, tree, tuple([_kind(leaf) for leaf in leaves]), tuple(statics.items()))
 
     def describe(self, call: Flat, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given.
@@ -255,23 +252,21 @@ class Arguments:
 
 
 def alike(call: Flat, signature: Signature) -> bool:
-    """Tell a call of the structure and the static arguments of a signature."""
+    """Whether a call has the structure and the static arguments of a signature."""
     return bool(call.tree == signature.tree) and told_apart(call.statics) == told_apart(signature.statics)
 
 
 def patterned(specs: Sequence[Spec], pattern: Sequence[int | str]) -> tuple[Spec, ...]:
     """Give specs the extents of a pattern, where a word is a name."""
     extents = iter(pattern)
-    shapes = [[next(extents) for _ in s.shape] for s in specs]
-    return tuple([
-        replace(s, shape=tuple([d if isinstance(d, int) else _extent(d) for d in shape]))
-        for s, shape in zip(specs, shapes, strict=True)
-    ])
 
+    def extent(word: int | str) -> Any:
+        if isinstance(word, int):
+            return word
+        name, _, more = word.partition("+")
+        return symbol(name) + int(more) if more else symbol(name)
 
-def _extent(word: str) -> Any:
-    name, _, more = word.partition("+")
-    return symbol(name) + int(more) if more else symbol(name)
+    return tuple([replace(s, shape=tuple([extent(next(extents)) for _ in s.shape])) for s in specs])
 
 
 def check_function(fun: Any) -> None:
@@ -295,14 +290,6 @@ def _fits(got: Spec, expected: Spec) -> bool:
     if got.weak is not None:
         return got.dtype.kind == expected.dtype.kind or (got.weak is int and expected.dtype.kind == "f")
     return got.dtype == expected.dtype and (got.array == expected.array or got.dtype.kind not in "iu")
-
-
-def _as_call(specs: Any, arguments: Arguments) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Read ``specs=``: a tuple for the positional arguments, or a dict by their names; strings are specs."""
-    read: Any = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
-    if isinstance(read, dict) and all(k in arguments.parameters for k in read):
-        return (), read
-    return (read if isinstance(read, tuple) else (read,)), {}
 
 
 def _check_hashable(label: str, value: Any) -> None:

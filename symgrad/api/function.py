@@ -75,10 +75,10 @@ class Function:
                 self._shorts = shorts[::-1]
             if result is not MISS:
                 return result
+        call = self._arguments.split(args, kwargs)
         outer = current()
         if outer is not None:
-            return self._inline(outer, args, kwargs)
-        call = self._arguments.split(args, kwargs)
+            return self._inline(outer, call)
         refuse_specs(call, self.__name__)
         entry = self._find(call)
         if not active.outside:
@@ -185,11 +185,10 @@ class Function:
 
     # -- composing
 
-    def _inline(self, outer: Trace, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _inline(self, outer: Trace, call: Flat) -> Any:
         """Trace through: derive on the caller's table, where the caller's nodes are constants."""
         from symgrad.api.nested import inlined
 
-        call = self._arguments.split(args, kwargs)
         signature, _ = self._arguments.checked(call)
         traced = self._traced(signature, outer)
         outputs = self._transform.check(traced, signature)
