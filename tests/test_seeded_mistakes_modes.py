@@ -59,8 +59,8 @@ def a_guard_is_lost() -> bool:
     return not np.array_equal(found, [0, 0.25])
 
 
-def unshifted(axes: Any, size: Any) -> Any:
-    return axes
+def unshifted(_size: Any, **params: Any) -> Any:
+    return params
 
 
 def turned(program: Any, wrt: Any, of: Any, names: Any = ()) -> Any:
@@ -70,9 +70,9 @@ def turned(program: Any, wrt: Any, of: Any, names: Any = ()) -> Any:
 RIGHT = jvp.pullback
 
 MISTAKES: dict[str, tuple[Any, Any, str, Any]] = {
-    "axes stay where they are": (a_loop_differs, batch, "_after", unshifted),
-    "an axis stays where it is": (a_loop_differs, batch._MOVED, "axis", lambda axis, _size: axis),
-    "operands are not aligned": (a_loop_differs, batch, "_aligned", lambda _graph, _node, xs, _mapped: xs),
+    "axes stay where they are": (a_loop_differs, OPS["max"], "batched", unshifted),
+    "an axis stays where it is": (a_loop_differs, OPS["cumsum"], "batched", unshifted),
+    "operands are not aligned": (a_loop_differs, batch, "_aligned", lambda _trace, _node, xs, _mapped: xs),
     "no index is batched": (a_loop_differs, batched, "stand_in", lambda x, **_: x),
     "results go elsewhere": (a_loop_differs, vmap, "_placed", lambda y, _many, _axis, _size: np.flip(y, 0)),
     "cotangents go to the wrong results": (transposes_differ, jvp, "pullback", turned),

@@ -82,12 +82,12 @@ class Elementwise(Op):
         arity: how many inputs.
         value: the function as a SymPy expression: a callable of `arity` symbols, or None.
         partials: a callable ``(x1, ..., y) -> tuple`` of the partial derivatives, in NumPy words; None: SymPy's.
-        linear: the result is linear in every input (add, negative): a guarded cotangent needs no select there.
         c: C spelling by kind of dtype: ``{"f": ...}``; a bare name is called with C's suffix for float.
         lanes: C spelling where exp has vector variants: an inlined function of exp may beat the library's own,
             and what a compiler does to a call may keep it from lanes.
         infix: Python's operator, where there is one.
         steep: where the slope is infinite or missing: of which argument, in words, and whether that is at 0.
+        commutes: its arguments may change places to the last bit of the C, where they may in mathematics.
         exact: it takes Python's integers as numbers, whatever the other's dtype holds.
         source: C text of the user's that its spelling calls.
     """
@@ -95,12 +95,12 @@ class Elementwise(Op):
     arity: int = 1
     value: Callable[..., Any] | None = None
     partials: Callable[..., tuple[Any, ...]] | None = None
-    linear: bool = False
     c: dict[str, str] = field(default_factory=dict)
     lanes: str = ""
     infix: str | None = None
     steep: tuple[int, str, bool] | None = None
     exact: bool = False
+    commutes: bool = True
     source: str = ""
 
     kind = "elementwise"
@@ -117,8 +117,14 @@ class Structured(Op):
             result and the rule, and where they are not negative, the result is not.
         running: an element is made of those before it and its own, along the parameter `axis`, or the last axis.
         stacked: it is applied to each matrix of stacks of them.
-        whole: it moves elements and leaves none of its operands' out.
+        whole: it moves elements and leaves none of its operands' out, whatever its parameters are.
         columns: operands of which each column goes into the same column of the result and no other.
+        linear: operands in each of which, whatever the others are, the result is linear; not of what moves elements.
+        batched: its parameters where every operand has one more axis in front, ``batched(size, **params)``; None where
+            no parameters say so, and index notation must.
+        aligned: operands stand at the last axes of the result, as in broadcasting.
+        put: of what picks elements of its first operand, that array once they have other values:
+            ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
         copies: of a view, that NumPy may need memory for it all the same.
     """
 
@@ -130,6 +136,10 @@ class Structured(Op):
     stacked: bool = False
     whole: bool = False
     columns: tuple[int, ...] = ()
+    linear: tuple[int, ...] = ()
+    batched: Callable[..., dict[str, Any]] | None = None
+    aligned: bool = False
+    put: Callable[..., Any] | None = None
     copies: bool = False
 
     kind = "structured"

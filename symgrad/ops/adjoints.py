@@ -230,7 +230,7 @@ _LOOKED_UP = (normal(), normal(), integers(-3, 2))
 
 adjoint = structured(
     name="adjoint", params=("of", "wrt", "params"), infer=_infer, evaluate=_evaluate, body=_body,
-    vjp=None,
+    vjp=None, linear=(0,), batched=None,
     sample=(case(_of("einsum", 0, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)),
             case(_of("einsum", 1, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)), case(_of("sum", 0, (1,)), (3,), (3, 2)),
             case(_of("gather", 0, (0,)), (5,), (3,), (5,), domain=_LOOKED_UP),

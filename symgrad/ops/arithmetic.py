@@ -13,12 +13,12 @@ from symgrad.ops.domains import PAIRS, SPECIAL, between, distinct, inf, nan, nor
 
 # Signed integers wrap as NumPy's do; C leaves their overflow undefined, so they compute as unsigned ones.
 add = elementwise(
-    numpy=np.add, value=lambda a, b: a + b, vjp=lambda g, _y, _a, _b: (g, g), linear=True, infix="+",
+    numpy=np.add, value=lambda a, b: a + b, vjp=lambda g, _y, _a, _b: (g, g), infix="+",
     c={"f": "{0} + {1}", "iu": "({t})((uint64_t){0} + (uint64_t){1})", "b": "{0} || {1}"},
     sample=normal(), edges=PAIRS)
 
 subtract = elementwise(
-    numpy=np.subtract, value=lambda a, b: a - b, vjp=lambda g, _y, _a, _b: (g, -g), linear=True, infix="-",
+    numpy=np.subtract, value=lambda a, b: a - b, vjp=lambda g, _y, _a, _b: (g, -g), infix="-",
     c={"f": "{0} - {1}", "iu": "({t})((uint64_t){0} - (uint64_t){1})"},
     sample=normal(), edges=PAIRS)
 
@@ -60,11 +60,11 @@ fmod = elementwise(
     sample=(distinct(), positive()), edges=PAIRS)
 
 negative = elementwise(
-    numpy=np.negative, value=lambda x: -x, vjp=lambda g, _y, _x: -g, linear=True, infix="-",
+    numpy=np.negative, value=lambda x: -x, vjp=lambda g, _y, _x: -g, infix="-",
     c={"f": "(- {0})", "iu": "({t})(0 - (uint64_t){0})"}, sample=normal(), edges=SPECIAL)  # the space is for -1.0
 
 positive_ = elementwise(
-    numpy=np.positive, value=lambda x: x, vjp=lambda g, _y, _x: g, linear=True, infix="+",
+    numpy=np.positive, value=lambda x: x, vjp=lambda g, _y, _x: g, infix="+",
     c={"fiu": "{0}"}, sample=normal(), edges=SPECIAL)
 
 reciprocal = elementwise(
@@ -140,7 +140,8 @@ direction = elementwise(
 
 hypot = elementwise(
     numpy=np.hypot, value=lambda a, b: sp.sqrt(a**2 + b**2),
-    ddx=lambda a, b, y: (direction(a, b, y), direction(b, a, y)), c="hypot", sample=normal(), edges=PAIRS)
+    ddx=lambda a, b, y: (direction(a, b, y), direction(b, a, y)), c="hypot", sample=normal(), edges=PAIRS,
+    commutes=False)  # in lanes the last bit differs
 
 
 # -- the larger and the smaller: a tie gives half to each, and NaN is picked where there is one

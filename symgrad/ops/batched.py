@@ -101,7 +101,7 @@ def _each(of: str, mapped: tuple[bool, ...], *params: Any) -> Any:
 
 
 each = structured(
-    name="each", params=("of", "mapped", "params"), infer=_infer, evaluate=_evaluate, body=_body,
+    name="each", params=("of", "mapped", "params"), infer=_infer, evaluate=_evaluate, body=_body, batched=None,
     sample=(case(_each("gather", (True, True), (0,)), (2, 3), (2, 5), domain=_ROWS),
             case(_each("gather", (False, True), (1,)), (2, 3), (2, 5), domain=_ROWS),
             case(_each("scatter_add", (True, True), (0,), (3, 2)), (2, 5, 2), (2, 5), domain=_ROWS),

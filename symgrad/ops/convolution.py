@@ -61,7 +61,7 @@ def _slide_body(node: Node) -> Body:
 
 convolve = structured(
     name="convolve", infer=_convolve_infer, evaluate=np.convolve, body=_convolve_body,
-    vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)), regular=True,  # noqa: ARG005
+    vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)), regular=True, linear=(0, 1), batched=None,  # noqa: ARG005
     sample=(case(lambda a, b: np.convolve(a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.convolve(a, b, "same") ** 2, (2,), (4,))),
     edges=(case(np.convolve, (1,), (1,)),), doc="``y[i + j] += a[i] * b[j]``.",
@@ -69,7 +69,7 @@ convolve = structured(
 
 slide = structured(
     name="slide", infer=_slide_infer, evaluate=lambda a, b: np.correlate(a, b, "valid"), body=_slide_body,
-    vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)), regular=True,  # noqa: ARG005
+    vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)), regular=True, linear=(0, 1), batched=None,  # noqa: ARG005
     sample=(case(lambda a, b: OPS["slide"](a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.correlate(a, b) ** 2, (4,), (6,))),
     edges=(case(lambda a, b: OPS["slide"](a, b) + 1, (3,), (3,)),),

@@ -39,7 +39,7 @@ def _from(x: Any) -> Any:
 
 
 arange = structured(
-    name="arange", params=("count", "step"), infer=_arange_infer, body=_arange_body, nondiff=True,
+    name="arange", params=("count", "step"), infer=_arange_infer, body=_arange_body, nondiff=True, batched=None,
     evaluate=lambda start, count, step: start + np.arange(count) * step,
     sample=(case(lambda a: a * OPS["arange"](_from(a), count=3, step=2), (3,)),
             case(lambda a: a / (OPS["arange"](_from(a) * 0 + 9, count=4, step=-1)), (2, 4))),

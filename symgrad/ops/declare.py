@@ -116,12 +116,12 @@ def elementwise(
     ddx: Callable[..., Any] | None = None,
     vjp: Callable[..., Any] | None = None,
     nondiff: bool = False,
-    linear: bool = False,
     used: Callable[..., Any] | None = None,
     lanes: str = "",
     infix: str | None = None,
     steep: tuple[int, str, bool] | None = None,
     exact: bool = False,
+    commutes: bool = True,
     name: str | None = None,
     result: Any = None,
     params: tuple[str, ...] = (),
@@ -140,20 +140,20 @@ def elementwise(
         ddx: the partial derivatives in NumPy words, a callable of ``(x1, ..., y)``: one value, or a tuple; None in
             the tuple where there is none. Where calculus alone would be inaccurate or slow.
         nondiff: no derivative goes through.
-        linear: linear in all arguments together, so that a guarded cotangent needs no select.
         used: where it picks one of its arguments: a condition for each, see `Op`.
         lanes: the C spelling in vector code, where exp has vector variants; empty: as `c`.
         infix: Python's operator.
         steep: where its slope is infinite or missing: of which argument, in words for a report, and whether that
             is where the argument is 0.
         exact: it takes Python's integers as numbers, whatever the other's dtype holds.
+        commutes: False where its arguments may change places in mathematics, and not to the last bit of the C.
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
     """
     ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
     op = Elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, used=used, sample=sample,
-        edges=edges, arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx, linear=linear,
-        c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, exact=exact, vjp=vjp,
+        edges=edges, arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx,
+        c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, exact=exact, commutes=commutes, vjp=vjp,
         doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
@@ -197,6 +197,19 @@ def _elementwise_text(op: Elementwise, ufunc: np.ufunc | Late | None) -> Any:
     return text
 
 
+def one_axis_more(size: Any, **params: Any) -> dict[str, Any]:
+    """Return parameters that mean the same of operands with one more axis in front, by the names that they have."""
+
+    def whole(index: tuple[Any, ...]) -> tuple[Any, ...]:
+        return ((0, size, 1), *index)
+
+    moved: dict[str, Callable[[Any], Any]] = {
+        "axis": lambda axis: axis + 1, "axes": lambda axes: tuple([axis + 1 for axis in axes]), "index": whole,
+        "indices": lambda indices: tuple([whole(index) for index in indices]), "shape": lambda shape: (size, *shape),
+    }
+    return {name: moved[name](value) if name in moved else value for name, value in params.items()}
+
+
 def structured(
     *,
     name: str,
@@ -217,6 +230,10 @@ def structured(
     stacked: bool = False,
     whole: bool = False,
     columns: tuple[int, ...] = (),
+    linear: tuple[int, ...] = (),
+    batched: Callable[..., dict[str, Any]] | None = one_axis_more,
+    aligned: bool = False,
+    put: Callable[..., Any] | None = None,
     copies: bool = False,
     doc: str = "",
 ) -> Structured:
@@ -235,14 +252,19 @@ def structured(
         regular: each element is one of the operands', or a sum of products of them.
         running: made of elements before it and its own, along an axis.
         stacked: applied to each matrix of stacks of them.
-        whole: it moves elements and leaves none of its operands' out.
+        whole: it moves elements and leaves none of its operands' out, whatever its parameters are.
         columns: operands of which each column goes into the same column of the result and no other.
+        linear: operands in each of which, whatever the others are, the result is linear; not of what moves elements.
+        batched: its parameters where every operand has one more axis in front; None where no parameters say so.
+        aligned: operands stand at the last axes of the result, as in broadcasting.
+        put: the array that elements were picked of once they have other values: ``put(x, value, *others, **params)``.
         copies: of a view, that NumPy may need memory for the result all the same.
     """
     op = Structured(
         name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, used=used, sample=sample, edges=edges,
         body=body, view=view, moves=moves, regular=regular, running=running, stacked=stacked, whole=whole,
-        columns=columns, copies=copies, doc=doc,
+        columns=columns, linear=linear, batched=batched, aligned=aligned, put=put,
+        copies=copies, doc=doc,
     )
     op.text = text
     _enter(op)

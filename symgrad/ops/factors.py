@@ -120,7 +120,7 @@ def _pulled(a: Any, g: Any) -> Any:
 
 cholesky_pullback = structured(
     name="cholesky_pullback", infer=_pullback_infer, evaluate=_pullback_value,
-    body=with_factor("sg_cholesky_pullback"), vjp=_pullback_vjp, stacked=True,
+    body=with_factor("sg_cholesky_pullback"), vjp=_pullback_vjp, stacked=True, linear=(1,),
     **pairs(_pulled),
     doc="The cotangent of the lower triangle of a matrix of which the Cholesky factor and its cotangent are known.",
 )
@@ -148,7 +148,7 @@ def _pushed(low: Any, a: Any) -> Any:
 
 cholesky_pushforward = structured(
     name="cholesky_pushforward", infer=_pullback_infer, evaluate=_pushforward_value,
-    body=with_factor("sg_cholesky_pushforward"), vjp=_pushforward_vjp, stacked=True,
+    body=with_factor("sg_cholesky_pushforward"), vjp=_pushforward_vjp, stacked=True, linear=(1,),
     **pairs(_pushed),
     doc="The tangent of a Cholesky factor that is known, of the tangent of the matrix's lower triangle.",
 )
@@ -182,7 +182,7 @@ def _symmetric(w: Any, x: Any) -> Any:
 
 symmetric_product = structured(
     name="symmetric_product", infer=_symmetric_infer, evaluate=_symmetric_value, body=_symmetric_body,
-    vjp=_symmetric_vjp, stacked=True,
+    vjp=_symmetric_vjp, stacked=True, linear=(0, 1),
     **pairs(_symmetric),
     doc="The lower triangle of (W + W') X, for the lower triangles W and X of two matrices.",
 )

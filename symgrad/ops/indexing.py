@@ -126,7 +126,8 @@ def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 
 gather = structured(
     name="gather", params=("axes",), infer=_gather_infer, body=_gather_body, vjp=_gather_vjp, text=_gather_text,
-    moves=True,
+    moves=True, batched=None,
+    put=lambda x, value, *indices, axes: OPS["scatter_set"](x, value, *indices, axes=axes, unique=False),
     evaluate=lambda x, *indices, axes: np.asarray(x)[key_of(indices, axes)],
     sample=(case(_gathers((0,)), (3, 4), (2, 5), domain=_ROWS), case(_gathers((1,)), (2, 3, 2), (2, 2), domain=_ROWS),
             case(_gathers((0, 1)), (3, 4), (2, 1), (3,), domain=_PAIRS),
@@ -173,7 +174,7 @@ def _scatter_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: Any, shape: Any) -
 
 scatter_add = structured(
     name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value, body=_scatter_body,
-    vjp=_scatter_vjp, moves=True,
+    vjp=_scatter_vjp, moves=True, batched=None,
     sample=(case(_scatters((0,), (3, 2)), (5, 2), (5,), domain=_ROWS),
             case(_scatters((0, 2), (3, 2, 4)), (5, 2), (5,), (1,), domain=_PAIRS)),
     edges=(case(_scatters((0,), (3,)), (0,), (0,), domain=_ROWS),),

@@ -140,7 +140,7 @@ def _solves(lower: bool, unit: bool, shift: float = 4.0) -> Any:
 
 solve_triangular = structured(
     name="solve_triangular", params=("lower", "unit", "checked"), infer=_triangular_infer, evaluate=_triangular_value,
-    body=_triangular_body, vjp=_triangular_vjp, stacked=True, columns=(1,),
+    body=_triangular_body, vjp=_triangular_vjp, stacked=True, linear=(1,), columns=(1,),
     sample=(case(_solves(True, False), (3, 3), (3, 2)), case(_solves(False, False), (2, 3, 3), (2, 3, 1)),
             case(_solves(True, True), (4, 4), (4, 5)), case(_solves(False, True), (9, 9), (9, 1))),
     edges=(case(_solves(True, False), (0, 0), (0, 2)), case(_solves(False, False), (2, 2), (2, 0)),
@@ -249,7 +249,7 @@ def _solved(a: Any, b: Any) -> Any:
 
 lu_solve = structured(
     name="lu_solve", params=("trans", "checked"), infer=_lu_solve_infer, evaluate=_lu_solve_value, body=_lu_solve_body,
-    vjp=_lu_solve_vjp, stacked=True, columns=(2,),
+    vjp=_lu_solve_vjp, stacked=True, linear=(2,), columns=(2,),
     sample=(case(_solved, (3, 3), (3,)), case(_solved, (2, 4, 4), (4, 2)), case(np.linalg.solve, (9, 9), (3, 9, 2)),
             case(_solved, (2, 2), (2, 4))),
     edges=(case(_solved, (0, 0), (0, 2)), case(_solved, (2, 2), (2, 0)), case(_solved, (0, 2, 2), (2, 3)),

@@ -141,7 +141,7 @@ def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:  # noqa:
 
 recurrence = structured(
     name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,  # noqa: ARG005
-    vjp=_recurrence_vjp, regular=True, running=True,
+    vjp=_recurrence_vjp, regular=True, running=True, linear=(1,),
     sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
     edges=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (0,), (0,)),),
     doc="``y[k] = a[k] * y[k-1] + b[k]`` along the last axis, from ``y[-1] = 0``.",

@@ -85,7 +85,7 @@ def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:  # noqa: ARG001
 
 astype = elementwise(
     name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
-    vjp=_astype_vjp, linear=True,
+    vjp=_astype_vjp,
     c={"fiub": "({t}){0}", "f>i": "({t})sg_{via}{f}({0})", "f>u": "({t})sg_{via}{f}({0})"},
     sample=normal(), edges=(*SPECIAL, *BEYOND))
 

@@ -92,17 +92,17 @@ arctan2 = elementwise(
 RADIANS, DEGREES = math.pi / 180, 180 / math.pi
 
 deg2rad = elementwise(
-    numpy=np.deg2rad, value=lambda x: x * sp.pi / 180, vjp=lambda g, _y, _x: g * RADIANS, linear=True,
+    numpy=np.deg2rad, value=lambda x: x * sp.pi / 180, vjp=lambda g, _y, _x: g * RADIANS,
     c="{0} * (3.141592653589793{f} / 180.0{f})", sample=normal(), edges=(0.0, -0.0, 180.0, inf, nan))
 
 radians = elementwise(
-    numpy=np.radians, value=lambda x: x * sp.pi / 180, vjp=lambda g, _y, _x: g * RADIANS, linear=True,
+    numpy=np.radians, value=lambda x: x * sp.pi / 180, vjp=lambda g, _y, _x: g * RADIANS,
     c="{0} * (3.141592653589793{f} / 180.0{f})", sample=normal(), edges=(0.0, -0.0, 180.0, inf, nan))
 
 rad2deg = elementwise(
-    numpy=np.rad2deg, value=lambda x: x * 180 / sp.pi, vjp=lambda g, _y, _x: g * DEGREES, linear=True,
+    numpy=np.rad2deg, value=lambda x: x * 180 / sp.pi, vjp=lambda g, _y, _x: g * DEGREES,
     c="{0} * (180.0{f} / 3.141592653589793{f})", sample=normal(), edges=(0.0, -0.0, 1.0, inf, nan))
 
 degrees = elementwise(
-    numpy=np.degrees, value=lambda x: x * 180 / sp.pi, vjp=lambda g, _y, _x: g * DEGREES, linear=True,
+    numpy=np.degrees, value=lambda x: x * 180 / sp.pi, vjp=lambda g, _y, _x: g * DEGREES,
     c="{0} * (180.0{f} / 3.141592653589793{f})", sample=normal(), edges=(0.0, -0.0, 1.0, inf, nan))

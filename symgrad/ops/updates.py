@@ -101,7 +101,7 @@ def _sets(axes: tuple[int, ...]) -> Any:
 
 scatter_set = structured(
     name="scatter_set", params=("axes", "unique"), infer=_infer, evaluate=_set_value, vjp=_set_vjp,
-    moves=True, body=lambda node: _body(node, "="),
+    moves=True, batched=None, body=lambda node: _body(node, "="),
     sample=(case(_sets((0,)), (3,), (7,), (7,), domain=_PLACES), case(_sets((0,)), (3, 2), (2,), (), domain=_PLACES),
             case(_sets((1,)), (2, 3), (2, 5), (5,), domain=_PLACES),
             case(_sets((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
@@ -125,7 +125,7 @@ def _adds(axes: tuple[int, ...]) -> Any:
 
 
 add_at = structured(
-    name="add_at", params=("axes",), infer=_infer, evaluate=_add_value, moves=True,
+    name="add_at", params=("axes",), infer=_infer, evaluate=_add_value, moves=True, batched=None,
     body=lambda node: _body(node, adding(node.dtype)),
     vjp=lambda g, y, x, value, *indices, axes: (g, gather(g, *indices, axes=axes), *[None] * len(indices)),  # noqa: ARG005
     sample=(case(_adds((0,)), (3,), (7,), (7,), domain=_PLACES),

@@ -46,7 +46,8 @@ def _reshape_body(node: Node) -> Body:
 
 reshape = structured(
     name="reshape", params=("shape",), infer=_reshape_infer, evaluate=lambda x, shape: np.reshape(x, shape),  # noqa: PLW0108 - NumPy 2.0 calls it newshape
-    body=_reshape_body, view=True, copies=True, vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
+    body=_reshape_body, view=True, whole=True, copies=True,
+    vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"np.reshape({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.reshape(a, (4, 3)), (3, 4)), case(lambda a: np.ravel(a) * 2, (2, 3)),
             case(lambda a: (a * 2).reshape(2, 2, 3) ** 2, (3, 4))),
@@ -65,7 +66,8 @@ def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
 transpose = structured(
     name="transpose", params=("axes",), infer=_transpose_infer, evaluate=np.transpose,
     body=lambda node: copy_body(node, lambda *i: [i[k] for k in _inverse(node.params[0])]),
-    view=True, vjp=lambda g, y, x, axes: OPS["transpose"](g, axes=_inverse(axes)),  # noqa: ARG005
+    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["transpose"](g, axes=_inverse(axes)),  # noqa: ARG005
+    batched=lambda size, axes: {"axes": (0, *[a + 1 for a in axes])},  # noqa: ARG005
     text=lambda node, names: f"np.transpose({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.transpose(a, (1, 2, 0)) ** 2, (2, 3, 4)), case(lambda a: a.T @ a, (3, 2)),
             case(lambda a: np.moveaxis(np.swapaxes(a, 0, 2), 0, 1) ** 2, (2, 3, 4))),
@@ -88,7 +90,7 @@ def _broadcast_source(node: Node) -> Any:
 broadcast_to = structured(
     name="broadcast_to", params=("shape",), infer=_broadcast_infer,
     evaluate=np.broadcast_to, body=lambda node: copy_body(node, _broadcast_source(node)),
-    view=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),  # noqa: ARG005
+    view=True, whole=True, aligned=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"np.broadcast_to({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.broadcast_to(a, (2, 3)) ** 2, (3,)),
             case(lambda a: np.broadcast_to(a, (2, 4, 3)) ** 2, (2, 1, 3))),
@@ -111,7 +113,7 @@ expand_dims = structured(
     name="expand_dims", params=("axes",),
     infer=lambda x, axes: (_inserted(x.shape, axes), x.dtype), evaluate=lambda x, axes: np.expand_dims(x, axis=axes),
     body=lambda node: copy_body(node, lambda *i: [a for k, a in enumerate(i) if k not in node.params[0]]),
-    view=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),  # noqa: ARG005
+    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),  # noqa: ARG005
     text=lambda node, names: f"np.expand_dims({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.expand_dims(a, (0, 2)) ** 2, (2, 3)), case(lambda a: a[:, None] * a[None, :], (3,))),
     edges=(case(lambda a: np.expand_dims(a, 0), ()),),
@@ -132,7 +134,7 @@ def _squeeze_infer(x: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
 squeeze = structured(
     name="squeeze", params=("axes",), infer=_squeeze_infer, evaluate=lambda x, axes: np.squeeze(x, axis=axes),
     body=lambda node: copy_body(node, lambda *i: _zeros_at(node.params[0], i)),
-    view=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),  # noqa: ARG005
+    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),  # noqa: ARG005
     text=lambda node, names: f"np.squeeze({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.squeeze(a, 1) ** 2, (2, 1, 3)), case(lambda a: np.squeeze(a) ** 2, (1, 2, 1))),
     edges=(case(np.squeeze, (1, 0)),),
@@ -188,6 +190,7 @@ slice_ = structured(
     name="slice", params=("index",), infer=_slice_infer, evaluate=lambda x, index: x[as_slices(index)],
     body=lambda node: copy_body(node, lambda *i: source_index(node.params[0], i)),
     view=True, vjp=lambda g, y, x, index: OPS["place"](g, indices=(index,), shape=shape_of(x)),  # noqa: ARG005
+    put=lambda x, value, index: OPS["set_slice"](x, value, index=index),
     text=lambda node, names: f"{names[0]}[{_slice_text(node.params[0])}]" if _plain(node)
     else f"ops.slice({names[0]}, index={show(node.params[0])})",
     sample=(case(lambda a: a[1:, ::2] ** 2, (4, 5)), case(lambda a: a[-1, ::-1] ** 3, (3, 4)),
@@ -357,6 +360,7 @@ embed_diagonal = structured(
     name="embed_diagonal", params=("offset", "shape"), evaluate=_embed_value, body=_embed_body, moves=True,
     infer=lambda x, offset, shape: ((*x.shape[:-1], *shape), x.dtype),  # noqa: ARG005
     vjp=lambda g, y, x, offset, shape: OPS["diagonal"](g, offset=offset),  # noqa: ARG005
+    batched=lambda size, **params: params,  # noqa: ARG005 - the shape is that of the last two axes
     sample=(case(lambda a: np.diag(a, 1) @ np.diag(a, 1), (3,)),), edges=(case(np.diag, (0,)),),
     doc="Zeros with a diagonal of the last two axes filled: the adjoint of diagonal.",
 )

@@ -9,9 +9,12 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, MutationError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import is_static
-from symgrad.ops.declare import OPS, is_traced, shape_of
+from symgrad.ops.declare import is_traced, shape_of
 from symgrad.ops.indexing import first_axis
 from symgrad.ops.joining import lift
+from symgrad.ops.selection import where
+from symgrad.ops.updates import add_at, scatter_set
+from symgrad.ops.views import reshape, set_slice
 from symgrad.trace.answers import call_ufunc
 from symgrad.trace.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
 from symgrad.trace.lines import user_line
@@ -23,6 +26,7 @@ from symgrad.trace.views import assign, refuse_argument, store, stretched
 if TYPE_CHECKING:
 
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Op
 
 
 MATRIX = 2
@@ -51,21 +55,21 @@ def write(x: Tracer, index: Any, value: Any) -> None:
         raise value.unknown("an assignment of it through something else than its mask")
     if is_mask(index, x) and np.ndim(value) == 0:
         source = operand(trace, value, x.dtype)
-        assign(x, record(trace, OPS["where"], (as_node(trace, index), source, x.node), {}).node)
+        assign(x, record(trace, where, (as_node(trace, index), source, x.node), {}).node)
         return
     entries = expand(x, index)
     if any(is_array(e) for e in entries):
         if type(value) is Tracer and value.base is not None and value.node is getitem(x, index).node:
             return  # the end of ``x[index] += y``, which has written into the view x[index]
         place, arrays = narrowed(x, entries)
-        scatter("scatter_set", place, arrays, value, apart=dots_between(index))
+        scatter(scatter_set, place, arrays, value, apart=dots_between(index))
         return
     places = tuple([axis_slice(x, axis, e) for axis, e in enumerate(e for e in entries if e is not None)])
     source = operand(trace, value, x.dtype)
     shape = tuple([p[1] for p in places if len(p) == 3])
     if source.shape != shape:
         source = as_node(trace, stretched(Tracer(source, trace), shape))
-    assign(x, record(trace, OPS["set_slice"], (x, source), {"index": places}).node)
+    assign(x, record(trace, set_slice, (x, source), {"index": places}).node)
 
 
 def is_mask(index: Any, x: Tracer) -> bool:
@@ -88,13 +92,13 @@ def masked(x: Tracer, mask: Tracer, value: Any) -> Node:
         )
     source = Tracer(operand(trace, value, x.dtype), trace)
     axes = tuple(range(mask.ndim, x.ndim))
-    wide = OPS["expand_dims"](mask, axes=axes) if axes else mask
+    wide: Any = np.expand_dims(mask, axes)
     made: Any = np.where(wide, source, np.copy(x))
     return made.node  # type: ignore[no-any-return]
 
 
-def scatter(name: str, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: bool = False) -> None:
-    """Write (or add, by `add_at`) through arrays of integers, known or not."""
+def scatter(op: Op, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: bool = False) -> None:
+    """Write, by `scatter_set`, or add, by `add_at`, through arrays of integers, known or not."""
     trace, axes = x.owner, tuple(arrays)
     indices, part = flat_indices(list(arrays.values()))
     rest = [d for k, d in enumerate(x.node.shape) if k not in axes]
@@ -102,15 +106,15 @@ def scatter(name: str, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: 
     source = Tracer(operand(trace, value, x.dtype), trace)
     source = stretched(source, (*rest[:start], *part, *rest[start:]))
     if len(part) > 1:
-        source = OPS["reshape"](source, shape=(*rest[:start], shapes.size(part), *rest[start:]))
+        source = reshape(source, shape=(*rest[:start], shapes.size(part), *rest[start:]))
     if apart and first_axis(axes) and part:  # NumPy has the index arrays' axes in front here, the op in their place
         source = np.moveaxis(source, 0, first_axis(axes))
     params: dict[str, Any] = {"axes": axes}
-    if name == "scatter_set":
+    if "unique" in op.params:
         indices, source, params["unique"] = last_writes(indices, source, first_axis(axes), x.node.shape, axes)
     if 0 in source.node.shape:
         return
-    assign(x, record(trace, OPS[name], (x, source, *indices), params).node)
+    assign(x, record(trace, op, (x, source, *indices), params).node)
 
 
 def flat_indices(arrays: list[Any]) -> tuple[list[Any], tuple[Any, ...]]:
@@ -166,7 +170,7 @@ def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any) -> None:
     b = b if ufunc is np.add else -b
     if any(is_array(e) for e in entries):
         place, arrays = narrowed(a, entries)
-        scatter("add_at", place, arrays, b, apart=dots_between(indices))
+        scatter(add_at, place, arrays, b, apart=dots_between(indices))
         return
     view = basic(a, entries)
     assign(view, operand(a.owner, view + b, a.dtype))

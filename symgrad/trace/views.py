@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import MutationError, SymgradError
-from symgrad.ops.declare import OPS, is_traced, shape_of
+from symgrad.ops.declare import is_traced, shape_of
+from symgrad.ops.views import broadcast_to, diagonal
 from symgrad.trace.lines import located, user_line
-from symgrad.trace.tracer import Tracer, as_node, operand, record
+from symgrad.trace.tracer import Tracer, as_node, operand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from symgrad.ir.node import Node
 
 
@@ -54,31 +53,23 @@ def write_through(x: Tracer, value: Node) -> None:
             "a write into what may be a view or a copy: that depends on the memory layout", line=user_line(),
             instead="the array itself, x[index] = value, or a copy first: x.copy()",
         ) from error
-    undo = _UNDO.get(made.op.name)
-    if made.op.name == "diagonal":
+    op: Any = made.op
+    if op is diagonal:
         raise MutationError(
             "a write into a diagonal, which is not followed (and np.diagonal cannot be written at all)",
             line=user_line(), instead="np.fill_diagonal(x, value), or x[np.arange(n), np.arange(n)] = value",
         )
-    if undo is None or made.inputs[0] is not base.node:
+    put = getattr(op, "put", None)
+    back = getattr(op, "view", False) and op.whole and not op.aligned
+    if not (put or back) or made.inputs[0] is not base.node:
         raise MutationError(
-            f"a write into a view made by {made.op.name}, which symgrad does not follow", line=user_line(),
+            f"a write into a view made by {op.name}, which symgrad does not follow", line=user_line(),
             instead="write into the array itself, out[...] = value, or make a copy first: view.copy()",
         )
-    op, params = undo(made)
-    inputs = (base, value, *made.inputs[1:]) if op in {"set_slice", "scatter_set"} else (value,)
-    assign(base, record(trace, OPS[op], inputs, params).node)
-
-
-_UNDO: dict[str, Callable[[Node], tuple[str, dict[str, Any]]]] = {
-    "slice": lambda made: ("set_slice", {"index": made.param("index")}),
-    "gather": lambda made: ("scatter_set", {"axes": made.param("axes"), "unique": False}),
-    "reshape": lambda made: ("reshape", {"shape": made.inputs[0].shape}),
-    "expand_dims": lambda made: ("squeeze", {"axes": made.param("axes")}),
-    "squeeze": lambda made: ("expand_dims", {"axes": made.param("axes")}),
-    "transpose": lambda made: ("transpose", {"axes": tuple(np.argsort(made.param("axes")).tolist())}),
-}
-"""What puts a written view back into the array it views."""
+    written, others = Tracer(value, trace), [Tracer(i, trace) for i in made.inputs[1:]]
+    params = dict(zip(op.params, made.params, strict=True))
+    found = put(base, written, *others, **params) if put else op.vjp(written, None, base, **params)
+    assign(base, found.node)
 
 
 def store(x: Tracer, result: Any, name: str) -> Tracer:
@@ -125,6 +116,6 @@ def stretched(value: Any, shape: tuple[Any, ...]) -> Any:
 def broadcast(value: Any, shape: tuple[Any, ...]) -> Any:
     """Broadcast a traced value; an error gets the user's line."""
     try:
-        return OPS["broadcast_to"](value, shape=shape)
+        return broadcast_to(value, shape=shape)
     except SymgradError as error:
         raise located(error) from None

@@ -16,9 +16,10 @@ from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import simplified
 from symgrad.ops import leaves
-from symgrad.ops.batched import stand_in
-from symgrad.ops.contract import LETTERS, parse
-from symgrad.ops.declare import OPS
+from symgrad.ops.batched import each, stand_in
+from symgrad.ops.contract import LETTERS, einsum, parse
+from symgrad.ops.declare import OPS, one_axis_more
+from symgrad.ops.views import broadcast_to, expand_dims, reshape
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import make, opened
@@ -60,7 +61,8 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
         if many.isdisjoint(node.inputs):
             new[node] = copied(graph, node, inputs)
             continue
-        new[node] = _batched(trace, node, inputs, tuple([i in many for i in node.inputs]), size)
+        with passing(trace):
+            new[node] = _batched(trace, node, inputs, tuple([i in many for i in node.inputs]), size)
         many.add(node)
     graph.line = before
     inputs, outputs = tuple([new[i] for i in program.inputs]), tuple([new.get(o, o) for o in program.outputs])
@@ -70,103 +72,52 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
 
 def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...], size: Dim) -> Node:
     """Make a node for all examples from its operands for all."""
-    op, graph = node.op, trace.graph
+    op, graph, params = node.op, trace.graph, dict(zip(node.op.params, node.params, strict=True))
+    moved = getattr(op, "batched", one_axis_more)
     if isinstance(op, Elementwise):
-        found = graph.node(op, _aligned(graph, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
-    elif op.name == "einsum":
-        found = _einsum(graph, node, xs, mapped)
+        found = graph.node(op, _aligned(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
+    elif op is einsum:
+        found = make(graph, op, *xs, subscripts=_labelled(node, mapped))
     elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
-        found = make(graph, for_all(op, mapped), *xs, **dict(zip(op.params, node.params, strict=True)))
-    elif op.name in SYSTEMS and not any(mapped[:-1]):
-        found = _beside(graph, node, xs, size)
-    elif isinstance(op, Composite) or op.name in BY_PARAMS:
-        found = _by_params(graph, node, _filled(graph, node, xs, mapped, size), size)
+        found = make(graph, for_all(op, mapped), *xs, **params)
+    elif getattr(op, "columns", ()) and not any(mapped[:-1]):
+        found = _beside(trace, node, xs, size)
+    elif moved is None:
+        found = make(graph, each, *xs, of=op.name, mapped=mapped, params=node.params)
     else:
-        found = make(graph, "each", *xs, of=op.name, mapped=mapped, params=node.params)
+        filled = [_all(graph, x, m, size) for x, m in zip(_aligned(trace, node, xs, mapped), mapped, strict=True)]
+        found = make(graph, op, *filled, **moved(size, **params))
     if found.shape != (size, *node.shape) or found.dtype != node.dtype:
         raise VerifyError(f"{found!r} is no batch of {size} of {node!r}")
     return found
 
 
-def _aligned(graph: Graph, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...]) -> tuple[Node, ...]:
+def _aligned(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...]) -> tuple[Node, ...]:
     """Put the axes of extent 1 that broadcasting adds behind the batch's axis, where an operand has fewer."""
-    rank = len(node.shape)
-    return tuple([_deeper(graph, x, rank - len(x.shape) + 1) if m else x for x, m in zip(xs, mapped, strict=True)])
+    if not (isinstance(node.op, Elementwise) or getattr(node.op, "aligned", False)):
+        return xs
+    new = [tuple(range(1, len(node.shape) - len(x.shape) + 2)) if m else () for x, m in zip(xs, mapped, strict=True)]
+    return tuple([make(trace.graph, expand_dims, x, axes=m) if m else x for x, m in zip(xs, new, strict=True)])
 
 
-def _deeper(graph: Graph, x: Node, count: int) -> Node:
-    return make(graph, "expand_dims", x, axes=tuple(range(1, count + 1))) if count else x
-
-
-def _filled(graph: Graph, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...], size: Dim) -> list[Node]:
-    """Give every operand the batch's axis; it costs nothing, for a broadcast is a view."""
-    if node.op.name == "broadcast_to":
-        return [_deeper(graph, xs[0], len(node.shape) - len(xs[0].shape) + 1)]
-    return [_all(graph, x, m, size) for x, m in zip(xs, mapped, strict=True)]
-
-
-# -- ops whose parameters say which axes they mean
-
-
-def _after(axes: tuple[int, ...], size: Dim) -> tuple[int, ...]:  # noqa: ARG001 - a parameter's rule
-    return tuple([axis + 1 for axis in axes])
-
-
-def _whole(index: tuple[Any, ...], size: Dim) -> tuple[Any, ...]:
-    return ((0, size, 1), *index)
-
-
-_MOVED: dict[str, Callable[[Any, Dim], Any]] = {
-    "axes": _after, "axis": lambda axis, size: axis + 1, "index": _whole,  # noqa: ARG005 - likewise
-    "indices": lambda indices, size: tuple([_whole(index, size) for index in indices]),
-    "shape": lambda shape, size: (size, *shape),
-}
-
-BY_PARAMS = frozenset({
-    "reshape", "transpose", "broadcast_to", "expand_dims", "squeeze", "slice", "place", "set_slice", "diagonal",
-    "embed_diagonal", "triangle", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod",
-    "recurrence", "concatenate", "take_along", "add_along", "cholesky", "cholesky_pullback", "cholesky_pushforward",
-    "symmetric_product", "solve_triangular", "lu", "lu_solve", "cofactors",
-})
-"""Ops of which `vmap` makes the same op, with its axes one further; every other structured op goes through `each`."""
-
-
-def _by_params(graph: Graph, node: Node, xs: list[Node], size: Dim) -> Node:
-    params = dict(zip(node.op.params, node.params, strict=True))
-    if node.op.name == "transpose":
-        moved = {"axes": (0, *_after(params["axes"], size))}
-    elif node.op.name == "embed_diagonal":  # its shape is that of the last two axes
-        moved = params
-    else:
-        moved = {name: _MOVED[name](value, size) if name in _MOVED else value for name, value in params.items()}
-    return make(graph, node.op, *xs, **moved)
-
-
-def _einsum(graph: Graph, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...]) -> Node:
-    """Give the batched operands and the result one more label."""
+def _labelled(node: Node, mapped: tuple[bool, ...]) -> str:
+    """Give the batched operands of a sum of products and its result one more label."""
     subscripts = node.param("subscripts")
     terms, result = parse(subscripts)
     new = next((label for label in LETTERS if label not in subscripts), None)
     if new is None:
         raise UnsupportedError(f"vmap of a sum of products over {len(LETTERS)} labels", line=node.line)
-    left = ",".join([new + t if m else t for t, m in zip(terms, mapped, strict=True)])
-    return make(graph, "einsum", *xs, subscripts=f"{left}->{new}{result}")
+    return f"{','.join([new + t if m else t for t, m in zip(terms, mapped, strict=True)])}->{new}{result}"
 
 
-SYSTEMS = frozenset({"solve_triangular", "lu_solve"})
-"""Ops that solve for right-hand sides, their last operand."""
-
-
-def _beside(graph: Graph, node: Node, xs: tuple[Node, ...], size: Dim) -> Node:
+def _beside(trace: Trace, node: Node, xs: tuple[Node, ...], size: Dim) -> Node:
     """Put the right-hand sides of all examples beside each other, where they have the matrix in common."""
-    *batch, rows, columns = node.shape
-    rank = len(node.shape)
-    params = dict(zip(node.op.params, node.params, strict=True))
-    b = make(graph, "transpose", xs[-1], axes=(*range(1, rank), 0, rank))
-    b = make(graph, "reshape", b, shape=(*batch, rows, simplified(size * columns)))
-    x = make(graph, node.op, *xs[:-1], b, **params)
-    x = make(graph, "reshape", x, shape=(*batch, rows, size, columns))
-    return make(graph, "transpose", x, axes=(rank - 1, *range(rank - 1), rank))
+    others: list[Any] = [Tracer(x, trace) for x in xs]
+    wide = np.moveaxis(others.pop(), 0, -2)
+    flat = reshape(wide, shape=(*wide.node.shape[:-2], simplified(size * node.shape[-1])))
+    x = reshape(node.op(*others, flat, **dict(zip(node.op.params, node.params, strict=True))), shape=wide.node.shape)
+    found: Any = np.moveaxis(x, -2, 0)
+    return found.node  # type: ignore[no-any-return]
 
 
 # -- functions for each example, and the rules of what is made of them
@@ -193,13 +144,13 @@ def each_of(fun: Callable[..., Any], given: Sequence[Any], mapped: Sequence[bool
 
 
 def _all(graph: Graph, x: Node, many: bool, size: Dim) -> Node:
-    return x if many else make(graph, "broadcast_to", x, shape=(size, *x.shape))
+    return x if many else make(graph, broadcast_to, x, shape=(size, *x.shape))
 
 
 def _summed(parts: list[Any], mapped: Sequence[bool], g: Any) -> tuple[Any, ...]:
     """Add the cotangents of what is the same for all examples; of guards, that one of them holds."""
-    add = OPS["any" if g.dtype.kind == "b" else "sum"]
-    return tuple([p if p is None or m else add(p, axes=(0,)) for p, m in zip(parts, mapped, strict=True)])
+    add = np.any if g.dtype.kind == "b" else np.sum
+    return tuple([p if p is None or m else add(p, axis=0) for p, m in zip(parts, mapped, strict=True)])
 
 
 def each_rule(

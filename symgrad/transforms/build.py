@@ -73,11 +73,6 @@ def known(condition: Node, depth: int = DEPTH) -> bool | None:
 _JOINED = {"logical_and": False, "bitwise_and": False, "logical_or": True, "bitwise_or": True}
 
 
-def applied(node: Node) -> str:
-    """Name a node's op; of `each`, the one that is applied to each."""
-    return str(node.param("of")) if node.op.name == "each" else node.op.name
-
-
 def opened(program: Program) -> tuple[Program, Trace]:
     """Copy a program into a table that can take more nodes, and open a trace on it."""
     outer = current()

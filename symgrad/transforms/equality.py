@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from symgrad.ir.node import Constant
-from symgrad.ir.op import Elementwise
+from symgrad.ir.notation import Access, Apply, Axis, Number
+from symgrad.ir.op import Elementwise, Structured
 from symgrad.ops import leaves
-from symgrad.ops.contract import parse
+from symgrad.ops.traits import traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -36,38 +37,13 @@ Labels: TypeAlias = tuple[int | None, ...]
 Item: TypeAlias = "tuple[Node, Labels]"
 
 Bound: TypeAlias = "tuple[tuple[int, Dim], ...]"
-"""The labels that a reduction sums over, and how far."""
-
-Rule: TypeAlias = "Callable[[Equality, Node, list[Item], list[Value], Bound], Value | None]"
+"""The labels that a reduction goes along, or that there are zeros between, and how far."""
 
 LARGEST = 1_000_000
 """Constants of more elements are equal to themselves alone."""
 
 FACTOR = 64.0
 """Powers of two between its inverse and it are factors; a product's are, where it is one."""
-
-ODD = frozenset({
-    "sin", "tan", "sinh", "tanh", "arcsin", "arctan", "arcsinh", "arctanh", "cbrt", "erf", "sign", "rint", "trunc",
-    "deg2rad", "radians", "rad2deg", "degrees",
-})
-EVEN = frozenset({
-    "square", "absolute", "fabs", "cos", "cosh", "one_minus_square", "arctan_slope", "expit_slope", "log_cosh", "hypot",
-    "isnan", "isinf", "isfinite",
-})
-COMMUTATIVE = frozenset({
-    "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "hypot",
-    "maximum", "minimum",
-})
-REDUCTIONS = frozenset({"sum", "prod", "max", "min", "any", "all"})
-CALM = frozenset({
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "expit", "log_expit", "relu", "floor", "ceil",
-    "logaddexp", "clip", "maximum", "minimum", "less", "less_equal", "greater", "greater_equal", "embed_diagonal",
-    *REDUCTIONS,
-})
-"""Functions whose result is the same for zeros of both signs, or is a zero then too."""
-
-SIGNS = frozenset({"copysign", "signbit"})
-"""Functions that see the sign of NaN, which no rule says."""
 
 
 class Value(NamedTuple):
@@ -99,6 +75,30 @@ class Value(NamedTuple):
         return 1.0 if self.scale > 0 else -1.0
 
 
+class Form(NamedTuple):
+    """An array in index notation along plain axes: ``T[target] how A[i, k] * B[k, j]``.
+
+    Attributes:
+        how: `=`, or how terms are added up.
+        target: an axis for each of the result's.
+        factors: the operands in order, with an axis or 0 for each of theirs.
+        gone: the axes that are reduced.
+    """
+
+    how: str
+    target: tuple[Axis, ...]
+    factors: list[tuple[Node, tuple[Any, ...]]]
+    gone: tuple[Axis, ...]
+
+
+class Read(NamedTuple):
+    """What an element is made of: the operands and where they are read, and how."""
+
+    items: list[Item]
+    bound: Bound = ()
+    how: str = "="
+
+
 class Equality:
     """Numbers for the values of one program."""
 
@@ -106,6 +106,7 @@ class Equality:
         """Begin with none."""
         self._numbers: dict[Hashable, int] = {}
         self._values: dict[Item, Value] = {}
+        self._forms: dict[Node, Form | None] = {}
 
     def value(self, node: Node, labels: tuple[int, ...]) -> Value:
         """Return a node's value where the indices along its axes have these labels."""
@@ -114,8 +115,8 @@ class Equality:
         while stack:
             item = stack[-1]
             if item not in values:
-                read = reads(*item)
-                missing = [i for i in read if i not in values]
+                read = self._read(*item)
+                missing = [i for i in read.items if i not in values]
                 if missing:
                     stack.extend(missing)
                     continue
@@ -123,13 +124,43 @@ class Equality:
             stack.pop()
         return values[start]
 
-    def _value(self, node: Node, labels: Labels, read: list[Item]) -> Value:
-        values = [self._values[item] for item in read]
-        if not read:
+    def _read(self, node: Node, labels: Labels) -> Read:
+        """Find what one element of a node is made of; nothing where that is not looked behind."""
+        if isinstance(node.op, Elementwise):
+            return Read([(i, _named(labels[len(labels) - len(i.shape) :], i.shape)) for i in node.inputs])
+        if node not in self._forms:
+            self._forms[node] = form(node)
+        found = self._forms[node]
+        if found is None:
+            return Read([])
+        by: dict[Axis, Any] = {}
+        twice = [k for k, axis in enumerate(found.target) if found.target.count(axis) > 1]
+        if any(labels[k] is None for k in twice):
+            return Read([])
+        for axis, label in zip(found.target, labels, strict=True):  # where one axis stands twice, both indices are one
+            by[axis] = min(by[axis], label) if axis in by else label
+        new = _unused(labels, len(found.gone))
+        by.update(zip(found.gone, new, strict=True))
+        items = [(x, _named(tuple([by.get(i) for i in indices]), x.shape)) for x, indices in found.factors]
+        zeros: Any = sorted((labels[k], node.shape[k]) for k in twice)
+        return Read(items, (*zeros, *zip(new, [axis.extent for axis in found.gone], strict=True)), found.how)
+
+    def _value(self, node: Node, labels: Labels, read: Read) -> Value:
+        if not read.items:
             return self._leaf(node, labels)
-        if node.op.name in VIEWS:
+        values = [self._values[item] for item in read.items]
+        floats = all(x.dtype.kind in "fb" for x in (node, *[x for x, _ in read.items]))  # integers wrap around
+        if isinstance(node.op, Elementwise):
+            rule = _RULES.get(node.op.numpy) if floats else None
+            found = (rule and rule(self, node, read, values)) or _general(self, node, read, values)
+        elif read.how == "=" and not read.bound and len(values) == 1:
             return values[0]
-        found = _RULES.get(node.op.name, _general)(self, node, read, values, _bound(node, labels))
+        else:
+            products = floats and (read.how == "+=" or len(values) > 1)
+            found = _multiplied(self, node, read, values) if products else None
+            if found is None:  # none of them tells the signs of zeros
+                key = (read.how, read.bound, node.dtype, *[value.scaled for value in values])
+                found = Value(self.number(key), exact=all(value.exact for value in values) or node.dtype.kind != "f")
         return self._leaf(node, labels) if found is None else found
 
     def _leaf(self, node: Node, labels: Labels) -> Value:
@@ -170,60 +201,37 @@ def _named(labels: Labels, shape: Shape) -> Labels:
     return tuple([None if dim == 1 else label for label, dim in zip(labels, shape, strict=True)])
 
 
-def reads(node: Node, labels: Labels) -> list[Item]:
-    """List the operands and where they are read for one element of a node; nothing where it is not looked behind."""
+def form(node: Node) -> Form | None:
+    """Return what an array operation is along plain axes; None where it is something else."""
     op = node.op
-    if isinstance(op, Elementwise):
-        return [(i, _named(labels[len(labels) - len(i.shape) :], i.shape)) for i in node.inputs]
-    form = _READS.get(op.name)
-    return [] if form is None else form(node, labels)
+    if not isinstance(op, Structured) or not (op.view or op.moves or op.regular):
+        return None
+    body = op.body(node)
+    written = [s for s in body.statements if not isinstance(s.value, Number)]
+    if len(written) != 1 or body.temporaries:
+        return None
+    (s,) = written
+    values, factors = [s.value], []
+    while values:
+        value = values.pop()
+        if isinstance(value, Apply) and value.op.numpy in _TIMES:
+            values.extend(reversed(value.args))
+        elif isinstance(value, Access) and not value.flat and value.array >= 0:
+            factors.append((node.inputs[value.array], value.indices))
+        else:
+            return None
+    target = s.target.indices
+    whole = all(isinstance(i, Axis) for i in target) and all(
+        axis.extent == dim or target.count(axis) > 1 for axis, dim in zip(target, node.shape, strict=True)
+    )
+    plain = all(isinstance(i, Axis) or (i == 0 and dim == 1) for x, indices in factors
+                for i, dim in zip(indices, x.shape, strict=True))
+    if not (whole and plain) or s.ranges or s.prefix or s.triangle is not None:
+        return None
+    return Form(s.how, target, factors, tuple([axis for axis in s.axes if axis not in target]))
 
 
-def _stretched(node: Node, labels: Labels) -> list[Item]:
-    x = node.inputs[0]
-    return [(x, _named(labels[len(labels) - len(x.shape) :], x.shape))]
-
-
-def _expanded(node: Node, labels: Labels) -> list[Item]:
-    return [(node.inputs[0], tuple([label for k, label in enumerate(labels) if k not in node.params[0]]))]
-
-
-def _squeezed(node: Node, labels: Labels) -> list[Item]:
-    rest = iter(labels)
-    x = node.inputs[0]
-    return [(x, tuple([None if k in node.params[0] else next(rest) for k in range(len(x.shape))]))]
-
-
-def _transposed(node: Node, labels: Labels) -> list[Item]:
-    by = dict(zip(node.params[0], labels, strict=True))
-    return [(node.inputs[0], tuple([by[k] for k in range(len(labels))]))]
-
-
-def _reduced(node: Node, labels: Labels) -> list[Item]:
-    x, axes = node.inputs[0], node.param("axes")
-    rest, new = iter(labels), iter(_unused(labels, len(axes)))
-    return [(x, _named(tuple([next(new) if k in axes else next(rest) for k in range(len(x.shape))]), x.shape))]
-
-
-def _contracted(node: Node, labels: Labels) -> list[Item]:
-    terms, result = parse(node.params[0])
-    by: dict[str, int | None] = dict(zip(result, labels, strict=True))
-    gone = dict.fromkeys([letter for term in terms for letter in term if letter not in by])
-    by.update(zip(gone, _unused(labels, len(gone)), strict=True))
-    return [(x, _named(tuple([by[k] for k in term]), x.shape)) for x, term in zip(node.inputs, terms, strict=True)]
-
-
-def _taken_diagonal(node: Node, labels: Labels) -> list[Item]:
-    x = node.inputs[0]
-    return [(x, _named((*labels, labels[-1]), x.shape))] if node.params[0] == 0 else []
-
-
-def _put_diagonal(node: Node, labels: Labels) -> list[Item]:
-    """Read a diagonal by either axis: where it stands, both indices are one."""
-    x, (*lead, i, j) = node.inputs[0], labels
-    if node.param("offset") != 0 or i is None or j is None:
-        return []
-    return [(x, _named((*lead, min(i, j)), x.shape))]
+_TIMES = frozenset({np.multiply, np.logical_and})
 
 
 def _unused(labels: Labels, count: int) -> list[int]:
@@ -231,77 +239,44 @@ def _unused(labels: Labels, count: int) -> list[int]:
     return [k for k in range(len(labels) + count) if k not in labels][:count]
 
 
-def _bound(node: Node, labels: Labels) -> Bound:
-    """List the labels that a node sums over, or has zeros between."""
-    if node.op.name == "embed_diagonal":
-        return tuple(sorted(zip(labels[-2:], node.shape[-2:], strict=True)))  # type: ignore[arg-type]
-    if node.op.name in REDUCTIONS:
-        axes = node.param("axes")
-        return tuple(zip(_unused(labels, len(axes)), [node.inputs[0].shape[k] for k in axes], strict=True))
-    if node.op.name != "einsum":
-        return ()
-    terms, result = parse(node.params[0])
-    pairs = [pair for term, x in zip(terms, node.inputs, strict=True) for pair in zip(term, x.shape, strict=True)]
-    gone = {letter: dim for letter, dim in pairs if letter not in result}
-    return tuple(zip(_unused(labels, len(gone)), gone.values(), strict=True))
-
-
-VIEWS = frozenset({"broadcast_to", "expand_dims", "squeeze", "transpose", "diagonal"})
-
-_READS: dict[str, Callable[[Node, Labels], list[Item]]] = {
-    "broadcast_to": _stretched, "expand_dims": _expanded, "squeeze": _squeezed, "transpose": _transposed,
-    "diagonal": _taken_diagonal, "embed_diagonal": _put_diagonal, "einsum": _contracted,
-    **dict.fromkeys(REDUCTIONS, _reduced),
-}
-
-
 # -- what it is equal to
 
 
-def _general(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:
-    """Number an op of numbers, factors and all; None where a zero's sign might tell."""
-    name, inexact = node.op.name, not all(value.exact for value in values)
-    scaled = [value.scaled for value in values]
-    if name in EVEN:
-        scaled, inexact = [value.size for value in values], False
-    if name in SIGNS or (inexact and name not in CALM):
+def _general(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:
+    """Number a function of numbers, factors and all; None where a zero's or a NaN's sign might tell."""
+    op: Any = node.op
+    known = traits(op, node.params)
+    sign, exact, parts = 1.0, True, []
+    for value, parity, sees_zero in zip(values, known.parity, known.sees_zero, strict=True):
+        if parity == 0 or (parity < 0 and node.dtype.kind != "f"):
+            parts.append(value.scaled)
+        else:
+            parts.append(value.size)
+            exact &= known.keeps_zeros or (value.exact and value.sign > 0)
+            sign *= value.sign if parity < 0 else 1.0
+        if not value.exact and parity < 1:
+            if sees_zero:
+                return None
+            exact = False
+    if known.sees_nan:
         return None
-    if name in COMMUTATIVE and all(any(label is not None for label in labels) for _, labels in read):
-        inexact |= name in _EXTREMA and scaled != sorted(scaled)  # of equal zeros one is taken
-        scaled.sort()
-    key = (node.op, bound or node.params, node.dtype, *scaled)
-    return Value(equality.number(key), exact=not inexact or node.dtype.kind != "f")
+    if known.commutes and known.joint > 0:  # of opposite ones it is what it is of these, and a zero has no sign
+        first, zero = min(values), any(_is_zero(x) for x, _ in read.items)
+        parts = sorted([value.size if zero else (value.number, value.scale * first.sign) for value in values])
+    elif known.commutes:
+        exact &= op.used is None or parts == sorted(parts)  # of equal zeros one is taken
+        parts.sort()
+    return Value(equality.number((op, node.params, node.dtype, *parts)), sign, exact or node.dtype.kind != "f")
 
 
-def _floating(rule: Rule) -> Rule:
-    """Let a rule be of floating-point numbers alone: integers wrap around."""
-
-    def only(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:
-        floats = all(x.dtype.kind in "fb" for x in (node, *[x for x, _ in read]))
-        return (rule if floats else _general)(equality, node, read, values, bound)
-
-    return only
-
-
-def _odd(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
-    x = values[0]
-    return Value(equality.number((node.op, node.params, node.dtype, x.size)), x.sign, x.exact and x.sign > 0)
-
-
-def _cast(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:
-    """Number a value of another type: as a boolean, which has no sign, it is that of its opposite."""
-    found = _odd(equality, node, read, values, bound)
-    return found and (Value(found.number) if node.dtype.kind == "b" else found)
-
-
-def _negative(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
+def _negative(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:  # noqa: ARG001
     return values[0]._replace(scale=-values[0].scale)
 
 
-def _added(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
+def _added(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:  # noqa: ARG001
     """Number a sum or a difference: the opposite has opposite terms, but for zeros."""
     a, b = values
-    if node.op.name == "subtract":
+    if node.op.numpy is np.subtract:
         b = b._replace(scale=-b.scale)
     opposite = sorted((x.number, -x.scale) for x in (a, b))
     number, sign = equality.either(
@@ -310,57 +285,24 @@ def _added(equality: Equality, node: Node, read: list[Item], values: list[Value]
     return Value(number, sign, a.exact and b.exact and sign > 0)
 
 
-def _multiplied(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:
+def _multiplied(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:
     """Number a product, or a sum of products; where a factor is there twice, so is what its zeros lack."""
     scale = math.prod(value.scale for value in values)
     if not 1 / FACTOR <= abs(scale) <= FACTOR:
-        return _general(equality, node, read, values, bound)
-    exact = all(value.exact or read.count(item) % 2 == 0 for item, value in zip(read, values, strict=True))
+        return None
+    exact = all(value.exact or read.items.count(item) % 2 == 0 for item, value in zip(read.items, values, strict=True))
     one = equality.number(Constant(np.ones((), node.dtype)))
     factors = sorted(value.number for value in values if value.number != one)
-    if len(factors) == 1 and not bound:
+    if len(factors) == 1 and not read.bound:
         return Value(factors[0], scale, exact)
-    return Value(equality.number(("multiply", node.dtype, bound, *factors)), scale, exact and (scale > 0 or not bound))
+    number = equality.number(("multiply", node.dtype, read.bound, *factors))
+    return Value(number, scale, exact and (scale > 0 or not read.bound))
 
 
-def _divided(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
-    """Number a quotient: the divisor's zero must have the sign it says."""
-    divisor = values[-1]
-    if not divisor.exact:
-        return None
-    sign = math.prod(value.sign for value in values)
-    return Value(equality.number((node.op.name, node.dtype, *[value.size for value in values])), sign,
-                 all(value.exact for value in values))
-
-
-def _directed(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
-    """Number ``a / h`` with h = hypot(a, b), 0 where h is: it is odd in a, and b has no part in it."""
-    a, _, h = values
-    return Value(equality.number((node.op.name, node.dtype, a.size, h.scaled)), a.sign, a.exact and a.sign > 0)
-
-
-def _powered(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:
-    """Number a whole power, by whether it is even."""
-    exponent, (x,) = node.params[0], values
-    if exponent % 2 == 0:
-        return Value(equality.number((node.op, node.params, node.dtype, x.size)))
-    if exponent < 0 and not x.exact:
-        return None
-    found = _odd(equality, node, read, values, bound)
-    return found and found._replace(exact=x.exact)
-
-
-def _compared(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
-    """Number whether two values are equal: opposite ones are where these are, and of 0 a sign is none."""
-    zero, first = any(_is_zero(x) for x, _ in read), min(values)
-    parts = sorted(value.size if zero else (value.number, value.scale * first.sign) for value in values)
-    return Value(equality.number((node.op, *parts)))
-
-
-def _chosen(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
+def _chosen(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:
     """Number a choice: the factor of a branch is one of the choice, and a zero has any."""
     condition, a, b = values
-    zeros = [_is_zero(item[0]) for item in read[1:]]
+    zeros = [_is_zero(x) for x, _ in read.items[1:]]
     scale = b.scale if zeros[0] else a.scale
     parts = [(x.number, 1.0 if zero else x.scale / scale) for x, zero in zip((a, b), zeros, strict=True)]
     exact = a.exact and b.exact and not any(z and x.scale * scale < 0 for x, z in zip((a, b), zeros, strict=True))
@@ -368,21 +310,12 @@ def _chosen(equality: Equality, node: Node, read: list[Item], values: list[Value
 
 
 def _is_zero(node: Node) -> bool:
-    while node.op.name in VIEWS:
+    while getattr(node.op, "view", False):
         node = node.inputs[0]
     return node.op is leaves.constant and node.shape == () and bool(node.params[0].array == 0)
 
 
-def _summed(equality: Equality, node: Node, read: list[Item], values: list[Value], bound: Bound) -> Value | None:  # noqa: ARG001
-    """Number a sum: of opposite terms it is the opposite."""
-    (x,) = values
-    return Value(equality.number(("sum", node.dtype, bound, x.number)), x.scale, x.exact and x.sign > 0)
-
-
-_EXTREMA = frozenset({"maximum", "minimum"})
-
-_RULES: dict[str, Rule] = {"equal": _compared, "not_equal": _compared} | {name: _floating(rule) for name, rule in {
-    **dict.fromkeys(ODD, _odd), "negative": _negative, "add": _added, "subtract": _added, "multiply": _multiplied,
-    "einsum": _multiplied, "divide": _divided, "reciprocal": _divided, "direction": _directed, "inversion": _directed,
-    "power_int": _powered, "where": _chosen, "sum": _summed, "astype": _cast,
-}.items()}
+_RULES: dict[Any, Callable[[Equality, Node, Read, list[Value]], Value | None]] = {
+    np.negative: _negative, np.add: _added, np.subtract: _added, np.multiply: _multiplied, np.where: _chosen,
+}
+"""What has a meaning of its own for factors, where it is of floating-point numbers."""

@@ -17,6 +17,7 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops import leaves
 from symgrad.ops.contract import parse
 from symgrad.ops.declare import OPS
+from symgrad.ops.traits import traits
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import DEPTH, known, literal
@@ -39,7 +40,8 @@ MANY = 8
 
 def keeps_zeros(node: Node) -> bool:
     """Tell an op whose rule gives zero for a zero cotangent, wherever it is evaluated."""
-    return getattr(node.op, "linear", False) or moves(meant(node))
+    op = node.op
+    return traits(op, node.params).linear if isinstance(op, Elementwise) else moves(meant(node))
 
 
 # -- conjunctions and disjunctions

@@ -16,11 +16,14 @@ from functools import cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from symgrad.ir.node import Graph
 from symgrad.ir.program import copied
-from symgrad.ops.contract import parse
+from symgrad.ops import leaves
+from symgrad.ops.contract import einsum
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.equality import REDUCTIONS, VIEWS, Equality
+from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.simplify import simplified
 
 if TYPE_CHECKING:
@@ -73,17 +76,14 @@ def _outlines(program: Program) -> dict[Node, int]:
     found: dict[Node, int] = {}
     for node in program.nodes():
         if not node.inputs:
-            found[node] = 0 if node.op.name == "constant" else node.number
+            found[node] = 0 if node.op is leaves.constant else node.number
             continue
         parts = [part for i in node.inputs if (part := found.get(i, i.number))]
-        name = _ONE_NAME.get(node.op.name, node.op.name)
-        is_plain = not parts or name == "" or (name == "multiply" and len(parts) == 1)
-        found[node] = sum(parts) if is_plain else hash((name, sum(parts)))
+        kind = np.multiply if node.op is einsum else node.op.numpy or node.op
+        kind = np.add if kind is np.subtract else kind
+        is_plain = getattr(node.op, "view", False) or kind is np.negative or (kind is np.multiply and len(parts) == 1)
+        found[node] = sum(parts) if is_plain or not parts else hash((kind, sum(parts)))
     return found
-
-
-_ONE_NAME = {"subtract": "add", "einsum": "multiply", "negative": "", **dict.fromkeys(VIEWS, "")}
-"""Ops that one number may stand for, and those that leave it as it is."""
 
 
 def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
@@ -141,13 +141,9 @@ def _is_of_pairs(node: Node) -> bool:
 
 def _summed(node: Node) -> list[tuple[Node, list[int]]]:
     """List what a node adds up, and along which axes."""
-    if node.op.name in REDUCTIONS:
-        return [(node.inputs[0], list(node.param("axes")))]
-    if node.op.name != "einsum":
-        return []
-    terms, result = parse(node.param("subscripts"))
-    gone = [[k for k, label in enumerate(term) if label not in result] for term in terms]
-    return list(zip(node.inputs, gone, strict=True))
+    found = form(node) if getattr(node.op, "regular", False) and any(len(i.shape) > 1 for i in node.inputs) else None
+    factors = [] if found is None else found.factors
+    return [(x, [k for k, i in enumerate(indices) if found and i in found.gone]) for x, indices in factors]
 
 
 def _place(node: Node) -> int:

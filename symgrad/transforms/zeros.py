@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.op import Elementwise, Structured
 from symgrad.ops import leaves
-from symgrad.transforms.build import applied, is_number
+from symgrad.ops.declare import OPS
+from symgrad.transforms.build import is_number
+from symgrad.transforms.poles import meant, tried_at_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,27 +35,11 @@ def is_zero_constant(node: Node) -> bool:
     return is_number(node, 0.0) or is_number(node, -0.0)
 
 
-LINEAR_IN = {
-    "divide": 0, "recurrence": 1, "solve_triangular": 1, "lu_solve": 2, "adjoint": 0,
-    "cholesky_pullback": 1, "cholesky_pushforward": 1,
-}
-"""Which operand makes the result of an op zero."""
-
-
 def is_zero(node: Node, zero: list[bool]) -> bool:
-    """Tell whether a value is zero, given which of its operands are."""
-    op, name = node.op, applied(node)
-    if name in {"multiply", "einsum", "convolve", "slide", "symmetric_product"}:
-        return any(zero)
-    if name in LINEAR_IN:
-        return zero[LINEAR_IN[name]]
-    if name == "where":
-        return all(zero[1:])
-    of_floats = [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
-    if isinstance(op, Composite) or not of_floats or not all(of_floats):
+    """Whether a value is zero, given which of its operands are, for finite values of the others."""
+    op, floats = meant(node), [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
+    if isinstance(op, Elementwise):
+        return any(floats) and (all(zero) or OPS.get(op.name) is op) and tried_at_zero(node, zero)
+    if not isinstance(op, Structured):
         return False
-    if not isinstance(op, Elementwise):
-        return True  # sums, products, extrema, views and moves of zeros
-    params = dict(zip(op.params, node.params, strict=True))
-    with np.errstate(all="ignore"):
-        return bool(op.evaluate(*[np.zeros((), i.dtype) for i in node.inputs], **params) == 0)
+    return any(z for k, z in enumerate(zero) if k in op.linear) or (not op.linear and bool(floats) and all(floats))

@@ -1,17 +1,25 @@
-"""What declarations say of ops for guards: which elements are used, what moves them, what stays finite."""
+"""Traits of ops: what their declarations say, and what is found out by trying them."""
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import sympy
 
+import symgrad as sg
 from symgrad.ir.op import Composite, Elementwise, Structured
 from symgrad.ops import OPS, load
+from symgrad.ops.batched import each as each_
 from symgrad.ops.calculus import cotangents
+from symgrad.ops.contract import einsum
+from symgrad.ops.declare import one_axis_more
 from symgrad.ops.domains import SPECIAL
+from symgrad.ops.spelling import pattern
+from symgrad.ops.traits import Traits, traits, truth
 from tests.ops.test_structured import concrete_params, traced, values
 
 load()
@@ -20,9 +28,9 @@ RNG = np.random.default_rng(5)
 EXTREME = np.array([0.0, 1e-8, -1e-8, 0.5, -0.5, 2.5, -2.5, 30.0, -30.0])
 
 
-def calls(op: Any) -> Any:
+def calls(op: Any, *, edges: bool = True) -> Any:
     """Yield nodes of an op in the programs that it is declared with: operands, parameters, the result's shape."""
-    for case in (*op.sample, *op.edges):
+    for case in (*op.sample, *(op.edges if edges else ())):
         arrays = case.draw(RNG)
         with np.errstate(all="ignore"):
             program = traced(case.call, arrays)
@@ -117,6 +125,67 @@ def test_columns_stay_apart(op: Any) -> None:
                     np.testing.assert_allclose(np.delete(one, column, -1), np.delete(two, column, -1), rtol=1e-12)
 
 
+STRUCTURED = [op for op in ARRAYS if isinstance(op, Structured) and op is not each_]
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in STRUCTURED])
+def test_linear_is_what_the_declaration_says(op: Any) -> None:
+    """In each operand by itself: of all that move elements in their one array of numbers, else of what is declared."""
+    seen: dict[int, bool] = {}
+    for xs, params, shape in calls(op, edges=False):
+        for k, x in enumerate(xs):
+            if x.dtype.kind == "f" and 0 not in [*shape, *x.shape]:
+                other = x[..., ::-1] if x.ndim else 2 * x
+                given = [[v if j == k else y for j, y in enumerate(xs)] for v in (x, other, 0 * x, x + other)]
+                try:
+                    with np.errstate(all="ignore"):
+                        one, two, none, both = [np.asarray(op.evaluate(*g, **params), float) for g in given]
+                except (np.linalg.LinAlgError, IndexError):  # of no matrix, or places that are none
+                    seen[k] = False
+                else:
+                    sums = np.allclose(none, 0) and np.allclose(both, one + two, rtol=1e-8)
+                    seen[k] = seen.get(k, True) and bool(sums)
+    if op.view or op.moves:
+        assert op.linear == ()
+    else:
+        assert [k for k, linear in seen.items() if linear] == [k for k in seen if k in op.linear]
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in STRUCTURED if op is not einsum])
+def test_parameters_of_a_batch(op: Any) -> None:
+    """One axis more in front of all operands: by its own parameters, or by index notation where those do not say it."""
+    found = []
+    for xs, params, _ in calls(op, edges=False):
+        twice = [np.stack([x, x[::-1] if x.ndim and x.dtype.kind == "f" and not op.stacked else x]) for x in xs]
+        rank = np.ndim(op.evaluate(*xs, **params))
+        beside = [(1,) * (rank - x.ndim + 1) if op.aligned else () for x in twice]
+        given = [np.reshape(x, (2, *ones, *x.shape[1:])) for x, ones in zip(twice, beside, strict=True)]
+        try:
+            many = op.evaluate(*given, **(op.batched or one_axis_more)(2, **params))
+            one = [op.evaluate(*[x[k] for x in twice], **params) for k in (0, 1)]
+            found.append(np.shape(many) == np.shape(one) and np.allclose(many, one, rtol=1e-12))
+        except (TypeError, ValueError, IndexError, StopIteration, sg.SymgradError):
+            found.append(False)
+    assert all(found) == (op.batched is not None)
+
+
+VIEWS = [op for op in STRUCTURED if op.put is not None or (op.view and op.whole and not op.aligned)]
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in VIEWS])
+def test_what_is_written_through_a_view_is_read_there(op: Any) -> None:
+    """What puts values back changes what the view shows of the array, and nothing else."""
+    for xs, params, shape in calls(op):
+        values = RNG.permutation(np.arange(1.0, 1.0 + np.prod(shape, dtype=int))).reshape(shape)
+        put = op.put if op.put is not None else lambda x, v, **params: op.vjp(v, None, x, **params)
+        written = np.asarray(put(xs[0] * 0, values, *xs[1:], **params))
+        marks = np.asarray(put(xs[0] * 0 == 0, values == 0, *xs[1:], **params))  # False where it was written
+        there = np.asarray(op.evaluate(marks, *xs[1:], **params))
+        assert not there.any()
+        assert set(written[~marks.astype(bool)]) <= set(values.ravel())
+        assert not np.any(written[marks.astype(bool)])
+
+
 PICKING = [op for op in OPS.values() if isinstance(op, Elementwise) and op.used is not None]
 
 
@@ -133,3 +202,184 @@ def test_where_an_elementwise_op_picks_another_its_rule_gives_zero(op: Any) -> N
             np.testing.assert_array_equal(part[~used], 0)
             assert used.any()
             assert not used.all()
+
+
+# -- what is found out of elementwise ops by trying them, on the bits of the C
+
+
+class Tried(NamedTuple):
+    """An elementwise op with parameters, the kinds of its arguments, and points of its domain and far from it."""
+
+    op: Any
+    params: dict[str, Any]
+    kinds: list[str]
+
+    @property
+    def name(self) -> str:
+        return "-".join(map(str, (self.op.name, *self.params.values())))
+
+    @property
+    def traits(self) -> Traits:
+        return traits(self.op, tuple(self.params.values()))
+
+    def points(self, dtype: Any) -> list[Any]:
+        rng = np.random.default_rng(len(self.name))
+        special = np.array([*SPECIAL, 3.0, 37.0])
+        numbers = [*np.array([*np.broadcast_arrays(*np.ix_(*[special] * self.op.arity))]).reshape(self.op.arity, -1)]
+        for row in numbers:
+            row[rng.random(row.size) < 0.02] *= -1.0
+        wide = [rng.normal(size=600) * 10.0 ** rng.integers(-30, 30, 600) for _ in numbers]
+        near = [rng.uniform(-4.0, 4.0, 1400) for _ in numbers]
+        casts = {"float": lambda x: x.astype(dtype), "bool": lambda x: x > 0}
+        with np.errstate(all="ignore"):
+            columns = zip(self.kinds, numbers, wide, near, strict=True)
+            return [casts[kind](np.concatenate(parts)) for kind, *parts in columns]
+
+
+def kinds(op: Any) -> list[str]:
+    return [d.dtype for d in (op.sample if type(op.sample) is tuple else (op.sample,) * op.arity)]
+
+
+PARAMS: dict[str, list[dict[str, Any]]] = {
+    "power_int": [{"exponent": n} for n in (3, 2, 1, 0, -1, -2)], "polygamma": [{"order": 1}],
+    "astype": [{"dtype": np.dtype(t)} for t in ("f8", "f4", "i4", "?")],
+}
+TRIED = [
+    Tried(op, params, kinds(op)) for op in OPS.values() if isinstance(op, Elementwise) and "int" not in kinds(op)
+    and "float" in kinds(op) for params in PARAMS.get(op.name, [{}])
+]
+BINARY = [row for row in TRIED if row.op.arity == 2]
+
+
+@cache
+def compiled(arity: int) -> Any:
+    """Compile all ops of so many arguments: one function of their points."""
+    rows = [row for row in TRIED if row.op.arity == arity]
+    calls = [row.op.numpy if isinstance(row.op.numpy, np.ufunc) else row.op for row in rows]
+    return sg.jit(lambda points: [
+        call(*x, **row.params) for row, call, x in zip(rows, calls, points, strict=True)
+    ])
+
+
+@cache
+def turned(how: Any, dtype: Any, arity: int) -> dict[str, Any]:
+    """Return what the C of each op makes of its points, turned in some way."""
+    rows = [row for row in TRIED if row.op.arity == arity]
+    found = compiled(arity)([how(row, row.points(dtype)) for row in rows])
+    return dict(zip([row.name for row in rows], found, strict=True))
+
+
+def at(row: Tried, how: Any, dtype: Any) -> Any:
+    return turned(how, dtype, row.op.arity)[row.name]
+
+
+def given(_row: Tried, x: list[Any]) -> list[Any]:
+    return x
+
+
+@cache
+def opposite(*which: int) -> Any:
+    return lambda row, x: [-v if k in which and row.kinds[k] == "float" else v for k, v in enumerate(x)]
+
+
+@cache
+def zeros(which: int, sign: float) -> Any:
+    return lambda row, x: [
+        np.where(v == 0, np.copysign(v, sign), v) if k == which and row.kinds[k] == "float" else v
+        for k, v in enumerate(x)
+    ]
+
+
+@cache
+def nans(sign: float) -> Any:
+    return lambda row, x: [
+        np.where(np.isnan(v), np.copysign(v, sign), v) if row.kinds[k] == "float" else v for k, v in enumerate(x)
+    ]
+
+
+def swapped(_row: Tried, x: list[Any]) -> list[Any]:
+    return x[::-1]
+
+
+def equal(one: Any, other: Any, *, zeros: bool = False) -> bool:
+    """Whether results are equal bit by bit, but for signs of NaN, and of zeros where these do not matter."""
+    floats = one.dtype.kind == "f"
+    if zeros and floats and np.any((np.signbit(one) != np.signbit(other))[one == 0]):
+        return False
+    return bool(np.array_equal(one, other, equal_nan=floats))
+
+
+def each(rows: Any) -> Any:
+    return pytest.mark.parametrize("row", [pytest.param(row, id=row.name) for row in rows])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@each(TRIED)
+def test_traits_hold_on_the_bits_of_the_c(row: Tried, dtype: Any) -> None:
+    """What is said is so at all points; what is not said is not so at one."""
+    known, y = row.traits, at(row, given, dtype)
+    for k, parity in enumerate(known.parity):
+        if row.kinds[k] == "float":
+            other = at(row, opposite(k), dtype)
+            evenly, oddly = equal(y, other), y.dtype.kind == "f" and equal(y, -other)
+            assert {1: evenly, -1: oddly, 0: not (evenly or oddly)}[parity]
+            if parity and known.keeps_zeros:
+                assert equal(y, parity * other if y.dtype.kind == "f" else other, zeros=True)
+            assert known.sees_zero[k] or equal(at(row, zeros(k, 1.0), dtype), at(row, zeros(k, -1.0), dtype))
+            assert not known.sees_zero[k] or not equal(at(row, zeros(k, 1.0), dtype), at(row, zeros(k, -1.0), dtype))
+    other = at(row, opposite(*range(row.op.arity)), dtype)
+    if known.joint:
+        assert equal(y, known.joint * other if y.dtype.kind == "f" else other)
+    assert known.sees_nan != equal(at(row, nans(1.0), dtype), at(row, nans(-1.0), dtype))
+
+
+@each(BINARY)
+def test_arguments_that_may_change_places(row: Tried) -> None:
+    y, other = at(row, given, np.float64), at(row, swapped, np.float64)
+    if row.op.commutes:
+        assert row.traits.commutes == equal(y, other, zeros=row.op.used is None)
+
+
+@each([row for row in TRIED if row.op.value is not None and not row.params])
+def test_parity_and_commutativity_by_sympy(row: Tried) -> None:
+    x = [sympy.Symbol(f"x{k}", real=True) for k in range(row.op.arity)]
+    known, value = row.traits, row.op.value(*x)
+    if value.has(sympy.Max, sympy.Min, sympy.floor, sympy.ceiling, sympy.Rel, sympy.Piecewise, sympy.atan2):
+        return
+    for k, parity in enumerate(known.parity):
+        other = row.op.value(*[-v if j == k else v for j, v in enumerate(x)])
+        vanish = {p: sympy.simplify((value - p * other).rewrite(sympy.exp)) == 0 for p in (1, -1)}
+        assert [p for p in (1, -1) if vanish[p]] == ([parity] if parity else [])
+    if row.op.arity == 2:
+        assert known.commutes == (row.op.commutes and sympy.simplify(value - row.op.value(*x[::-1])) == 0)
+
+
+@each(TRIED)
+def test_linear_is_of_which_sums_are_sums(row: Tried) -> None:
+    rng = np.random.default_rng(3)
+    one, two = [[(rng.integers(-64, 64, 99) / 8.0) for _ in row.kinds] for _ in range(2)]
+    fixed = [rng.random(99) < 0.5 for _ in row.kinds]
+    points = [
+        [v if kind == "float" else c for v, c, kind in zip(x, fixed, row.kinds, strict=True)]
+        for x in (one, two, [a + b for a, b in zip(one, two, strict=True)])
+    ]
+    with np.errstate(all="ignore"):
+        first, second, both = [np.asarray(row.op.evaluate(*x, **row.params)) for x in points]
+    if row.traits.linear:
+        np.testing.assert_allclose(both, first + second, rtol=1e-12)
+    else:
+        assert both.dtype.kind != "f" or not np.allclose(both, first + second, rtol=1e-9, equal_nan=True)
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in OPS.values() if isinstance(op, Elementwise)])
+def test_truth_tables_on_the_c(op: Any) -> None:
+    columns = [np.array(column) for column in zip(*product((False, True), repeat=op.arity), strict=True)]
+    bools = (np.dtype(bool),) * op.arity
+    if truth(op) and pattern(op.c, bools, bools[0]) is not None:
+        assert tuple(sg.jit(op)(*columns).tolist()) == truth(op)
+
+
+def test_of_a_users_op_nothing_is_known() -> None:
+    mine = sg.extern("mine", "double mine(double x) { return x; }", lambda x: x)
+    assert traits(mine) == Traits((0,), sees_zero=(True,))
+    assert truth(mine) == ()
