@@ -54,7 +54,7 @@ def _bytes(shape: Shape, itemsize: int) -> int:
 
 def is_view(op: Op) -> bool:
     """Whether NumPy needs no memory for the result of an op."""
-    return getattr(op, "view", False) and not getattr(op, "copies", False)
+    return op.view and not op.copies
 
 
 def gone_through(program: Program) -> list[Node]:

@@ -32,6 +32,26 @@ class Op:
         used: which elements of its inputs the result is made of, where it picks: ``used(y, *x, **params)`` returns a
             condition for each input (a tuple when there are several; None: all). Elsewhere the rule gives zero.
         text: how a node prints in Python, given the names of its inputs; None: as a call of the op.
+
+    Of what works on arrays (what is true of an elementwise op is found out by trying it, see `symgrad.ops.traits`):
+
+    Attributes:
+        view: the result is the operand's elements in another order: never computed, only substituted.
+        moves: its rule moves and adds cotangents and does nothing else, so that conditions on them go the same way.
+        regular: each element is one of the operands', or a sum of products of them: where they are finite, so are the
+            result and the rule, and where they are not negative, the result is not. Of a composite: value and rule
+            are finite where the operands are.
+        running: an element is made of those before it and its own, along the parameter `axis`, or the last axis.
+        stacked: it is applied to each matrix of stacks of them.
+        whole: it moves elements and leaves none of its operands' out, whatever its parameters are.
+        columns: operands of which each column goes into the same column of the result and no other.
+        linear: operands in each of which, whatever the others are, the result is linear; not of what moves elements.
+        batched: its parameters where every operand has one more axis in front, ``batched(size, **params)``; None where
+            no parameters say so, and index notation must.
+        aligned: operands stand at the last axes of the result, as in broadcasting.
+        put: of what picks elements of its first operand, that array once they have other values:
+            ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
+        copies: of a view, that NumPy may need memory for it all the same.
     """
 
     name: str
@@ -46,6 +66,18 @@ class Op:
     sample: Any = None
     edges: tuple[Any, ...] = ()
     doc: str = field(default="")
+    view: bool = False
+    moves: bool = False
+    regular: bool = False
+    running: bool = False
+    stacked: bool = False
+    whole: bool = False
+    columns: tuple[int, ...] = ()
+    linear: tuple[int, ...] = ()
+    batched: Callable[..., dict[str, Any]] | None = None
+    aligned: bool = False
+    put: Callable[..., Any] | None = None
+    copies: bool = False
 
     kind = "op"
 
@@ -108,39 +140,9 @@ class Elementwise(Op):
 
 @dataclass(eq=False, repr=False)
 class Structured(Op):
-    """An array operation with a body in index notation: ``body(node) -> Body``.
-
-    Attributes:
-        view: the result is the operand's elements in another order: never computed, only substituted.
-        moves: its rule moves and adds cotangents and does nothing else, so that conditions on them go the same way.
-        regular: each element is one of the operands', or a sum of products of them: where they are finite, so are the
-            result and the rule, and where they are not negative, the result is not.
-        running: an element is made of those before it and its own, along the parameter `axis`, or the last axis.
-        stacked: it is applied to each matrix of stacks of them.
-        whole: it moves elements and leaves none of its operands' out, whatever its parameters are.
-        columns: operands of which each column goes into the same column of the result and no other.
-        linear: operands in each of which, whatever the others are, the result is linear; not of what moves elements.
-        batched: its parameters where every operand has one more axis in front, ``batched(size, **params)``; None where
-            no parameters say so, and index notation must.
-        aligned: operands stand at the last axes of the result, as in broadcasting.
-        put: of what picks elements of its first operand, that array once they have other values:
-            ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
-        copies: of a view, that NumPy may need memory for it all the same.
-    """
+    """An array operation with a body in index notation: ``body(node) -> Body``."""
 
     body: Callable[[Node], Body] = None  # type: ignore[assignment]
-    view: bool = False
-    moves: bool = False
-    regular: bool = False
-    running: bool = False
-    stacked: bool = False
-    whole: bool = False
-    columns: tuple[int, ...] = ()
-    linear: tuple[int, ...] = ()
-    batched: Callable[..., dict[str, Any]] | None = None
-    aligned: bool = False
-    put: Callable[..., Any] | None = None
-    copies: bool = False
 
     kind = "structured"
 
@@ -152,13 +154,9 @@ class Composite(Op):
     Attributes:
         body: the function.
         override: in words, the rule of the user's that it has in the place of its own.
-        regular: value and rule are finite where the operands are.
-        stacked: it is applied to each matrix of stacks of them.
     """
 
     body: Callable[..., Any] = None  # type: ignore[assignment]
     override: str = ""
-    regular: bool = False
-    stacked: bool = False
 
     kind = "composite"

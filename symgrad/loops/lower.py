@@ -135,7 +135,7 @@ class _Lowering:
             self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
             return _whole(target)
         body = op.body(node)  # type: ignore[attr-defined]  # what is neither leaf nor elementwise is structured here
-        if getattr(op, "view", False):
+        if op.view:
             return self.view(node, body)
         return self.instantiated(node, body)
 

@@ -285,7 +285,7 @@ def composite(
     def declare(body: Callable[..., Any]) -> Composite:
         op = Composite(
             name, params, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
-            regular=regular, stacked=stacked, doc=first_line(body),
+            regular=regular, stacked=stacked, batched=one_axis_more, doc=first_line(body),
         )
         _enter(op)
         return op

@@ -392,7 +392,7 @@ def record(trace: Trace, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]
     graph = trace.graph
     line = graph.line or user_line()
     node = graph.node(op, nodes, ordered, shape, dtype, line)
-    if getattr(op, "view", False) and isinstance(inputs[0], Tracer) and not inputs[0].is_number:
+    if op.view and isinstance(inputs[0], Tracer) and not inputs[0].is_number:
         return viewing(inputs[0], node)
     return Tracer(node, trace)
 

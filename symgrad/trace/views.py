@@ -59,8 +59,8 @@ def write_through(x: Tracer, value: Node) -> None:
             "a write into a diagonal, which is not followed (and np.diagonal cannot be written at all)",
             line=user_line(), instead="np.fill_diagonal(x, value), or x[np.arange(n), np.arange(n)] = value",
         )
-    put = getattr(op, "put", None)
-    back = getattr(op, "view", False) and op.whole and not op.aligned
+    put = op.put
+    back = op.view and op.whole and not op.aligned
     if not (put or back) or made.inputs[0] is not base.node:
         raise MutationError(
             f"a write into a view made by {op.name}, which symgrad does not follow", line=user_line(),

@@ -18,7 +18,7 @@ from symgrad.ir.shapes import simplified
 from symgrad.ops import leaves
 from symgrad.ops.batched import each, stand_in
 from symgrad.ops.contract import LETTERS, einsum, parse
-from symgrad.ops.declare import OPS, one_axis_more
+from symgrad.ops.declare import OPS
 from symgrad.ops.views import broadcast_to, expand_dims, reshape
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
@@ -73,20 +73,19 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
 def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...], size: Dim) -> Node:
     """Make a node for all examples from its operands for all."""
     op, graph, params = node.op, trace.graph, dict(zip(node.op.params, node.params, strict=True))
-    moved = getattr(op, "batched", one_axis_more)
     if isinstance(op, Elementwise):
         found = graph.node(op, _aligned(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
     elif op is einsum:
         found = make(graph, op, *xs, subscripts=_labelled(node, mapped))
     elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
         found = make(graph, for_all(op, mapped), *xs, **params)
-    elif getattr(op, "columns", ()) and not any(mapped[:-1]):
+    elif op.columns and not any(mapped[:-1]):
         found = _beside(trace, node, xs, size)
-    elif moved is None:
+    elif op.batched is None:
         found = make(graph, each, *xs, of=op.name, mapped=mapped, params=node.params)
     else:
         filled = [_all(graph, x, m, size) for x, m in zip(_aligned(trace, node, xs, mapped), mapped, strict=True)]
-        found = make(graph, op, *filled, **moved(size, **params))
+        found = make(graph, op, *filled, **op.batched(size, **params))
     if found.shape != (size, *node.shape) or found.dtype != node.dtype:
         raise VerifyError(f"{found!r} is no batch of {size} of {node!r}")
     return found
@@ -94,7 +93,7 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
 
 def _aligned(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...]) -> tuple[Node, ...]:
     """Put the axes of extent 1 that broadcasting adds behind the batch's axis, where an operand has fewer."""
-    if not (isinstance(node.op, Elementwise) or getattr(node.op, "aligned", False)):
+    if not (isinstance(node.op, Elementwise) or node.op.aligned):
         return xs
     new = [tuple(range(1, len(node.shape) - len(x.shape) + 2)) if m else () for x, m in zip(xs, mapped, strict=True)]
     return tuple([make(trace.graph, expand_dims, x, axes=m) if m else x for x, m in zip(xs, new, strict=True)])

@@ -310,7 +310,7 @@ def _chosen(equality: Equality, node: Node, read: Read, values: list[Value]) -> 
 
 
 def _is_zero(node: Node) -> bool:
-    while getattr(node.op, "view", False):
+    while node.op.view:
         node = node.inputs[0]
     return node.op is leaves.constant and node.shape == () and bool(node.params[0].array == 0)
 

@@ -15,14 +15,17 @@ import numpy as np
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ir.shapes import is_static
 from symgrad.ops import leaves
-from symgrad.ops.contract import parse
-from symgrad.ops.declare import OPS
-from symgrad.ops.traits import traits
+from symgrad.ops.batched import each
+from symgrad.ops.contract import einsum, parse
+from symgrad.ops.logical import logical_not
+from symgrad.ops.running import cumsum
+from symgrad.ops.traits import AND, NOT, OR, traits, truth
+from symgrad.ops.views import broadcast_to, place
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.batch import each_rule
-from symgrad.transforms.build import DEPTH, known, literal
+from symgrad.transforms.build import DEPTH, known, literal, make
 from symgrad.transforms.joins import joined
-from symgrad.transforms.poles import meant, moves
+from symgrad.transforms.poles import leaves_out, meant, moves
 from symgrad.transforms.zeros import behind, is_zero, is_zero_constant
 
 if TYPE_CHECKING:
@@ -53,11 +56,11 @@ def conditions(graph: Graph, condition: Node) -> Guard:
     stack = [condition]
     while stack:
         node = stack.pop()
-        if node.op.name in {"logical_and", "bitwise_and"} and _is_boolean(node):
+        if _truth(node) == AND:
             stack.extend(reversed(node.inputs))
             continue
         inner = _negated(node)
-        if inner is not None and inner.op.name in {"logical_or", "bitwise_or"} and _is_boolean(inner):
+        if inner is not None and _truth(inner) == OR:
             stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
             continue
         simpler = node if inner is None else opposite(graph, inner)
@@ -76,15 +79,16 @@ def opposite(graph: Graph, condition: Node) -> Node:
         return literal(graph, not value, bool)
     if inner is not None:
         return inner
-    return graph.node(OPS["logical_not"], (condition,), (), condition.shape, condition.dtype)
+    return make(graph, logical_not, condition)
 
 
-def _is_boolean(node: Node) -> bool:
-    return all(i.dtype.kind == "b" for i in node.inputs)
+def _truth(node: Node) -> tuple[bool, ...]:
+    """Return the truth table of a node of Booleans."""
+    return truth(node.op) if all(i.dtype.kind == "b" for i in node.inputs) else ()
 
 
 def _negated(node: Node) -> Node | None:
-    return node.inputs[0] if node.op.name in {"logical_not", "invert"} and _is_boolean(node) else None
+    return node.inputs[0] if _truth(node) == NOT else None
 
 
 def both(guard: Guard, more: Guard) -> Guard:
@@ -179,8 +183,8 @@ def _used(trace: Trace, node: Node, wanted: Sequence[bool]) -> Sequence[Guard]:
         params = dict(zip(op.params, node.params, strict=True))
         found = op.used(Tracer(node, trace), *[Tracer(i, trace) for i in node.inputs], **params)
         parts = [None if p is None else p.node for p in (found if isinstance(found, tuple) else (found,))]
-    elif moves(meant(node)) and op.name != "broadcast_to":
-        everything = OPS["broadcast_to"](Tracer(literal(trace.graph, True, bool), trace), shape=node.shape)
+    elif moves(meant(node)) and leaves_out(node):
+        everything = broadcast_to(Tracer(literal(trace.graph, True, bool), trace), shape=node.shape)
         parts = [p if p is None or not always(p) else None for p in _through_rule(trace, node, everything)]
     else:
         return [()] * len(node.inputs)
@@ -189,11 +193,11 @@ def _used(trace: Trace, node: Node, wanted: Sequence[bool]) -> Sequence[Guard]:
 
 def always(condition: Node) -> bool:
     """Tell a condition that constants and places decide, and that holds for every element."""
-    while getattr(condition.op, "view", False):
+    while condition.op.view:
         condition = condition.inputs[0]
     if condition.op is leaves.constant:
         return bool(condition.params[0].array.all())
-    if condition.op.name == "place" and len(condition.inputs) == 1 and always(condition.inputs[0]):
+    if condition.op is place and len(condition.inputs) == 1 and always(condition.inputs[0]):
         (region,) = condition.param("indices")
         return all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(region, condition.shape, strict=True))
     value = _computed(condition)
@@ -228,10 +232,10 @@ def _forward(trace: Trace, node: Node, reached: dict[Node, Guard]) -> Guard:
     if isinstance(op, Elementwise):
         zero = [g or is_zero_constant(i) for g, i in zip(guarded, node.inputs, strict=True)]
         return either(trace, [g for g in given if g], many=True) if any(guarded) and is_zero(node, zero) else ()
-    if not all(guarded[: sum(i.dtype.kind == "f" for i in node.inputs)]) or not moves(op) or op.name in {"sum", "each"}:
+    if not all(guarded[: sum(i.dtype.kind == "f" for i in node.inputs)]) or not moves(op) or op.regular:
         return ()
     inputs = [
-        OPS["broadcast_to"](conjunction(trace, g), shape=i.shape) if g else Tracer(i, trace)
+        broadcast_to(conjunction(trace, g), shape=i.shape) if g else Tracer(i, trace)
         for g, i in zip(given, node.inputs, strict=True)
     ]
     return (node.op(*inputs, **dict(zip(node.op.params, node.params, strict=True))).node,)
@@ -245,13 +249,13 @@ def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
     """Carry one condition through a structured op: an element's is that one of those it goes into holds."""
     op, count = node.op, len(node.inputs)
     if _is_single(g):
-        return [g if g.shape == () else OPS["reshape"](Tracer(g, trace), shape=()).node] * count
-    if op.name == "broadcast_to":
+        return [g if g.shape == () else _node(np.reshape(Tracer(g, trace), ()))] * count
+    if op.aligned:
         return [reduced(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
-    if op.name == "einsum":
+    if op is einsum:
         return _through_einsum(trace, node, g)
-    whole = OPS["broadcast_to"](Tracer(g, trace), shape=node.shape)
-    if moves(meant(node)) and op.name != "sum":
+    whole = broadcast_to(Tracer(g, trace), shape=node.shape)
+    if moves(meant(node)) and not meant(node).regular:
         return _through_rule(trace, node, whole)
     return _through_others(node, whole)
 
@@ -260,36 +264,35 @@ def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
     """Carry a condition as cotangents go, through an op that only moves elements."""
     inputs = [Tracer(i, trace) for i in node.inputs]
     params = dict(zip(node.op.params, node.params, strict=True))
-    pull = each_rule if node.op.name == "each" else node.op.vjp
+    pull = each_rule if node.op is each else node.op.vjp
     parts = pull(whole, None, *inputs, **params)  # type: ignore[misc]  # these have rules
     return [None if p is None else p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
 
 
 def _through_others(node: Node, whole: Any) -> list[Node | None]:
     """Carry a condition through reductions, running totals and the rest: as far as elements stay apart."""
-    op, count = node.op, len(node.inputs)
+    op, count, rank = node.op, len(node.inputs), len(node.shape)
     if count == 1 and "axes" in op.params:
         axes = node.param("axes")
         if node.shape == node.inputs[0].shape:  # softmax: every element along the axes goes into every one
-            whole = OPS["any"](whole, axes=axes)
-        return [OPS["expand_dims"](whole, axes=axes).node if axes else whole.node]
-    rank = len(node.shape)
-    if getattr(op, "running", False):
+            whole = np.any(whole, axis=axes)
+        return [_node(np.expand_dims(whole, axes))]
+    if op.running:
         axis = node.param("axis") if "axis" in op.params else rank - 1
-        return [OPS["cumsum"].vjp(whole, None, whole, axis=axis).node] * count  # type: ignore[misc]  # it has one
-    if getattr(op, "stacked", False):
+        return [_node(cumsum.vjp(whole, None, whole, axis=axis))] * count  # type: ignore[misc]  # it has one
+    if op.stacked:
         lead = len(node.inputs[0].shape) - 2
-        one = OPS["any"](whole, axes=tuple(range(lead, rank)))
-        carried = [OPS["expand_dims"](one, axes=tuple(range(lead, len(i.shape)))).node for i in node.inputs]
-        for k in getattr(op, "columns", ()):
-            carried[k] = OPS["expand_dims"](OPS["any"](whole, axes=(lead,)), axes=(lead,)).node
+        one = np.any(whole, axis=tuple(range(lead, rank)))
+        carried: list[Node | None] = [_node(np.expand_dims(one, tuple(range(lead, len(i.shape))))) for i in node.inputs]
+        for k in op.columns:
+            carried[k] = _node(np.any(whole, axis=lead, keepdims=True))
         return carried
-    if getattr(op, "regular", False) and isinstance(op, Structured) and op.vjp is not None and count > 1:
+    if op.regular and isinstance(op, Structured) and op.vjp is not None and count > 1:
         one, zero = node.dtype.type(1), node.dtype.type(0)  # a sum of products: what is reached when all factors are 1
-        ones = [OPS["broadcast_to"](one, shape=i.shape) for i in node.inputs]
-        parts = op.vjp(OPS["where"](whole, one, zero), None, *ones, **dict(zip(op.params, node.params, strict=True)))
-        return [OPS["not_equal"](part, zero).node for part in parts]
-    return [OPS["any"](whole, axes=tuple(range(rank))).node] * count
+        ones = [broadcast_to(one, shape=i.shape) for i in node.inputs]
+        parts = op.vjp(np.where(whole, one, zero), None, *ones, **dict(zip(op.params, node.params, strict=True)))
+        return [_node(np.not_equal(part, zero)) for part in parts]
+    return [_node(np.any(whole))] * count
 
 
 def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:
@@ -300,15 +303,19 @@ def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:
     for labels in terms:
         constant = tuple([k for k, d in enumerate(g.shape) if d == 1])
         left = "".join(label for k, label in enumerate(own) if k not in constant)
-        value = OPS["squeeze"](Tracer(g, trace), axes=constant) if constant else Tracer(g, trace)
+        value: Any = np.squeeze(Tracer(g, trace), axis=constant)
         gone = tuple([k for k, label in enumerate(left) if label not in labels])
-        value = OPS["any"](value, axes=gone) if gone else value
+        value = np.any(value, axis=gone) if gone else value
         left = "".join(label for label in left if label in labels)
-        order = tuple([left.index(label) for label in labels if label in left])
-        value = value if order == tuple(range(len(order))) else OPS["transpose"](value, axes=order)
+        value = np.transpose(value, [left.index(label) for label in labels if label in left])
         new = tuple([k for k, label in enumerate(labels) if label not in left])
-        carried.append((OPS["expand_dims"](value, axes=new) if new and left else value).node)
+        carried.append(_node(np.expand_dims(value, new) if left else value))
     return carried
+
+
+def _node(value: Any) -> Node:
+    found: Node = value.node
+    return found
 
 
 def fitting(trace: Trace, guard: Guard, shape: Shape, whole: Node) -> Guard:
@@ -319,17 +326,16 @@ def fitting(trace: Trace, guard: Guard, shape: Shape, whole: Node) -> Guard:
 def reduced(trace: Trace, g: Node, shape: Shape, full: Shape, dtype: np.dtype[Any]) -> Node:
     """Take a condition of a stretched shape back to the shape before: that it holds of one that was summed."""
     lead, own = len(full) - len(shape), len(full) - len(g.shape)
-    value = Tracer(g, trace)
+    value: Any = Tracer(g, trace)
     stretched = [a - own for a in range(own, len(full)) if a < lead or (shape[a - lead] == 1 and full[a] != 1)]
     summed = tuple([a for a in stretched if g.shape[a] != 1])
     value = _some(value, tuple(summed), dtype) if summed else value
     kept = tuple([a for a in summed if a + own >= lead])
     gone = tuple([a - sum(s < a for s in summed) for a in stretched if a not in summed and a + own < lead])
-    value = OPS["squeeze"](value, axes=gone) if gone else value
-    return (OPS["expand_dims"](value, axes=tuple([a + own - max(lead, own) for a in kept])) if kept else value).node
+    return _node(np.expand_dims(np.squeeze(value, axis=gone), tuple([a + own - max(lead, own) for a in kept])))
 
 
 def _some(value: Any, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Tell where a condition holds somewhere along axes: counted in the cotangent's type, as lanes beside its sum."""
-    one = OPS["where"](value, dtype.type(1), dtype.type(0))
-    return OPS["not_equal"](OPS["sum"](one, axes=axes), dtype.type(0))
+    one = np.where(value, dtype.type(1), dtype.type(0))
+    return np.not_equal(np.sum(one, axis=axes), dtype.type(0))

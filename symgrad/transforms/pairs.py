@@ -81,7 +81,7 @@ def _outlines(program: Program) -> dict[Node, int]:
         parts = [part for i in node.inputs if (part := found.get(i, i.number))]
         kind = np.multiply if node.op is einsum else node.op.numpy or node.op
         kind = np.add if kind is np.subtract else kind
-        is_plain = getattr(node.op, "view", False) or kind is np.negative or (kind is np.multiply and len(parts) == 1)
+        is_plain = node.op.view or kind is np.negative or (kind is np.multiply and len(parts) == 1)
         found[node] = sum(parts) if is_plain or not parts else hash((kind, sum(parts)))
     return found
 
@@ -141,7 +141,7 @@ def _is_of_pairs(node: Node) -> bool:
 
 def _summed(node: Node) -> list[tuple[Node, list[int]]]:
     """List what a node adds up, and along which axes."""
-    found = form(node) if getattr(node.op, "regular", False) and any(len(i.shape) > 1 for i in node.inputs) else None
+    found = form(node) if node.op.regular and any(len(i.shape) > 1 for i in node.inputs) else None
     factors = [] if found is None else found.factors
     return [(x, [k for k, i in enumerate(indices) if found and i in found.gone]) for x, indices in factors]
 

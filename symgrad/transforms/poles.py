@@ -75,7 +75,7 @@ class Ranges:
         if node.dtype.kind != "f":
             return every(node.dtype)
         read = frozenset().union(*[self.known[i] for i in node.inputs if i.dtype.kind == "f"])
-        if getattr(op, "view", False) or (self.near and getattr(op, "regular", False) and read <= NOT_NEGATIVE):
+        if op.view or (self.near and op.regular and read <= NOT_NEGATIVE):
             return read
         if moves(op) or (isinstance(op, Structured) and op.regular):
             return read | NOT_NEGATIVE if read <= NOT_NEGATIVE | {"!"} else read | ANY
@@ -116,7 +116,7 @@ class Poles:
             return any(i in self.active and not f for i, f in zip(node.inputs, self.signs.tried(node)[1], strict=True))
         if not node.inputs or op.nondiff or op.used is not None or moves(op):
             return False
-        return not getattr(op, "regular", False) or any(self.is_wild(i) for i in self.factors(node))
+        return not op.regular or any(self.is_wild(i) for i in self.factors(node))
 
     def factors(self, node: Node) -> list[Node]:
         """List the operands of a sum of products that the cotangents of others are made of."""
@@ -150,9 +150,9 @@ def moves(op: Op) -> bool:
 def leaves_out(node: Node) -> bool:
     """Whether an op that moves elements may leave some of its operands' out."""
     op = meant(node)
-    if getattr(op, "whole", False):
+    if op.whole:
         return False
-    return not getattr(op, "view", False) or bool(shapes.size(node.shape) != shapes.size(node.inputs[0].shape))
+    return not op.view or bool(shapes.size(node.shape) != shapes.size(node.inputs[0].shape))
 
 
 def every(dtype: np.dtype[Any]) -> Signs:

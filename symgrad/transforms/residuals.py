@@ -60,7 +60,7 @@ def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:
 def _cheap(node: Node) -> bool:
     """Tell arithmetic, comparisons, choices and views from calls of functions, sums and products of matrices."""
     if not isinstance(node.op, Elementwise):
-        return bool(getattr(node.op, "view", False))
+        return bool(node.op.view)
     spelled = node.op.c.get("f", "")
     return not (spelled.isidentifier() or "sg_" in spelled or node.op.source)
 

@@ -185,7 +185,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
     params = dict(zip(op.params, node.params, strict=True))
-    if steep and getattr(meant(node), "regular", False):
+    if steep and meant(node).regular:
         own = passed(trace, node, total.guard, wanted)
         factors = poles.factors(node)
         inputs = [_used(trace, x, g, poles) if x.node in factors else x for x, g in zip(inputs, own, strict=True)]

@@ -110,7 +110,7 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
     watched_nodes: list[Node] = []
     for node in program.nodes():
         reads = tuple(dict.fromkeys([k for i in node.inputs for k in numbers.get(i, ())]))
-        if node.dtype.kind != "f" or getattr(node.op, "view", False) or node.op.name == "extent":
+        if node.dtype.kind != "f" or node.op.view or node.op.name == "extent":
             numbers[node] = reads
             continue
         numbers[node] = (len(values),)
