@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.notation import Axis, Body, Value
     from symgrad.ir.program import Program
+    from symgrad.loops.program import Item
 
 EVEN = 1 << 31
 """Integers up to this size are counted where they are evenly spaced."""
@@ -103,7 +104,7 @@ class _Lowering:
             if node not in self.sources:
                 self.sources[node] = self.lowered(node)
         outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
-        done = [without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)]
+        done: list[Item] = [without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)]
         return LoopProgram(self.program.name, inputs, outputs, self.arrays, done, self.checks, rules=self.program.rules)
 
     def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:
