@@ -16,7 +16,8 @@ from symgrad.ir.shapes import symbol
 from symgrad.ops.declare import is_traced
 from symgrad.trace import signature as signatures
 from symgrad.trace.lines import user_line
-from symgrad.trace.signature import NAMESPACE, Signature, Spec, bind, by_columns, flatten, leaf_names, leaf_spec, spec
+from symgrad.trace.signature import NAMESPACE, Signature, Spec, by_columns, leaf_names, leaf_spec, signature_of, spec
+from symgrad.trace.state import active
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 
 
-class Flat(NamedTuple):
+class Leaves(NamedTuple):
     """The arguments of one call, flattened: arrays, their structure, what identifies their types, the static values."""
 
     leaves: list[Any]
@@ -45,7 +46,7 @@ class Arguments:
         """Find the parameters' names and the static ones among them; read what is said of axes."""
         self.fun = fun
         check_function(fun)
-        self.signature = bind(fun)
+        self.signature = signature_of(fun)
         self.parameters = list(self.signature.parameters) if self.signature is not None else []
         nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
@@ -138,7 +139,7 @@ class Arguments:
         """Whether an argument, given by position or by name, is static."""
         return key in self.static or self.label(key) in self.static
 
-    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Flat:
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Leaves:
         """Flatten the arrays of a call.
 
         Raises:
@@ -152,14 +153,17 @@ class Arguments:
         if self.static:
             given: list[tuple[str | int, Any]] = [*enumerate(args), *kwargs.items()]
             statics = {k: v for k, v in given if self.is_static(k)}
-            args = tuple([v for k, v in enumerate(args) if k not in statics])
-            kwargs = {k: v for k, v in kwargs.items() if k not in statics}
+            args = tuple([args[k] for k in range(len(args)) if k not in statics])
+            kwargs = {k: kwargs[k] for k in kwargs if k not in statics}
             for key, value in statics.items():
                 _check_hashable(self.label(key), value)
-        leaves, tree = flatten((args, kwargs))
-        return Flat(leaves, tree, tuple([_kind(leaf) for leaf in leaves]), tuple(statics.items()))
+        leaves: list[Any]
+        leaves, tree = optree.tree_flatten((args, kwargs), namespace=NAMESPACE)  # type: ignore[arg-type]
+        if active.traces:
+            leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
+        return Leaves(leaves, tree, tuple(map(_kind, leaves)), tuple(statics.items()))
 
-    def describe(self, call: Flat, pattern: Sequence[int | str] | None = None) -> Signature:
+    def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given.
 
         Raises:
@@ -184,7 +188,7 @@ class Arguments:
             signatures.refuse_lone(specs, shown)
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
 
-    def checked(self, call: Flat) -> tuple[Signature, Said]:
+    def checked(self, call: Leaves) -> tuple[Signature, Said]:
         """Describe a call that keeps to what is said of its extents, and list that.
 
         Raises:
@@ -225,7 +229,7 @@ class Arguments:
         made.fixed_to = signature
         return made
 
-    def check(self, call: Flat) -> Signature:
+    def check(self, call: Leaves) -> Signature:
         """Check a call against the one signature it must fit.
 
         Raises:
@@ -251,7 +255,7 @@ class Arguments:
         return want
 
 
-def alike(call: Flat, signature: Signature) -> bool:
+def alike(call: Leaves, signature: Signature) -> bool:
     """Whether a call has the structure and the static arguments of a signature."""
     return bool(call.tree == signature.tree) and told_apart(call.statics) == told_apart(signature.statics)
 
@@ -314,22 +318,7 @@ def _kind(leaf: Any) -> Any:
     return kind, getattr(leaf, "shape", None)
 
 
-def refuse_specs(call: Flat, name: str) -> None:
-    """Refuse a spec where a call needs values.
-
-    Raises:
-        ArgumentError: there is one.
-    """
-    given = next((leaf for leaf in call.leaves if type(leaf) is Spec), None)
-    if given is not None:
-        raise ArgumentError(
-            f"{name}() was called with the spec {given}, which has no values",
-            instead=f".lower(...) of specs, to look at what is compiled; specs=(...) where {name} is made, to compile "
-            "for them; arrays in calls",
-        )
-
-
-def refuse_valueless(call: Flat) -> None:
+def refuse_valueless(call: Leaves) -> None:
     """Refuse values that are known only when a traced function runs, and specs, where arrays are bound.
 
     Raises:

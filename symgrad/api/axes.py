@@ -20,7 +20,7 @@ from symgrad.api.argnums import chosen
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import show
 from symgrad.ops.declare import COMPILED
-from symgrad.trace.signature import Spec, bind, extent_name, extent_of
+from symgrad.trace.signature import Spec, extent_name, extent_of, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -272,7 +272,7 @@ def annotated_specs(fun: Callable[..., Any], given: Any = ()) -> dict[str, Any]:
     Raises:
         ArgumentValueError: an annotation is one of jaxtyping's and leaves a dtype or an axis open.
     """
-    signature, known = bind(fun), hints(fun)
+    signature, known = signature_of(fun), hints(fun)
     if signature is None or not known:
         return {}
     plain = [

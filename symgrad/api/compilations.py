@@ -22,7 +22,7 @@ from symgrad.trace.state import active
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from symgrad.api.arguments import Arguments, Flat
+    from symgrad.api.arguments import Arguments, Leaves
     from symgrad.api.axes import Said
     from symgrad.api.captured import Captured
     from symgrad.build.call import Call
@@ -109,7 +109,7 @@ class Compilations:
         self._warned = False
         self._blocks: tuple[Any, ...] = ()
 
-    def find(self, call: Flat) -> Entry:
+    def find(self, call: Leaves) -> Entry:
         """Return the compilation for a call, making it once."""
         fixed = self._arguments.fixed_to is not None
         kinds = self._arguments.check(call).specs if fixed else call.kinds
@@ -140,7 +140,7 @@ class Compilations:
         sizes = self._sizes.get(_of_ranks(key))
         return None if sizes is None else sizes.serving(extents)
 
-    def _new(self, call: Flat, key: Key, extents: Extents | None) -> Entry:
+    def _new(self, call: Leaves, key: Key, extents: Extents | None) -> Entry:
         """Compile for a call: with open extents where that is asked for, or pays, and can be done."""
         if extents is None:
             return self._kept(key, self.signature(call), None)
@@ -158,7 +158,7 @@ class Compilations:
             del self._reasons[count:]
             raise
 
-    def _learnt(self, call: Flat, key: Key, extents: Extents, signature: Signature, sizes: Sizes) -> Entry:
+    def _learnt(self, call: Leaves, key: Key, extents: Extents, signature: Signature, sizes: Sizes) -> Entry:
         """Compile for a call with the extents open that change, or for its numbers."""
         while (pattern := sizes.proposed(extents)) is not None:
             try:
@@ -175,7 +175,7 @@ class Compilations:
         sizes.alone[extents] = None
         return entry
 
-    def _begun(self, call: Flat, key: Key, signature: Signature, said: Said) -> Sizes:
+    def _begun(self, call: Leaves, key: Key, signature: Signature, said: Said) -> Sizes:
         """Begin with a structure, dtypes and ranks: with what there is of compilations with open extents."""
         sizes = Sizes(said, self._arguments.dynamic, (*signature.names, *signature.paths))
         for known in self.saved():
@@ -193,7 +193,7 @@ class Compilations:
         self._complain(sizes)
         return entry
 
-    def signature(self, call: Flat) -> Signature:
+    def signature(self, call: Leaves) -> Signature:
         """Describe a call as it would be compiled for if it came first."""
         if self._arguments.fixed_to is not None:
             return self._arguments.fixed_to

@@ -14,7 +14,7 @@ from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise
 from symgrad.trace.lines import user_line
 from symgrad.trace.overrides import checked
-from symgrad.trace.signature import bind
+from symgrad.trace.signature import signature_of
 from symgrad.trace.tracer import Tracer
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _check_needs(name: str, vjp: Callable[..., Any] | None, needs: tuple[str, ..
     """
     if not set(needs) <= known:
         raise ArgumentError(f"{name} needs {sorted(set(needs) - known)}; there is {', '.join(sorted(known))}")
-    signature = None if vjp is None else bind(vjp)
+    signature = None if vjp is None else signature_of(vjp)
     if signature is None:
         return
     others = [*signature.parameters.values()][1:]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.api.arguments import Arguments, Flat, refuse_specs, refuse_valueless
+from symgrad.api.arguments import Arguments, Leaves, refuse_valueless
 from symgrad.api.captured import Captured, undrawn, unwritten
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
 from symgrad.build.call import MISS, Call, as_inputs
@@ -17,7 +17,7 @@ from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
 from symgrad.options import Options
 from symgrad.pipeline import Stages, build, transform, uncollected
-from symgrad.trace.signature import spec
+from symgrad.trace.signature import Spec, spec
 from symgrad.trace.state import Trace, active, current
 from symgrad.trace.trace import Traced, trace
 
@@ -79,10 +79,19 @@ class Function:
         outer = current()
         if outer is not None:
             return self._inline(outer, call)
-        refuse_specs(call, self.__name__)
-        entry = self._find(call)
-        if not active.outside:
-            self._shorten(entry)
+        for leaf in call.leaves:
+            if type(leaf) is Spec:
+                raise ArgumentError(
+                    f"{self.__name__}() was called with the spec {leaf}, which has no values",
+                    instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
+                    f"{self.__name__} is made, to compile for them; arrays in calls",
+                )
+        self._last = entry = self._compilations.find(call)
+        if not active.outside and (not self._recent or self._recent[0] is not entry):
+            # The next calls try this one first, then the last one that has open extents where it has none, or none
+            # where it has: the first size has a compilation of its own, and all others share one.
+            self._recent = (entry, *[other for other in self._recent if other.opened != entry.opened])
+            self._shorts = tuple([each.short for each in self._recent if each.short is not None])
         return entry.call.converted(call.leaves)
 
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
@@ -122,19 +131,10 @@ class Function:
         refuse_valueless(call)
         return bound(self._find(call).call, call.leaves, out)
 
-    def _find(self, call: Flat) -> Entry:
+    def _find(self, call: Leaves) -> Entry:
         """Return the compilation for a call, making it once."""
         self._last = entry = self._compilations.find(call)
         return entry
-
-    def _shorten(self, entry: Entry) -> None:
-        """Let the next calls try this compilation first, then the last one that has open extents where it has none.
-
-        Or the reverse: the first size has a compilation of its own, and all others share one.
-        """
-        if not self._recent or self._recent[0] is not entry:
-            self._recent = (entry, *[other for other in self._recent if other.opened != entry.opened])
-            self._shorts = tuple([each.short for each in self._recent if each.short is not None])
 
     def forget(self) -> None:
         """Compile anew from now on: a rule that may stand in what was compiled is another one."""
@@ -185,7 +185,7 @@ class Function:
 
     # -- composing
 
-    def _inline(self, outer: Trace, call: Flat) -> Any:
+    def _inline(self, outer: Trace, call: Leaves) -> Any:
         """Trace through: derive on the caller's table, where the caller's nodes are constants."""
         from symgrad.api.nested import inlined
 
@@ -212,7 +212,7 @@ class Function:
         """Compile for one signature alone: every call must fit it."""
         made = Function(self._fun, self._transform, self._arguments.fixed(signature), self._options)
         specs = list(signature.specs)
-        made._find(Flat(specs, signature.tree, tuple(specs), signature.statics))
+        made._find(Leaves(specs, signature.tree, tuple(specs), signature.statics))
         return made
 
     @property

@@ -18,7 +18,7 @@ from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
 from symgrad.ops.copies import filled
 from symgrad.ops.declare import OPS
-from symgrad.trace.signature import bind, flatten
+from symgrad.trace.signature import flatten, signature_of
 from symgrad.trace.state import current
 from symgrad.transforms.batch import batch
 from symgrad.transforms.jvp import pullback, pushforward
@@ -132,7 +132,7 @@ def hvp(
     """
     return function(
         "hvp", fun, _hvp, {"has_aux": has_aux}, static_argnums=static_argnums, static_argnames=static_argnames,
-        dynamic=dynamic, options=options, signature=_with_direction(bind(fun)),
+        dynamic=dynamic, options=options, signature=_with_direction(signature_of(fun)),
     )
 
 

@@ -14,7 +14,7 @@ from symgrad.cli.terminal import Refused
 from symgrad.errors import SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
-from symgrad.trace.signature import Spec, bind, flatten, spec
+from symgrad.trace.signature import Spec, flatten, signature_of, spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +66,7 @@ def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
     Raises:
         Refused: a name that the function does not have, or an argument that needs a spec.
     """
-    signature = bind(fun)
+    signature = signature_of(fun)
     if signature is None:
         raise Refused(f"{getattr(fun, '__name__', fun)} tells no signature")
     parameters = signature.parameters

@@ -53,9 +53,9 @@ def emitted(
 
 def _own(fun: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Take the specs of a function's own arguments: of several functions each has some."""
-    from symgrad.trace.signature import bind
+    from symgrad.trace.signature import signature_of
 
-    signature = bind(fun)
+    signature = signature_of(fun)
     known = signature.parameters if signature is not None else {}
     return {name: value for name, value in given.items() if name in known}
 

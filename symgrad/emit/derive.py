@@ -19,7 +19,7 @@ from symgrad.api.nested import nested
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import size
-from symgrad.trace.signature import NAMESPACE, Spec, bind, flatten
+from symgrad.trace.signature import NAMESPACE, Spec, flatten, signature_of
 from symgrad.trace.state import current
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _along(
 
 def _extended(fun: Callable[..., Any], further: tuple[str, ...]) -> inspect.Signature:
     """Put keyword arguments behind a function's own."""
-    signature = bind(fun)
+    signature = signature_of(fun)
     if signature is None:
         raise ArgumentError(f"{getattr(fun, '__name__', fun)} tells no signature", instead="a function in Python")
     parameters = list(signature.parameters.values())

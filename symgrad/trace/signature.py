@@ -205,7 +205,7 @@ def _subclass_spec(value: np.ndarray[Any, Any], path: str) -> Spec:
     return _array_spec(value.view(np.ndarray), path)
 
 
-def bind(fun: Callable[..., Any]) -> inspect.Signature | None:
+def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
     """Return a function's signature, None for one that has none (a C function)."""
     try:
         return inspect.signature(fun)
