@@ -149,7 +149,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     """Compile an optimized program, or keep it for the interpreter when there is no compiler."""
     if toolchain is None:
         return Built(optimized, stages, None, None)
-    from symgrad.build.kept import keep, program_key, recall
+    from symgrad.build.artifacts import keep, program_key, recall
 
     stages.target = toolchain.target
     key = None if os.environ.get("SYMGRAD_DUMP") else program_key(optimized, toolchain, stages.options)

@@ -376,7 +376,7 @@ class Function:
         return numbered(made(entry.built.stages), entry.built.program, arrays, sizes, count)
 
     def cache_info(self) -> CacheInfo:
-        """Tell for which signatures this function was compiled, why each was needed, and why extents stay numbers."""
+        """Return for which signatures this function was compiled, why each was needed, and why extents stay numbers."""
         return self._compilations.info()
 
     def __repr__(self) -> str:

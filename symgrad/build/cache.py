@@ -54,7 +54,7 @@ def key(*parts: str) -> str:
 
 
 def location() -> Path:
-    """Say where the cache is: ``SYMGRAD_CACHE_DIR``, or the user's cache folder of this system."""
+    """Return where the cache is: ``SYMGRAD_CACHE_DIR``, or the user's cache folder of this system."""
     chosen = os.environ.get("SYMGRAD_CACHE_DIR")
     if chosen:
         return Path(chosen).expanduser().absolute()

@@ -81,7 +81,7 @@ def flags_for(text: str, toolchain: Toolchain) -> tuple[str, ...]:
 
 
 def rows_of_eight(text: str) -> bool:
-    """Tell a C text in which an iteration writes, or sums, elements of a row of eight or more one by one."""
+    """Whether an iteration of some loop writes, or sums, elements of a row of eight or more one by one."""
     stores = [(int(row), int(place or 0)) for row, place in _STORE.findall(text)]
     wide = [place for row, place in stores if row >= _EIGHT]
     single = any(place >= _EIGHT // 2 for place in wide)

@@ -32,7 +32,7 @@ def cores() -> int:
 
 
 def _in_pool() -> bool:
-    """Tell a process that multiprocessing started; where it was not imported, it did not."""
+    """Whether multiprocessing started this process; where it was not imported, it did not."""
     process = sys.modules.get("multiprocessing.process")
     if process is None:
         return False

@@ -50,7 +50,7 @@ def short_waits() -> Iterator[None]:
 
 
 def threads(options: Options) -> int:
-    """Say how many threads a call may use: ``options.threads``, what `set_num_threads` said, or the cores.
+    """Return how many threads a call may use: ``options.threads``, what `set_num_threads` said, or the cores.
 
     A forked child is serial: libgomp hangs where the parent has run threads, by our calls or another package's,
     and a pool of processes has a process for each core already.
@@ -73,7 +73,7 @@ def threads(options: Options) -> int:
 
 
 def get_num_threads() -> int:
-    """Say how many threads a call uses at most, in this process, now.
+    """Return how many threads a call uses at most, in this process, now.
 
     Returns:
         What `set_num_threads` said; else ``OMP_NUM_THREADS``; else the cores this process may run on, of which a

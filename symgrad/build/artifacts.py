@@ -1,4 +1,4 @@
-"""What the cache keeps of a compilation beside the library: its `Interface`, found by the optimized program.
+"""The artifact cache: beside each library its `Interface`, found by the optimized program.
 
 A process that finds it there schedules no loops and renders no C. The key covers the program (structure, constants,
 the user's lines that the C quotes), the options, the toolchain, the processor, and symgrad's own files.

@@ -113,7 +113,7 @@ def test_other_files_of_symgrad_are_another_key(folder, tools, monkeypatch):
 
 def test_symgrads_own_files() -> None:
     listed = kept._own_files()
-    for name in ("symgrad/loops/lower.py", "symgrad/build/kept.py", "templates/program.c.jinja"):
+    for name in ("symgrad/loops/lower.py", "symgrad/build/artifacts.py", "templates/program.c.jinja"):
         assert f"/{name} " in listed
 
 
