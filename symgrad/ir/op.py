@@ -32,6 +32,8 @@ class Op:
         used: which elements of its inputs the result is made of, where it picks: ``used(y, *x, **params)`` returns a
             condition for each input (a tuple when there are several; None: all). Elsewhere the rule gives zero.
         text: how a node prints in Python, given the names of its inputs; None: as a call of the op.
+        log: the logarithm of its value, ``log(*x, **params)``, where that is positive by its form.
+        logs: the same of the logarithms of its operands that are floats, ``logs(*logarithms, **params)``.
 
     Of what works on arrays (what is true of an elementwise op is found out by trying it, see `symgrad.ops.traits`):
 
@@ -62,6 +64,8 @@ class Op:
     nondiff: bool = False
     used: Rule | None = None
     text: Callable[[Node, list[str]], str] | None = None
+    log: Rule | None = None
+    logs: Rule | None = None
     numpy: Any = None
     sample: Any = None
     edges: tuple[Any, ...] = ()

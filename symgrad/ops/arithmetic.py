@@ -13,7 +13,7 @@ from symgrad.ops.domains import PAIRS, SPECIAL, between, distinct, inf, nan, nor
 
 # Signed integers wrap as NumPy's do; C leaves their overflow undefined, so they compute as unsigned ones.
 add = elementwise(
-    numpy=np.add, value=lambda a, b: a + b, vjp=lambda g, _y, _a, _b: (g, g), infix="+",
+    numpy=np.add, value=lambda a, b: a + b, vjp=lambda g, _y, _a, _b: (g, g), logs=np.logaddexp, infix="+",
     c={"f": "{0} + {1}", "iu": "({t})((uint64_t){0} + (uint64_t){1})", "b": "{0} || {1}"},
     sample=normal(), edges=PAIRS)
 
@@ -23,7 +23,7 @@ subtract = elementwise(
     sample=normal(), edges=PAIRS)
 
 multiply = elementwise(
-    numpy=np.multiply, value=lambda a, b: a * b, ddx=lambda a, b, _y: (b, a), infix="*",
+    numpy=np.multiply, value=lambda a, b: a * b, ddx=lambda a, b, _y: (b, a), logs=np.add, infix="*",
     c={"f": "{0} * {1}", "iu": "({t})((uint64_t){0} * (uint64_t){1})", "b": "{0} && {1}"},
     sample=normal(), edges=PAIRS)
 
@@ -38,7 +38,7 @@ def _quotient_vjp(g: Any, y: Any, inverse: Any) -> tuple[Any, Any]:
 
 divide = elementwise(
     numpy=np.divide, steep=(1, "no slope where the divisor is 0", True),
-    value=lambda a, b: a / b, infix="/",
+    value=lambda a, b: a / b, logs=np.subtract, infix="/",
     vjp=lambda g, y, _a, b: _quotient_vjp(g, y, np.reciprocal(b)),
     c="{0} / {1}", sample=(normal(), positive()), edges=PAIRS)
 
@@ -70,15 +70,15 @@ positive_ = elementwise(
 reciprocal = elementwise(
     numpy=np.reciprocal, steep=(0, "no slope at 0", True),
     value=lambda x: 1 / x, vjp=lambda g, y, _x: -(g * y) * y,  # y * y may overflow
-    c="1.0{f} / {0}", sample=positive(), edges=SPECIAL)
+    logs=np.negative, c="1.0{f} / {0}", sample=positive(), edges=SPECIAL)
 
 square = elementwise(
-    numpy=np.square, value=lambda x: x**2, ddx=lambda x, _y: 2 * x,
+    numpy=np.square, value=lambda x: x**2, ddx=lambda x, _y: 2 * x, logs=lambda x: 2 * x,
     c={"f": "{0} * {0}", "iu": "({t})((uint64_t){0} * (uint64_t){0})"}, sample=normal(), edges=SPECIAL)
 
 sqrt = elementwise(
     numpy=np.sqrt, steep=(0, "infinite slope at 0", True),
-    value=sp.sqrt, ddx=lambda _x, y: 0.5 * np.reciprocal(y),
+    value=sp.sqrt, ddx=lambda _x, y: 0.5 * np.reciprocal(y), logs=lambda x: 0.5 * x,
     c="sqrt", sample=positive(), edges=(*SPECIAL, 1e-308, 1e300))
 
 cbrt = elementwise(
@@ -261,4 +261,5 @@ def _power_int_dtype(dtype: np.dtype[Any], exponent: int) -> np.dtype[Any]:
 
 power_int = elementwise(
     name="power_int", params=("exponent",), numpy=_power_int, result=_power_int_dtype, vjp=_power_int_vjp,
+    logs=lambda x, exponent: exponent * x,
     c={"fiu": "sg_power_int{f}({0}, {exponent})"}, sample=positive(), edges=SPECIAL)

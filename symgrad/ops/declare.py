@@ -117,6 +117,8 @@ def elementwise(
     vjp: Callable[..., Any] | None = None,
     nondiff: bool = False,
     used: Callable[..., Any] | None = None,
+    log: Callable[..., Any] | None = None,
+    logs: Callable[..., Any] | None = None,
     lanes: str = "",
     infix: str | None = None,
     steep: tuple[int, str, bool] | None = None,
@@ -141,6 +143,7 @@ def elementwise(
             the tuple where there is none. Where calculus alone would be inaccurate or slow.
         nondiff: no derivative goes through.
         used: where it picks one of its arguments: a condition for each, see `Op`.
+        log, logs: the logarithm of its value, of its arguments or of their logarithms, see `Op`.
         lanes: the C spelling in vector code, where exp has vector variants; empty: as `c`.
         infix: Python's operator.
         steep: where its slope is infinite or missing: of which argument, in words for a report, and whether that
@@ -154,7 +157,7 @@ def elementwise(
         name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, used=used, sample=sample,
         edges=edges, arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx,
         c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, exact=exact, commutes=commutes, vjp=vjp,
-        doc=doc or first_line(numpy),
+        log=log, logs=logs, doc=doc or first_line(numpy),
     )
     op.infer = _elementwise_infer(op, ufunc, result)
     op.text = _elementwise_text(op, ufunc)

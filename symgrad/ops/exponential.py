@@ -12,11 +12,11 @@ from symgrad.ops.declare import OPS, elementwise
 from symgrad.ops.domains import PAIRS, SPECIAL, between, normal, positive
 
 exp = elementwise(
-    numpy=np.exp, value=sp.exp, ddx=lambda _x, y: y,
+    numpy=np.exp, value=sp.exp, ddx=lambda _x, y: y, log=lambda x: x,
     c="exp", sample=normal(), edges=(*SPECIAL, 709.0, -745.0))
 
 exp2 = elementwise(
-    numpy=np.exp2, value=lambda x: 2**x, ddx=lambda _x, y: y * math.log(2),
+    numpy=np.exp2, value=lambda x: 2**x, ddx=lambda _x, y: y * math.log(2), log=lambda x: math.log(2) * x,
     c="exp2", sample=normal(), edges=(*SPECIAL, 1023.0, -1074.0))
 
 expm1 = elementwise(

@@ -90,6 +90,9 @@ def softmax(x: Any, axes: Axes) -> Any:
 softmax.vjp = lambda g, y, x, axes: y * (g - _sum(g * y, axes))  # noqa: ARG005
 
 
+softmax.log = lambda x, axes: OPS["log_softmax"](x, axes=axes)
+
+
 @composite(
     name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("log_softmax", x)),  # noqa: ARG005
     sample=(case(lambda a: OPS["log_softmax"](a, axes=(1,)) ** 2, (3, 4)),

@@ -131,6 +131,11 @@ all_ = _reduction(
 )
 
 
+sum_.logs = lambda x, axes: OPS["logsumexp"](x, axes=axes)
+prod.logs = lambda x, axes: sum_(x, axes=axes)
+max_.logs, min_.logs = max_, min_  # the larger one has the larger logarithm
+
+
 # -- positions of extrema
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.ops.calculus import sp
 from symgrad.ops.declare import elementwise
 from symgrad.ops.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
+from symgrad.ops.hyperbolic import cosh
 from symgrad.ops.late import Late
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ def _log_cosh(x: Any) -> Any:
 log_cosh = elementwise(
     name="log_cosh", numpy=_log_cosh, result=lambda x: x, value=lambda x: sp.log(sp.cosh(x)),
     ddx=lambda x, _y: np.tanh(x), c="sg_log_cosh{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -1e3))
+
+expit.log, cosh.log = log_expit, log_cosh
 
 
 # -- products with a logarithm: 0 where the factor is 0, and so is their gradient at (0, 0)

@@ -14,21 +14,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.ir import shapes
-from symgrad.ir.node import Constant, Graph
 from symgrad.ir.program import copied, rebuild
 from symgrad.ir.shapes import is_static
 from symgrad.ops import leaves
-from symgrad.ops.indexing import first_axis, gathered_shape
-from symgrad.transforms.build import literal, make, scalar, shaped
+from symgrad.ops.indexing import first_axis, gather, gathered_shape
+from symgrad.ops.updates import add_at, assemble, scatter_set
+from symgrad.ops.views import broadcast_to, reshape, slice_
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer, as_node
+from symgrad.transforms.build import scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symgrad.ir.node import Node
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.op import Op
     from symgrad.ir.program import Program
     from symgrad.ir.shapes import Shape
+    from symgrad.trace.state import Trace
 
-INT = np.dtype(np.int64)
+WRITES = (scatter_set, add_at)
 
 FEW = 64
 """So many places are compared, each with each, for one that is named twice."""
@@ -38,7 +43,7 @@ class _Write(NamedTuple):
     """One write through traced numbers.
 
     Attributes:
-        kind: ``scatter_set`` or ``add_at``.
+        op: `scatter_set` or `add_at`.
         before: the array that is written into.
         value: what is written, or added.
         indices: the place.
@@ -48,7 +53,7 @@ class _Write(NamedTuple):
         once: of values for one place the last is added alone.
     """
 
-    kind: str
+    op: Op
     before: Node
     value: Node
     indices: tuple[Node, ...]
@@ -72,7 +77,7 @@ def gather_scatters(program: Program) -> Program:
     1
     """
     nodes = program.nodes()
-    if not any(node.op.name in {"scatter_set", "add_at"} for node in nodes):
+    if not any(node.op in WRITES for node in nodes):
         return program
     uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
     writes = {node: found for node in nodes if (found := _write(node, uses)) is not None}
@@ -83,27 +88,27 @@ def gather_scatters(program: Program) -> Program:
 
 def _write(node: Node, uses: Counter[Node]) -> _Write | None:
     """Read one write through traced numbers; ``out[i] = out[i] + x`` is an addition."""
-    if node.op.name not in {"scatter_set", "add_at"}:
+    if node.op not in WRITES:
         return None
     before, value, *indices = node.inputs
     axes, places = node.param("axes"), {i.shape for i in indices} - {()}
     if len(places) > 1 or not all(is_static(place) and len(place) == 1 for place in places):
         return None
-    plain = _Write(node.op.name, before, value, tuple(indices), axes)
-    if node.op.name == "add_at" or any(place > (FEW,) and not node.param("unique") for place in places):
+    plain = _Write(node.op, before, value, tuple(indices), axes)
+    if node.op is add_at or any(place > (FEW,) and not node.param("unique") for place in places):
         return plain
     once = bool(places) and not node.param("unique")
-    whole = (value,) if value.op.name == "reshape" and uses[value] == 1 else ()
+    whole = (value,) if value.op is reshape and uses[value] == 1 else ()
     value = value.inputs[0] if whole else value
-    if value.op.name not in {"add", "subtract"} or uses[value] != 1:
+    if value.op.numpy not in {np.add, np.subtract} or uses[value] != 1:
         return plain
-    for place, other in ((0, 1), (1, 0))[: 2 if value.op.name == "add" else 1]:
+    for place, other in ((0, 1), (1, 0))[: 2 if value.op.numpy is np.add else 1]:
         read = value.inputs[place]
-        own = read.op.name == "gather" and read.params == (axes,) and _one_place(read.inputs[1:], tuple(indices))
+        own = read.op is gather and read.params == (axes,) and _one_place(read.inputs[1:], tuple(indices))
         if own and _same(read.inputs[0], before) and uses[read] == 1 and read is not value.inputs[other]:
             passing, part = (read, value, *whole), value.shape if places else None
-            negative = value.op.name == "subtract"
-            return _Write("add_at", before, value.inputs[other], tuple(indices), axes, negative, passing, part, once)
+            negative = value.op.numpy is np.subtract
+            return _Write(add_at, before, value.inputs[other], tuple(indices), axes, negative, passing, part, once)
     return plain
 
 
@@ -119,11 +124,11 @@ def _one_place(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:
 
 def _is_flat(index: Node, of: Node, together: tuple[Node, ...]) -> bool:
     """Tell an index array that is another one, broadcast to the shape of all that it stands with and laid flat."""
-    if index.op.name != "reshape" or len(index.shape) != 1:
+    if index.op is not reshape or len(index.shape) != 1:
         return False
     source = index.inputs[0]
     whole = source.shape == shapes.broadcast(*[i.shape for i in together])
-    return whole and of in ((source, source.inputs[0]) if source.op.name == "broadcast_to" else (source,))
+    return whole and of in ((source, source.inputs[0]) if source.op.aligned else (source,))
 
 
 def _same(one: Node, other: Node) -> bool:
@@ -133,7 +138,7 @@ def _same(one: Node, other: Node) -> bool:
     numbers = []
     for node in (one, other):
         source = node
-        while source.op.name == "slice":
+        while source.op is slice_:
             source = source.inputs[0]
         numbers.append(scalar(source))
     first, second = numbers
@@ -156,7 +161,7 @@ class _Joined:
     def _follows(self, write: _Write) -> bool:
         """Tell whether a write can be joined to the one before: nothing else reads what that left."""
         before = self.writes[write.before]
-        alike = (before.kind, before.axes, before.once) == (write.kind, write.axes, write.once)
+        alike = (before.op, before.axes, before.once) == (write.op, write.axes, write.once)
         alike = alike and [i.shape for i in before.indices] == [i.shape for i in write.indices]
         return alike and self.uses[write.before] == 1 + bool(write.passing)
 
@@ -183,97 +188,80 @@ class _Joined:
     def joined(self, graph: Graph, node: Node, run: list[_Write]) -> Node:
         """Write all at once."""
         first = run[0]
-        x = self.new[first.before]
-        part = max(i.shape for i in first.indices)
-        shape = gathered_shape(node.shape, part, first.axes)
-        values = [self.value(graph, write, shape) for write in run]
-        indices = [[self.new[w.indices[k]] for w in run] for k in range(len(first.axes))]
-        params: dict[str, Any] = {"axes": first.axes}
-        if first.kind == "scatter_set":
-            params["unique"] = len(run) == 1 and node.param("unique") if node.op.name == "scatter_set" else False
-        start = first_axis(first.axes)
-        if len(run) > 1 or first.once:
-            indices = [[shaped(graph, _int64(graph, i), part) for i in column] for column in indices]
-        put = _lined_up if part else stacked
-        whole = put(graph, values, start) if len(run) > 1 else values[0]
-        places = [put(graph, column, 0) if len(run) > 1 else column[0] for column in indices]
-        if first.once:
-            whole = _last(graph, whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
-        return make(graph, first.kind, x, whole, *places, **params)
+        with passing(active_on(graph, "scatters")) as trace:
+            x = Tracer(self.new[first.before], trace)
+            part = max(i.shape for i in first.indices)
+            values = [self.value(trace, write, gathered_shape(node.shape, part, first.axes)) for write in run]
+            indices = [[Tracer(self.new[w.indices[k]], trace) for w in run] for k in range(len(first.axes))]
+            if len(run) > 1 or first.once:
+                indices = [[_int64(i, part) for i in column] for column in indices]
+            start = first_axis(first.axes)
+            put = _lined_up if part else stacked
+            whole = put(trace, values, start) if len(run) > 1 else values[0]
+            places = [put(trace, column, 0) if len(run) > 1 else column[0] for column in indices]
+            if first.once:
+                whole = _last(whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
+            params: dict[str, Any] = {"axes": first.axes}
+            if first.op is scatter_set:
+                params["unique"] = len(run) == 1 and node.op is scatter_set and node.param("unique")
+            made: Tracer = first.op(x, whole, *places, **params)
+            return made.node
 
-    def value(self, graph: Graph, write: _Write, shape: tuple[Any, ...]) -> Node:
+    def value(self, trace: Trace, write: _Write, shape: Shape) -> Any:
         """Return what is written or added, of the place's shape."""
-        value = self.new[write.value]
-        value = make(graph, "negative", value) if write.negative else value
-        value = value if write.part is None else shaped(graph, value, write.part)
-        return value if value.shape == shape else _in_shape(graph, value, shape)
+        value: Any = Tracer(self.new[write.value], trace)
+        value = -value if write.negative else value
+        value = value if write.part is None or value.node.shape == write.part else broadcast_to(value, shape=write.part)
+        have = value.node.shape
+        if have == shape:
+            return value
+        same = is_static(have) and is_static(shape) and shapes.size(have) == shapes.size(shape)  # read in another shape
+        return (reshape if same else broadcast_to)(value, shape=shape)
 
 
-def _last(graph: Graph, values: Node, places: list[Node], extents: list[Any], each: int, start: int) -> Node:
+def _int64(index: Any, part: Shape) -> Any:
+    """Return an index as it stands beside others: of one dtype, and of the shape that they have together."""
+    index = index if index.dtype == np.int64 else index.astype(np.int64)
+    return index if index.node.shape == part else broadcast_to(index, shape=part)
+
+
+def _last(values: Any, places: list[Any], extents: list[Any], each: int, start: int) -> Any:
     """Add -0.0, which changes nothing, for all but the last value of a place among `each` places that follow."""
-    (count,) = places[0].shape
-    groups = count // each
     again: Any = None
     for place, extent in zip(places, extents, strict=True):
-        size = literal(graph, extent, INT) if type(extent) is int else make(graph, leaves.extent, dim=extent)
-        behind = make(graph, "less", place, literal(graph, 0, INT))
-        whole = make(graph, "where", behind, make(graph, "add", place, size), place)
-        table = make(graph, "reshape", whole, shape=(groups, each))
-        same = make(graph, "equal", *[make(graph, "expand_dims", table, axes=(axis,)) for axis in (2, 1)])
-        again = same if again is None else make(graph, "logical_and", again, same)
-    later = make(graph, "triangle", again, upper=True, k=1)
-    dropped = make(graph, "reshape", make(graph, "any", later, axes=(2,)), shape=(count,))
-    beside = tuple([k for k in range(len(values.shape)) if k != start])
-    dropped = make(graph, "expand_dims", dropped, axes=beside) if beside else dropped
-    return make(graph, "where", dropped, literal(graph, -0.0, values.dtype), values)
+        table = np.reshape(np.where(place < 0, place + extent, place), (-1, each))
+        same = np.expand_dims(table, 2) == np.expand_dims(table, 1)
+        again = same if again is None else again & same
+    dropped = np.reshape(np.any(np.triu(again, 1), axis=2), -1)
+    dropped = np.expand_dims(dropped, tuple([k for k in range(values.ndim) if k != start]))
+    return np.where(dropped, values.dtype.type(-0.0), values)
 
 
-def _in_shape(graph: Graph, value: Node, shape: Shape) -> Node:
-    """Broadcast a value to the places it is written to; what was read of them in another shape has as many elements."""
-    if is_static(value.shape) and is_static(shape) and shapes.size(value.shape) == shapes.size(shape):
-        return make(graph, "reshape", value, shape=shape)
-    return shaped(graph, value, shape)
-
-
-def _int64(graph: Graph, index: Node) -> Node:
-    return index if index.dtype == INT else make(graph, "astype", index, dtype=INT)
-
-
-def stacked(graph: Graph, values: Sequence[Node], axis: int) -> Node:
+def stacked(trace: Trace, values: Sequence[Any], axis: int) -> Any:
     """Put values of one shape along a new axis."""
-    first, count = values[0], len(values)
-    numbers = [scalar(v) for v in values]
+    first, nodes = values[0].node, [v.node for v in values]
+    numbers = [scalar(node) for node in nodes]
     if first.shape == () and all(n is not None for n in numbers):
-        params, shape, dtype = leaves.constant_args(Constant(np.array(numbers, first.dtype)))
-        return graph.node(leaves.constant, (), params, shape, dtype)
-    whole = _elements(values)
-    if whole is not None:
-        return whole
-    shape = (*first.shape[:axis], count, *first.shape[axis:])
-    base = shaped(graph, literal(graph, 0, first.dtype), shape)
+        return Tracer(as_node(trace, np.array(numbers, first.dtype)), trace)
+    source = nodes[0].inputs[0] if all(node.op is slice_ for node in nodes) else None
+    if source is not None and source.shape == (len(values),) and all(
+        node.inputs[0] is source and node.params[0] == ((k,),) for k, node in enumerate(nodes)
+    ):
+        return Tracer(source, trace)  # all elements of a vector, in order
     full = [(0, d, 1) for d in first.shape]
-    indices = tuple([(*full[:axis], (k,), *full[axis:]) for k in range(count)])
-    return make(graph, "assemble", base, *values, indices=indices)
+    places = [(*full[:axis], (k,), *full[axis:]) for k in range(len(values))]
+    return _assembled(values, (*first.shape[:axis], len(values), *first.shape[axis:]), places)
 
 
-def _lined_up(graph: Graph, values: Sequence[Node], axis: int) -> Node:
+def _lined_up(trace: Trace, values: Sequence[Any], axis: int) -> Any:
     """Put values of one shape one behind the other along an axis they have."""
-    if all(v.op is leaves.constant for v in values):
-        whole = np.concatenate([v.params[0].array for v in values], axis)
-        params, shape, dtype = leaves.constant_args(Constant(whole))
-        return graph.node(leaves.constant, (), params, shape, dtype)
-    first, count = values[0].shape, values[0].shape[axis]
-    shape = (*first[:axis], count * len(values), *first[axis + 1 :])
+    if all(v.node.op is leaves.constant for v in values):
+        return Tracer(as_node(trace, np.concatenate([v.node.params[0].array for v in values], axis)), trace)
+    first, count = values[0].node.shape, values[0].node.shape[axis]
     full = [(0, d, 1) for d in first]
     places = [(*full[:axis], (k * count, count, 1), *full[axis + 1 :]) for k in range(len(values))]
-    base = shaped(graph, literal(graph, 0, values[0].dtype), shape)
-    return make(graph, "assemble", base, *values, indices=tuple(places))
+    return _assembled(values, (*first[:axis], count * len(values), *first[axis + 1 :]), places)
 
 
-def _elements(values: Sequence[Node]) -> Node | None:
-    """Return the vector that values are all elements of, in order."""
-    if any(v.op.name != "slice" for v in values):
-        return None
-    source = values[0].inputs[0]
-    in_order = all(v.inputs[0] is source and v.params[0] == ((k,),) for k, v in enumerate(values))
-    return source if in_order and source.shape == (len(values),) else None
+def _assembled(values: Sequence[Any], shape: Shape, places: list[Any]) -> Any:
+    return assemble(broadcast_to(values[0].dtype.type(0), shape=shape), *values, indices=tuple(places))

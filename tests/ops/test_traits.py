@@ -354,6 +354,22 @@ def test_parity_and_commutativity_by_sympy(row: Tried) -> None:
         assert known.commutes == (row.op.commutes and sympy.simplify(value - row.op.value(*x[::-1])) == 0)
 
 
+@each([row for row in TRIED if row.op.log or row.op.logs])
+def test_logarithms_of_elementwise_ops(row: Tried) -> None:
+    x = [RNG.random(99) < 0.5 if kind == "bool" else RNG.uniform(0.1, 3.0, 99) for kind in row.kinds]
+    of_logarithms = [v if kind == "bool" else np.log(v) for v, kind in zip(x, row.kinds, strict=True)]
+    found = row.op.log(*x, **row.params) if row.op.log else row.op.logs(*of_logarithms, **row.params)
+    np.testing.assert_allclose(found, np.log(row.op.evaluate(*x, **row.params)), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in ARRAYS if op.log or op.logs])
+def test_logarithms_of_array_ops(op: Any) -> None:
+    for xs, params, _ in calls(op, edges=False):
+        x = np.abs(xs[0]) + 0.1
+        found = op.log(x, **params) if op.log else op.logs(np.log(x), **params)
+        np.testing.assert_allclose(found, np.log(op.evaluate(x, **params)), rtol=1e-12, atol=1e-14)
+
+
 @each(TRIED)
 def test_linear_is_of_which_sums_are_sums(row: Tried) -> None:
     rng = np.random.default_rng(3)
