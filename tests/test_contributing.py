@@ -1,0 +1,65 @@
+"""The ways of a newcomer that CONTRIBUTING.md shows, each gone on a copy of the tree."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+class Way(NamedTuple):
+    """What a section adds, by file, and the program that must run then."""
+
+    title: str
+    added: tuple[tuple[str, str, str], ...]
+    then: str
+
+
+def ways() -> list[Way]:
+    """Read the sections that end in a program to run."""
+    found = []
+    for section in re.split(r"^###? ", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        title, _, text = section.partition("\n")
+        blocks = re.findall(r"```python\n# (append to|new file|then)\s*(\S*)\n(.*?)```", text, re.DOTALL)
+        if any(how == "then" for how, _, _ in blocks):
+            added = tuple([block for block in blocks if block[0] != "then"])
+            found.append(Way(title, added, "\n".join(code for how, _, code in blocks if how == "then")))
+    return found
+
+
+WAYS = ways()
+
+
+def walked(way: Way, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Go the way on a copy of the tree, in a process of its own."""
+    for room in ("symgrad", "templates"):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for how, name, code in way.added:
+        path = folder / name
+        assert path.exists() == (how == "append to"), name
+        with path.open("a", encoding="utf-8") as file:
+            file.write(f"\n\n{code}" if how == "append to" else code)
+    (folder / "then.py").write_text(way.then, encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(folder), "SYMGRAD_CACHE_DIR": str(folder / "cache")}
+    command = [sys.executable, "-W", "error", str(folder / "then.py")]
+    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.title)
+def test_each_way_leads_there(way: Way, tmp_path: Path) -> None:
+    done = walked(way, tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.title)
+def test_it_is_one_file_and_the_program_needs_it(way: Way, tmp_path: Path) -> None:
+    assert len({name for _, name, _ in way.added}) == 1
+    assert walked(way._replace(added=()), tmp_path).returncode != 0
