@@ -16,6 +16,7 @@ the arguments must have, those of the results, the workspace, and the words that
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -59,29 +60,30 @@ LONG = 20_000_000
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 
 
+@dataclass(slots=True)
 class Plan:
     """How C is called at some extents, with some number of threads.
 
     Attributes:
         inputs, outputs: the shapes of arguments and results.
+        words: what C compares arguments with; None where it cannot check them: much workspace, a long call.
+        function: what is called: a long call runs where Ctrl-C can end it.
         passed: constants, extents and the number of threads, which follow the arrays.
         workspace: bytes of scratch memory, whose pointer follows those.
-        function, last: what is called, and what is passed last: a long call runs where Ctrl-C can end it.
-        empty: makes results, as `np.empty` does.
+        last: what follows that.
         large: whether results are so large that their memory is used again.
-        words: what C compares arguments with; None where it cannot check them: much workspace, a long call.
+        empty: makes results, as `np.empty` does.
     """
 
-    __slots__ = ("empty", "function", "inputs", "large", "last", "outputs", "passed", "words", "workspace")
-
-    def __init__(self, inputs: list[Any], outputs: list[Any], words: Any = None) -> None:
-        """Plan a call of nothing, which is filled in."""
-        self.inputs, self.outputs, self.words = inputs, outputs, words
-        self.passed: tuple[Any, ...] = ()
-        self.workspace, self.large = 0, False
-        self.function: Callable[..., int] = int
-        self.last: tuple[Any, ...] = ()
-        self.empty: Any = np.empty
+    inputs: list[tuple[int, ...]]
+    outputs: list[tuple[int, ...]]
+    words: Any
+    function: Callable[..., int] = int
+    passed: tuple[Any, ...] = ()
+    workspace: int = 0
+    last: tuple[Any, ...] = ()
+    large: bool = False
+    empty: Any = np.empty
 
 
 class Call:
@@ -140,7 +142,10 @@ class Call:
         self._plans: dict[tuple[int, ...], Plan | None] = {}
         self._large: Plan | None = None
         self._checker, self._flatten = checker(interface, library), flatten_as(signature.tree)
-        self._only = None if interface.dims or interface.threaded else self._planned((1,))
+        self._only = None
+        if not interface.dims and not interface.threaded:
+            self._only = plan = self._planned((1,))
+            plan.empty = kept_blocks(plan.outputs, self._dtypes)
         if not is_plain(signature):
             return
         self.short = self.in_python
@@ -314,25 +319,21 @@ class Call:
 
     def _planned(self, key: tuple[int, ...]) -> Plan:
         """Plan the call with so many threads, at some extents."""
-        interface, library, sizes = self.interface, self.library, self._sizes(key)
-        plan = Plan(*[
+        interface, sizes = self.interface, self._sizes(key)
+        inputs, outputs = [
             [s if type(s) is tuple else tuple([evaluated(d, sizes) for d in s]) for s in shapes]
             for shapes in self._shapes
-        ])
-        named = {**sizes, "threads": key[0]}
-        plan.passed, plan.workspace = (*self._constants, *key[1:], key[0]), evaluated(interface.workspace, named)
-        plan.function, plan.last = library.function, (self._ffi.NULL,) * interface.polled
-        if interface.polled and evaluated(interface.work, named) >= LONG:
-            plan.function, plan.last = partial(interruptible, library.function), ()
-        plan.large = any(
-            prod(s) * dtype.itemsize >= LARGE for s, dtype in zip(plan.outputs, self._dtypes, strict=True)
+        ]
+        sizes["threads"] = key[0]
+        workspace = evaluated(interface.workspace, sizes)
+        long = interface.polled and evaluated(interface.work, sizes) >= LONG
+        is_checked = self._checker is not None and not long and workspace <= (0 if self.options.verifies else WORKSPACE)
+        return Plan(
+            inputs, outputs, self._checker.words(key, inputs) if self._checker is not None and is_checked else None,
+            partial(interruptible, self.library.function) if long else self.library.function,
+            (*self._constants, *key[1:], key[0]), workspace, (self._ffi.NULL,) * (interface.polled and not long),
+            any(prod(s) * dtype.itemsize >= LARGE for s, dtype in zip(outputs, self._dtypes, strict=True)),
         )
-        most = 0 if self.options.verifies else WORKSPACE
-        if self._checker is not None and plan.workspace <= most and plan.function is library.function:
-            plan.words = self._checker.words(key, plan.inputs)
-        if not self._places and not interface.threaded and plan.large:
-            plan.empty = kept_blocks(plan.outputs, self._dtypes)
-        return plan
 
 
 def as_inputs(leaves: Sequence[Any], signature: Signature) -> Arrays:
