@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from symgrad.ir.op import Elementwise
 from symgrad.ops import leaves
+from symgrad.ops.selection import where
 from symgrad.transforms.poles import Ranges
 
 if TYPE_CHECKING:
@@ -35,11 +34,11 @@ def slopes(program: Program) -> list[str]:
         if fixed or (at_zero and signs.of(x) <= {"+", "!"}):
             continue
         lines, open_ = guards(node, users, outputs)
-        where = f"{node.op.name} at {node.line}" if node.line is not None else node.op.name
+        place = f"{node.op.name} at {node.line}" if node.line is not None else node.op.name
         if lines and not open_:
-            said.setdefault(f"{where} has {words}, guarded by where at {' and '.join(lines)}")
+            said.setdefault(f"{place} has {words}, guarded by where at {' and '.join(lines)}")
         elif open_:
-            said.setdefault(f"{where} has {words}, and nothing guards it")
+            said.setdefault(f"{place} has {words}, and nothing guards it")
     return list(said)
 
 
@@ -53,7 +52,7 @@ def guards(node: Node, users: dict[Node, list[tuple[Node, int]]], outputs: set[N
         one = stack.pop()
         open_ |= one in outputs
         for user, position in users.get(one, []):
-            if user.op.numpy is np.where and position > 0:
+            if user.op is where and position > 0:
                 lines.setdefault(str(user.line))
             elif not user.op.nondiff and user.dtype.kind == "f" and user not in seen:
                 seen.add(user)

@@ -6,13 +6,19 @@ places into a copy, which therefore has to be an array. ``np.where(i[:, None] ==
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.ir.program import copied, rebuild
 from symgrad.ops import leaves
-from symgrad.transforms.build import literal, make, scalar
+from symgrad.ops.creation import arange
+from symgrad.ops.indexing import gather
+from symgrad.ops.updates import add_at, assemble, scatter_set
+from symgrad.ops.views import reshape
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer, as_node
+from symgrad.transforms.build import scalar
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
@@ -31,25 +37,28 @@ def diagonals(program: Program) -> Program:
     >>> sg.jit(f).lower(np.ones(5)).as_text("stable").count("np.where")
     1
     """
-    if not any(node.op.name in {"assemble", "scatter_set", "add_at", "gather"} for node in program.nodes()):
+    if not any(node.op in {assemble, scatter_set, add_at, gather} for node in program.nodes()):
         return program
     return rebuild(program, _rewritten)
 
 
 def _rewritten(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-    if node.op.name == "reshape":
-        flat = inputs[0]
-        if flat.op.name == "assemble" and len(flat.inputs) == 2 and flat.inputs[0].op.name == "reshape":
-            x, value = flat.inputs[0].inputs[0], flat.inputs[1]
-            n = _extent(x)
-            if n is not None and x.shape == node.shape and flat.params[0] == (((0, n, n + 1),),):
-                return _written(graph, x, value)
-    elif node.op.name in {"scatter_set", "add_at", "gather"} and _is_along(inputs[0], inputs, node.param("axes")):
-        x = inputs[0]
-        if node.op.name == "gather":
-            return make(graph, "diagonal", x, offset=0)
-        return _written(graph, x, inputs[1], add=node.op.name == "add_at")
-    return copied(graph, node, inputs)
+    op: Any = node.op
+    found: Any = None
+    if op not in {reshape, gather, scatter_set, add_at}:
+        return copied(graph, node, inputs)
+    with passing(active_on(graph, "diagonals")) as trace:
+        given = [Tracer(i, trace) for i in inputs]
+        if op is reshape and inputs[0].op is assemble and len(inputs[0].inputs) == 2:
+            base, value = inputs[0].inputs
+            n = _extent(base.inputs[0]) if base.op is reshape else None
+            if n is not None and base.inputs[0].shape == node.shape and inputs[0].params[0] == (((0, n, n + 1),),):
+                found = _written(Tracer(base.inputs[0], trace), Tracer(value, trace))
+        elif op is gather and _is_along(inputs, node.param("axes")):
+            found = np.diagonal(given[0])
+        elif op in {scatter_set, add_at} and _is_along(inputs, node.param("axes")):
+            found = _written(given[0], given[1], add=op is add_at)
+    return copied(graph, node, inputs) if found is None else found.node
 
 
 def _extent(x: Node) -> Dim | None:
@@ -57,20 +66,18 @@ def _extent(x: Node) -> Dim | None:
     return x.shape[0] if len(x.shape) == 2 and x.shape[0] == x.shape[1] else None
 
 
-def _is_along(x: Node, inputs: tuple[Node, ...], axes: tuple[int, ...]) -> bool:
-    """Tell a square matrix that is read or written at (0, 0), (1, 1), ... to its end."""
-    n, index = _extent(x), inputs[-1]
+def _is_along(inputs: tuple[Node, ...], axes: tuple[int, ...]) -> bool:
+    """Whether a square matrix is read or written at (0, 0), (1, 1), ... to its end."""
+    n, index = _extent(inputs[0]), inputs[-1]
     if n is None or axes != (0, 1) or inputs[-2] is not index or index.shape != (n,):
         return False
-    if index.op.name == "arange":
+    if index.op is arange:
         return bool(index.param("step") == 1 and scalar(index.inputs[0]) == 0)
     return index.op is leaves.constant and bool(np.array_equal(index.params[0].array, np.arange(n)))
 
 
-def _written(graph: Graph, x: Node, value: Node, *, add: bool = False) -> Node:
+def _written(x: Any, value: Any, *, add: bool = False) -> Any:
     """Choose the value, or the sum with it, on the diagonal, and the matrix elsewhere."""
-    places = make(graph, "arange", literal(graph, 0, np.int64), count=x.shape[0], step=1)
-    column, rows = [make(graph, "expand_dims", node, axes=(1,)) for node in (value, places)]
-    return make(
-        graph, "where", make(graph, "equal", rows, places), make(graph, "add", x, column) if add else column, x,
-    )
+    rows = arange(Tracer(as_node(x.owner, np.int64(0)), x.owner), count=x.node.shape[0], step=1)
+    column = value[:, None]
+    return np.where(rows[:, None] == rows, x + column if add else column, x)

@@ -23,6 +23,7 @@ from symgrad.ir.node import Constant
 from symgrad.ir.notation import Access, Apply, Axis, Number
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ops import leaves
+from symgrad.ops.selection import where
 from symgrad.ops.traits import traits
 
 if TYPE_CHECKING:
@@ -316,6 +317,6 @@ def _is_zero(node: Node) -> bool:
 
 
 _RULES: dict[Any, Callable[[Equality, Node, Read, list[Value]], Value | None]] = {
-    np.negative: _negative, np.add: _added, np.subtract: _added, np.multiply: _multiplied, np.where: _chosen,
+    np.negative: _negative, np.add: _added, np.subtract: _added, np.multiply: _multiplied, where.numpy: _chosen,
 }
 """What has a meaning of its own for factors, where it is of floating-point numbers."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import copied, rebuild
+from symgrad.ops.selection import where
 from symgrad.transforms.build import make
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def hoist(program: Program) -> Program:
     uses = Counter([read for node in program.nodes() for read in node.inputs] + list(program.outputs))
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
-        new = _hoisted(graph, old, inputs, uses) if old.op.name == "where" else None
+        new = _hoisted(graph, old, inputs, uses) if old.op is where else None
         return copied(graph, old, inputs) if new is None else new
 
     return rebuild(program, rewrite)
@@ -49,7 +50,7 @@ def _hoisted(graph: Graph, old: Node, inputs: tuple[Node, ...], uses: Counter[No
         before = [node.inputs[place] for node in before]
     if not peeled:
         return None
-    node = make(graph, "where", condition, *branches)
+    node = make(graph, where, condition, *branches)
     for call, place in reversed(peeled):
         given = (*call.inputs[:place], node, *call.inputs[place + 1 :])
         node = make(graph, call.op, *given, **dict(zip(call.op.params, call.params, strict=True)))

@@ -11,8 +11,8 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.shapes import is_static
-from symgrad.ops.declare import OPS
-from symgrad.ops.indexing import first_axis
+from symgrad.ops.indexing import first_axis, scatter_add
+from symgrad.ops.views import place
 from symgrad.trace.tracer import Tracer
 
 
@@ -23,7 +23,7 @@ def joined(values: list[Any]) -> list[Any]:
 
 def _is_slot(value: Any) -> bool:
     """Tell one slice in zeros; what was joined already stays as it is, or a long chain would carry all of it along."""
-    return value.node.op.name == "place" and len(value.node.inputs) == 1
+    return value.node.op is place and len(value.node.inputs) == 1
 
 
 def placed(values: list[Any]) -> list[Any]:
@@ -33,7 +33,7 @@ def placed(values: list[Any]) -> list[Any]:
         return values
     pieces = [Tracer(piece, v.owner) for v in slots for piece in v.node.inputs]
     indices = tuple([index for v in slots for index in v.node.param("indices")])
-    whole = OPS["place"](*pieces, indices=indices, shape=slots[0].node.param("shape"))
+    whole = place(*pieces, indices=indices, shape=slots[0].node.param("shape"))
     return [*[v for v in values if not _is_slot(v)], whole]
 
 
@@ -42,7 +42,7 @@ def scattered(values: list[Any]) -> list[Any]:
     groups: dict[Any, list[Any]] = {}
     for k, value in enumerate(values):
         node = value.node
-        few = node.op.name == "scatter_add" and is_static(node.shape) and is_static(node.inputs[0].shape)
+        few = node.op is scatter_add and is_static(node.shape) and is_static(node.inputs[0].shape)
         few = few and 2 * shapes.size(node.inputs[0].shape) <= shapes.size(node.shape)
         few = few and len({index.shape for index in node.inputs[1:]}) == 1
         kind = (node.params, *[i.shape for i in node.inputs], *[i.dtype for i in node.inputs]) if few else k
@@ -55,4 +55,4 @@ def _together(values: list[Any]) -> Any:
     axes, shape = values[0].node.params
     columns = list(zip(*[[Tracer(i, v.owner) for i in v.node.inputs] for v in values], strict=True))
     whole = np.stack(columns[0], axis=first_axis(axes))
-    return OPS["scatter_add"](whole, *[np.stack(column) for column in columns[1:]], axes=axes, shape=shape)
+    return scatter_add(whole, *[np.stack(column) for column in columns[1:]], axes=axes, shape=shape)

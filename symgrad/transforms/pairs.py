@@ -22,7 +22,9 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import copied
 from symgrad.ops import leaves
 from symgrad.ops.contract import einsum
-from symgrad.transforms.build import literal, make
+from symgrad.ops.views import transpose
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer
 from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.simplify import simplified
 
@@ -180,13 +182,13 @@ def _rebuilt(program: Program, kept: dict[Node, _Sum]) -> Program:
 
 def _copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     """Copy a node; two transposes in a row are one."""
-    return (simplified if node.op.name == "transpose" else copied)(graph, node, inputs)
+    return (simplified if node.op is transpose else copied)(graph, node, inputs)
 
 
 def _made(graph: Graph, found: _Sum, source: Node) -> Node:
     """Make a sum of another one."""
-    if found.axes != tuple(range(len(found.axes))):
-        source = make(graph, "transpose", source, axes=found.axes)
-    if abs(found.scale) == 1:
-        return source if found.scale > 0 else make(graph, "negative", source)
-    return make(graph, "multiply", source, literal(graph, found.scale, source.dtype))
+    with passing(active_on(graph, "pairs")) as trace:
+        x: Any = Tracer(source, trace)
+        x = x if found.axes == tuple(range(len(found.axes))) else np.transpose(x, found.axes)
+        made = x if found.scale == 1 else -x if found.scale == -1 else x * x.dtype.type(found.scale)
+        return made.node  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Structured
 from symgrad.ops import leaves
+from symgrad.ops.batched import each
 from symgrad.ops.calculus import cotangents
 from symgrad.ops.declare import OPS
 from symgrad.ops.traits import traits
@@ -139,7 +140,7 @@ def tried_at_zero(node: Node, zero: Sequence[bool]) -> bool:
 
 def meant(node: Node) -> Op:
     """Return a node's op; of `each`, the one that is applied to each."""
-    return OPS[node.param("of")] if node.op.name == "each" else node.op
+    return OPS[node.param("of")] if node.op is each else node.op
 
 
 def moves(op: Op) -> bool:

@@ -10,8 +10,14 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from symgrad.ir.op import Elementwise
 from symgrad.ir.program import copied, rebuild
-from symgrad.ops.contract import parse
+from symgrad.ops.contract import einsum, parse
+from symgrad.ops.reduce import sum_
+from symgrad.ops.traits import traits
+from symgrad.ops.views import squeeze
 from symgrad.transforms.build import make
 
 if TYPE_CHECKING:
@@ -31,7 +37,7 @@ def totals(program: Program) -> Program:
     1
     """
     nodes = program.nodes()
-    if not any(_is_sum(node) and node.inputs[0].op.name in {"einsum", *_LINEAR} for node in nodes):
+    if not any(_is_sum(node) and (node.inputs[0].op is einsum or _is_linear(node.inputs[0])) for node in nodes):
         return program
     uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
 
@@ -45,19 +51,16 @@ def totals(program: Program) -> Program:
     return rebuild(program, rewrite)
 
 
-_LINEAR = frozenset({"negative", "add", "subtract"})
-
-
 def _is_sum(node: Node) -> bool:
     """Tell a sum in double precision: in single precision a factor's sum overflows where products may not."""
-    return node.op.name == "sum" and node.dtype.kind == "f" and node.dtype.itemsize == 8
+    return node.op is sum_ and node.dtype.kind == "f" and node.dtype.itemsize == 8
 
 
 def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> bool:
     """Tell a value with a product in it that can be taken after the sum."""
     if new.op is not old.op or uses[old] != 1:
         return False
-    if old.op.name == "einsum":
+    if old.op is einsum:
         return _factor(new, axes) is not None
     return depth > 0 and _is_linear(new) and any(
         _pays(o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
@@ -65,13 +68,15 @@ def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth
 
 
 def _is_linear(node: Node) -> bool:
-    return node.op.name in _LINEAR and all(i.shape == node.shape for i in node.inputs)
+    op = node.op
+    kept = all((i.shape, i.dtype) == (node.shape, node.dtype) for i in node.inputs)
+    return isinstance(op, Elementwise) and kept and traits(op, node.params).linear
 
 
 def _total(graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> Node:
     """Sum a value along axes, each term by itself."""
     if new.op is old.op and uses[old] == 1:
-        factor = _factor(new, axes) if new.op.name == "einsum" else None
+        factor = _factor(new, axes) if new.op is einsum else None
         if factor is not None:
             return _after(graph, new, axes, factor)
         if depth and _is_linear(new):
@@ -79,16 +84,16 @@ def _total(graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Count
                 _total(graph, o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
             ]
             return make(graph, new.op, *terms)
-        if new.op.name == "multiply":
+        if new.op.numpy is np.multiply:
             for k in (0, 1):
                 rest = _without(graph, new.inputs[1 - k], axes, len(new.shape))
                 if rest is not None and new.inputs[k].shape == new.shape:
-                    return make(graph, "multiply", _sum(graph, new.inputs[k], axes), rest)
+                    return make(graph, new.op, _sum(graph, new.inputs[k], axes), rest)
     return _sum(graph, new, axes)
 
 
 def _sum(graph: Graph, node: Node, axes: frozenset[int]) -> Node:
-    return make(graph, "sum", node, axes=tuple(sorted(axes)))
+    return make(graph, sum_, node, axes=tuple(sorted(axes)))
 
 
 def _without(graph: Graph, node: Node, axes: frozenset[int], rank: int) -> Node | None:
@@ -97,7 +102,7 @@ def _without(graph: Graph, node: Node, axes: frozenset[int], rank: int) -> Node 
     mine = [axis - missing for axis in sorted(axes) if axis >= missing]
     if any(node.shape[axis] != 1 for axis in mine):
         return None
-    return make(graph, "squeeze", node, axes=tuple(mine)) if mine else node
+    return make(graph, squeeze, node, axes=tuple(mine)) if mine else node
 
 
 def _factor(node: Node, axes: frozenset[int]) -> int | None:
@@ -125,4 +130,4 @@ def _after(graph: Graph, node: Node, axes: frozenset[int], factor: int) -> Node:
     inputs[factor] = _sum(graph, inputs[factor], frozenset(k for k, label in enumerate(terms[factor]) if label in gone))
     terms[factor] = "".join(label for label in terms[factor] if label not in gone)
     rest = "".join(label for label in result if label not in gone)
-    return make(graph, "einsum", *inputs, subscripts=f"{','.join(terms)}->{rest}")
+    return make(graph, einsum, *inputs, subscripts=f"{','.join(terms)}->{rest}")

@@ -16,8 +16,9 @@ import numpy as np
 from symgrad.errors import ArgumentError, NoGradient
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ops.adjoints import rule_of
-from symgrad.ops.declare import OPS
-from symgrad.ops.views import unbroadcast
+from symgrad.ops.batched import each
+from symgrad.ops.selection import where
+from symgrad.ops.views import broadcast_to, unbroadcast
 from symgrad.trace.constants import constant
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
@@ -159,7 +160,7 @@ def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
 
 def _zeros(trace: Trace, node: Node) -> Node:
     zero = Tracer(constant(trace, 0, node.dtype), trace)
-    return zero.node if node.shape == () else OPS["broadcast_to"](zero, shape=node.shape).node
+    return zero.node if node.shape == () else broadcast_to(zero, shape=node.shape).node
 
 
 def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cotangent:
@@ -178,9 +179,9 @@ def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cota
 def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator[tuple[Node, Cotangent]]:
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
-    chosen = total.chosen or op.name == "where"
+    chosen = total.chosen or op is where
     guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
-    wanted = [op.name == "where" or (guarded and i in poles.behind) for i in node.inputs]
+    wanted = [op is where or (guarded and i in poles.behind) for i in node.inputs]
     steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
@@ -247,7 +248,7 @@ def rule(op: Any) -> Any:
     Raises:
         NoGradient: when it has none.
     """
-    if op.name == "each":
+    if op is each:
         return each_rule
     if op.vjp is not None:
         return op.vjp

@@ -15,10 +15,13 @@ import numpy as np
 
 from symgrad.errors import NonFiniteError
 from symgrad.ir import shapes
+from symgrad.ops import leaves
+from symgrad.ops.updates import assemble
+from symgrad.ops.views import broadcast_to
 from symgrad.trace.lines import ends_here
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import literal, make, opened, shaped
+from symgrad.transforms.build import literal, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,7 +113,7 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
     watched_nodes: list[Node] = []
     for node in program.nodes():
         reads = tuple(dict.fromkeys([k for i in node.inputs for k in numbers.get(i, ())]))
-        if node.dtype.kind != "f" or node.op.view or node.op.name == "extent":
+        if node.dtype.kind != "f" or node.op.view or node.op is leaves.extent:
             numbers[node] = reads
             continue
         numbers[node] = (len(values),)
@@ -121,9 +124,9 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
         for node in watched_nodes:
             bad: Any = np.logical_not(np.isfinite(Tracer(node, trace)))
             some: Any = np.any(bad) if node.shape else bad
-            flags.append(some.node)
-    base = shaped(trace.graph, literal(trace.graph, value=False, dtype=np.dtype(bool)), (len(flags),))
-    found = make(trace.graph, "assemble", base, *flags, indices=tuple([((k,),) for k in range(len(flags))]))
+            flags.append(some)
+        base = broadcast_to(Tracer(literal(trace.graph, value=False, dtype=bool), trace), shape=(len(flags),))
+        found = assemble(base, *flags, indices=tuple([((k,),) for k in range(len(flags))])).node
     results = tuple(dict.fromkeys([k for o in program.outputs for k in numbers[o]]))
     labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
     return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), Watch(
@@ -132,8 +135,8 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
 
 
 def _words(node: Node) -> str:
-    if node.op.name == "input":
+    if node.op is leaves.input_:
         return f"the argument {node.param('name')!r} holds"
-    if node.op.name == "constant":
+    if node.op is leaves.constant:
         return "a constant holds"
     return f"{node.op.name}, {node.dtype}{shapes.show(node.shape)}, gives"

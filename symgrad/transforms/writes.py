@@ -15,6 +15,8 @@ from symgrad.ir import regions, shapes
 from symgrad.ir.node import Graph
 from symgrad.ir.program import copied, rebuild
 from symgrad.ir.shapes import is_static
+from symgrad.ops.updates import assemble
+from symgrad.ops.views import set_slice, slice_
 from symgrad.transforms.build import literal, make, shaped
 from symgrad.transforms.scatters import gather_scatters
 
@@ -39,7 +41,7 @@ def gather_writes(program: Program, *, share: bool = True) -> Program:
     >>> print(sg.jit(f).lower(3.0).as_text("stable").split("(x")[1].split("return")[0].count("out["))
     0
     """
-    if not any(node.op.name == "set_slice" for node in program.nodes()):
+    if not any(node.op is set_slice for node in program.nodes()):
         return gather_scatters(program)
     writes = _Writes()
     graph = program.scope if program.scope is not None else Graph(share=share)
@@ -105,9 +107,9 @@ class _Writes:
 
     def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew: a write becomes a piece, a read is looked up, what else reads an array has it assembled."""
-        if node.op.name == "set_slice" and is_static(node.shape) and regions.is_known(node.params[0]):
+        if node.op is set_slice and is_static(node.shape) and regions.is_known(node.params[0]):
             return self.written(graph, inputs[0], inputs[1], node.params[0])
-        if node.op.name == "slice" and inputs[0] in self.versions and regions.is_known(node.params[0]):
+        if node.op is slice_ and inputs[0] in self.versions and regions.is_known(node.params[0]):
             return self.read(graph, inputs[0], node.params[0])
         return copied(graph, node, tuple([self.whole(graph, i) for i in inputs]))
 
@@ -128,7 +130,7 @@ class _Writes:
         if version is None or x in self.assembled or version.length != version.pieces.length:
             version = _Version(_Pieces(self.whole(graph, x)), 0)
         pieces, length = version
-        made = make(graph, "set_slice", x, value, index=region)
+        made = make(graph, set_slice, x, value, index=region)
         if region not in pieces.written:
             meeting = pieces.meeting(region, length)
             own = regions.within(region, meeting[0]) if len(meeting) == 1 else None
@@ -160,12 +162,12 @@ class _Writes:
             else:
                 return self.gathered(graph, version, region)
         full = region == tuple([(0, d, 1) for d in x.shape])
-        return x if full else make(graph, "slice", x, index=region)
+        return x if full else make(graph, slice_, x, index=region)
 
     def gathered(self, graph: Graph, version: _Version, region: Region) -> Node:
         """Assemble a region of single elements and of what stood around them."""
         found = [(own, version.pieces.value(place, version.length)) for place, own in regions.points(region)]
-        around = make(graph, "slice", version.pieces.base, index=region)
+        around = make(graph, slice_, version.pieces.base, index=region)
         return assembled(graph, around, [(own, value) for own, value in found if value is not None])
 
     def whole(self, graph: Graph, node: Node) -> Node:
@@ -184,4 +186,4 @@ def assembled(graph: Graph, base: Node, parts: list[tuple[Region, Node]]) -> Nod
     if sum(regions.count(region) for region, _ in parts) == shapes.size(base.shape):
         base = shaped(graph, literal(graph, 0, base.dtype), base.shape)
     values = [value for _, value in parts]
-    return make(graph, "assemble", base, *values, indices=tuple([region for region, _ in parts]))
+    return make(graph, assemble, base, *values, indices=tuple([region for region, _ in parts]))
