@@ -164,9 +164,13 @@ def entry(made: Function, profile: Profile, pad: int, units: Mapping[str, str]) 
     parameters += [*dims, *threads, "void *workspace"]
     arrays = [*[passed(a, a.name, "const ") for a in loops.inputs], *[passed(a, a.name) for a in loops.outputs]]
     given = [*names, *["threads"] * profile.fast]
-    sizes = [SizeView(a.name, size(bytes_of(a))) for a in (*loops.inputs, *loops.results) if not _fixed(bytes_of(a))]
-    sized = ", ".join(given)
-    notes = [f"{made.name}_workspace_bytes({sized}) bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
+    sized: dict[str, list[str]] = {}
+    for array in (*loops.inputs, *loops.results):
+        if not _fixed(bytes_of(array)):
+            sized.setdefault(size(bytes_of(array)), []).append(array.name)
+    sizes = [SizeView(", ".join(arrays), text) for text, arrays in sized.items()]
+    space = f"{made.name}_workspace_bytes({', '.join(given)})"
+    notes = [f"{space} bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] if threads else []
     codes = ", or a status from 1 on where an index is out of bounds" if made.statuses else ""
     notes.append(f"returns 0; a negative status for impossible extents{codes}")

@@ -29,7 +29,7 @@ class ArgumentView:
 
 @dataclass(frozen=True)
 class SizeView:
-    """The bytes of an array, as C that cannot overflow."""
+    """The bytes of arrays, as C that cannot overflow."""
 
     name: str
     bytes: str
