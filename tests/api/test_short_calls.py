@@ -147,7 +147,7 @@ ARRAYS: dict[str, tuple[Any, ...]] = {
     "another shape": (W[:2], W), "a column": (W[:, None], W), "no axis": (np.array(1.0), W),
     "single": (W, W.astype(np.float32)), "integers": (W, np.arange(3)), "strides": (np.repeat(W, 2)[::2], W),
     "backwards": (W, W[::-1]), "the other byte order": (W, W.astype(">f8")),
-    "a subclass": (W, W.view(type("Mine", (np.ndarray,), {}))),
+    "a subclass": (W, W.view(type("Mine", (np.ndarray,), {}))), "a mask": (W, np.ma.masked_array(W, mask=W > 0)),
     "not aligned": (np.zeros(25, np.uint8)[1:].view(float), W), "read only": (np.frombuffer(W.tobytes()), W),
 }
 

@@ -205,7 +205,7 @@ def test_sanitizers_find_nothing(group: str, tmp_path: Path) -> None:
     for number, (name, (lowered, args, loops, source)) in enumerate(list(sources(group).items())[:12]):
         call = lowered._function._arguments.split(args, {})
         function = lowered.compile()
-        results = function._ran().run(as_inputs(call.leaves, lowered._signature))
+        results = function._ran().call.flat(call.leaves)
         path = tmp_path / f"{number}.c"
         path.write_text(main_of(lowered, args, loops, source, [np.asarray(r) for r in results]))
         flags = [
