@@ -11,7 +11,9 @@ from symgrad.api.modes import matched
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import show
-from symgrad.ops.declare import OPS, is_traced
+from symgrad.ops.declare import is_traced
+from symgrad.ops.selection import astype, stop
+from symgrad.ops.views import broadcast_to
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import NAMESPACE, flatten
 from symgrad.trace.state import current
@@ -101,7 +103,7 @@ def stop_gradient(x: Any) -> Any:
 def _stopped(x: Any) -> Any:
     settle = getattr(type(x), "settle", None)
     value = x if settle is None else settle(x)
-    return OPS["stop_gradient"](value) if is_traced(value) else x
+    return stop(value) if is_traced(value) else x
 
 
 def _differentiable(outer: Trace, value: Any, doing: str, number: int) -> Node:
@@ -123,8 +125,8 @@ def _start(outer: Trace, y: Node, start: Any) -> Node:
     bar = as_node(outer, np.ones((), y.dtype) if start is None else start)
     if bar.shape != y.shape and start is not None:
         raise ShapeError(f"grad_ys has shape {show(bar.shape)} for a y of shape {show(y.shape)}", line=user_line())
-    bar = bar if bar.dtype == y.dtype else make(outer.graph, "astype", bar, dtype=y.dtype)
-    return bar if bar.shape == y.shape else make(outer.graph, "broadcast_to", bar, shape=y.shape)
+    bar = bar if bar.dtype == y.dtype else make(outer.graph, astype, bar, dtype=y.dtype)
+    return bar if bar.shape == y.shape else make(outer.graph, broadcast_to, bar, shape=y.shape)
 
 
 def _between(graph: Graph, ys: Sequence[Node], xs: Sequence[Node]) -> Program:
@@ -179,4 +181,4 @@ def _finished(outer: Trace, x: Node, found: Node | None, unconnected: str, numbe
             f"no y depends on number {number} of the xs", line=user_line(), instead='unconnected_gradients="zero"'
         )
     zero = as_node(outer, np.zeros((), x.dtype))
-    return Tracer(make(outer.graph, "broadcast_to", zero, shape=x.shape) if x.shape else zero, outer)
+    return Tracer(make(outer.graph, broadcast_to, zero, shape=x.shape) if x.shape else zero, outer)

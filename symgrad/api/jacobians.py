@@ -17,7 +17,7 @@ from symgrad.api.nested import nested
 from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
 from symgrad.ops.copies import filled
-from symgrad.ops.declare import OPS
+from symgrad.ops.views import broadcast_to, embed_diagonal, reshape
 from symgrad.trace.signature import flatten, signature_of
 from symgrad.trace.state import current
 from symgrad.transforms.batch import batch
@@ -220,16 +220,16 @@ def over_basis(at: Point, linear: Program, of: Node) -> list[Any]:
     if of.shape == ():
         return at.nest.put(linear, [np.ones((), of.dtype)])
     size = shapes.size(of.shape)
-    eye = OPS["embed_diagonal"](filled(at.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
+    eye = embed_diagonal(filled(at.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
     basis = _shaped(eye, (size, *of.shape))
     program, many = batch(linear, [False] * (len(linear.inputs) - 1) + [True], size)
     found = at.nest.put(program, [basis], without_units)
     full = zip(found, many, strict=True)
-    return [y if m else OPS["broadcast_to"](y, shape=(size, *y.node.shape)) for y, m in full]
+    return [y if m else broadcast_to(y, shape=(size, *y.node.shape)) for y, m in full]
 
 
 def _shaped(x: Any, shape: Any) -> Any:
-    return x if x.node.shape == shape else OPS["reshape"](x, shape=shape)
+    return x if x.node.shape == shape else reshape(x, shape=shape)
 
 
 def _hvp(

@@ -172,12 +172,12 @@ class Point:
 
     def zeros(self, like: Node) -> Any:
         """Return zeros of a value's shape and dtype."""
-        from symgrad.ops.declare import OPS
+        from symgrad.ops.views import broadcast_to
         from symgrad.trace.constants import constant
         from symgrad.trace.tracer import Tracer
 
         zero = Tracer(constant(self.nest.outer, 0, like.dtype), self.nest.outer)
-        return OPS["broadcast_to"](zero, shape=like.shape) if like.shape else zero
+        return broadcast_to(zero, shape=like.shape) if like.shape else zero
 
 
 def present(

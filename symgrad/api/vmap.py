@@ -12,7 +12,7 @@ from symgrad.api.mode import function
 from symgrad.api.nested import nested
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
-from symgrad.ops.declare import OPS
+from symgrad.ops.views import broadcast_to, transpose
 from symgrad.trace.signature import NAMESPACE
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
@@ -188,7 +188,7 @@ def _output_axes(out_axes: Any, tree: Any, made: Sequence[Tracer], mapped: Seque
 def _placed(y: Tracer, many: bool, axis: int | None, size: Any) -> Any:
     if axis is None:
         return y
-    return _moved(y if many else OPS["broadcast_to"](y, shape=(size, *y.node.shape)), 0, axis)
+    return _moved(y if many else broadcast_to(y, shape=(size, *y.node.shape)), 0, axis)
 
 
 def _moved(x: Tracer, source: int | None, to: int) -> Any:
@@ -197,4 +197,4 @@ def _moved(x: Tracer, source: int | None, to: int) -> Any:
         return x
     order = [k for k in range(x.ndim) if k != source]
     order.insert(to, source)
-    return OPS["transpose"](x, axes=tuple(order))
+    return transpose(x, axes=tuple(order))

@@ -6,14 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import get_type_hints
 
+from symgrad.ops import math_functions
 from symgrad.options import Target
 
-UNARY = (
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
-    "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "cbrt",
-)
-BINARY = ("atan2", "hypot", "pow")
-FUNCTIONS = tuple(name + suffix for suffix in ("", "f") for name in UNARY + BINARY)
 OPENMP = ("-fopenmp", "-fopenmp-simd", "")
 _CLEARLY = 0.95
 
@@ -37,7 +32,7 @@ class Capabilities:
         permutes: it permutes the elements of a vector right, which gcc 12.2 does not with AVX-512.
         veclib: clang calls libmvec only with ``-fveclib``.
         mvec: ``-lmvec`` must be named.
-        simd_math: functions of `FUNCTIONS` with vector variants, sorted.
+        simd_math: functions of math.h with vector variants, in the order of `math_functions`.
         ns_256: what one loop took with vectors of 256 bits, in nanoseconds; 0 where there is no choice.
         ns_512: the same with vectors of 512 bits.
     """
@@ -102,7 +97,7 @@ def parse(record: bytes | None) -> Capabilities | None:
     if not plain or not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
     known = (
-        set(names) <= set(FUNCTIONS)
+        set(names) <= math_functions().keys()
         and fields["openmp"] in range(len(OPENMP))
         and min(fields["ns_256"], fields["ns_512"]) >= 0
         and len(fields["version"]) <= _LONGEST_VERSION

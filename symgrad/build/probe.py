@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.build import limits, process, scratch
-from symgrad.build.capabilities import BINARY, FUNCTIONS, OPENMP, UNARY, Capabilities
+from symgrad.build.capabilities import OPENMP, Capabilities
 from symgrad.build.load import ffi, open_library
 from symgrad.errors import ArgumentValueError
+from symgrad.ops import math_functions
 
 _VARIANT = re.compile(rb"_ZGV[a-zA-Z][MN][0-9x]+v+_([a-z0-9]+)\0")
 _VECTOR_LIBRARY = "libmvec.so.1"
@@ -116,12 +117,12 @@ def _vector_math(
     for veclib in (True, False) if clang else (False,):
         for mvec in (False, True):
             tried = replace(known, veclib=veclib, mvec=mvec)
-            for names in (FUNCTIONS, _offered()):
+            for names in (tuple(math_functions()), _offered()):
                 library = _compile(argv, tried, further, folder, "probe_math.c", *_defines(names)) if names else None
                 handle = None if library is None else _opened(library)
                 if library is not None and handle is not None:
                     called = {name.decode() for name in _VARIANT.findall(library.read_bytes())}
-                    found = tuple(name for name in FUNCTIONS if name in called)
+                    found = tuple(name for name in math_functions() if name in called)
                     if not found:
                         return known
                     narrow, wide = _times(handle)
@@ -131,10 +132,8 @@ def _vector_math(
 
 def _defines(names: tuple[str, ...]) -> tuple[str, str]:
     """Tell the C file which functions to try."""
-    lines = []
-    for name in names:
-        kind = "BINARY" if name.removesuffix("f") in BINARY else "UNARY"
-        lines.append(f"{kind}({'double' if name in UNARY + BINARY else 'float'}, {name})")
+    kinds = [(*math_functions()[name], name) for name in names]
+    lines = [f"{'BINARY' if arity == 2 else 'UNARY'}({kind}, {name})" for kind, arity, name in kinds]
     return "-DFUNCTIONS=" + " ".join(lines), "-DTIMED" if "exp" in names else "-DUNTIMED"
 
 
@@ -151,14 +150,14 @@ def _offered() -> tuple[str, ...]:
         handle, _ = open_library(Path(_VECTOR_LIBRARY))
     except OSError:
         return ()
-    return tuple(name for name in FUNCTIONS if any(_has(handle, symbol) for symbol in _variants(name)))
+    return tuple(name for name in math_functions() if any(_has(handle, symbol) for symbol in _variants(name)))
 
 
 def _variants(name: str) -> list[str]:
     """Spell the vector variants of a function for 64-bit x86 and Arm."""
-    vectors = "vv" if name.removesuffix("f") in BINARY else "v"
-    lanes = (2, 4, 8) if name in UNARY + BINARY else (4, 8, 16)
-    return [f"_ZGV{isa}N{lanes[size]}{vectors}_{name}" for isa, size in (("b", 0), ("d", 1), ("e", 2), ("n", 0))]
+    kind, arity = math_functions()[name]
+    lanes = (2, 4, 8) if kind == "double" else (4, 8, 16)
+    return [f"_ZGV{isa}N{lanes[size]}{'v' * arity}_{name}" for isa, size in (("b", 0), ("d", 1), ("e", 2), ("n", 0))]
 
 
 def _has(handle: Any, symbol: str) -> bool:

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from symgrad.build.capabilities import FUNCTIONS
 from symgrad.loops.lower import lower
 from symgrad.loops.schedule import schedule
 from symgrad.loops.store import paths
+from symgrad.ops import math_functions
 from symgrad.options import Options, Target
 from symgrad.pipeline import Stages, uncollected
 from symgrad.render import render
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from symgrad.render.views import FunctionView
 
 EMBEDDED = Target(plain=True, package=True)
-FAST = Target(openmp=True, simd_math=frozenset(FUNCTIONS), fma=True, vector_bits=256, package=True)
+FAST = Target(openmp=True, simd_math=frozenset(math_functions()), fma=True, vector_bits=256, package=True)
 """What the C of the two profiles is made for; the same on every machine that it is made on."""
 
 PORTABLE = Options(portable=True)

@@ -6,17 +6,17 @@ a part of one; of the number of tiles, where it stands beside the loops over a t
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, accesses, looked_up, parts
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.store import paths
-from symgrad.ops.spelling import pattern
+from symgrad.ops.spelling import KINDS, cost, pattern
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
@@ -35,17 +35,6 @@ BASE_BYTES, STATEMENT_BYTES, LOOPED_BYTES, LANES_BYTES = 40 * 2**20, 3500, 8200,
 
 SCHEDULED = 2e-4
 """Seconds of our own for each statement, until there is C."""
-
-KINDS = ("add", "multiply", "fma", "divide", "sqrt", "select")
-"""The kinds of floating-point operations that are no calls; `select` is every comparison, choice, sign and rounding."""
-
-SELECTS = frozenset({"fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "copysign", "fmin", "fmax", "signbit"})
-"""Functions of math.h that are one instruction: counted as `select`."""
-
-_SYMBOLS = {" + ": "add", " - ": "add", " * ": "multiply", " / ": "divide", "(- ": "select", "? ": "select"}
-_COMPARISON = re.compile(r" (?:[<>]=?|==|!=|&&|\|\|) ")
-_CALL = re.compile(r"\b([a-z]\w*?)(?:\{f\})?\(")
-
 
 class Tally(NamedTuple):
     """What a program does in one call.
@@ -196,7 +185,7 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
             stack.extend(value.args)
             if value.kind.kind == "f":
                 spelled = pattern(value.op.c, (value.kind,) * len(value.args), value.dtype) or ""
-                for name, number in _spelled(spelled):
+                for name, number in cost(spelled):
                     (kinds if name in KINDS else calls)[name] += number
     if statement.routine is not None:
         kinds["fma"] += statement.routine.work
@@ -207,7 +196,7 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
 
 def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
     value = statement.value
-    if statement.how == "+=" and isinstance(value, Apply) and value.op.name == "multiply":
+    if statement.how == "+=" and isinstance(value, Apply) and value.op.numpy is np.multiply:
         kinds["multiply"] -= 1
         kinds["fma"] = kinds.get("fma", 0) + 1
         if not kinds["multiply"]:
@@ -215,26 +204,6 @@ def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
         return
     kind = {"+=": "add", "*=": "multiply"}.get(statement.how, "select")
     kinds[kind] = kinds.get(kind, 0) + 1
-
-
-@cache
-def _spelled(spelled: str) -> tuple[tuple[str, int], ...]:
-    """Count what a C pattern does: ``{0} * 0.5{f}`` is one multiplication, ``exp`` one call."""
-    if spelled.isidentifier():
-        return ((_kind(spelled), 1),)
-    found: defaultdict[str, int] = defaultdict(int)
-    for symbol, kind in _SYMBOLS.items():
-        found[kind] += spelled.count(symbol)
-    found["select"] += len(_COMPARISON.findall(spelled))
-    for name in _CALL.findall(spelled):
-        found[_kind(name)] += 1
-    return tuple((kind, number) for kind, number in found.items() if number)
-
-
-def _kind(name: str) -> str:
-    if name == "sqrt":
-        return name
-    return "select" if name in SELECTS or name.startswith("is") else name.removeprefix("sg_")
 
 
 # -- bytes

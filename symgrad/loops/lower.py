@@ -26,6 +26,8 @@ from symgrad.ir.notation import (
 from symgrad.ir.op import Elementwise
 from symgrad.loops.foreign import refuse_two_of_a_name
 from symgrad.loops.program import Array, Check, LoopProgram
+from symgrad.ops import leaves
+from symgrad.ops.creation import arange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,11 +123,11 @@ class _Lowering:
     def lowered(self, node: Node) -> Source:
         """Lower one node."""
         op = node.op
-        if op.name == "constant":
+        if op is leaves.constant:
             return self.constant(node)
-        if op.name == "extent":
+        if op is leaves.extent:
             return Source(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
-        if op.name == "arange" and node.inputs[0].op.name == "constant":
+        if op is arange and node.inputs[0].op is leaves.constant:
             return counted(node)
         if isinstance(op, Elementwise):
             axes = axes_of(node.shape)

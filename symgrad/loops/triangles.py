@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Number, accesses
 from symgrad.ir.shapes import simplified
 from symgrad.loops.align import shifted
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
     from symgrad.loops.program import Array
 
-COMPARISONS = {"greater_equal": (0, 0), "greater": (0, 1), "less_equal": (1, 0), "less": (1, 1)}
+COMPARISONS = {np.greater_equal: (0, 0), np.greater: (0, 1), np.less_equal: (1, 0), np.less: (1, 1)}
 """Of each comparison of two places which is the larger one, and by how much at least."""
 
 Triangle = tuple[int, int, int]
@@ -76,12 +78,12 @@ def _choice(s: Statement) -> tuple[Access, Triangle] | None:
     condition, kept, other = value.args
     if not isinstance(kept, Access) or not isinstance(other, Number) or other.value != 0:
         return None
-    if not isinstance(condition, Apply) or condition.op.name not in COMPARISONS:
+    if not isinstance(condition, Apply) or condition.op.numpy not in COMPARISONS:
         return None
     places = [shifted(a.index) if isinstance(a, IndexValue) else None for a in condition.args]
     if None in places or any(place[0] not in s.axes for place in places):  # type: ignore[index]  # none is None
         return None
-    first, more = COMPARISONS[condition.op.name]
+    first, more = COMPARISONS[condition.op.numpy]
     (larger, a), (smaller, b) = places[first], places[1 - first]  # type: ignore[misc]  # likewise
     least: Any = simplified(b - a + more)
     return kept, (s.axes.index(larger), s.axes.index(smaller), least)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from symgrad.ir.op import Elementwise
 from symgrad.ir.op import Op as _Op
 from symgrad.ops import leaves as leaves
 from symgrad.ops.declare import OPS as OPS
 from symgrad.ops.declare import answer_scipy as _answer_scipy
+from symgrad.ops.spelling import is_call
 
 _FAMILIES = (
     "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
@@ -39,6 +41,21 @@ def own() -> frozenset[Any]:
     load()
     modules = [sys.modules[f"{__name__}.{family}"] for family in ("leaves", *_FAMILIES)]
     return frozenset([value for module in modules for value in vars(module).values() if isinstance(value, _Op)])
+
+
+@cache
+def math_functions() -> dict[str, tuple[str, int]]:
+    """Return the functions of math.h that a compiler may have for lanes, each with its type and number of arguments.
+
+    Ops of a formula are spelled by them; what takes one instruction needs no variant.
+    """
+    load()
+    found = {
+        op.c["f"]: op.arity for op in OPS.values()
+        if isinstance(op, Elementwise) and op.value is not None and not op.nondiff and is_call(op.c.get("f", ""))
+    }
+    types = (("", "double"), ("f", "float"))
+    return {name + end: (kind, found[name]) for end, kind in types for name in sorted(found)}
 
 
 def __getattr__(name: str) -> Any:

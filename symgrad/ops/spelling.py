@@ -16,6 +16,8 @@ A bare name is a function of math.h; a name that starts with ``sg_`` is one of `
 from __future__ import annotations
 
 import re
+from collections import defaultdict
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -118,3 +120,50 @@ def expression(
     if pattern.isidentifier():
         pattern = f"{pattern}{{f}}({', '.join(f'{{{k}}}' for k in range(len(names)))})"
     return pattern.format(*names, f=suffix(dtypes[-1]), t=ctype(result), via=via(result), **(params or {}))
+
+
+# -- what it costs
+
+KINDS = ("add", "multiply", "fma", "divide", "sqrt", "select")
+"""The kinds of floating-point operations that are no calls; `select` is every comparison, choice, sign and rounding."""
+
+SELECTS = frozenset({"fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "copysign", "fmin", "fmax", "signbit"})
+"""Functions of math.h that are one instruction: counted as `select`."""
+
+_SYMBOLS = {" + ": "add", " - ": "add", " * ": "multiply", " / ": "divide", "(- ": "select", "? ": "select"}
+_COMPARISON = re.compile(r" (?:[<>]=?|==|!=|&&|\|\|) ")
+_CALL = re.compile(r"\b([a-z]\w*?)(?:\{f\})?\(")
+
+
+@cache
+def cost(pattern: str) -> tuple[tuple[str, int], ...]:
+    """Count what a C pattern costs: operations by kind, calls by name.
+
+    >>> cost("{0} * exp{f}({1})"), cost("fabs")
+    ((('multiply', 1), ('exp', 1)), (('select', 1),))
+    """
+    if pattern.isidentifier():
+        return ((_kind(pattern), 1),)
+    found: defaultdict[str, int] = defaultdict(int)
+    for symbol, kind in _SYMBOLS.items():
+        found[kind] += pattern.count(symbol)
+    found["select"] += len(_COMPARISON.findall(pattern))
+    for name in _CALL.findall(pattern):
+        found[_kind(name)] += 1
+    return tuple((kind, number) for kind, number in found.items() if number)
+
+
+def calls(pattern: str) -> bool:
+    """Whether a C pattern calls a function, be it one instruction."""
+    return pattern.isidentifier() or "sg_" in pattern
+
+
+def is_call(pattern: str) -> bool:
+    """Whether a C pattern is a call of a function of math.h that takes more than one instruction."""
+    return pattern.isidentifier() and not pattern.startswith("sg_") and _kind(pattern) not in KINDS
+
+
+def _kind(name: str) -> str:
+    if name == "sqrt":
+        return name
+    return "select" if name in SELECTS or name.startswith("is") else name.removeprefix("sg_")

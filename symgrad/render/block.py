@@ -315,7 +315,7 @@ class Block:
         """Choose how an op is written."""
         if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
             return v.op.lanes
-        divisor = v.args[-1] if v.op.name == "divide" and self.lanes is not None and self.target.fma else None
+        divisor = v.args[-1] if v.op.numpy is np.divide and self.lanes is not None and self.target.fma else None
         split = inverse_of(divisor.value) if isinstance(divisor, Number) and v.dtype == np.float64 else None
         if split is not None:
             return quotient(*[literal(part, v.dtype) for part in split])

@@ -14,6 +14,8 @@ from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.program import Array
 from symgrad.loops.store import paths
+from symgrad.ops import math_functions
+from symgrad.ops.selection import astype
 from symgrad.ops.spelling import stored
 from symgrad.options import TEAM, Target
 from symgrad.render.functions import Functions, applied, foreign, words
@@ -33,7 +35,7 @@ NARROW = 256
 
 SINGLE = np.dtype(np.float32)
 
-FIRST = frozenset({"sin", "cos", "exp", "log", "pow"})
+FIRST = frozenset(["sin", "cos", "exp", "log", "pow"])
 """What glibc 2.22 had for lanes. The others came with 2.35."""
 
 PACKAGED = frozenset({"sg_maximum", "sg_minimum", "sg_quotient"})
@@ -135,7 +137,7 @@ def prototypes(names: set[str] | frozenset[str], target: Target) -> tuple[Protot
 
 def is_narrowing(value: Apply) -> bool:
     """Tell a rounding to single precision."""
-    return value.op.name == "astype" and value.dtype == SINGLE != value.kind
+    return value.op is astype and value.dtype == SINGLE != value.kind
 
 
 @cache
@@ -241,9 +243,8 @@ def has_simd(body: list[Item]) -> bool:
 
 def prototype_of(function: str) -> str:
     """Declare a function of math.h."""
-    kind = "float" if function.endswith("f") and function != "erf" else "double"
-    two = function.rstrip("f") in {"pow", "atan2", "hypot"}
-    return f"{kind} {function}({kind}{f', {kind}' if two else ''})"
+    kind, arity = math_functions()[function]
+    return f"{kind} {function}({', '.join([kind] * arity)})"
 
 
 def head(loops: LoopProgram, functions: Functions) -> tuple[str, ...]:

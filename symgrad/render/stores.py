@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from symgrad.ir.notation import Apply, Statement
-from symgrad.ops.declare import OPS
+from symgrad.ops.declare import ANSWERS
 from symgrad.ops.spelling import BEYOND, NOT_A_NUMBER, UNLESS, ctype, expression, pattern
 from symgrad.render.printer import literal
 from symgrad.render.views import LetView, LocalView, StoreView
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from symgrad.render.views import ItemView
 
 ACCUMULATIONS = {
-    "max=": "maximum", "min=": "minimum", "|=": "logical_or", "&=": "logical_and", "*=": "multiply", "+=": "add",
+    "max=": np.maximum, "min=": np.minimum, "|=": np.logical_or, "&=": np.logical_and, "*=": np.multiply, "+=": np.add,
 }
 
 
@@ -31,7 +33,7 @@ def store(block: Block, s: Statement, target: str, text: str, made: list[ItemVie
         return StoreView(target, "=", f"(uint8_t)({text})" if byte else text)
     if s.how in {"+=", "*="} and dtype.kind == "f":
         return StoreView(target, s.how, text)
-    op: Any = OPS[ACCUMULATIONS[s.how]]
+    op: Any = ANSWERS[ACCUMULATIONS[s.how]]
     name = block.bound(text, dtype, made)
     if s.target.array in block.apart_from:
         made.append(StoreView(target, "=", expression(BEYOND[s.how], (name, target), (dtype,) * 2, dtype)))

@@ -9,7 +9,8 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, AxisError, SymgradError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise
-from symgrad.ops.declare import ANSWERS, OPS, answer_scipy, loop_dtypes
+from symgrad.ops.arithmetic import power_int
+from symgrad.ops.declare import ANSWERS, answer_scipy, loop_dtypes
 from symgrad.trace.constants import refuse_others
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
@@ -79,7 +80,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
         inputs = comparable(inputs)
     if ufunc is np.power and not (active.overrides and in_force(op) is not op):
         if issubclass(type(inputs[1]), (int, np.integer, np.bool)) and (kind := power_dtype(*inputs)) in _SIGNED:
-            return OPS["power_int"](strong(trace, inputs[0], kind), exponent=int(np.asarray(inputs[1], kind)))
+            return power_int(strong(trace, inputs[0], kind), exponent=int(np.asarray(inputs[1], kind)))
         if type(inputs[1]) in _HALVES and inputs[1] == HALF and not getattr(inputs[0], "is_number", True):
             return call_ufunc(trace, np.sqrt, inputs[:1])  # as NumPy does for arrays, and not for numbers
     try:

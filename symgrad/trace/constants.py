@@ -9,7 +9,8 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.ir.node import Constant
 from symgrad.ops import leaves
-from symgrad.ops.declare import COMPILED, OPS
+from symgrad.ops.declare import COMPILED
+from symgrad.ops.views import broadcast_to
 from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def held(trace: Trace, array: np.ndarray[Any, Any]) -> Node:
     if array.size < 2 or array.tobytes() != first.tobytes() * array.size:
         return constant(trace, array)
     return trace.graph.node(
-        OPS["broadcast_to"], (constant(trace, first[0]),), (array.shape,), array.shape, array.dtype, trace.graph.line
+        broadcast_to, (constant(trace, first[0]),), (array.shape,), array.shape, array.dtype, trace.graph.line
     )
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from symgrad.errors import ConcretizationError, MutationError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
-from symgrad.ops.creation import spaced
-from symgrad.ops.declare import OPS, dims
+from symgrad.ops.creation import arange, spaced
+from symgrad.ops.declare import dims
 from symgrad.ops.joining import lift
+from symgrad.ops.views import broadcast_to
 from symgrad.trace.constants import constant
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.local import LocalArray, fresh, wrapped
@@ -48,7 +49,7 @@ def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
     node = as_node(trace, value if value.dtype == kind else value.astype(kind))
     wanted = dims(shape)
     if node.shape != wanted:
-        node = record(trace, OPS["broadcast_to"], (node,), {"shape": wanted}).node
+        node = record(trace, broadcast_to, (node,), {"shape": wanted}).node
     return as_array(Tracer(node, trace))  # type: ignore[no-any-return]
 
 
@@ -214,7 +215,7 @@ def counting(start: Any, stop: Any, step: Any) -> Tracer:
     count = span if exact else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step)))
     trace = _trace()
     origin = constant(trace, np.int64(start)) if type(start) is int else Extent(start, trace)
-    return record(trace, OPS["arange"], (origin,), {"count": simplified(count), "step": int(step)})
+    return record(trace, arange, (origin,), {"count": simplified(count), "step": int(step)})
 
 
 def _eye(original: Any, args: Arguments, kwargs: Keywords) -> Any:

@@ -9,8 +9,10 @@ import numpy as np
 from symgrad.errors import ConcretizationError, SymgradError, UnsupportedError
 from symgrad.ir.shapes import simplified
 from symgrad.ops.copies import fresh
-from symgrad.ops.declare import OPS, is_traced
+from symgrad.ops.declare import is_traced
+from symgrad.ops.indexing import gather as picked
 from symgrad.ops.joining import holds_traced, lift
+from symgrad.ops.views import expand_dims, slice_
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
@@ -228,12 +230,12 @@ def basic(x: Tracer, entries: list[Any]) -> Any:
     old = [e for e in entries if e is not None]
     index = tuple([axis_slice(x, axis, e) for axis, e in enumerate(old)])
     full = all(len(p) == 3 and p[0] == 0 and p[2] == 1 and p[1] == d for p, d in zip(index, x._node.shape, strict=True))  # noqa: SLF001
-    result = x if full else OPS["slice"](x, index=index)
+    result = x if full else slice_(x, index=index)
     if any(e is None for e in entries):
         kept = [e for e in entries if e is None or isinstance(e, slice)]
-        result = OPS["expand_dims"](result, axes=tuple([k for k, e in enumerate(kept) if e is None]))
+        result = expand_dims(result, axes=tuple([k for k, e in enumerate(kept) if e is None]))
     elif result is x:
-        result = OPS["slice"](x, index=index) if x.ndim else x
+        result = slice_(x, index=index) if x.ndim else x
     return result
 
 
@@ -256,14 +258,14 @@ def narrowed(x: Tracer, entries: list[Any]) -> tuple[Tracer, dict[int, Any]]:
 def row(x: Tracer, entries: list[Any]) -> Any:
     """Index by integers of which some are traced (and slices, new axes beside them): a view, as by known integers."""
     x, places = narrowed(x, entries)
-    return viewing(x, OPS["gather"](x, *places.values(), axes=tuple(places)).node)
+    return viewing(x, picked(x, *places.values(), axes=tuple(places)).node)
 
 
 def gather(x: Tracer, entries: list[Any], *, apart: bool = False) -> Any:
     """Index by arrays of integers (and slices, integers, new axes beside them): NumPy's advanced indexing."""
     x, arrays = narrowed(x, entries)
     axes = tuple(arrays)
-    y = OPS["gather"](x, *arrays.values(), axes=axes)
+    y = picked(x, *arrays.values(), axes=axes)
     if apart and axes[0] and axes == tuple(range(axes[0], axes[-1] + 1)):
         kept = x.ndim - len(axes)
         rank = y.ndim - kept  # of the index arrays, which NumPy puts in front here

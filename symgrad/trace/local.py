@@ -14,7 +14,8 @@ import numpy as np
 
 from symgrad.errors import MutationError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ops.declare import COMPILED, OPS
+from symgrad.ops.declare import COMPILED
+from symgrad.ops.views import reshape
 from symgrad.trace.answers import WRITERS, answered
 from symgrad.trace.constants import held
 from symgrad.trace.lines import user_line
@@ -133,8 +134,8 @@ class LocalArray:
         if self._made is None:
             base = self._base._tracer()  # noqa: SLF001 - its own class
             made: Tracer = self._rule(base)  # type: ignore[misc]  # a base comes with a rule
-            if made.base is base and made.node.op.name == "reshape":  # NumPy made a view: no guess here
-                made = OPS["reshape"](base, shape=self.shape)
+            if made.base is base and made.node.op is reshape:  # NumPy made a view: no guess here
+                made = reshape(base, shape=self.shape)
             self._made = made
         return self._made
 
@@ -365,7 +366,7 @@ class Flat:
 
     def _elements(self) -> Any:
         x = self.array
-        return OPS["reshape"](x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.settle().flat
+        return reshape(x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.settle().flat
 
     def __getitem__(self, index: Any) -> Any:
         """Read: a copy, as NumPy's."""

@@ -14,7 +14,8 @@ from symgrad.errors import ArgumentError, ConcretizationError, MutationError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ops import leaves
-from symgrad.ops.declare import OPS, is_traced
+from symgrad.ops.declare import is_traced
+from symgrad.ops.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import elements, settled
@@ -473,4 +474,4 @@ def operand(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Node:
 
 def cast(trace: Trace, node: Node, dtype: np.dtype[Any]) -> Node:
     """Convert a node to another dtype."""
-    return trace.graph.node(OPS["astype"], (node,), (dtype,), node.shape, dtype, trace.graph.line or user_line())
+    return trace.graph.node(astype, (node,), (dtype,), node.shape, dtype, trace.graph.line or user_line())

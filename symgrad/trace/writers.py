@@ -9,8 +9,9 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import is_static
-from symgrad.ops.declare import OPS, answers, is_traced, normal_axis, shape_of
+from symgrad.ops.declare import answers, is_traced, normal_axis, shape_of
 from symgrad.ops.joining import lift
+from symgrad.ops.views import reshape
 from symgrad.trace.lines import user_line
 from symgrad.trace.mutation import masked, setitem
 from symgrad.trace.nested import settled
@@ -37,7 +38,7 @@ def _known(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
 
 def _elements(a: Tracer) -> Tracer:
     """Return a view of an array's elements in C order."""
-    made: Tracer = OPS["reshape"](a, shape=(shapes.size(a.node.shape),))
+    made: Tracer = reshape(a, shape=(shapes.size(a.node.shape),))
     return made
 
 

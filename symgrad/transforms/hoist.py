@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import copied, rebuild
 from symgrad.ops.selection import where
+from symgrad.ops.spelling import calls
 from symgrad.transforms.build import make
 
 if TYPE_CHECKING:
@@ -62,8 +63,7 @@ def _differing(first: Node, second: Node) -> int | None:
     op = first.op
     if op is not second.op or first.params != second.params or first is second or not isinstance(op, Elementwise):
         return None
-    spelled = op.c.get("f", "")
-    if not (spelled.isidentifier() or "sg_" in spelled) or first.shape != second.shape:
+    if not calls(op.c.get("f", "")) or first.shape != second.shape:
         return None
     places = [k for k, (a, b) in enumerate(zip(first.inputs, second.inputs, strict=True)) if a is not b]
     if len(places) != 1:
