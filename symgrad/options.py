@@ -30,8 +30,8 @@ class Options:
             with its threads; not together with `portable`. Measure before: the generated ones are often faster
             (docs/linalg.md).
         passes: the optimizing passes to run (tests switch them off one by one).
-        verify: verify every program between stages, and fill the workspace of every call with NaN, so that nothing
-            is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
+        verify: verify every program between stages and after every loop pass, and fill the workspace of every call
+            with NaN, so that nothing is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
         compile_seconds: how long a compilation may take. What is expected to take longer (a Python loop of very many
             passes) is refused with CompileTimeError before it begins; a run of the C compiler (a second one, at -O1,
             follows a failure) is stopped after so long; None refuses nothing and waits for ever. The variable

@@ -133,10 +133,10 @@ def _certain(margin: Any, least: dict[Any, Any]) -> bool:
         if margin < 0:
             raise ShapeError("an index is out of bounds")
         return True
-    return _nonnegative(margin.expand(), 4)
+    return nonnegative(margin.expand())
 
 
-def _nonnegative(margin: Any, steps: int) -> bool:
+def nonnegative(margin: Any, steps: int = 4) -> bool:
     """Replace one minimum, maximum or floor after the other by what bounds it from below."""
     import sympy
 
@@ -150,9 +150,9 @@ def _nonnegative(margin: Any, steps: int) -> bool:
     if atom in (margin - slope * atom).expand().atoms(type(atom)) or not (slope.is_nonnegative or slope.is_nonpositive):
         return False
     if isinstance(atom, sympy.floor):
-        return bool(slope.is_nonpositive) and _nonnegative(margin.subs(atom, atom.args[0]).expand(), steps - 1)
+        return bool(slope.is_nonpositive) and nonnegative(margin.subs(atom, atom.args[0]).expand(), steps - 1)
     lowest = any if isinstance(atom, sympy.Max) == bool(slope.is_nonnegative) else all
-    return lowest([_nonnegative(margin.subs(atom, one).expand(), steps - 1) for one in atom.args])
+    return lowest([nonnegative(margin.subs(atom, one).expand(), steps - 1) for one in atom.args])
 
 
 def _when_run(statement: Statement, place: Any, extent: Any, axis: int, node: Node) -> Requirement:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 FIRST = 32
 """Extents that are not linear from here on stay as they are, and so do those that would not get shorter."""
@@ -87,7 +90,7 @@ def canonical(dim: Any) -> Any:
     slope, start = line.coeff(n, 1), line.coeff(n, 0)
     if not (slope.is_Integer and start.is_Integer and line == slope * n + start):
         return dim
-    kinks = _kinks([at(dim, k) - int(slope) * k - int(start) for k in range(FIRST)])
+    kinks = _kinks([at(dim, {n: k}) - int(slope) * k - int(start) for k in range(FIRST)])
     return _bent(n, slope, start, kinks) if len(kinks) < len(choices) else dim
 
 
@@ -115,13 +118,15 @@ def _kinks(rest: list[int]) -> dict[int, int]:
     return found
 
 
-def at(e: Any, k: int) -> Any:
-    """Evaluate an extent of one unknown."""
+def at(e: Any, numbers: Mapping[Any, int]) -> Any:
+    """Evaluate an extent, or an index, where each of its symbols is a number."""
+    if type(e) is int:
+        return e
     if e.is_Symbol:
-        return k
+        return numbers[e]
     if not e.args:
         return Fraction(int(e.p), int(e.q)) if not e.is_Integer else int(e)
-    args = [at(a, k) for a in e.args]
+    args = [at(a, numbers) for a in e.args]
     return _EVALUATE[type(e).__name__](args)
 
 

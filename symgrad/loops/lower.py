@@ -107,7 +107,10 @@ class _Lowering:
                 self.sources[node] = self.lowered(node)
         outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
         done: list[Item] = [without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)]
-        return LoopProgram(self.program.name, inputs, outputs, self.arrays, done, self.checks, rules=self.program.rules)
+        return LoopProgram(
+            self.program.name, inputs, outputs, self.arrays, done, self.checks, rules=self.program.rules,
+            requirements=self.program.requirements,
+        )
 
     def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:
         """Make an array with a name of its own."""

@@ -65,6 +65,12 @@ def _for_a_blas(program: LoopProgram, options: Options) -> LoopProgram:
     return replace(program, body=whole(program.body, program.arrays)) if options.blas else program
 
 
+def _peeled(program: LoopProgram, _: Options) -> LoopProgram:
+    body = peel(program.body, program.least)
+    here = dict.fromkeys([access.array for statement, _ in paths(body) for access in touched(statement)])
+    return replace(program, body=body, arrays=[*dict.fromkeys([*program.arrays, *here])])
+
+
 def _in_lanes(program: LoopProgram, _: Options) -> LoopProgram:
     vectorize(program.body)
     return program
@@ -96,7 +102,7 @@ PASSES: tuple[tuple[str, Step], ...] = (
     ("fit", _fitted),
     ("whole", _for_a_blas),
     ("promote", lambda p, _: replace(p, body=promote(p.body, p.arrays))),
-    ("peel", lambda p, _: replace(p, body=peel(p.body, p.least))),
+    ("peel", _peeled),
     ("vectorize", _in_lanes),
     ("poll", _polled),
     ("split", lambda p, _: replace(p, body=split(p.body))),
@@ -105,8 +111,10 @@ PASSES: tuple[tuple[str, Step], ...] = (
 """What each does is said where it is defined; the order is part of the meaning."""
 
 
-def each(program: LoopProgram, options: Options) -> Iterator[tuple[str, LoopProgram]]:
-    """Run the passes on statements, and stop after each, with its name and what it made."""
+def each(
+    program: LoopProgram, options: Options, check: Callable[[LoopProgram, str], LoopProgram] | None = None,
+) -> Iterator[tuple[str, LoopProgram]]:
+    """Run the passes on statements, check after each, and stop there, with its name and what it made."""
     for name, apply in PASSES:
         program = apply(program, options)
-        yield name, program
+        yield name, program if check is None else check(program, name)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from symgrad.errors import Line
+    from symgrad.ir.node import Requirement
     from symgrad.ir.notation import Axis
     from symgrad.ir.shapes import Dim, Shape
     from symgrad.loops.products import Product
@@ -172,6 +173,8 @@ class LoopProgram:
         work: the operations of a call, a number or an expression of the extents: an estimate.
         polled: some loop looks whether the call should stop.
         rules: rules of the user's in what was derived, in words.
+        undecided: what the verifier could not decide, where it was asked.
+        requirements: what unknown extents satisfy when it is called.
         small: the same for calls with an extent that is less than its number in `least`.
     """
 
@@ -187,6 +190,8 @@ class LoopProgram:
     work: Dim = 0
     polled: bool = False
     rules: tuple[str, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+    undecided: tuple[str, ...] = ()
     small: LoopProgram | None = None
     least: dict[Any, int] = field(default_factory=dict)
 

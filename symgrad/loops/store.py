@@ -6,12 +6,16 @@ point: a register, a small array on the stack, or a part of the workspace.
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Statement, parts
 from symgrad.loops.program import Array, Loop, Team
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from symgrad.loops.program import Item
 
 
@@ -27,6 +31,31 @@ def paths(items: list[Item], parts: bool = True) -> list[tuple[Statement, tuple[
             around = (*around, item) if isinstance(item, Loop) else around
             stack.extend((inner, around) for inner in reversed(item.body))
     return found
+
+
+def looped(items: Iterable[Item]) -> list[Item]:
+    """Put loops over their axes around statements that have none yet; those of one running value share theirs."""
+    made: list[Item] = []
+    rows = list(items)
+    place = 0
+    while place < len(rows):
+        first = rows[place]
+        run = [first]
+        if isinstance(first, Statement) and first.axes:
+            run += takewhile(partial(goes_on, first), rows[place + 1 :])
+        place += len(run)
+        body: list[Item] = run
+        for axis in reversed(first.axes if isinstance(first, Statement) else ()):
+            body = [Loop(axis, frozenset([axis]), body)]
+        made += body
+    return made
+
+
+def goes_on(first: Item, other: Item) -> bool:
+    """Whether a statement without loops reads what another one of the same axes has added up so far."""
+    if not isinstance(first, Statement) or not isinstance(other, Statement) or first.axes != other.axes:
+        return False
+    return bool((first.prefix | {first.target.array}) & other.prefix)
 
 
 def touched(statement: Statement) -> list[Access]:

@@ -6,8 +6,8 @@ the same numbers. Every array and every loop variable around a statement has a n
 
 from __future__ import annotations
 
-from functools import cache, partial
-from itertools import chain, count, takewhile
+from functools import cache
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.ir.notation import Access, Axis, IndexValue, Lookup, Number, Statement
 from symgrad.ir.text import constant
 from symgrad.loops.program import Loop, Part, Team, picture
-from symgrad.loops.store import paths, teams, touched
+from symgrad.loops.store import looped, paths, teams, touched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -43,6 +43,7 @@ def as_text(program: LoopProgram) -> str:
     """Print a loop program as a Python module of one function, which writes into its outputs."""
     text = _Text(program)
     head = f"# {program.name}: workspace {program.workspace} bytes\n# {picture(program.body)}\n"
+    head += "".join(f"# not verified, {what}\n" for what in program.undecided)
     return f"{head}{HEADER}\n\n{text.function(program.name)}\n"
 
 
@@ -96,7 +97,7 @@ class _Text:
         if program.workspace != 0:
             body.append(f"space = workspace({self.index(program.workspace)})")
         body += [self.declared(array) for array in kept if not array.private and is_memory(array)]
-        body += self.items(program.body)
+        body += self.items(looped(program.body))
         lines = [f"def {name}({', '.join([*parameters, 'threads=1'])}):", *(f"    {line}" for line in body or ["pass"])]
         return "\n".join(lines)
 
@@ -114,14 +115,9 @@ class _Text:
 
     def items(self, items: Iterable[Item]) -> Iterator[str]:
         """Print a block, line by line."""
-        rows = list(items)
-        for place, item in enumerate(rows):
-            if isinstance(item, Statement) and all(axis in self.axes for axis in item.axes):
+        for item in items:
+            if isinstance(item, Statement):
                 yield from self.statement(item)
-            elif isinstance(item, Statement):
-                if place and _goes_on(rows[place - 1], item):
-                    continue
-                yield from self.nest(item.axes, [item, *takewhile(partial(_goes_on, item), rows[place + 1 :])])
             elif isinstance(item, Part):
                 name = self.unique("part")  # what it assigns is its own, as in C
                 yield f"def {name}():"
@@ -129,13 +125,6 @@ class _Text:
                 yield f"{name}()"
             else:
                 yield from self.loop(item)
-
-    def nest(self, axes: tuple[Axis, ...], run: list[Item]) -> Iterator[str]:
-        """Print statements of the same axes that have no loops yet, inside of loops over them."""
-        body: list[Item] = run
-        for axis in reversed(axes):
-            body = [Loop(axis, frozenset([axis]), body)]
-        yield from self.items(body)
 
     def loop(self, loop: Loop) -> Iterator[str]:
         """Print a loop, indented what is inside."""
@@ -320,13 +309,6 @@ def _printer() -> Any:
             return f"min({', '.join(map(self._print, e.args))})"
 
     return Printer
-
-
-def _goes_on(first: Item, other: Item) -> bool:
-    """Whether a statement without loops reads what another one of the same axes has added up so far."""
-    if not isinstance(first, Statement) or not isinstance(other, Statement) or first.axes != other.axes:
-        return False
-    return bool((first.prefix | {first.target.array}) & other.prefix)
 
 
 def is_memory(array: Array) -> bool:

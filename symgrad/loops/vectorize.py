@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Statement, parts
+from symgrad.ir.notation import Axis, Statement, parts, substitute
 from symgrad.loops.products import looked_up_along
 from symgrad.loops.program import Array, Loop
 from symgrad.loops.recompute import checks
@@ -61,9 +61,23 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
         elif not any(axis in loop.members for i in target.indices for axis in parts(i)):
             return None
     read = {access.array for s in body for access in touched(s)[1:]}
-    if any(array in read for array in sums):
+    if any(array in read for array in sums) or meet(loop, body):
         return None
     return tuple((how, array) for array, how in sums.items())
+
+
+def meet(loop: Loop, body: list[Statement]) -> bool:
+    """Whether iterations may touch what others write: an array that is written at `i + 1` and, say, at `i + 2`."""
+    written = {s.target.array for s in body if s.target.array.place != "register"}
+    walked: dict[Array, set[Any]] = {}
+    for access in [access for s in body for access in touched(s) if access.array in written]:
+        own = {
+            (d, index if isinstance(index, Axis) else substitute(index, dict.fromkeys(loop.members, loop.axis)))
+            for d, index in enumerate(access.indices) if any(axis in loop.members for axis in parts(index))
+        }
+        own = {(d, loop.axis if index in loop.members else index) for d, index in own}
+        walked[access.array] = walked.get(access.array, own) & own
+    return not all(walked.values())
 
 
 def is_short(loop: Loop) -> bool:

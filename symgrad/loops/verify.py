@@ -1,0 +1,885 @@
+"""The verifier of loop programs: what must hold after every pass.
+
+- Names: what has a name in C has one of its own; every loop and every array stands in the program once.
+- Loops: each axis of a statement is the variable of one loop around it, of the same extent; what is accumulated stands
+  in no other loop; a loop over a tile stands inside of the loop over tiles.
+- Indices: as many as the array has dimensions, each inside of its extent, and inside of what is stored of it.
+- Definitions: what is read has been written before, all of it, in the same iteration of the loops around both; every
+  element of an output is written.
+- Parallel loops: what an iteration writes no other one touches, sums excepted where the loop names them.
+- Memory: a dimension that is not stored is the variable of one loop around all uses; a slot holds what stands in it,
+  slots of one time lie apart, and what shares one takes turns.
+
+Extents may be unknown. Whether an index is inside of its extent is asked for all of them, by the ends of a linear
+expression; the rest, and what that cannot say, is tried at a few small extents and at larger ones, indices that are not
+linear point by point. What is neither certain nor found wrong is undecided, and counted.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from symgrad.errors import VerifyError
+from symgrad.ir.bounds import nonnegative
+from symgrad.ir.extents import at
+from symgrad.ir.notation import Axis, Lookup, Statement, parts
+from symgrad.ir.shapes import size, symbol
+from symgrad.loops.program import Loop, Team
+from symgrad.loops.store import common_loops, looped, teams
+from symgrad.loops.vectorize import SUMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from symgrad.ir.notation import Access
+    from symgrad.loops.program import Array, Item, LoopProgram
+
+    Span = tuple[tuple[int, int], ...]
+    Box = tuple[tuple[int, int], ...]
+    Around = tuple[Loop, ...]
+
+POINTS = 4096
+"""So many points of an index that is not linear are tried."""
+
+BOXES = 64
+"""An array that is written at more places, or of which more pieces are left to look for, is undecided."""
+
+SMALL = ((0, 1), (1, 1), (1, 0), (7, 0), (15, 0))
+LARGE = ((130, 37), (194, 0), (259, 64))
+"""Where unknown extents are tried: how much more the first one is than it is at least, and each other than the one
+before it. The first are taken that meet the program's requirements."""
+
+TEAM = symbol("threads")
+
+
+class Verifier:
+    """Checks a program after each pass, and remembers what it found out about indices.
+
+    Attributes:
+        undecided: what is neither certain nor found wrong, each with the pass after which it was first seen.
+        decided: how many indices of programs with unknown extents are certain to be inside.
+    """
+
+    def __init__(self) -> None:
+        """Start without a program."""
+        self.undecided: dict[str, str] = {}
+        self.decided = 0
+        self.forms: dict[Any, Form | None] = {}
+        self.certain: dict[Any, bool] = {}
+        self.before: list[Any] = []
+
+    def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
+        """Check a program and return it.
+
+        Raises:
+            VerifyError: naming the pass, the loops, the array, the index and the extent.
+        """
+        arrays = [(array, *vars(array).values(), *windows_of(array).items()) for array in program.arrays]
+        now = [*contents(program.body), arrays, program.workspace]
+        if now == self.before:  # what changes nothing needs no second look
+            return program
+        tree = _Tree(program, stage)
+        tried = list(samples(program))
+        for sizes in tried:
+            _Trial(self, tree, sizes, first=sizes is tried[0]).check()
+        if not tried:
+            self.leave(tree, "no extents were found that meet the program's requirements")
+        self.before = now
+        return program
+
+    def leave(self, tree: _Tree, what: str) -> None:
+        """Note what stays undecided."""
+        self.undecided.setdefault(what, f"{tree.program.name}, after {tree.stage}")
+
+    def form(self, index: Any) -> Form | None:
+        """Return an index as a linear form, None where it is none."""
+        if isinstance(index, (Axis, Lookup)):
+            return Form(0, ((index, 1),))
+        if index not in self.forms:
+            self.forms[index] = linear(index)
+        return self.forms[index]
+
+    def asks(self, index: Any, dim: Any, site: Site, least: dict[Any, int]) -> bool:
+        """Whether an index is certain to be inside of an extent; each question is answered once."""
+        if type(index) is int:
+            return certain(Form(index, ()), dim, site, least)
+        if isinstance(index, Axis) and index in site.loops and site.loops[index].extent == dim:
+            return True
+        ends = tuple([limits(site, axis) for axis in parts(index) if isinstance(axis, Axis)])
+        key = (index, dim, ends, tuple(least.items()))
+        if key not in self.certain:
+            self.certain[key] = certain(self.form(index), dim, site, least)
+        return self.certain[key]
+
+
+def contents(items: Iterable[Item]) -> Iterator[Any]:
+    """List all that a tree is made of."""
+    for item in items:
+        yield item
+        if not isinstance(item, Statement):
+            if isinstance(item, Loop):
+                yield [value for name, value in vars(item).items() if name != "body"], item.extent
+            yield from contents(item.body)
+            yield None
+
+
+class Form(NamedTuple):
+    """A linear expression of axes, and of integers that are looked up: a number, and how much of each."""
+
+    start: Any
+    terms: tuple[tuple[Any, Any], ...]
+
+
+def linear(index: Any) -> Form | None:
+    """Take an expression apart; None where it is not linear."""
+    expanded = index.expand()
+    terms = [(part, expanded.coeff(part.symbol)) for part in parts(index)]
+    rest = (expanded - sum(step * part.symbol for part, step in terms)).expand()
+    symbols = {part.symbol for part, _ in terms}
+    nested = any(e.free_symbols & symbols for e in (rest, *[step for _, step in terms]))
+    return None if nested else Form(rest, tuple(terms))
+
+
+def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
+    """Return the first and the last place of an axis, as far as one expression says."""
+    loop = site.loops.get(axis)
+    if loop is None:
+        return 0, axis.extent - 1
+    for one, first, end in site.statement.ranges:
+        if one in loop.members:
+            return first, end - 1
+    if loop.part == "interior":
+        return loop.ends[0], loop.ends[1] - 1
+    extent: Any = loop.extent
+    if isinstance(extent, Team):
+        extent = TEAM if extent.count is None else extent.count
+    return 0, extent - 1
+
+
+def certain(form: Form | None, dim: Any, site: Site, least: dict[Any, int]) -> bool:
+    """Whether an index lies inside of an extent whatever the unknown ones are, which are no less than `least`."""
+    if form is None:
+        return False
+    ends = [form.start, form.start]
+    for part, step in form.terms:
+        places = limits(site, part) if isinstance(part, Axis) else (0, part.extent - 1)
+        if not (step.is_nonnegative or step.is_nonpositive if hasattr(step, "is_nonnegative") else True):
+            return False
+        backwards = step < 0 if type(step) is int else not step.is_nonnegative
+        ends = [end + step * place for end, place in zip(ends, places[::-1] if backwards else places, strict=True)]
+    shift = {name: name + count for name, count in least.items()}
+    margins: list[Any] = [m if type(m) is int else m.subs(shift).expand() for m in (ends[0], dim - 1 - ends[1])]
+    return all(m >= 0 if type(m) is int else nonnegative(m) for m in margins)
+
+
+def samples(program: LoopProgram) -> Iterator[dict[Any, int]]:
+    """Yield extents to try a program at: small ones, and some of more than one tile; none where all are known."""
+    dims = [dim for array in program.inputs for dim in array.shape if type(dim) is not int]
+    names = sorted({name for dim in dims for name in dim.free_symbols} | set(program.least), key=str)  # type: ignore[union-attr]
+    least = [max(1, program.least.get(name, 0)) for name in names]
+    for threads, tries in ((2, ((0, 0),)),) if not names else ((1, SMALL), (3, LARGE)):
+        for start, step in tries:
+            sizes = {name: least[k] + start + step * k for k, name in enumerate(names)}
+            if all(0 <= at(r.index, sizes) < at(r.extent, sizes) for r in program.requirements):
+                yield {**sizes, TEAM: threads}
+                break
+
+
+# -- a program as statements at their places
+
+
+class Touch:
+    """One access.
+
+    Attributes:
+        how: whether it starts elements (``=``), goes on with them (``+=``, ...), or reads them (``""``).
+        array: what it is an element of; where that is a thread's share of a sum, the sum.
+        terms: its indices at the extents that are tried.
+    """
+
+    __slots__ = ("access", "array", "how", "site", "terms")
+
+    def __init__(self, site: Site, access: Access, how: str) -> None:
+        """Say where it is."""
+        self.site, self.access, self.how = site, access, how
+        self.array = sums_of(access.array)[0]
+        self.terms: tuple[Term, ...] = ()
+
+
+class Site:
+    """A statement at its place.
+
+    Attributes:
+        number: that of the statement, in the program's order.
+        around: the loops around it, of which `loops` has those whose variables its axes are.
+        part: what becomes a C function of its own around it.
+        touches: what it touches; what is read comes first.
+    """
+
+    __slots__ = ("around", "loops", "number", "part", "statement", "touches")
+
+    def __init__(self, number: int, s: Statement, around: Around, loops: dict[Axis, Loop], part: Any) -> None:
+        """Say what a statement touches; a check is a read."""
+        self.number, self.statement, self.around, self.loops, self.part = number, s, around, loops, part
+        target = () if s.how == "check" else (Touch(self, s.target, s.how),)
+        self.touches = (*[Touch(self, access, "") for access in s.reads], *target)
+
+    def __str__(self) -> str:
+        """Say where it is."""
+        line = f", {self.statement.line}" if self.statement.line is not None else ""
+        return f"in {' '.join([loop.axis.name for loop in self.around]) or 'no loop'}{line}"
+
+
+class _Tree:
+    """A program after a pass, and what is checked without knowing extents."""
+
+    def __init__(self, program: LoopProgram, stage: str) -> None:
+        self.program, self.stage = program, stage
+        self.names()
+        self.arrays = {*program.arrays, *program.outputs}
+        self.sites: list[Site] = []
+        self.ends: dict[Loop, tuple[int, int]] = {}
+        self.walk(looped(program.body), (), {}, None)
+        for site in self.sites:
+            self.statement(site)
+
+    def wrong(self, what: str) -> VerifyError:
+        """Say what is wrong, and after which pass."""
+        return VerifyError(f"{self.program.name}, after {self.stage}: {what}")
+
+    def walk(self, items: Iterable[Item], around: Around, loops: dict[Axis, Loop], part: Any) -> None:
+        """List the statements in order."""
+        for item in items:
+            if isinstance(item, Statement):
+                self.sites.append(Site(len(self.sites), item, around, loops, part))
+            elif isinstance(item, Loop):
+                self.loop(item, around, loops)
+                first = len(self.sites)
+                inner = loops | dict.fromkeys(item.members, item) if is_walked(item) else loops
+                self.walk(item.body, (*around, item), inner, part)
+                self.ends[item] = first, len(self.sites) - 1
+            else:  # a part
+                self.walk(item.body, around, loops, item)  # type: ignore[unreachable]  # `split` makes them
+
+    def reach(self, site: Site, depth: int) -> tuple[int, int]:
+        """Return the first and last statement of the loop at a depth around a statement, or it alone."""
+        return self.ends[site.around[depth]] if depth < len(site.around) else (site.number, site.number)
+
+    def names(self) -> None:
+        """Check that what has a name in C has one of its own."""
+        seen: dict[str, Array] = {}
+        for array in dict.fromkeys([*self.program.inputs, *self.program.outputs, *self.program.constants]):
+            if seen.setdefault(array.name, array) is not array:
+                raise self.wrong(f"{seen[array.name]!r} and {array!r} have one name")
+        if len(set(self.program.arrays)) != len(self.program.arrays):
+            raise self.wrong("an array stands among the arrays twice")
+
+    def loop(self, loop: Loop, around: Around, loops: dict[Axis, Loop]) -> None:
+        """Check a loop against those around it."""
+        if loop in self.ends or loop in around:
+            raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
+        if is_walked(loop) and not loops.keys().isdisjoint(loop.members):
+            raise self.wrong(f"the loop {loop.axis.name} has an axis that is the variable of a loop around it")
+        if window_of(loop) is not None and not any(tile_of(outer) is window_of(loop) for outer in around):
+            raise self.wrong(f"the loop {loop.axis.name} walks a tile of a loop that is not around it")
+        if team_of(loop) is not None and not any(outer.axis is team_of(loop) for outer in around):
+            raise self.wrong(f"the tiles of {loop.axis.name} are shared out by a loop that is not around it")
+
+    def statement(self, site: Site) -> None:
+        """Check that the loops around a statement are its axes, each once, and that its indices are made of them."""
+        s = site.statement
+        found = [site.loops.get(axis) for axis in s.axes]
+        if None in found or len(set(found)) < len(found):
+            axis = next(axis for axis in s.axes if axis not in site.loops or found.count(site.loops[axis]) > 1)
+            raise self.wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
+        if s.how not in {"=", "check"}:
+            for loop in site.around:
+                if tile_of(loop) is None and not is_threads(loop) and loop not in found:
+                    raise self.wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
+        walked = s.routine.axes if s.routine is not None else ()
+        for touch in site.touches:
+            access, array, how = touch.access, touch.access.array, touch.how
+            if array not in self.arrays:
+                raise self.wrong(f"{site}: {array!r} is none of the program's arrays")
+            if how and is_given(array):
+                raise self.wrong(f"{site}: {array!r} is written, and was given")
+            if len(access.indices) != (1 if access.flat else len(array.shape)):
+                count = f"{len(access.indices)} indices for {len(array.shape)} dimensions"
+                raise self.wrong(f"{site}: {shown(access)} has {count}")
+            for index in access.indices:
+                for part in () if type(index) is int else parts(index):
+                    if isinstance(part, Axis) and part not in site.loops and part not in walked:
+                        raise self.wrong(f"{site}: {part.name} in {shown(access)} is the variable of no loop around it")
+
+
+# -- at some extents
+
+
+class Term(NamedTuple):
+    """An index at some extents.
+
+    Attributes:
+        start: the number in it.
+        steps: how much of each loop's variable there is; None where it is looked up or not linear.
+        span: the places it takes, at most.
+        dense: it takes all of these.
+    """
+
+    start: int
+    steps: tuple[tuple[Any, int], ...] | None
+    span: Span
+    dense: bool
+
+
+class _Trial:
+    """A program at some extents: here everything is a number."""
+
+    def __init__(self, verifier: Verifier, tree: _Tree, sizes: dict[Any, int], *, first: bool) -> None:
+        self.verifier, self.tree, self.sizes, self.program, self.wrong = verifier, tree, sizes, tree.program, tree.wrong
+        self.values: dict[Any, int] = {}
+        self.spans: dict[Loop, Span] = {}
+        self.touches: dict[Array, list[Touch]] = {}
+        self.flows: dict[Array, set[tuple[int, int]]] = {}
+        self.vague: set[Array] = set()
+        self.where = ", ".join(f"{name} = {count}" for name, count in sizes.items() if name != TEAM)
+        self.asks = first and self.where != ""
+        for team in teams(self.program.body):
+            sizes[symbol(str(team))] = self.value(team)
+
+    def check(self) -> None:
+        """Check everything."""
+        fits: set[tuple[Loop, Axis]] = set()
+        for site in self.tree.sites:
+            for axis in site.statement.axes:
+                pair = site.loops[axis], axis
+                if pair not in fits and self.value(pair[0].extent) != self.value(axis.extent):
+                    raise self.wrong(f"{site}: a loop of {pair[0].extent} for the axis {axis.name} of {axis.extent}")
+                fits.add(pair)
+            if all(self.within(site, loop) for loop in site.around):
+                for touch in site.touches:
+                    touch.terms = tuple([self.index(i, site) for i in touch.access.indices])
+                    self.inside(touch)
+                    self.touches.setdefault(touch.array, []).append(touch)
+        for array, found in self.touches.items():
+            if array.kept is not None:
+                self.stored(array, found)
+            if is_register(array) and len({touch.site.part for touch in found}) > 1:
+                raise self.wrong(f"{found[-1].site}: the register {array.name} is used in several functions")
+        for array, found in self.touches.items():
+            if not is_given(array):
+                self.defined(found)
+        for output in self.program.outputs:
+            self.finished(output)
+        self.parallel()
+        if any(array.slot is not None for array in self.touches):
+            self.memory()
+
+    # -- numbers
+
+    def value(self, dim: Any) -> int:
+        """Return an extent."""
+        if type(dim) is int:
+            return dim
+        if isinstance(dim, Team):
+            dim = TEAM if dim.count is None else dim.count
+        if dim not in self.values:
+            self.values[dim] = int(at(dim, self.sizes))
+        return self.values[dim]
+
+    def span(self, loop: Loop) -> Span:
+        """Return where a loop runs."""
+        if loop not in self.spans:
+            extent = self.value(loop.extent)
+            pieces = [(0, extent - 1)]
+            if loop.part:
+                low, high = self.value(loop.ends[0]), self.value(loop.ends[1])
+                pieces = [(0, min(extent, low) - 1), (max(0, high), extent - 1)]
+                if loop.part == "interior":
+                    pieces = [(max(0, low), min(extent, high) - 1)]
+                elif low > high:
+                    raise self.wrong(f"the borders of {loop.axis.name} end at {low} and go on at {high}")
+            self.spans[loop] = tuple([piece for piece in pieces if piece[0] <= piece[1]])
+        return self.spans[loop]
+
+    def within(self, site: Site, loop: Any) -> Span:
+        """Return where a loop runs for a statement, which may do something in a part of it only."""
+        if isinstance(loop, Axis):  # a routine walks it
+            return ((0, self.value(loop.extent) - 1),)
+        span = self.span(loop)
+        for axis, first, end in site.statement.ranges:
+            if axis in loop.members and is_walked(loop):
+                low, high = self.value(first), self.value(end) - 1
+                span = tuple([(max(a, low), min(b, high)) for a, b in span if max(a, low) <= min(b, high)])
+        return span
+
+    def index(self, index: Any, site: Site) -> Term:
+        """Return an index as numbers."""
+        if type(index) is int:
+            return Term(index, (), ((index, index),), dense=True)
+        if isinstance(index, Axis):
+            walk = site.loops.get(index, index)
+            return Term(0, ((walk, 1),), self.within(site, walk), dense=True)
+        form = self.verifier.form(index)
+        if form is None:
+            return self.tried(index, site)
+        start = low = high = self.value(form.start)
+        steps: dict[Any, int] = {}
+        spans: list[tuple[int, int]] = []
+        plain = True
+        for part, each in form.terms:
+            step = self.value(each)
+            loop: Any = part if isinstance(part, Lookup) else site.loops.get(part, part)
+            span = ((0, self.value(part.extent) - 1),) if isinstance(part, Lookup) else self.within(site, loop)
+            plain = plain and not isinstance(part, Lookup)
+            steps[loop] = steps.get(loop, 0) + step
+            if len(form.terms) == 1 and step == 1 and plain:
+                return Term(start, ((loop, 1),), tuple([(a + start, b + start) for a, b in span]), dense=True)
+            ends = sorted((step * span[0][0], step * span[-1][1]))
+            low, high = low + ends[0], high + ends[1]
+            spans.append((abs(step), ends[1] - ends[0]))
+            plain = plain and len(span) == 1
+        reach, dense = 0, plain
+        for step, long in sorted(spans):  # 4*i + j: each step is no longer than what the shorter ones reach
+            dense = dense and (step <= reach + 1 or long == 0)
+            reach += long
+        looked_up = any(isinstance(loop, Lookup) for loop in steps)
+        return Term(start, None if looked_up else tuple(steps.items()), ((low, high),), dense)
+
+    def tried(self, index: Any, site: Site) -> Term:
+        """Try an index that is not linear, point by point."""
+        found = parts(index)
+        walks = [] if any(isinstance(part, Lookup) for part in found) else [
+            [k for low, high in self.within(site, site.loops.get(part, part)) for k in range(low, high + 1)]
+            for part in found
+        ]
+        if not walks or prod(map(len, walks)) > POINTS:
+            self.verifier.leave(self.tree, f"{site}: where {index} goes")
+            return Term(0, None, (), dense=False)
+        symbols = [part.symbol for part in found]
+        places = {int(at(index, self.sizes | dict(zip(symbols, point, strict=True)))) for point in product(*walks)}
+        low, high = min(places), max(places)
+        return Term(0, None, ((low, high),), dense=len(places) == high - low + 1)
+
+    # -- indices
+
+    def inside(self, touch: Touch) -> None:
+        """Check that an access stays inside of its array."""
+        access, site = touch.access, touch.site
+        shape = (size(access.array.shape),) if access.flat else access.array.shape
+        for index, dim, term in zip(access.indices, shape, touch.terms, strict=True):
+            if term.span and (term.span[0][0] < 0 or term.span[-1][1] >= self.value(dim)):
+                place = term.span[0][0] if term.span[0][0] < 0 else term.span[-1][1]
+                where = f" where {self.where}" if self.where else ""
+                raise self.wrong(
+                    f"{site}: {shown_index(index)} in {shown(access)} is {place}, outside of an extent of {dim}{where}"
+                )
+            if self.asks and not (type(index) is int and type(dim) is int):
+                if self.verifier.asks(index, dim, site, self.program.least):
+                    self.verifier.decided += 1
+                else:
+                    self.verifier.leave(self.tree, f"{shown_index(index)} < {dim}")
+
+    def stored(self, array: Array, found: list[Touch]) -> None:
+        """Check that what is stored is enough: the tile that all walk, the element of one loop around all."""
+        kept: Any = array.kept
+        windows = windows_of(array)
+        for d, dim in enumerate(array.shape):
+            if (d in kept and d not in windows) or (d not in kept and dim == 1):
+                continue
+            loops: set[Any] = set()
+            for touch in found:
+                term = None if touch.access.flat else touch.terms[d]
+                alone = term is not None and term.start == 0 and term.steps is not None and len(term.steps) == 1
+                loop, step = term.steps[0] if alone else (None, 0)  # type: ignore[union-attr,index]  # alone: a term
+                plain = step == 1 and isinstance(loop, Loop)
+                loops.add((window_of(loop) if d in kept else loop) if plain else None)  # type: ignore[arg-type]  # plain
+                if len(loops) > 1 or loops & {None} or (d in kept and windows[d] not in loops):
+                    raise self.wrong(
+                        f"{touch.site}: {shown(touch.access)} is not the same place in dimension {d}, of which "
+                        f"{'a tile' if d in kept else 'one element'} is stored"
+                    )
+            if d in kept:
+                rows, here = rows_of(windows[d]), self.value(array.stored[kept.index(d)])
+                if here < min(rows, self.value(dim)):
+                    raise self.wrong(f"{here} are stored of dimension {d} of {array.name}, and its tiles have {rows}")
+
+    # -- definitions
+
+    def defined(self, found: list[Touch]) -> None:
+        """Check that what is read has been written; equal places in one iteration are found at once."""
+        starts: list[Touch] = []
+        known: dict[Any, Touch] = {}
+        for touch in found:
+            place = self.place(touch)
+            if touch.how != "=":
+                start = known.get(place)
+                if start is None:
+                    self.covered(touch, starts)
+                else:
+                    self.flow(start, touch)
+            else:
+                starts.append(touch)
+                known[place] = touch
+
+    def place(self, touch: Touch) -> Any:
+        """Return what tells one place from another."""
+        s = touch.site.statement
+        conditions = tuple([
+            (loop, self.within(touch.site, loop)) for loop in touch.site.around
+            if not loop.members.isdisjoint([axis for axis, _, _ in s.ranges])
+        ]) if s.ranges else ()
+        terms = touch.terms
+        return touch.access.flat, terms, conditions, touch if any(term.steps is None for term in terms) else None
+
+    def covered(self, touch: Touch, starts: list[Touch]) -> None:
+        """Check that what an access reads has been written, by one or by several."""
+        terms, access = touch.terms, touch.access
+        if not starts:
+            raise self.wrong(f"{touch.site}: {shown(access)} is read, and nothing was written to {access.array.name}")
+        plain = not access.flat and all(term.steps is not None for term in terms)
+        wanted: list[Span] = [((0, self.value(dim) - 1),) for dim in access.array.shape]
+        if not access.flat:
+            wanted = [term.span or span for term, span in zip(terms, wanted, strict=True)]
+        left, vague = self.left(wanted, touch, starts)
+        if left and plain and vague:
+            left, vague = self.early(touch, starts) or left, not self.early(touch, starts)
+        if left and plain and not vague:
+            raise self.wrong(f"{touch.site}: {shown(access)} is read, and was not written at {places(left[0])}")
+        if left:
+            self.vague.add(access.array)
+            self.verifier.leave(self.tree, f"{touch.site}: whether all of {shown(access)} is written before it is read")
+
+    def finished(self, output: Array) -> None:
+        """Check that every element of an output is written."""
+        extents = [self.value(dim) for dim in output.shape]
+        starts = [touch for touch in self.touches.get(output, ()) if touch.how == "="]
+        left, vague = self.left([((0, n - 1),) for n in extents], None, starts) if 0 not in extents else ([], False)
+        if left and not vague:
+            raise self.wrong(f"the output {output.name} is not written at {places(left[0])} of {output!r}")
+        if left:
+            self.verifier.leave(self.tree, f"whether all of {output.name} is written")
+
+    def left(self, wanted: list[Span], touch: Touch | None, starts: list[Touch]) -> tuple[list[Box], bool]:
+        """Return the boxes of some places that nobody has written, and whether somebody may have written them."""
+        boxes: list[Box] = list(product(*wanted))
+        vague = len(starts) > BOXES
+        for start in starts[-BOXES:]:
+            found = self.written(start, wanted, touch)
+            if found is None:
+                vague = True
+                continue
+            before = boxes
+            for cut in found:
+                boxes = [piece for box in boxes for piece in without(box, cut)]
+            if touch is not None and boxes != before:
+                self.flow(start, touch)
+            if len(boxes) > BOXES:
+                return boxes, True
+        return boxes, vague
+
+    def written(self, start: Touch, wanted: list[Span], touch: Touch | None) -> list[Box] | None:
+        """Return the boxes that a statement has written when another one runs, None where that is not known.
+
+        An index that is fixed in an iteration of the loops around both counts where it is the same for both.
+        """
+        mine = start.terms
+        if start.access.flat:
+            whole = mine[0].dense and mine[0].span == ((0, self.value(size(start.access.array.shape)) - 1),)
+            return [tuple([(span[0][0], span[-1][1]) for span in wanted])] if whole else None
+        around = () if touch is None else common_loops([start.site.around, touch.site.around])
+        tiles = [tile_of(loop) for loop in around if tile_of(loop) is not None]
+        theirs = () if touch is None or touch.access.flat else touch.terms
+        spans: list[Span] = []
+        same: set[Any] = set()
+        for d, term in enumerate(mine):
+            if not term.dense:
+                return None
+            fixed = moving(term, around, tiles)
+            if not fixed:
+                spans.append(term.span)
+                continue
+            if not theirs or fixed != moving(theirs[d], around, tiles):
+                return None
+            if len(fixed) == len(term.steps or ()) == len(theirs[d].steps or ()) and term.start == theirs[d].start:
+                spans.append(term.span)
+            else:
+                rest = [self.rest(each, around, tiles, by.site) for each, by in ((term, start), (theirs[d], touch))]  # type: ignore[union-attr]
+                if rest[1][0] < rest[0][0] or rest[0][1] < rest[1][1]:
+                    return None
+                spans.append(((wanted[d][0][0], wanted[d][-1][1]),))
+            same.update([loop for loop, _ in fixed])
+        for loop in around:  # conditions on a loop that no index shows
+            here = self.within(start.site, loop)
+            if loop not in same and here not in (self.span(loop), self.within(touch.site, loop)):  # type: ignore[union-attr]
+                return None
+        return list(product(*spans))
+
+    def rest(self, term: Term, around: Around, tiles: list[Any], site: Site) -> tuple[int, int]:
+        """Return the places an index takes beside what is fixed in an iteration."""
+        low = high = term.start
+        for loop, step in term.steps or ():
+            if isinstance(loop, Axis) or not (loop in around or window_of(loop) in tiles):
+                span = self.within(site, loop)
+                ends = sorted((step * span[0][0], step * span[-1][1]))
+                low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    def early(self, touch: Touch, starts: list[Touch]) -> list[Box]:
+        """Return what is missing when a statement runs for the first time: no earlier iteration has written then."""
+        shared = {loop for start in starts for loop in start.site.around}
+        first = {loop: self.within(touch.site, loop)[0][0] for loop in touch.site.around if loop in shared}
+        boxes: list[Box] = [tuple([self.at_first(term, touch.site, first, exact=True) for term in touch.terms])]
+        for start in starts:
+            if start.access.flat or len(boxes) > BOXES or any(term.steps is None for term in start.terms):
+                return []
+            until: dict[Loop, int] = {}
+            for loop in common_loops([start.site.around, touch.site.around]):
+                until[loop] = first[loop]
+                if self.within(start.site, loop)[0][0] < first[loop]:  # inside of an earlier iteration all has run
+                    break
+            cut = tuple([self.at_first(term, start.site, until, exact=False) for term in start.terms])
+            boxes = [piece for box in boxes for piece in without(box, cut)]
+        return boxes
+
+    def at_first(self, term: Term, site: Site, until: dict[Loop, int], *, exact: bool) -> tuple[int, int]:
+        """Return where an index goes until loops are at an iteration, or (`exact`) in it; of tiles, in the first."""
+        low = high = term.start
+        tiles = [tile_of(loop) for loop in until if tile_of(loop) is not None]
+        for loop, step in term.steps or ():
+            span = self.within(site, loop)
+            begin, end = span[0][0], span[-1][1]
+            if loop in until and is_walked(loop):
+                begin, end = until[loop] if exact else begin, until[loop]
+            elif not isinstance(loop, Axis) and window_of(loop) in tiles:
+                rows = rows_of(window_of(loop))
+                end = min(end, begin - begin % rows + rows - 1)
+            ends = sorted((step * begin, step * end))
+            low, high = low + ends[0], high + ends[1]
+        return low, high
+
+    # -- parallel loops
+
+    def parallel(self) -> None:
+        """Check the loops whose iterations run at once."""
+        found: dict[Loop, dict[Array, list[Touch]]] = {}
+        for array, own in self.touches.items():
+            for touch in own:
+                for loop in touch.site.around:
+                    if is_lanes(loop) or is_threads(loop):
+                        found.setdefault(loop, {}).setdefault(array, []).append(touch)
+        for loop, arrays in found.items():
+            for array, own in arrays.items():
+                if any(touch.how for touch in own):
+                    (self.threads if is_threads(loop) else self.lanes)(loop, array, own)
+
+    def lanes(self, loop: Loop, array: Array, own: list[Touch]) -> None:
+        """Check that no iteration of lanes touches what another one writes, but for sums that the loop names."""
+        sums = {array: how for how, array in loop.sums}
+        if array not in sums and self.apart(own, (loop,), lanes=True):
+            return
+        here = f"{own[0].site}: lanes of {loop.axis.name}"
+        if array in sums:
+            if any(SUMS.get(touch.how) != sums[array] for touch in own):
+                raise self.wrong(f"{here} take {array.name} apart as a {sums[array]}, and it is used otherwise")
+        elif not is_register(array) or own[0].how != "=" or own[0].site.statement.ranges:
+            raise self.wrong(f"{here} share {shown(own[0].access)}, which each of them writes")
+        elif len(own) != len(self.touches[array]):
+            raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")
+
+    def threads(self, loop: Loop, array: Array, own: list[Touch]) -> None:
+        """Check that no thread touches what another one writes but its own buffers, shares of sums and runs of rows."""
+        if all(len(sums_of(touch.access.array)) > 1 for touch in own):
+            return
+        tiles = [one for one in own[0].site.around if team_of(one) is loop.axis]
+        made = {*map(tile_of, tiles)}
+        runs = {one for touch in own for one in touch.site.around if one in tiles or window_of(one) in made}
+        if self.apart(own, (loop,)) or self.apart(own, (*runs,)):
+            return
+        inside = len(own) == len(self.touches[array]) and is_temporary(array)
+        if not inside or not (array.private or array.slot is None):
+            written = next(touch for touch in own if touch.how)
+            raise self.wrong(f"{written.site}: threads share {shown(written.access)}, which each of them writes")
+
+    def apart(self, own: list[Touch], walked: Around, *, lanes: bool = False) -> bool:
+        """Whether all accesses of an array walk along one dimension with a loop: then no two iterations meet."""
+        ranks = {(touch.access.flat, len(touch.access.indices)) for touch in own}
+        for d in range(max(rank for _, rank in ranks) if len(ranks) == 1 else 0):
+            found = set()
+            for touch in own:
+                term = touch.terms[d]
+                steps = [step for one, step in term.steps or () if one in walked]
+                others = tuple([each for each in term.steps or () if each[0] not in walked])
+                found.add((*steps, term.start, others if lanes else ()) if steps and (lanes or not others) else None)
+            if len(found) == 1 and None not in found:
+                return True
+        return False
+
+    # -- memory
+
+    def flow(self, start: Touch, touch: Touch) -> None:
+        """Note from which statement to which a value is kept: all of a loop that only one of the two stands in."""
+        if self.tree.stage == "plan":
+            depth = len(common_loops([start.site.around, touch.site.around]))
+            flow = self.tree.reach(start.site, depth)[0], self.tree.reach(touch.site, depth)[1]
+            for array in sums_of(touch.access.array):
+                self.flows.setdefault(array, set()).add(flow)
+
+    def memory(self) -> None:
+        """Check that slots hold what stands in them, lie apart, and are shared by turns."""
+        held: dict[Any, dict[Array, Touch]] = {}
+        for found in self.touches.values():
+            for touch in found:
+                for array in sums_of(touch.access.array):
+                    if array.slot is not None:
+                        held.setdefault(array.slot, {}).setdefault(array, touch)
+                    elif is_temporary(array) and not is_register(array):
+                        raise self.wrong(f"{touch.site}: {array!r} has no memory")
+        for slot, arrays in held.items():
+            for array in arrays:
+                if prod([self.value(dim) for dim in array.stored]) * array.dtype.itemsize > self.value(slot.size):
+                    raise self.wrong(f"{array!r} stands in a slot of {slot.size} bytes")
+            self.turns(list(arrays))
+        self.layout({next(iter(arrays)): (slot, touch) for slot, arrays in held.items() for touch in arrays.values()})
+
+    def turns(self, arrays: list[Array]) -> None:
+        """Check that of the arrays in one slot none is alive while another one is; a write alone is a life as well."""
+        lives = []
+        for array in arrays:
+            if array in self.vague:
+                return
+            ends = [end for flow in self.flows.get(array, ()) for end in flow]
+            ends += [touch.site.number for touch in self.touches.get(array, ()) if touch.how]
+            lives.append((min(ends), max(ends), array))
+        lives.sort(key=lambda life: life[0])
+        for (_, last, one), (first, _, other) in pairwise(lives):
+            if first <= last:
+                here = self.tree.sites[first]
+                raise self.wrong(f"{one.name} and {other.name} have one slot, and both are alive {here}")
+
+    def layout(self, held: dict[Array, tuple[Any, Touch]]) -> None:
+        """Check that the slots of the workspace lie apart, and in it; loops over threads take turns with theirs."""
+        total = self.value(self.program.workspace)
+        pools: dict[Any, list[tuple[int, int, Array]]] = {None: []}
+        for array, (slot, touch) in held.items():
+            if slot.place == "workspace":
+                own = touch.site.around[0] if array.private else None
+                for thread in range(self.sizes[TEAM] if array.private else 1):
+                    begin = self.value(slot.offset) + thread * self.value(slot.step)
+                    pools.setdefault(own, []).append((begin, begin + self.value(slot.size), array))
+        common = pools.pop(None)
+        for pool in pools.values() or [[]]:
+            slots = sorted([*common, *pool], key=lambda slot: slot[:2])
+            for begin, end, array in slots:
+                if begin < 0 or end > total:
+                    raise self.wrong(f"{array.name} ends at byte {end} of a workspace of {self.program.workspace}")
+            for (_, end, one), (begin, last, other) in pairwise(slots):
+                if begin < end and begin < last:
+                    raise self.wrong(f"the slots of {one.name} and {other.name} overlap")
+
+
+def moving(term: Term, around: Around, tiles: list[Any]) -> list[tuple[Any, int]]:
+    """Return what of an index is fixed in an iteration of loops: their variables, and the tiles that others walk."""
+    steps = [each for each in term.steps or () if not isinstance(each[0], Axis)]
+    named = [(loop if loop in around else window_of(loop), step) for loop, step in steps]
+    return [(key, step) for key, step in named if key is not None and (key in around or key in tiles)]
+
+
+def without(box: Box, cut: Box) -> Iterator[Box]:
+    """Cut a box out of another one; yield what is left, in boxes.
+
+    >>> list(without(((0, 9), (0, 1)), ((3, 4), (0, 0))))
+    [((0, 2), (0, 1)), ((5, 9), (0, 1)), ((3, 4), (1, 1))]
+    """
+    if any(b < c or d < a for (a, b), (c, d) in zip(box, cut, strict=True)):
+        yield box
+        return
+    rest = list(box)
+    for d, ((a, b), (first, last)) in enumerate(zip(box, cut, strict=True)):
+        if a < first:
+            yield (*rest[:d], (a, first - 1), *rest[d + 1 :])
+        if last < b:
+            yield (*rest[:d], (last + 1, b), *rest[d + 1 :])
+        rest[d] = (max(a, first), min(b, last))
+
+
+# -- words
+
+
+def shown(access: Access) -> str:
+    """Print an access."""
+    return f"{access.array.name}[{', '.join(map(shown_index, access.indices))}]"
+
+
+def shown_index(index: Any) -> str:
+    """Print an index."""
+    return index.name if isinstance(index, Axis) else shown(index.access) if isinstance(index, Lookup) else str(index)
+
+
+def places(box: Box) -> str:
+    """Print a box."""
+    return f"[{', '.join([str(low) if low == high else f'{low}..{high}' for low, high in box])}]"
+
+
+# -- what is asked of the items of a program
+
+
+def is_walked(loop: Loop) -> bool:
+    """Whether a loop's variable is that of its axes; of one over tiles it is where a tile begins."""
+    return loop.tile <= 1
+
+
+def is_threads(loop: Loop) -> bool:
+    """Whether the iterations of a loop are threads."""
+    return loop.threads
+
+
+def is_lanes(loop: Loop) -> bool:
+    """Whether the iterations of a loop are lanes."""
+    return loop.simd
+
+
+def tile_of(loop: Loop) -> Any:
+    """Return the tiles that a loop makes, None for a loop without."""
+    return loop if loop.tile else None
+
+
+def rows_of(tile: Any) -> int:
+    """Return how many rows a tile has."""
+    return tile.tile  # type: ignore[no-any-return]
+
+
+def window_of(loop: Loop) -> Any:
+    """Return the tile that a loop walks, None where it walks all."""
+    return loop.window
+
+
+def team_of(loop: Loop) -> Any:
+    """Return the axis of the threads that share the tiles of a loop out, None where there are none."""
+    return None if loop.shared is None else loop.shared.axis
+
+
+def windows_of(array: Array) -> dict[int, Any]:
+    """Return the dimensions of which a tile is stored, each with the tile."""
+    return array.windows
+
+
+def sums_of(array: Array) -> tuple[Array, ...]:
+    """Return the sum, and what threads have of it beside, of an array that is a thread's share; else the array."""
+    return array.parts or (array,)
+
+
+def is_given(array: Array) -> bool:
+    """Whether nobody may write to an array."""
+    return array.kind in {"input", "constant"}
+
+
+def is_temporary(array: Array) -> bool:
+    """Whether an array lives during a call."""
+    return array.kind == "temporary"
+
+
+def is_register(array: Array) -> bool:
+    """Whether an array is one name of a number."""
+    return is_temporary(array) and array.place == "register"

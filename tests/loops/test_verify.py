@@ -1,0 +1,301 @@
+"""The verifier of loop programs: a broken one of each kind is found, and what it cannot decide is counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import VerifyError
+from symgrad.ir.notation import Access, Axis, IndexValue, Lookup, Number, Statement
+from symgrad.ir.shapes import symbol
+from symgrad.loops.program import THREADS, Array, Loop, LoopProgram, Part, Slot
+from symgrad.loops.text import as_text
+from symgrad.loops.verify import Verifier
+
+DOUBLE, N = np.dtype(float), 10
+ONE = Number(1.0, DOUBLE)
+
+
+def array(name: str, *shape: Any, kind: str = "temporary", dtype: Any = DOUBLE, **fields: Any) -> Array:
+    return Array(name, shape, dtype, kind, **fields)
+
+
+def set_(target: Access, value: Any, *axes: Axis, how: str = "=", **fields: Any) -> Statement:
+    return Statement(target, how, value, axes, **fields)
+
+
+def over(axis: Axis, *body: Any, members: tuple[Axis, ...] = (), **fields: Any) -> Loop:
+    return Loop(axis, frozenset([axis, *members]), list(body), **fields)
+
+
+def check(body: list[Any], *arrays: Array, stage: str = "pass", **fields: Any) -> Verifier:
+    """Verify a program of these statements or loops."""
+    kinds = {kind: [a for a in arrays if a.kind == kind] for kind in ("input", "output")}
+    verifier = Verifier()
+    verifier.check(LoopProgram("f", kinds["input"], kinds["output"], list(arrays), body, **fields), stage)
+    return verifier
+
+
+class Case:
+    """Arrays, axes and loops that the cases below are made of; made anew for each."""
+
+    def __init__(self) -> None:
+        self.n = symbol("n")
+        self.x, self.y = array("x", N, kind="input"), array("y", N, kind="output")
+        self.X, self.s = array("X", N, N, kind="input"), array("s", kind="output")
+        self.t, self.u, self.r = array("t", N), array("u", N), array("r", place="register", kept=())
+        self.row, self.sums = array("row", N, kept=()), array("sums", N)
+        self.xn, self.yn = array("x", self.n, kind="input"), array("y", self.n, kind="output")
+        self.places = array("p", N, kind="input", dtype=np.dtype(np.int64))
+        self.i, self.j = Axis("i", N), Axis("j", N)
+        self.k = Axis("i", self.n)
+        self.short = Axis("i", N - 1)
+
+
+def a(array_: Array, *indices: Any) -> Access:
+    return Access(array_, indices)
+
+
+def copied(c: Case, target: Array, source: Array, axis: Axis | None = None) -> Loop:
+    axis = axis or Axis("i", N)
+    return over(axis, set_(a(target, axis), a(source, axis), axis))
+
+
+def tiles(c: Case, *, rows: int = 4, stored: int = 4, shift: int = 0) -> tuple[list[Any], tuple[Array, ...]]:
+    """Two loops over a tile, of which an array holds one."""
+    outer = Loop(c.i, frozenset([c.i, c.j]), [], tile=rows)
+    kept = array("w", N, kept=(0,), windows={0: Loop(c.i, frozenset(), [], tile=stored) if stored != rows else outer})
+    first = over(c.i, set_(a(kept, c.i), a(c.x, c.i), c.i), window=outer)
+    last = over(c.j, set_(a(c.y, c.j), a(kept, c.j + shift) if shift else a(kept, c.j), c.j), window=outer)
+    outer.body = [first, last]
+    return [outer], (c.x, c.y, kept)
+
+
+def slots(c: Case, *, size: int = 80, second: int = 128, one: bool = False) -> tuple[list[Any], tuple[Array, ...]]:
+    """Two arrays in the workspace, which are alive together."""
+    c.t.slot = Slot(0, "workspace", DOUBLE, size, 0)
+    c.u.slot = c.t.slot if one else Slot(1, "workspace", DOUBLE, 80, second)
+    body = [copied(c, c.t, c.x), copied(c, c.u, c.x), copied(c, c.y, c.t), copied(c, c.y, c.u)]
+    return body, (c.x, c.y, c.t, c.u)
+
+
+def team(*body: Any, axis: Axis) -> Loop:
+    """A loop of which threads share the iterations out."""
+    threads = over(Axis("t", THREADS), threads=True)
+    threads.body = [over(axis, *body, tile=1, shared=threads)]
+    return threads
+
+
+def shared_buffer(c: Case) -> tuple[list[Any], tuple[Array, ...]]:
+    """A buffer of which each thread must have one."""
+    c.u.slot = Slot(0, "workspace", DOUBLE, 80)
+    write, read = set_(a(c.u, 0), a(c.x, c.i), c.i), set_(a(c.y, c.i), a(c.u, 0), c.i)
+    return [team(write, read, axis=c.i)], (c.x, c.y, c.u)
+
+
+def twice(c: Case) -> Any:
+    loop = copied(c, c.y, c.x)
+    return [loop, loop], (c.x, c.y)
+
+
+BROKEN: dict[str, Any] = {
+    "two of a name": (lambda c: ([copied(c, c.y, c.x)], (c.x, array("x", N, kind="input"), c.y)), "have one name"),
+    "an array twice": (lambda c: ([copied(c, c.y, c.x)], (c.x, c.x, c.y)), "stands among the arrays twice"),
+    "an array of another program": (
+        lambda c: ([copied(c, c.t, c.x), copied(c, c.y, c.t)], (c.x, c.y)),
+        r"in i: t:float64\[10\] is none of the program's arrays",
+    ),
+    "a loop twice": (twice, "the loop i stands in the program twice"),
+    "a variable of two loops": (
+        lambda c: ([over(c.i, over(c.j, set_(a(c.y, c.i), a(c.x, c.i), c.i), members=(c.i,)))], (c.x, c.y)),
+        "the loop j has an axis that is the variable of a loop around it",
+    ),
+    "a window without its tiles": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), window=over(c.j, tile=4))], (c.x, c.y)),
+        "the loop i walks a tile of a loop that is not around it",
+    ),
+    "a share of no threads": (
+        lambda c: ([
+            over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), tile=1, shared=over(Axis("t", THREADS))),
+        ], (c.x, c.y)),
+        "the tiles of i are shared out by a loop that is not around it",
+    ),
+    "an axis without a loop": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i, c.j))], (c.x, c.y)),
+        r"in i: the axis j of y\[i\] = has no loop of its own",
+    ),
+    "a sum in a loop too many": (
+        lambda c: ([set_(a(c.s), ONE), over(c.i, over(c.j, set_(a(c.s), a(c.x, c.j), c.j, how="+=")))], (c.x, c.s)),
+        r"in i j: s\[\] \+= once too often for each i",
+    ),
+    "an input that is written": (
+        lambda c: ([copied(c, c.x, c.x)], (c.x,)), r"x:float64\[10\] is written, and was given",
+    ),
+    "too few indices": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.X, c.i), c.i))], (c.X, c.y)),
+        r"X\[i\] has 1 indices for 2 dimensions",
+    ),
+    "an index without a loop": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.j), c.i))], (c.x, c.y)),
+        r"in i: j in x\[j\] is the variable of no loop around it",
+    ),
+    "a loop too short": (
+        lambda c: ([over(c.short, set_(a(c.y, c.i), a(c.x, c.i), c.i), members=(c.i,))], (c.x, c.y)),
+        "in i: a loop of 9 for the axis i of 10",
+    ),
+    "an index beyond": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i + 1), c.i))], (c.x, c.y)),
+        r"in i: _i \+ 1 in x\[_i \+ 1\] is 10, outside of an extent of 10",
+    ),
+    "an index before": (
+        lambda c: ([over(c.k, set_(a(c.yn, c.k), a(c.xn, c.k - 1), c.k))], (c.xn, c.yn)),
+        r"_i - 1 in x\[_i - 1\] is -1, outside of an extent of n where n = 1",
+    ),
+    "an index beyond by a range": (
+        lambda c: ([over(
+            c.k, set_(a(c.yn, c.k), ONE, c.k), set_(a(c.yn, c.k), a(c.xn, c.k + 2), c.k, ranges=((c.k, 0, c.n - 1),)),
+        )], (c.xn, c.yn)),
+        r"_i \+ 2 in x\[_i \+ 2\] is \d+, outside of an extent of n where n = ",
+    ),
+    "an index that is not linear": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, (c.i + 4) // 2 * 2), c.i))], (c.x, c.y)),
+        r"is 12, outside of an extent of 10",
+    ),
+    "borders that overlap": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), part="borders", ends=(5, 3))], (c.x, c.y)),
+        "the borders of i end at 5 and go on at 3",
+    ),
+    "a place between borders and interior": (
+        lambda c: ([
+            over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), part="borders", ends=(2, 8)),
+            over(c.j, set_(a(c.y, c.j), a(c.x, c.j), c.j), part="interior", ends=(3, 8)),
+        ], (c.x, c.y)),
+        r"the output y is not written at \[2\] of y:float64\[10\]",
+    ),
+    "one element of two loops": (
+        lambda c: ([
+            over(c.i, set_(a(c.row, c.i), a(c.x, c.i), c.i)), over(c.j, set_(a(c.y, c.j), a(c.row, c.j), c.j)),
+        ], (c.x, c.y, c.row)),
+        r"row\[j\] is not the same place in dimension 0, of which one element is stored",
+    ),
+    "a window that is left": (
+        lambda c: tiles(c, shift=1), r"w\[_j \+ 1\]",
+    ),
+    "a window of another loop": (
+        lambda c: tiles(c, stored=3), r"is not the same place in dimension 0, of which a tile is stored",
+    ),
+    "nothing written": (
+        lambda c: ([copied(c, c.y, c.t)], (c.x, c.y, c.t)), r"in i: t\[i\] is read, and nothing was written to t",
+    ),
+    "a tail that is forgotten": (
+        lambda c: ([copied(c, c.t, c.x, c.short), copied(c, c.y, c.t)], (c.x, c.y, c.t)),
+        r"in i: t\[i\] is read, and was not written at \[9\]",
+    ),
+    "what other iterations write": (
+        lambda c: ([over(
+            c.i, set_(a(c.t, c.i), a(c.x, c.i), c.i), set_(a(c.sums, c.i), ONE, c.i),
+            over(c.j, set_(a(c.sums, c.i), a(c.t, c.j), c.i, c.j, how="+=")), set_(a(c.y, c.i), a(c.sums, c.i), c.i),
+        )], (c.x, c.y, c.t, c.sums)),
+        r"in i j: t\[j\] is read, and was not written at \[1..9\]",
+    ),
+    "what a later statement writes": (
+        lambda c: ([copied(c, c.y, c.t), copied(c, c.t, c.x)], (c.x, c.y, c.t)), "nothing was written to t",
+    ),
+    "a sum without a start": (
+        lambda c: ([over(c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="))], (c.x, c.s)),
+        r"in i: s\[\] is read, and nothing was written to s",
+    ),
+    "an output without its last element": (
+        lambda c: ([copied(c, c.y, c.x, c.short)], (c.x, c.y)), r"the output y is not written at \[9\]",
+    ),
+    "lanes that share an element": (
+        lambda c: ([set_(a(c.s), ONE), over(c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), simd=True)], (c.x, c.s)),
+        r"in i: lanes of i share s\[\], which each of them writes",
+    ),
+    "lanes that meet": (
+        lambda c: ([copied(c, c.y, c.x), over(
+            c.short, set_(a(c.y, c.short), ONE, c.short, how="+="), set_(a(c.y, c.short + 1), ONE, c.short, how="+="),
+            simd=True,
+        )], (c.x, c.y)),
+        r"lanes of i share y\[i\], which each of them writes",
+    ),
+    "lanes whose sum is another": (
+        lambda c: ([set_(a(c.s), ONE), over(
+            c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), simd=True, sums=(("maximum", c.s),),
+        )], (c.x, c.s)),
+        "lanes of i take s apart as a maximum, and it is used otherwise",
+    ),
+    "lanes whose last value is wanted": (
+        lambda c: ([over(c.i, set_(a(c.r), a(c.x, c.i), c.i), simd=True), set_(a(c.s), a(c.r))], (c.x, c.s, c.r)),
+        "lanes of i have r for themselves, and it is touched outside of them",
+    ),
+    "threads that share an element": (
+        lambda c: ([set_(a(c.s), ONE), team(set_(a(c.s), a(c.x, c.i), c.i, how="+="), axis=c.i)], (c.x, c.s)),
+        r"in t i: threads share s\[\], which each of them writes",
+    ),
+    "threads that share a buffer": (
+        shared_buffer, r"in t i: threads share u\[0\], which each of them writes",
+    ),
+    "a register of two functions": (
+        lambda c: ([Part([set_(a(c.r), ONE)]), Part([set_(a(c.s), a(c.r))])], (c.s, c.r)),
+        "the register r is used in several functions",
+    ),
+    "a slot too small": (lambda c: slots(c, size=72), r"t:float64\[10\] stands in a slot of 72 bytes"),
+    "two alive in one slot": (lambda c: slots(c, one=True), "t and u have one slot, and both are alive in i"),
+    "slots that overlap": (lambda c: slots(c, second=72), "the slots of t and u overlap"),
+    "a slot beyond the workspace": (lambda c: slots(c, second=192), "u ends at byte 272 of a workspace of 256"),
+    "no memory": (
+        lambda c: (slots(c)[0] + [copied(c, c.row, c.x)], (c.x, c.y, c.t, c.u, c.row)),
+        r"row:float64\[\] has no memory",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_a_broken_program_is_found(kind: str) -> None:
+    make, message = BROKEN[kind]
+    body, arrays = make(Case())
+    with pytest.raises(VerifyError, match=f"^f, after plan: .*{message}"):
+        check(body, *arrays, stage="plan", workspace=256)
+
+
+def test_right_programs_are_right() -> None:
+    """What the broken ones are made of: tiles, slots, shares of threads, borders, lanes."""
+    c = Case()
+    check([copied(c, c.t, c.x), copied(c, c.y, c.t)], c.x, c.y, c.t)
+    body, arrays = tiles(Case())
+    check(body, *arrays)
+    body, arrays = slots(Case())
+    check(body, *arrays, stage="plan", workspace=256)
+    c = Case()
+    check([team(set_(a(c.y, c.i), a(c.x, c.i), c.i), axis=c.i)], c.x, c.y)
+    c = Case()
+    check([set_(a(c.s), ONE), over(
+        c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), simd=True, sums=(("+", c.s),),
+    )], c.x, c.s)
+    c = Case()
+    places = (2, N - 2)
+    check([
+        over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), part="borders", ends=places),
+        over(c.j, set_(a(c.y, c.j), a(c.x, c.j), c.j), part="interior", ends=places),
+    ], c.x, c.y)
+
+
+def test_what_is_undecided_is_counted_and_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`x[3]` of n elements is inside where the call has checked it: it is tried at such extents only."""
+    c = Case()
+    place = Lookup(a(c.places, c.i), N, 0)
+    two = over(c.i, set_(a(c.y, c.i), a(c.x, (place.symbol + c.i) // 2), c.i))
+    assert list(check([two], c.places, c.x, c.y).undecided) == ["in i: where floor(_i/2 + _lookup/2) goes"]
+    monkeypatch.setenv("SYMGRAD_VERIFY", "1")
+    made = sg.jit(lambda x: x[3] * x, specs=("f64[n]",)).lower(sg.spec("f64[n]")).stages.of("loops")
+    assert made.undecided == ("lambda_, after lower: 3 < n",)
+    assert "# not verified, " in as_text(made)
+
+
+def test_a_value_of_an_index_needs_no_memory() -> None:
+    c = Case()
+    check([over(c.i, set_(a(c.y, c.i), IndexValue(c.i, DOUBLE), c.i))], c.x, c.y)
