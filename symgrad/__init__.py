@@ -16,7 +16,7 @@ from symgrad.api.extern import extern
 from symgrad.api.function import Function
 from symgrad.api.gradients import gradients, stop_gradient
 from symgrad.api.jacobians import hessian, hvp, jacfwd, jacrev
-from symgrad.api.modes import jvp, linearize, vjp
+from symgrad.api.linearize import jvp, linearize, vjp
 from symgrad.api.override import override_gradient
 from symgrad.api.vmap import vmap
 from symgrad.build.threads import get_num_threads, set_num_threads

@@ -21,12 +21,12 @@ from symgrad.transforms.pairs import pairs
 from symgrad.transforms.shares import shares
 from symgrad.transforms.signs import signs
 from symgrad.transforms.simplify import simplify
-from symgrad.transforms.stabilize import stabilize
+from symgrad.transforms.stabilize import reformulate
 from symgrad.transforms.totals import totals
 from symgrad.transforms.writes import gather_writes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from symgrad.build.interface import Interface
     from symgrad.build.load import Library
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import LoopProgram
     from symgrad.options import Options
     from symgrad.render.source import Source
+    from symgrad.trace.trace import Traced
 
 NAMES = ("traced", "stable", "derived", "optimized", "loops", "c")
 
@@ -106,16 +107,30 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
+def stabilize(program: Program) -> Program:
+    """Rewrite what was traced to what is derived, and compiled: the same numbers, by operations that lose no digits."""
+    return reformulate(hoist(diagonals(gather_writes(program))))
+
+
 def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
     program = inline(program)
     return shares(signs(pairs(totals(simplify(program))))) if "simplify" in options.passes else program
 
 
-def transform(traced: Program, derive: Callable[[Program], Program], stages: Stages) -> Program:
-    """Take a traced program through stabilize, derive and optimize."""
-    stable = stages.keep("stable", stabilize(hoist(diagonals(gather_writes(stages.keep("traced", traced))))))
-    derived = stages.keep("derived", derive(stable))
+
+def optimized(traced: Traced, stages: Stages) -> Program:
+    """Take a trace to the program that is compiled.
+
+    A derivative was made while it was traced, of a program that is stable: the first stages show the innermost one.
+    """
+    if traced.differentiated is None:
+        stable = stages.keep("stable", stabilize(stages.keep("traced", traced.program)))
+        derived = stages.keep("derived", stable)
+    else:
+        for name, program in zip(NAMES, traced.differentiated, strict=False):
+            stages.keep(name, program.closed())
+        derived = stages.keep("derived", stabilize(traced.program))
     return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
 
 

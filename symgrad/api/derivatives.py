@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from symgrad.api.argnums import Argnums
+import optree
+
+from symgrad.api.argnums import Argnums, chosen
 from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.function import Function
-from symgrad.api.transform import Transform
+from symgrad.api.made import function
+from symgrad.api.point import at
+from symgrad.errors import ArgumentError
 from symgrad.options import Options
+from symgrad.transforms.vjp import gradient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from symgrad.api.point import Point
 
 
 def jit(
@@ -41,7 +50,7 @@ def jit(
     5.0
     """
     arguments = Arguments(fun, static_argnums, static_argnames, specs, dynamic)
-    return Function(fun, Transform("jit"), arguments, options or Options())
+    return Function(fun, arguments, options or Options())
 
 
 def grad(
@@ -74,8 +83,10 @@ def grad(
     >>> sg.grad(lambda x: np.sum(x**3))(np.array([1.0, 2.0]))
     array([ 3., 12.])
     """
-    arguments = Arguments(fun, static_argnums, static_argnames, specs, dynamic)
-    return Function(fun, Transform("grad", argnums, has_aux), arguments, options or Options())
+    return function(
+        "grad", fun, _derived, {"argnums": argnums, "has_aux": has_aux, "value": False}, static_argnums=static_argnums,
+        static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
+    )
 
 
 def value_and_grad(
@@ -93,5 +104,51 @@ def value_and_grad(
     >>> float(value), gradient
     (5.0, array([2., 4.]))
     """
-    arguments = Arguments(fun, static_argnums, static_argnames, specs, dynamic)
-    return Function(fun, Transform("value_and_grad", argnums, has_aux), arguments, options or Options())
+    return function(
+        "value_and_grad", fun, _derived, {"argnums": argnums, "has_aux": has_aux, "value": True},
+        static_argnums=static_argnums, static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
+    )
+
+
+# -- on traced values
+
+
+def _derived(
+    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool, value: bool,
+    static: Any = ((), ()),
+) -> Any:
+    """The gradient of a loss, with its value or without."""
+    point = at(fun, args, kwargs, Arguments(fun, *static), has_aux=has_aux)
+    _check_loss(point)
+    wanted = chosen(argnums, point.signature)
+    program = point.derive(partial(gradient, wrt=[k for one in wanted for k in one.leaves]))
+    own, bars = point.program.outputs, program.outputs
+    names = ["value", *[f"aux{k}" for k in range(1, len(own))]]
+    outputs = (*own, *bars) if value else (*bars, *own[1:])
+    results = point.put(replace(program, outputs=outputs))
+    labels = (*names, *program.labels) if value else (*program.labels, *names[1:])
+    point.outer.labels[tuple([r.node for r in results])] = labels
+    rest = iter(results[len(own) :] if value else results)
+    found = tuple([optree.tree_unflatten(one.tree, [next(rest) for _ in one.leaves]) for one in wanted])
+    slope = found if isinstance(argnums, (tuple, list)) else found[0]
+    if value:
+        return optree.tree_unflatten(point.tree, results[: len(own)]), slope
+    return (slope, optree.tree_unflatten(point.parts[1], [*rest])) if has_aux else slope
+
+
+def _check_loss(point: Point) -> None:
+    """Check what a function returns whose gradient is wanted; what it is of, the sweep checks.
+
+    Raises:
+        ArgumentError: it is no single array, or no pair of one and extras.
+    """
+    children = point.tree.children()
+    if point.has_aux:
+        if point.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:
+            raise ArgumentError("has_aux=True needs a function that returns a pair (loss, extras)")
+    elif point.tree.num_leaves != 1 or children:
+        raise ArgumentError(
+            f"grad needs a function that returns one floating-point number; {point.program.name}() returns a "
+            f"structure of {point.tree.num_leaves} arrays",
+            instead="return the loss alone, or (loss, extras) with has_aux=True",
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import weakref
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,14 +11,16 @@ import numpy as np
 from symgrad.api.arguments import Arguments, Leaves, refuse_valueless
 from symgrad.api.captured import Captured, undrawn, unwritten
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
+from symgrad.api.handout import handed_out
+from symgrad.api.mode import Mode
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
 from symgrad.options import Options
-from symgrad.pipeline import Stages, build, transform, uncollected
+from symgrad.pipeline import Stages, build, optimized, uncollected
 from symgrad.trace.signature import Spec, spec
-from symgrad.trace.state import Trace, active, current
-from symgrad.trace.trace import Traced, trace
+from symgrad.trace.state import active, current
+from symgrad.trace.trace import argument, returned, trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 
     from symgrad.api.compilations import Sizes
     from symgrad.api.reports import Cost, Memory
-    from symgrad.api.transform import Transform
     from symgrad.trace.signature import Signature
+    from symgrad.trace.state import Trace
+    from symgrad.trace.trace import Traced
 
 
 _made: weakref.WeakSet[Function] = weakref.WeakSet()
@@ -43,15 +45,15 @@ def forget() -> None:
 class Function:
     """A compiled function: traced, derived, fused and compiled at its first call of each signature.
 
-    Made by `jit`, `grad`, `value_and_grad`. Calling it gives NumPy arrays and numbers; called with traced arrays
-    it is traced through, so transforms compose.
+    Made by `jit`, `grad` and every other mode. Calling it gives NumPy arrays and numbers; called with traced arrays
+    it is traced through, so modes compose.
     """
 
     __name__: str
 
-    def __init__(self, fun: Callable[..., Any], transform: Transform, arguments: Arguments, options: Options) -> None:
-        """Wrap a function; nothing is compiled yet."""
-        self._fun, self._transform, self._arguments, self._options = fun, transform, arguments, options
+    def __init__(self, fun: Callable[..., Any], arguments: Arguments, options: Options) -> None:
+        """Wrap a function, or a mode of one; nothing is compiled yet."""
+        self._fun, self._arguments, self._options = fun, arguments, options
         self._captured = Captured(fun)
         self._compilations = Compilations(arguments, self._captured, self._compile)
         self._last: Entry | None = None
@@ -158,10 +160,9 @@ class Function:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
         stages = Stages(self._options)
         with uncollected():
-            traced = self._traced(signature, None)
-            outputs = self._transform.check(traced, signature)
-            program = transform(traced.program, functools.partial(self._transform.derive, outputs), stages)
-            unflatten = self._transform.unflatten(traced, signature)
+            traced = self._traced(signature)
+            program = optimized(traced if isinstance(self._fun, Mode) else traced._replace(differentiated=None), stages)
+            unflatten = handed_out(traced.tree, program.outputs)
             if self._options.debug_nans:
                 from symgrad.transforms.watch import watched
 
@@ -169,7 +170,7 @@ class Function:
                 stages.keep("optimized", program)
         return stages, program, unflatten, traced.tree
 
-    def _traced(self, signature: Signature, outer: Trace | None) -> Traced:
+    def _traced(self, signature: Signature) -> Traced:
         name = identifier(getattr(self._fun, "__name__", type(self._fun).__name__))
         share = "cse" in self._options.passes
 
@@ -178,23 +179,18 @@ class Function:
             return self._fun(*args, **kwargs)
 
         captured = self._captured.named()
-        with unwritten(self._fun, captured) if outer is None else nullcontext(), undrawn(self._fun, captured):
-            return trace(
-                self._fun, signature, call, name=name, share=share, creation=self._options.creation, outer=outer
-            )
+        with unwritten(self._fun, captured), undrawn(self._fun, captured):
+            return trace(self._fun, signature, call, name=name, share=share, creation=self._options.creation)
 
     # -- composing
 
     def _inline(self, outer: Trace, call: Leaves) -> Any:
-        """Trace through: derive on the caller's table, where the caller's nodes are constants."""
-        from symgrad.api.nested import inlined
-
+        """Trace through, as a part of the caller's trace."""
         signature, _ = self._arguments.checked(call)
-        traced = self._traced(signature, outer)
-        outputs = self._transform.check(traced, signature)
-        derive = functools.partial(self._transform.derive, outputs)
-        results = inlined(outer, traced.program, derive, call.leaves)
-        return self._transform.unflatten(traced, signature, traced_results=True)(results)
+        leaves = [argument(outer, *each) for each in zip(call.leaves, signature.specs, signature.paths, strict=True)]
+        args, kwargs = self._arguments.join(leaves, signature)
+        with undrawn(self._fun, self._captured.named()):
+            return returned(outer, self._fun(*args, **kwargs), self._fun)
 
     # -- looking at it
 
@@ -210,7 +206,7 @@ class Function:
 
     def fixed(self, signature: Signature) -> Function:
         """Compile for one signature alone: every call must fit it."""
-        made = Function(self._fun, self._transform, self._arguments.fixed(signature), self._options)
+        made = Function(self._fun, self._arguments.fixed(signature), self._options)
         specs = list(signature.specs)
         made._find(Leaves(specs, signature.tree, tuple(specs), signature.statics))
         return made
@@ -380,15 +376,15 @@ class Function:
         return self._compilations.info()
 
     def __repr__(self) -> str:
-        """Print the transform and the function's name."""
-        return f"<symgrad {self._transform.kind} of {self.__name__}>"
+        """Print the mode and the function's name."""
+        return f"<symgrad {getattr(self._fun, 'kind', 'jit')} of {self.__name__}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by name where Python can import the function, else the printable programs; never code."""
         from symgrad.api.pickled import reduced
 
         entries = self._compilations.current()
-        return reduced(self, self._fun, self._transform, self._arguments, self._options, entries)
+        return reduced(self, self._fun, self._arguments, self._options, entries)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""

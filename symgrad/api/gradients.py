@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from symgrad.api.modes import matched
+from symgrad.api.point import matched
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import show
 from symgrad.ops.declare import is_traced
 from symgrad.ops.selection import astype, stop
 from symgrad.ops.views import broadcast_to
+from symgrad.pipeline import stabilize
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import NAMESPACE, flatten
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import make
-from symgrad.transforms.diagonals import diagonals
 from symgrad.transforms.jvp import fresh, pullback
-from symgrad.transforms.stabilize import stabilize
 from symgrad.transforms.vjp import depends
-from symgrad.transforms.writes import gather_writes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,16 +155,15 @@ def _derived(
 ) -> dict[Node, Node | None]:
     """Cut what is between ys and xs out as a program, derive it, put the derivative in its place."""
     graph = outer.graph
-    new = {x: fresh(outer, "x", x) for x in xs}
-    for node in _between(graph, ys, xs).nodes():
-        if node not in stops and not new.keys().isdisjoint(node.inputs):  # another argument copied is one nobody passes
-            new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
-    outputs = tuple([new.get(y, y) for y in ys])
-    inputs = tuple([new[x] for x in xs])
-    program = Program(inputs, outputs, "gradients", (), graph, inputs[0].number)
-    program = stabilize(diagonals(gather_writes(program)))
-    connected = [not {*program.outputs}.isdisjoint(depends(program.nodes(), [i])) for i in program.inputs]
-    derived = pullback(program, range(len(xs)), range(len(ys)))
+    with graph.apart():
+        new = {x: fresh(outer, "x", x) for x in xs}
+        for node in _between(graph, ys, xs).nodes():
+            if node not in stops and not new.keys().isdisjoint(node.inputs):  # another argument's copy nobody passes
+                new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
+        outputs, inputs = tuple([new.get(y, y) for y in ys]), tuple([new[x] for x in xs])
+        program = stabilize(Program(inputs, outputs, "gradients", (), graph, inputs[0].number))
+        connected = [not {*program.outputs}.isdisjoint(depends(program.nodes(), [i])) for i in program.inputs]
+        derived = pullback(program, range(len(xs)), range(len(ys)))
     results = replaced(graph, derived, [*xs, *bars])
     return {x: r if c else None for x, r, c in zip(xs, results, connected, strict=True)}
 

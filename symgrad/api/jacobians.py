@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +12,17 @@ import optree
 from symgrad.api.argnums import Argnums, Chosen, chosen
 from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.derivatives import grad
-from symgrad.api.mode import function
-from symgrad.api.modes import Point, matched
-from symgrad.api.nested import nested
+from symgrad.api.made import function
+from symgrad.api.point import Point, at, matched
 from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
 from symgrad.ops.copies import filled
 from symgrad.ops.views import broadcast_to, embed_diagonal, reshape
 from symgrad.trace.signature import flatten, signature_of
-from symgrad.trace.state import current
 from symgrad.transforms.batch import batch
 from symgrad.transforms.jvp import pullback, pushforward
 from symgrad.transforms.units import without_units
+from symgrad.transforms.vjp import gradient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -151,38 +151,33 @@ def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | 
 # -- on traced values
 
 
-def _at(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], argnums: Argnums, has_aux: bool, static: Any,
-) -> tuple[Point, list[Chosen]]:
-    """Trace the function; check what its Jacobian is of, and by."""
-    outer = current()
-    assert outer is not None  # noqa: S101 - rules run in traces
-    at = Point(nested(outer, fun, args, kwargs, Arguments(fun, *static)), has_aux)
-    wanted = chosen(argnums, at.nest.signature)
+def _checked(point: Point, argnums: Argnums) -> list[Chosen]:
+    """Find what the Jacobian is by; check that, and what it is of."""
+    wanted = chosen(argnums, point.signature)
     for k in [leaf for one in wanted for leaf in one.leaves]:
-        spec, path = at.nest.signature.specs[k], at.nest.signature.paths[k]
+        spec, path = point.signature.specs[k], point.signature.paths[k]
         if spec.dtype.kind != "f":
             raise ArgumentError(
                 f"the Jacobian with respect to {path!r}, which is {spec.dtype.name}: a derivative needs floating point",
                 instead=f"{path}.astype(np.float64), or leave it out of argnums",
             )
-    for y in at.results:
+    for y in point.results:
         if y.dtype.kind != "f":
             raise ArgumentError(
-                f"the Jacobian of {at.nest.program.name}(), which returns {y.dtype.name}: a derivative needs floating "
+                f"the Jacobian of {point.program.name}(), which returns {y.dtype.name}: a derivative needs floating "
                 "point", line=y.line, instead="has_aux=True for what is not to be derived",
             )
-    return at, wanted
+    return wanted
 
 
-def _structured(at: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict[tuple[int, int], Any]) -> Any:
+def _structured(point: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict[tuple[int, int], Any]) -> Any:
     """Give the blocks, by the result's and the argument's leaf, their structure; with the extras, if there are."""
     rows = []
-    for r in range(len(at.results)):
+    for r in range(len(point.results)):
         parts = [optree.tree_unflatten(one.tree, [blocks[r, k] for k in one.leaves]) for one in wanted]
         rows.append(tuple(parts) if isinstance(argnums, (tuple, list)) else parts[0])
-    jacobian = optree.tree_unflatten(at.parts[0], rows)
-    return (jacobian, at.value()[1]) if at.has_aux else jacobian
+    jacobian = optree.tree_unflatten(point.parts[0], rows)
+    return (jacobian, point.value()[1]) if point.has_aux else jacobian
 
 
 def _jacfwd(
@@ -190,14 +185,15 @@ def _jacfwd(
     static: Any = ((), ()),
 ) -> Any:
     """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
-    at, wanted = _at(fun, args, kwargs, argnums, has_aux, static)
-    program, blocks = at.nest.program, {}
+    point = at(fun, args, kwargs, Arguments(fun, *static), has_aux=has_aux)
+    wanted, inputs, blocks = _checked(point, argnums), point.program.inputs, {}
+    every = range(len(point.results))
     for k in [leaf for one in wanted for leaf in one.leaves]:
-        pushed = over_basis(at, pushforward(program, [k], range(len(at.results))), program.inputs[k])
-        for r, (y, columns) in enumerate(zip(at.results, pushed, strict=True)):
+        pushed = _over_basis(point, partial(pushforward, wrt=[k], of=every), inputs[k])
+        for r, (y, columns) in enumerate(zip(point.results, pushed, strict=True)):
             last = np.moveaxis(columns, 0, -1) if columns.ndim > len(y.shape) else columns
-            blocks[r, k] = _shaped(last, (*y.shape, *program.inputs[k].shape))
-    return _structured(at, wanted, argnums, blocks)
+            blocks[r, k] = _shaped(last, (*y.shape, *inputs[k].shape))
+    return _structured(point, wanted, argnums, blocks)
 
 
 def _jacrev(
@@ -205,25 +201,29 @@ def _jacrev(
     static: Any = ((), ()),
 ) -> Any:
     """`jacrev` on traced values: every unit cotangent of every array pulled back."""
-    at, wanted = _at(fun, args, kwargs, argnums, has_aux, static)
-    program, blocks = at.nest.program, {}
+    point = at(fun, args, kwargs, Arguments(fun, *static), has_aux=has_aux)
+    wanted, inputs, blocks = _checked(point, argnums), point.program.inputs, {}
     leaves = [leaf for one in wanted for leaf in one.leaves]
-    for r, y in enumerate(at.results):
-        pulled = over_basis(at, pullback(program, leaves, [r], units=True), y)
+    for r, y in enumerate(point.results):
+        if y.shape == ():
+            pulled: list[Any] = point.put(point.derive(partial(gradient, wrt=leaves, output=r)))
+        else:
+            pulled = _over_basis(point, partial(pullback, wrt=leaves, of=[r], units=True), y)
         for k, rows in zip(leaves, pulled, strict=True):
-            blocks[r, k] = _shaped(rows, (*y.shape, *program.inputs[k].shape))
-    return _structured(at, wanted, argnums, blocks)
+            blocks[r, k] = _shaped(rows, (*y.shape, *inputs[k].shape))
+    return _structured(point, wanted, argnums, blocks)
 
 
-def over_basis(at: Point, linear: Program, of: Node) -> list[Any]:
+def _over_basis(point: Point, make: Callable[[Program], Program], of: Node) -> list[Any]:
     """Apply a linear map to every unit vector of its last input; the results are along a new first axis."""
+    linear = point.derive(make)
     if of.shape == ():
-        return at.nest.put(linear, [np.ones((), of.dtype)])
+        return point.put(linear, [np.ones((), of.dtype)])
     size = shapes.size(of.shape)
-    eye = embed_diagonal(filled(at.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
+    eye = embed_diagonal(filled(point.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
     basis = _shaped(eye, (size, *of.shape))
-    program, many = batch(linear, [False] * (len(linear.inputs) - 1) + [True], size)
-    found = at.nest.put(program, [basis], without_units)
+    program, many = point.apart(lambda _: batch(linear, [False] * (len(linear.inputs) - 1) + [True], size))
+    found = point.put(program, [basis], without_units)
     full = zip(found, many, strict=True)
     return [y if m else broadcast_to(y, shape=(size, *y.node.shape)) for y, m in full]
 
@@ -238,13 +238,11 @@ def _hvp(
     """`hvp` on traced values: forward mode over the gradient."""
     if len(args) < 2:
         raise ArgumentError(f"hvp takes (x, v, *others), and was called with {len(args)} arguments")
-    outer = current()
-    assert outer is not None  # noqa: S101 - rules run in traces
     x, v, *others = args
     numbers = tuple([n - (n > 0) for n in static[0]])  # positions among (x, v, *others) are one less without v
-    gradient = grad(fun, has_aux=has_aux, static_argnums=numbers, static_argnames=static[1])
-    at = Point(nested(outer, gradient, (x, *others), kwargs, Arguments(gradient, numbers, static[1])), has_aux)
+    slope = grad(fun, has_aux=has_aux, static_argnums=numbers, static_argnames=static[1])
+    point = at(slope, (x, *others), kwargs, Arguments(slope, numbers, static[1]), has_aux=has_aux)
     along = matched(flatten(x)[1], v, "directions")
-    pushed = at.push([*along, *[None] * (len(at.nest.leaves) - len(along))])
-    product = optree.tree_unflatten(at.parts[0], pushed)
-    return (product, at.value()[1]) if has_aux else product
+    pushed = point.push([*along, *[None] * (len(point.leaves) - len(along))])
+    product = optree.tree_unflatten(point.parts[0], pushed)
+    return (product, point.value()[1]) if has_aux else product

@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.arguments import AUTO, Arguments, show_signature
 from symgrad.api.function import Function
+from symgrad.api.handout import handed_out
 from symgrad.api.mode import Mode
 from symgrad.errors import ArgumentError
-from symgrad.ir.program import Program
 from symgrad.ir.serial import dumps, loads
 from symgrad.ir.shapes import is_static
 from symgrad.pipeline import NAMES, Stages
 from symgrad.trace.signature import Signature, Spec
 from symgrad.trace.state import active
-from symgrad.trace.trace import Traced
 
 if TYPE_CHECKING:
+    from symgrad.api.arguments import Leaves
     from symgrad.api.compilations import Entry
-    from symgrad.api.transform import Transform
+    from symgrad.ir.program import Program
     from symgrad.options import Options
     from symgrad.trace.state import Trace
 
@@ -55,17 +55,17 @@ class Origin(NamedTuple):
     module: str
     doc: str | None
     signature: inspect.Signature | None
+    kind: str = "jit"
 
 
 def reduced(
-    function: Function, fun: Any, transform: Transform, arguments: Arguments, options: Options, entries: list[Entry],
+    function: Function, fun: Any, arguments: Arguments, options: Options, entries: list[Entry],
 ) -> str | tuple[Any, ...]:
     """Say how a function is pickled; what `Function.__reduce__` returns.
 
     Args:
         function: what is pickled; the rest is what it is made of.
-        fun: the Python function.
-        transform: what is derived of it.
+        fun: the Python function, or a mode of one.
         arguments: which of its arguments are static, what its specs are.
         options: compiler and the like.
         entries: what it was compiled for, with the values captured that it would capture now.
@@ -78,7 +78,7 @@ def reduced(
     static = tuple(sorted(arguments.static, key=str))
     plain = _plain(fun)
     if not isinstance(plain, (types.FunctionType, _Absent)) or _named(plain) is plain:
-        return again, (fun, transform, options, static, arguments.fixed_to, arguments.dynamic)
+        return again, (fun, options, static, arguments.fixed_to, arguments.dynamic)
     saved = tuple([_saved(e.signature, e.built.program, e.tree) for e in entries])
     if isinstance(function, Restored):
         compiled = [e.signature for e in entries]
@@ -89,7 +89,7 @@ def reduced(
             instead="define it with def at the top of a module, or call it once before",
         )
     fixed = arguments.fixed_to is not None
-    return restored, (_origin(fun), transform, options, static, fixed, saved, arguments.dynamic)
+    return restored, (_origin(fun), options, static, fixed, saved, arguments.dynamic)
 
 
 def _plain(fun: Any) -> Any:
@@ -101,31 +101,30 @@ def _plain(fun: Any) -> Any:
 
 
 def again(
-    fun: Any, transform: Transform, options: Options, static: tuple[int | str, ...], fixed: Signature | None,
-    dynamic: Any = AUTO,
+    fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | None, dynamic: Any = AUTO,
 ) -> Function:
     """Wrap a function that was found by its name."""
-    return Function(fun, transform, _arguments(fun, static, fixed, dynamic), options)
+    return Function(fun, _arguments(fun, static, fixed, dynamic), options)
 
 
 def restored(
-    origin: Origin, transform: Transform, options: Options, static: tuple[int | str, ...], fixed: bool,
-    saved: tuple[Saved, ...], dynamic: Any = AUTO,
+    origin: Origin, options: Options, static: tuple[int | str, ...], fixed: bool, saved: tuple[Saved, ...],
+    dynamic: Any = AUTO,
 ) -> Restored:
     """Make a function of saved programs."""
     fun = _Absent(origin)
     arguments = _arguments(fun, static, _signature(saved[0], loads_here(saved[0])) if fixed else None, dynamic)
-    return Restored(fun, transform, arguments, options, saved)
+    return Restored(fun, arguments, options, saved)
 
 
 class Restored(Function):
     """An unpickled function whose Python stayed behind: it serves the signatures it was compiled for."""
 
     def __init__(
-        self, fun: Any, transform: Transform, arguments: Arguments, options: Options, saved: tuple[Saved, ...],
+        self, fun: Any, arguments: Arguments, options: Options, saved: tuple[Saved, ...],
     ) -> None:
         """Keep the programs; they are read and verified when they are needed."""
-        super().__init__(fun, transform, arguments, options)
+        super().__init__(fun, arguments, options)
         self.saved = saved
         self._compilations.saved = self._open_ones
 
@@ -140,14 +139,13 @@ class Restored(Function):
         for saved in self.saved:
             program = loads_here(saved)
             if _signature(saved, program) == signature:
-                return self._kept(signature, program, saved.results)
+                return self._kept(program, saved.results)
         raise self._behind(f"it is called with {show_signature(signature)}")
 
-    def _kept(self, signature: Signature, program: Program, results: Any) -> tuple[Stages, Any, Any, Any]:
+    def _kept(self, program: Program, results: Any) -> tuple[Stages, Any, Any, Any]:
         stages = Stages(self._options)
         stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
-        values = Traced(Program(program.inputs, program.outputs[: results.num_leaves], program.name), results)
-        unflatten = self._transform.unflatten(values, signature)
+        unflatten = handed_out(results, program.outputs)
         if self._options.debug_nans:
             from symgrad.transforms.watch import watched
 
@@ -156,7 +154,7 @@ class Restored(Function):
         stages.keep("optimized", program)
         return stages, program, unflatten, results
 
-    def _traced(self, signature: Signature, outer: Trace | None) -> Traced:  # noqa: ARG002
+    def _inline(self, outer: Trace, call: Leaves) -> Any:  # noqa: ARG002
         raise self._behind("it is called inside of another traced function")
 
     def _behind(self, what: str) -> ArgumentError:
@@ -172,7 +170,7 @@ class _Absent:
 
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
-        self.__name__, self.__qualname__, self.__module__, self.__doc__, signature = origin
+        self.__name__, self.__qualname__, self.__module__, self.__doc__, signature, self.kind = origin
         if signature is not None:
             self.__signature__ = signature
 
@@ -223,5 +221,5 @@ def _origin(fun: Any) -> Origin:
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     return Origin(
         fun.__name__, fun.__qualname__, fun.__module__, fun.__doc__,
-        signature.replace(parameters=plain, return_annotation=inspect.Signature.empty),
+        signature.replace(parameters=plain, return_annotation=inspect.Signature.empty), getattr(fun, "kind", "jit"),
     )

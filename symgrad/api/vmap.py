@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from symgrad.api.arguments import AUTO, Arguments
-from symgrad.api.mode import function
-from symgrad.api.nested import nested
+from symgrad.api.made import function
+from symgrad.api.point import at, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
 from symgrad.ops.views import broadcast_to, transpose
 from symgrad.trace.signature import NAMESPACE
-from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.batch import batch
 
@@ -72,8 +71,6 @@ def _vmap(
     static: Any = ((), ()),
 ) -> Any:
     """`vmap` on traced values."""
-    outer = current()
-    assert outer is not None  # noqa: S101 - rules run in traces
     axes: list[int | None] = []
 
     def one(signature: Signature) -> Signature:
@@ -81,13 +78,13 @@ def _vmap(
         specs = zip(signature.specs, axes, strict=True)
         return replace(signature, specs=tuple([s if a is None else _without(s, a) for s, a in specs]))
 
-    nest = nested(outer, fun, args, kwargs, Arguments(fun, *static), inner=one)
-    size = _size(nest.signature, axes, axis_size)
-    program, mapped = batch(nest.program, [a is not None for a in axes], size)
-    leaves = [Tracer(as_node(outer, leaf), outer) for leaf in nest.leaves]
-    made = replace(nest, leaves=[_moved(x, a, 0) for x, a in zip(leaves, axes, strict=True)]).put(program)
-    to = zip(made, mapped, _output_axes(out_axes, nest.tree, made, mapped), strict=True)
-    return nest.unflatten([_placed(y, many, axis, size) for y, many, axis in to])
+    point = at(fun, args, kwargs, Arguments(fun, *static), inner=one)
+    size, outer = _size(point.signature, axes, axis_size), point.outer
+    program, mapped = point.apart(lambda program: batch(program, [a is not None for a in axes], size))
+    leaves = [Tracer(as_node(outer, leaf), outer) for leaf in point.leaves]
+    made = substituted(outer, program, [_moved(x, a, 0) for x, a in zip(leaves, axes, strict=True)])
+    to = zip(made, mapped, _output_axes(out_axes, point.tree, made, mapped), strict=True)
+    return optree.tree_unflatten(point.tree, [_placed(y, many, axis, size) for y, many, axis in to])
 
 
 # -- axes

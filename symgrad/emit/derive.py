@@ -13,14 +13,12 @@ import symgrad.api.derivatives as first
 import symgrad.api.jacobians as second
 from symgrad.api.argnums import chosen
 from symgrad.api.arguments import Arguments
-from symgrad.api.mode import function
-from symgrad.api.modes import Point
-from symgrad.api.nested import nested
+from symgrad.api.made import function
+from symgrad.api.point import Point, at
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import size
 from symgrad.trace.signature import NAMESPACE, Spec, flatten, signature_of
-from symgrad.trace.state import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -210,10 +208,8 @@ def _extended(fun: Callable[..., Any], further: tuple[str, ...]) -> inspect.Sign
 def _point(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Argnums, static: Any,
 ) -> tuple[Point, list[int]]:
-    outer = current()
-    assert outer is not None  # noqa: S101 - rules run in traces
-    at = Point(nested(outer, fun, args, kwargs, Arguments(fun, *static)))
-    return at, [k for one in chosen(wrt, at.nest.signature) for k in one.leaves]
+    point = at(fun, args, kwargs, Arguments(fun, *static))
+    return point, [k for one in chosen(wrt, point.signature) for k in one.leaves]
 
 
 def _split(kwargs: dict[str, Any], further: tuple[str, ...]) -> tuple[dict[str, Any], list[Any]]:
@@ -224,26 +220,27 @@ def _split(kwargs: dict[str, Any], further: tuple[str, ...]) -> tuple[dict[str, 
 def _jvp(fun: Any, args: Any, kwargs: Any, *, wrt: Argnums, further: tuple[str, ...], static: Any) -> list[Any]:
     """Return the results, and the tangents of those that are floating point."""
     own, given = _split(kwargs, further)
-    at, places = _point(fun, args, own, wrt, static)
-    pushed = at.push(_at_places(given, places, len(at.nest.leaves)))
-    return [*at.nest.values(), *[t for t, y in zip(pushed, at.results, strict=True) if y.dtype.kind == "f"]]
+    point, places = _point(fun, args, own, wrt, static)
+    pushed = point.push(_at_places(given, places, len(point.leaves)))
+    tangents = [t for t, y in zip(pushed, point.results, strict=True) if y.dtype.kind == "f"]
+    return [*point.put(point.program), *tangents]
 
 
 def _hvp(fun: Any, args: Any, kwargs: Any, *, wrt: Argnums, further: tuple[str, ...], static: Any) -> list[Any]:
     """Return the tangents of the gradient."""
     own, given = _split(kwargs, further)
     gradient = first.grad(fun, wrt, static_argnums=static[0], static_argnames=static[1])
-    at, places = _point(gradient, args, own, wrt, static)
-    return at.push(_at_places(given, places, len(at.nest.leaves)))
+    point, places = _point(gradient, args, own, wrt, static)
+    return point.push(_at_places(given, places, len(point.leaves)))
 
 
 def _vjp(fun: Any, args: Any, kwargs: Any, *, wrt: Argnums, further: tuple[str, ...], static: Any) -> list[Any]:
     """Return the results, and the cotangents of the arguments to differentiate by."""
     own, given = _split(kwargs, further)
-    at, places = _point(fun, args, own, wrt, static)
+    point, places = _point(fun, args, own, wrt, static)
     cotangents = iter(given)
-    pulled = at.pull([next(cotangents) if y.dtype.kind == "f" else None for y in at.results])
-    return [*at.nest.values(), *[pulled[k] for k in places]]
+    pulled = point.pull([next(cotangents) if y.dtype.kind == "f" else None for y in point.results])
+    return [*point.put(point.program), *[pulled[k] for k in places]]
 
 
 def _at_places(given: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:

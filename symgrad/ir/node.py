@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     from symgrad.errors import Line
     from symgrad.ir.op import Op
@@ -91,17 +92,30 @@ class Requirement(NamedTuple):
     otherwise: str = ""
 
 
-class Graph:
-    """The table of one compilation: it makes nodes, and the same node for the same arguments.
+class Table:
+    """Where equal expressions are found: nodes by what they are made of, and Python's numbers by dtype and value."""
 
-    It belongs to one trace in one thread; nothing outlives it but the nodes that programs hold.
+    __slots__ = ("nodes", "numbers")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.nodes: dict[Hashable, Node] = {}
+        self.numbers: dict[Hashable, Node] = {}
+
+
+class Graph:
+    """The nodes of one compilation: it makes them, and the same node for the same arguments.
+
+    It belongs to one trace in one thread; nothing outlives it but the nodes that programs hold. A program that is
+    nested in the trace has a table of its own (`apart`), so that it is the program it would be alone; nodes are
+    numbered through, so that those of the caller come before.
     """
 
-    __slots__ = ("_count", "_table", "line", "requirements", "rules", "share")
+    __slots__ = ("_count", "line", "requirements", "rules", "share", "table")
 
     def __init__(self, *, share: bool = True) -> None:
         """Start empty; ``share=False`` makes every node a new one (to test without elimination)."""
-        self._table: dict[Hashable, Node] = {}
+        self.table = Table()
         self._count = 0
         self.share = share
         self.line: Line | None = None
@@ -124,11 +138,21 @@ class Graph:
         """Return the node of these arguments, a new one if there is none; leaves named inputs apart."""
         if op.name == "input" or not self.share:
             return self._new(op, inputs, params, shape, dtype, line)
-        key = (op, tuple([id(node) for node in inputs]), params, shape, dtype)
-        found = self._table.get(key)
+        key = (op, tuple(map(id, inputs)), params, shape, dtype)
+        table = self.table.nodes
+        found = table.get(key)
         if found is None:
-            found = self._table[key] = self._new(op, inputs, params, shape, dtype, line)
+            found = table[key] = self._new(op, inputs, params, shape, dtype, line)
         return found
+
+    @contextmanager
+    def apart(self, table: Table | None = None) -> Iterator[None]:
+        """Find and keep nodes in another table meanwhile, a new one if none is given."""
+        before, self.table = self.table, table or Table()
+        try:
+            yield
+        finally:
+            self.table = before
 
     def _new(
         self, op: Op, inputs: tuple[Node, ...], params: tuple[Any, ...], shape: Shape, dtype: np.dtype[Any],

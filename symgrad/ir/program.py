@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from symgrad.ir.memory import Largest
-from symgrad.ir.node import Graph, Node, Requirement
+from symgrad.ir.names import identifier
+from symgrad.ir.node import Graph, Node, Requirement, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from symgrad.ir.op import Op
+
+BY_NUMBER = attrgetter("number")
+"""Sorts nodes by their place in the order of creation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +29,7 @@ class Program:
         outputs: the results; a node may stand there more than once.
         name: the user's function, as an identifier.
         requirements: what unknown extents must satisfy when the program is called.
-        scope: the table of the trace this program is nested in, None for a program of its own.
+        scope: the nodes of the trace this program is nested in, None for a program of its own.
         start: nodes numbered below belong to the caller; they are constants here.
         labels: a name for each output, or nothing.
         fortran: names of the inputs that lie in memory column by column; their loops walk them as they lie.
@@ -59,26 +66,52 @@ class Program:
                 if node not in seen and node.number >= self.start:
                     seen.add(node)
                     stack.append(node)
-        return tuple(sorted(seen, key=_number))
+        return tuple(sorted(seen, key=BY_NUMBER))
 
+    @cached_property
+    def ops(self) -> frozenset[Op]:
+        """Its ops: what a pass looks for is mostly not there."""
+        return frozenset([node.op for node in self.nodes()])
 
-def _number(node: Node) -> int:
-    return node.number
+    def closed(self) -> Program:
+        """Return a nested program as one of its own: what it reads of its caller's is computed in it."""
+        whole = replace(self, scope=None, start=0)
+        if all(i.number >= self.start for node in self.nodes() for i in node.inputs):
+            whole.__dict__["_nodes"] = self.nodes()
+            return whole
+        outer = [node for node in whole.nodes() if node.op.name == "input" and node not in self.inputs]
+        if not outer:
+            return whole
+        graph, names = Graph(), list[str]()
+        inputs = []
+        for node in (*self.inputs, *outer):
+            names.append(identifier(node.params[0], names))
+            inputs.append(graph.node(node.op, (), (names[-1], *node.params[1:]), node.shape, node.dtype, node.line))
+        outputs = replaced(graph, replace(whole, inputs=(*self.inputs, *outer)), inputs)
+        return replace(whole, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
 def rebuild(
     program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *, share: bool = True,
     into: Graph | None = None,
 ) -> Program:
-    """Make a program anew, node by node, in a fresh table (a nested one in its caller's).
+    """Make a program anew, node by node, in a fresh table.
 
     ``rewrite(graph, node, inputs)`` gets each old node with its new inputs and returns the new node.
     """
-    graph = into if into is not None else program.scope if program.scope is not None else Graph(share=share)
+    graph = into if into is not None else afresh(program, share=share)
     start = len(graph) + 1
     inputs = tuple([graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in program.inputs])
     outputs = tuple(replaced(graph, program, inputs, rewrite))
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
+
+
+def afresh(program: Program, *, share: bool = True) -> Graph:
+    """Return where a program is made anew: in a graph of its own, or a new table of its caller's if it is nested."""
+    if program.scope is None:
+        return Graph(share=share)
+    program.scope.table = Table()
+    return program.scope
 
 
 def copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
@@ -92,10 +125,11 @@ def replaced(
 ) -> list[Node]:
     """Copy a program into a table with values in the place of its inputs; return its outputs."""
     new = dict(zip(program.inputs, values, strict=True))
+    get = new.get
     before = graph.line
     for node in program.nodes():
         if node not in new:
             graph.line = node.line
-            new[node] = rewrite(graph, node, tuple([new.get(i, i) for i in node.inputs]))
+            new[node] = rewrite(graph, node, tuple(map(get, node.inputs, node.inputs)))
     graph.line = before
-    return [new.get(o, o) for o in program.outputs]
+    return [get(o, o) for o in program.outputs]

@@ -41,9 +41,10 @@ def held(trace: Trace, array: np.ndarray[Any, Any]) -> Node:
 def number(trace: Trace, value: bool | float, dtype: np.dtype[Any]) -> Node:
     """Make the node of one of Python's numbers, or find the one made before."""
     key = (dtype, value.hex() if type(value) is float else value)  # hex tells 0.0 from -0.0
-    found = trace.numbers.get(key)
+    numbers = trace.graph.table.numbers
+    found = numbers.get(key)
     if found is None or not trace.graph.share:
-        found = trace.numbers[key] = constant(trace, value, dtype)
+        found = numbers[key] = constant(trace, value, dtype)
     return found
 
 

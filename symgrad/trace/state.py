@@ -13,20 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from symgrad.ir.node import Graph, Node
+    from symgrad.ir.program import Program
     from symgrad.ir.shapes import Dim
 
 
 class Trace:
     """One run of a user's function on tracers: its table of nodes, its thread, whether it still runs."""
 
-    __slots__ = ("__weakref__", "alive", "function", "graph", "numbers", "signs", "thread")
+    __slots__ = ("__weakref__", "alive", "differentiated", "function", "graph", "labels", "signs", "thread")
 
     def __init__(self, graph: Graph, function: str) -> None:
         """Belong to the thread that makes it."""
         self.graph, self.function = graph, function
         self.thread = threading.get_ident()
         self.alive = True
-        self.numbers: dict[Any, Node] = {}  # the constants made of Python's numbers, by dtype and value
+        self.differentiated: tuple[Program, Program] | None = None  # what was first, as traced and as stable
+        self.labels: dict[tuple[Node, ...], tuple[str, ...]] = {}  # names for what a derivative gave
         self.signs: dict[Node, frozenset[str]] = {}  # of values that somebody asked for, see transforms/poles.py
 
     def require(self, index: Any, extent: Any, otherwise: str = "", axis: int = 0) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import optree
 
 from symgrad.errors import (
     ArgumentError,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from symgrad.errors import Line
+    from symgrad.trace.signature import Spec
 
 _ready: list[bool] = []
 _NUMPYS_WORDS = frozenset({"setting an array element with a sequence.", "Error setting single item of array."})
@@ -62,10 +64,15 @@ def prepare() -> None:
 
 
 class Traced(NamedTuple):
-    """A traced function: its program and the structure of what it returned."""
+    """A traced function: its program and the structure of what it returned.
+
+    Attributes:
+        differentiated: the innermost program that it differentiates, as traced and stable, if there is one.
+    """
 
     program: Program
     tree: Any
+    differentiated: tuple[Program, Program] | None = None
 
 
 def trace(
@@ -125,11 +132,12 @@ def _run(
         outputs = tuple([output(now, value, definition(fun)) for value in values])
         program = Program(
             inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
+            labels=() if outer else now.labels.get(outputs, ()),
             fortran=frozenset([n for n, spec in zip(signature.names, signature.specs, strict=True) if spec.fortran]),
             rules=tuple(graph.rules),
         )
         refuse(program)
-    return Traced(program, tree)
+    return Traced(program, tree, now.differentiated)
 
 
 @contextmanager
@@ -191,6 +199,19 @@ def _input(active: Trace, name: str, spec: Any, path: str) -> Tracer:
     made = Tracer(node, active, weak=spec.weak, origin=path)
     made.is_array = spec.array
     return made
+
+
+def argument(active: Trace, value: Any, spec: Spec, path: str) -> Tracer:
+    """Return what a function that is traced through sees of an argument: an array or number of the caller's, traced."""
+    made = Tracer(as_node(active, value), active, weak=spec.weak, origin=path)
+    made.is_array = spec.array
+    return made
+
+
+def returned(active: Trace, result: Any, fun: Callable[..., Any]) -> Any:
+    """Return what a function that was traced through gives its caller: traced values in its result's structure."""
+    values, tree = flatten(result)
+    return optree.tree_unflatten(tree, [Tracer(output(active, value, definition(fun)), active) for value in values])
 
 
 def output(active: Trace, value: Any, made: Line | None = None) -> Any:

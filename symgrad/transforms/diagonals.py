@@ -37,7 +37,7 @@ def diagonals(program: Program) -> Program:
     >>> sg.jit(f).lower(np.ones(5)).as_text("stable").count("np.where")
     1
     """
-    if not any(node.op in {assemble, scatter_set, add_at, gather} for node in program.nodes()):
+    if program.ops.isdisjoint({assemble, scatter_set, add_at, gather}):
         return program
     return rebuild(program, _rewritten)
 

@@ -28,6 +28,9 @@ def hoist(program: Program) -> Program:
     >>> f.lower(1.0, 2.0).as_text("stable").count("np.sin")
     1
     """
+    choices = [node for node in program.nodes() if node.op is where] if where in program.ops else []
+    if all(_differing(*node.inputs[1:]) is None for node in choices):
+        return program
     uses = Counter([read for node in program.nodes() for read in node.inputs] + list(program.outputs))
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:

@@ -76,9 +76,9 @@ def gather_scatters(program: Program) -> Program:
     >>> sg.jit(f).lower(1.0, np.arange(5)).as_text("stable").count("add_at")
     1
     """
-    nodes = program.nodes()
-    if not any(node.op in WRITES for node in nodes):
+    if program.ops.isdisjoint(WRITES):
         return program
+    nodes = program.nodes()
     uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
     writes = {node: found for node in nodes if (found := _write(node, uses)) is not None}
     if not writes:

@@ -1,4 +1,4 @@
-"""`stabilize`: formulations that lose digits or overflow become ones that do not, before any derivative.
+"""`reformulate`: formulations that lose digits or overflow become ones that do not, before any derivative.
 
 A rule looks at one node and the few that it is made of, and returns a better formulation or None. Every rule is an
 identity for all numbers, and right wherever the formulation it replaces was; `RULES` says which op has which rules.
@@ -48,7 +48,7 @@ LARGEST_POWER = 64
 """Integer powers up to this one are products."""
 
 
-def stabilize(program: Program) -> Program:
+def reformulate(program: Program) -> Program:
     """Rewrite a traced program to a better conditioned one.
 
     >>> import numpy as np, symgrad as sg

@@ -62,8 +62,8 @@ class Cotangent(NamedTuple):
     chosen: bool = False
 
 
-def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
-    """Extend a program by the gradient of one scalar output with respect to some inputs.
+def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
+    """Derive one scalar output of a program with respect to some inputs.
 
     Args:
         program: at least one output; the chosen one is a floating-point scalar.
@@ -71,7 +71,7 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
         output: position of the output.
 
     Returns:
-        A program with the old outputs, then one gradient for each input of `wrt`, of its shape and dtype.
+        A program with one gradient for each input of `wrt`, of its shape and dtype.
 
     Raises:
         ArgumentError: an input or the output is no floating-point array, or the output is no scalar.
@@ -97,10 +97,9 @@ def value_and_grad(program: Program, wrt: Sequence[int], output: int = 0) -> Pro
         one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace)
         grads = sweep(trace, program, {program.outputs[output]: one}, [program.inputs[k] for k in wrt])
     trace.graph.line = None
-    values = ["value", *[f"aux{k}" for k in range(1, len(program.outputs))]]
-    bars = [f"{program.inputs[k].param('name')}_bar" for k in wrt]
+    bars = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     rules = tuple(dict.fromkeys([*program.rules, *trace.graph.rules]))
-    return replace(program, outputs=(*program.outputs, *grads), labels=(*values, *bars), rules=rules)
+    return replace(program, outputs=tuple(grads), labels=bars, rules=rules)
 
 
 def sweep(

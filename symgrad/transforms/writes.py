@@ -12,8 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir import regions, shapes
-from symgrad.ir.node import Graph
-from symgrad.ir.program import copied, rebuild
+from symgrad.ir.program import afresh, copied, rebuild
 from symgrad.ir.shapes import is_static
 from symgrad.ops.updates import assemble
 from symgrad.ops.views import set_slice, slice_
@@ -21,7 +20,7 @@ from symgrad.transforms.build import literal, make, shaped
 from symgrad.transforms.scatters import gather_scatters
 
 if TYPE_CHECKING:
-    from symgrad.ir.node import Node
+    from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
     from symgrad.ir.regions import Region
 
@@ -41,10 +40,10 @@ def gather_writes(program: Program, *, share: bool = True) -> Program:
     >>> print(sg.jit(f).lower(3.0).as_text("stable").split("(x")[1].split("return")[0].count("out["))
     0
     """
-    if not any(node.op is set_slice for node in program.nodes()):
+    if set_slice not in program.ops:
         return gather_scatters(program)
     writes = _Writes()
-    graph = program.scope if program.scope is not None else Graph(share=share)
+    graph = afresh(program, share=share)
     made = rebuild(program, writes.rewritten, into=graph)
     return gather_scatters(replace(made, outputs=tuple([writes.whole(graph, node) for node in made.outputs])))
 

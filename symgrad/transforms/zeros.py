@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symgrad.ir.op import Elementwise, Structured
+from symgrad.ir.program import BY_NUMBER
 from symgrad.ops import leaves
 from symgrad.ops.declare import OPS
 from symgrad.transforms.build import is_number
@@ -25,7 +26,7 @@ def behind(outputs: Iterable[Node], stop: int) -> list[Node]:
             if node not in seen and node.number >= stop:
                 seen.add(node)
                 stack.append(node)
-    return sorted(seen, key=lambda node: node.number)
+    return sorted(seen, key=BY_NUMBER)
 
 
 def is_zero_constant(node: Node) -> bool:

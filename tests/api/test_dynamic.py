@@ -394,7 +394,7 @@ def test_a_call_that_is_stopped_leaves_no_trace(monkeypatch, raised):
     def stopped(*args):
         raise raised
 
-    monkeypatch.setattr("symgrad.api.function.transform", stopped)
+    monkeypatch.setattr("symgrad.api.function.optimized", stopped)
     with pytest.raises(type(raised)):
         function(np.ones(7), np.ones(7))
     monkeypatch.undo()

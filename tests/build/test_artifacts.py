@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.api.function import Function
-from symgrad.build import cache, kept
+from symgrad.build import artifacts, cache
 from symgrad.errors import IndexOutOfBounds, SymgradWarning
 from symgrad.ir.program import Program
 from symgrad.options import Options, Target
@@ -80,7 +80,7 @@ def test_checks_say_the_same(folder):
 
 def test_what_the_key_covers(folder, tools):
     def key(fun=lambda x: np.sum(x * 2.0), spec="f64[3]", options=None, tools=tools):
-        return kept.program_key(sg.jit(fun).lower(sg.spec(spec)).program, tools, options or Options())
+        return artifacts.program_key(sg.jit(fun).lower(sg.spec(spec)).program, tools, options or Options())
 
     def named(x):
         return np.sum(x * 2.0)
@@ -106,25 +106,25 @@ def test_the_key_covers_every_field_of_a_program():
 
 def test_other_files_of_symgrad_are_another_key(folder, tools, monkeypatch):
     program = sg.jit(lambda x: x * 2.0).lower(1.0).program
-    first = kept.program_key(program, tools, Options())
-    monkeypatch.setattr(kept, "_own_files", lambda: "as if a file had changed")
-    assert kept.program_key(program, tools, Options()) != first
+    first = artifacts.program_key(program, tools, Options())
+    monkeypatch.setattr(artifacts, "_own_files", lambda: "as if a file had changed")
+    assert artifacts.program_key(program, tools, Options()) != first
 
 
 def test_symgrads_own_files() -> None:
-    listed = kept._own_files()
+    listed = artifacts._own_files()
     for name in ("symgrad/loops/lower.py", "symgrad/build/artifacts.py", "templates/program.c.jinja"):
         assert f"/{name} " in listed
 
 
 def test_what_is_not_kept(folder, tools, monkeypatch):
     program = sg.jit(lambda x: x * 2.0).lower(1.0).program
-    assert kept.program_key(program, tools, Options(cache=False)) is None
-    monkeypatch.setattr(kept, "_DATA", 4)
-    assert kept.program_key(program, tools, Options()) is None, "too many constants"
+    assert artifacts.program_key(program, tools, Options(cache=False)) is None
+    monkeypatch.setattr(artifacts, "_DATA", 4)
+    assert artifacts.program_key(program, tools, Options()) is None, "too many constants"
     monkeypatch.undo()
-    monkeypatch.setattr(kept, "own", lambda: frozenset([program.inputs[0].op]))
-    assert kept.program_key(program, tools, Options()) is None, "an op of the user's"
+    monkeypatch.setattr(artifacts, "own", lambda: frozenset([program.inputs[0].op]))
+    assert artifacts.program_key(program, tools, Options()) is None, "an op of the user's"
 
 
 CHANGES = {

@@ -1,4 +1,4 @@
-"""`stabilize`: formula before, formula after, the same numbers; where it must not fire, and what it costs."""
+"""`reformulate`: formula before, formula after, the same numbers; where it must not fire, and what it costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from symgrad.ir.program import rebuild
 from symgrad.ir.text import expression
 from symgrad.ir.verify import verify
 from symgrad.transforms import logarithms
-from symgrad.transforms.stabilize import rewriter, stabilize
+from symgrad.transforms.stabilize import reformulate, rewriter
 
 X = np.array([0.1, 0.25, 0.75])
 M = np.array([[0.1, 0.25, 0.75], [2.0, -1.0, 0.5]])
@@ -259,7 +259,7 @@ def test_never_fires_on_what_is_merely_similar(name):
 def test_once_is_enough(name):
     function, argument, _ = REWRITTEN[name]
     _, stable = stages(function, argument)
-    assert formula(stabilize(stable)) == formula(stable)
+    assert formula(reformulate(stable)) == formula(stable)
 
 
 @pytest.mark.parametrize("name", ["log(1 + exp(x))", "log(mean(exp(x)))", "1 - tanh(x)**2", "x**-2", "softmax of rows"])
