@@ -297,8 +297,9 @@ class Call:
             return None
         plan: Plan | None = self._plans.get(key)
         if plan is None and key not in self._plans:
-            plan = None if self._places and self.unmet(self._sizes(key)) else self._planned(key)
-            if plan is not None and tuple([d for shape in plan.inputs for d in shape]) in self._alone:
+            plan = self._planned(key)
+            extents = tuple([d for shape in plan.inputs for d in shape])
+            if self._places and (extents in self._alone or self.unmet(self._sizes(key))):
                 plan = None
             if len(self._plans) > REMEMBERED:
                 self._plans.clear()

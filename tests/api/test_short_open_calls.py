@@ -77,15 +77,16 @@ def test_the_short_call_is_the_long_one_at_every_size(name):
     assert "_objects(" in compiled(function)
 
 
-def test_the_second_call_of_a_size_is_checked_in_c(monkeypatch):
-    function = sg.value_and_grad(lambda x: np.sum(np.sin(x)), dynamic={"x": "n"})
-    for n in (3, 50):
+@pytest.mark.parametrize(("dynamic", "sizes"), [({"x": "n"}, (3, 50)), (False, (400_000,))], ids=["open", "threads"])
+def test_the_second_call_of_a_size_is_checked_in_c(monkeypatch, dynamic, sizes):
+    function = sg.value_and_grad(lambda x: np.sum(np.sin(x)), dynamic=dynamic)
+    for n in sizes:
         function(np.ones(n))
         function(np.ones(n))
     with monkeypatch.context() as patched:
         for state in ("in_python", "flat"):
             patched.setattr(call.Call, state, lambda *_: pytest.fail("not in C"))
-        for n in (3, 50, 3):
+        for n in (*sizes, *sizes):
             assert function(np.zeros(n))[1].tolist() == [1.0] * n
 
 
