@@ -222,7 +222,8 @@ def _over_basis(point: Point, make: Callable[[Program], Program], of: Node) -> l
     size = shapes.size(of.shape)
     eye = embed_diagonal(filled(point.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
     basis = _shaped(eye, (size, *of.shape))
-    program, many = point.apart(lambda _: batch(linear, [False] * (len(linear.inputs) - 1) + [True], size))
+    with point.outer.graph.apart():
+        program, many = batch(linear, [False] * (len(linear.inputs) - 1) + [True], size)
     found = point.put(program, [basis], without_units)
     full = zip(found, many, strict=True)
     return [y if m else broadcast_to(y, shape=(size, *y.node.shape)) for y, m in full]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import optree
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True)
 class Point:
@@ -48,7 +46,7 @@ class Point:
         outer: the caller's trace.
         traced: what the function does to its inputs, as it was traced.
         program: the same, stabilized.
-        table: the nodes of the program, and of what is derived of it.
+        table: where the program's nodes are found, and those of what is derived of it.
         tree: the structure of what the function returned.
         signature: what its arguments are.
         leaves: the caller's values of them.
@@ -91,10 +89,6 @@ class Point:
         """Derive the program; the first one that is derived in a trace is kept for who wants to look at it."""
         if self.outer.differentiated is None:
             self.outer.differentiated = self.traced, self.program
-        return self.apart(make)
-
-    def apart(self, make: Callable[[Program], T]) -> T:
-        """Make something else of the program, among its own nodes."""
         with self.outer.graph.apart(self.table):
             return make(self.program)
 

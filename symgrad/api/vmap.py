@@ -80,7 +80,8 @@ def _vmap(
 
     point = at(fun, args, kwargs, Arguments(fun, *static), inner=one)
     size, outer = _size(point.signature, axes, axis_size), point.outer
-    program, mapped = point.apart(lambda program: batch(program, [a is not None for a in axes], size))
+    with outer.graph.apart():
+        program, mapped = batch(point.program, [a is not None for a in axes], size)
     leaves = [Tracer(as_node(outer, leaf), outer) for leaf in point.leaves]
     made = substituted(outer, program, [_moved(x, a, 0) for x, a in zip(leaves, axes, strict=True)])
     to = zip(made, mapped, _output_axes(out_axes, point.tree, made, mapped), strict=True)
