@@ -53,6 +53,7 @@ class Op:
         aligned: operands stand at the last axes of the result, as in broadcasting.
         put: of what picks elements of its first operand, that array once they have other values:
             ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
+        ordered: of a view, that it has all elements in the same order: a reshape.
         copies: of a view, that NumPy may need memory for it all the same.
     """
 
@@ -81,6 +82,7 @@ class Op:
     batched: Callable[..., dict[str, Any]] | None = None
     aligned: bool = False
     put: Callable[..., Any] | None = None
+    ordered: bool = False
     copies: bool = False
 
     kind = "op"

@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.notation import Access, Apply, Number, Statement, axes_of
+from symgrad.ir.op import Elementwise
 from symgrad.loops.program import Array, Item, Loop
 from symgrad.loops.tile import TOTAL, nested
-from symgrad.ops.declare import OPS
+from symgrad.ops.arithmetic import add, subtract
+from symgrad.ops.comparison import equal
+from symgrad.ops.selection import where
 
 SINGLE = np.dtype(np.float32)
 BOOLEAN = np.dtype(bool)
@@ -51,16 +54,16 @@ def _compensated(item: Item, arrays: list[Array]) -> tuple[list[Item], list[Item
     start = axes_of(array.shape)
     zero = nested([Statement(Access(lost, start), "=", Number(0, SINGLE), start, total.line)], start)
 
-    def apply(op: str, *args: Any) -> Apply:
-        return Apply(OPS[op], args, SINGLE, SINGLE)  # type: ignore[arg-type]  # elementwise, all of them
+    def apply(op: Elementwise, *args: Any) -> Apply:
+        return Apply(op, args, SINGLE, SINGLE)
 
     here, t, c, g = [Access(a, axes) for a in (array, term, lost, grown)]
-    finite = Apply(OPS["equal"], (c, c), BOOLEAN, SINGLE)  # type: ignore[arg-type]  # an infinite total loses no digits
+    finite = Apply(equal, (c, c), BOOLEAN, SINGLE)  # an infinite total loses no digits
     steps = [
-        replace(total, target=t, how="=", value=apply("subtract", total.value, c), note=""),
-        replace(total, target=g, how="=", value=apply("add", here, t), note=""),
-        replace(total, target=c, how="=", value=apply("subtract", apply("subtract", g, here), t), note=""),
-        replace(total, target=c, how="=", value=apply("where", finite, c, Number(0, SINGLE)), note=""),
+        replace(total, target=t, how="=", value=apply(subtract, total.value, c), note=""),
+        replace(total, target=g, how="=", value=apply(add, here, t), note=""),
+        replace(total, target=c, how="=", value=apply(subtract, apply(subtract, g, here), t), note=""),
+        replace(total, target=c, how="=", value=apply(where, finite, c, Number(0, SINGLE)), note=""),
         replace(total, target=here, how="=", value=g, note=""),
     ]
     return zero, nested(steps, axes)

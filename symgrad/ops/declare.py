@@ -112,23 +112,12 @@ def elementwise(
     sample: Any,
     edges: tuple[Any, ...],
     c: str | Mapping[str, str],
-    value: Callable[..., Any] | None = None,
     ddx: Callable[..., Any] | None = None,
-    vjp: Callable[..., Any] | None = None,
-    nondiff: bool = False,
-    used: Callable[..., Any] | None = None,
-    log: Callable[..., Any] | None = None,
-    logs: Callable[..., Any] | None = None,
-    lanes: str = "",
-    infix: str | None = None,
-    steep: tuple[int, str, bool] | None = None,
-    exact: bool = False,
-    commutes: bool = True,
     name: str | None = None,
     result: Any = None,
-    params: tuple[str, ...] = (),
     arity: int | None = None,
     doc: str = "",
+    **fields: Any,
 ) -> Elementwise:
     """Declare a scalar function that works along broadcast arrays.
 
@@ -138,26 +127,15 @@ def elementwise(
         edges: special arguments (numbers, or tuples of them) whose value must be NumPy's to the last bit or 4 ULP.
         c: the C spelling. A bare name is a math.h function; ``"{0} + {1}"`` is a pattern; a dict tells kinds
             apart: ``f`` floating, ``i`` signed, ``u`` unsigned, ``b`` bool (of the last argument); see `spelling`.
-        value: the function as a SymPy expression, a callable of symbols; its derivative follows by `diff`.
         ddx: the partial derivatives in NumPy words, a callable of ``(x1, ..., y)``: one value, or a tuple; None in
-            the tuple where there is none. Where calculus alone would be inaccurate or slow.
-        nondiff: no derivative goes through.
-        used: where it picks one of its arguments: a condition for each, see `Op`.
-        log, logs: the logarithm of its value, of its arguments or of their logarithms, see `Op`.
-        lanes: the C spelling in vector code, where exp has vector variants; empty: as `c`.
-        infix: Python's operator.
-        steep: where its slope is infinite or missing: of which argument, in words for a report, and whether that
-            is where the argument is 0.
-        exact: it takes Python's integers as numbers, whatever the other's dtype holds.
-        commutes: False where its arguments may change places in mathematics, and not to the last bit of the C.
+            the tuple where there is none. Where calculus of `value` alone would be inaccurate or slow.
         result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
+        fields: more of `Elementwise`: value, vjp, nondiff, used, log, logs, lanes, infix, steep, exact, commutes, ...
     """
     ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
     op = Elementwise(
-        name or numpy.__name__, params, evaluate=numpy, numpy=numpy, nondiff=nondiff, used=used, sample=sample,
-        edges=edges, arity=arity or (ufunc.nin if ufunc else 1), value=value, partials=ddx,
-        c=spelling.by_kind(c), lanes=lanes, infix=infix, steep=steep, exact=exact, commutes=commutes, vjp=vjp,
-        log=log, logs=logs, doc=doc or first_line(numpy),
+        name or numpy.__name__, evaluate=numpy, numpy=numpy, sample=sample, edges=edges, partials=ddx,
+        arity=arity or (ufunc.nin if ufunc else 1), c=spelling.by_kind(c), doc=doc or first_line(numpy), **fields,
     )
     op.infer = _elementwise_infer(op, ufunc, result)
     op.text = _elementwise_text(op, ufunc)
@@ -214,31 +192,8 @@ def one_axis_more(size: Any, **params: Any) -> dict[str, Any]:
 
 
 def structured(
-    *,
-    name: str,
-    infer: Callable[..., tuple[Shape, Any]],
-    evaluate: Callable[..., Any],
-    body: Callable[..., Any],
-    sample: Any,
-    edges: tuple[Any, ...],
-    params: tuple[str, ...] = (),
-    vjp: Callable[..., Any] | None = None,
-    nondiff: bool = False,
-    used: Callable[..., Any] | None = None,
-    text: Callable[..., str] | None = None,
-    view: bool = False,
-    moves: bool = False,
-    regular: bool = False,
-    running: bool = False,
-    stacked: bool = False,
-    whole: bool = False,
-    columns: tuple[int, ...] = (),
-    linear: tuple[int, ...] = (),
-    batched: Callable[..., dict[str, Any]] | None = one_axis_more,
-    aligned: bool = False,
-    put: Callable[..., Any] | None = None,
-    copies: bool = False,
-    doc: str = "",
+    *, name: str, infer: Callable[..., tuple[Shape, Any]], evaluate: Callable[..., Any], body: Callable[..., Any],
+    sample: Any, edges: tuple[Any, ...], batched: Callable[..., dict[str, Any]] | None = one_axis_more, **fields: Any,
 ) -> Structured:
     """Declare an array operation with a body in index notation.
 
@@ -248,47 +203,30 @@ def structured(
         body: ``body(node) -> Body``: statements of index notation over operands 0, 1, ... and the result -1.
         sample: cases (see `domains.case`) that the generated table runs.
         edges: cases with special values.
-        vjp: ``vjp(g, y, *x, **params)``: where a rule of its own gives better C.
-        used: where it picks elements: a condition for each operand, see `Op`.
-        view: the result is the operand's elements in another order: never computed, only substituted.
-        moves: its rule moves and adds cotangents and does nothing else.
-        regular: each element is one of the operands', or a sum of products of them.
-        running: made of elements before it and its own, along an axis.
-        stacked: applied to each matrix of stacks of them.
-        whole: it moves elements and leaves none of its operands' out, whatever its parameters are.
-        columns: operands of which each column goes into the same column of the result and no other.
-        linear: operands in each of which, whatever the others are, the result is linear; not of what moves elements.
-        batched: its parameters where every operand has one more axis in front; None where no parameters say so.
-        aligned: operands stand at the last axes of the result, as in broadcasting.
-        put: the array that elements were picked of once they have other values: ``put(x, value, *others, **params)``.
-        copies: of a view, that NumPy may need memory for the result all the same.
+        batched: its parameters where every operand has one more axis in front; by their names where it is left away.
+        fields: more of `Op`: its parameters' names, its rule, and what is true of it.
     """
     op = Structured(
-        name, params, evaluate=evaluate, infer=infer, vjp=vjp, nondiff=nondiff, used=used, sample=sample, edges=edges,
-        body=body, view=view, moves=moves, regular=regular, running=running, stacked=stacked, whole=whole,
-        columns=columns, linear=linear, batched=batched, aligned=aligned, put=put,
-        copies=copies, doc=doc,
+        name, infer=infer, evaluate=evaluate, body=body, sample=sample, edges=edges, batched=batched, **fields,
     )
-    op.text = text
     _enter(op)
     return op
 
 
 def composite(
     *, name: str, infer: Callable[..., tuple[Shape, Any]], sample: Any, edges: tuple[Any, ...],
-    params: tuple[str, ...] = (), evaluate: Callable[..., Any] | None = None, regular: bool = False,
-    stacked: bool = False,
+    evaluate: Callable[..., Any] | None = None, **fields: Any,
 ) -> Callable[[Callable[..., Any]], Composite]:
     """Declare a function of other ops that has a derivative rule of its own; decorate its body with this.
 
-    The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment.
-    `regular`: value and rule are finite where the operands are; `stacked`: applied to each matrix of stacks of them.
+    The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment, and `fields`
+    are more of `Op`.
     """
 
     def declare(body: Callable[..., Any]) -> Composite:
         op = Composite(
-            name, params, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
-            regular=regular, stacked=stacked, batched=one_axis_more, doc=first_line(body),
+            name, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
+            batched=one_axis_more, doc=first_line(body), **fields,
         )
         _enter(op)
         return op

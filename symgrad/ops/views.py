@@ -46,7 +46,7 @@ def _reshape_body(node: Node) -> Body:
 
 reshape = structured(
     name="reshape", params=("shape",), infer=_reshape_infer, evaluate=lambda x, shape: np.reshape(x, shape),  # noqa: PLW0108 - NumPy 2.0 calls it newshape
-    body=_reshape_body, view=True, whole=True, copies=True,
+    body=_reshape_body, view=True, whole=True, ordered=True, copies=True,
     vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
     text=lambda node, names: f"np.reshape({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.reshape(a, (4, 3)), (3, 4)), case(lambda a: np.ravel(a) * 2, (2, 3)),
@@ -113,7 +113,7 @@ expand_dims = structured(
     name="expand_dims", params=("axes",),
     infer=lambda x, axes: (_inserted(x.shape, axes), x.dtype), evaluate=lambda x, axes: np.expand_dims(x, axis=axes),
     body=lambda node: copy_body(node, lambda *i: [a for k, a in enumerate(i) if k not in node.params[0]]),
-    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),  # noqa: ARG005
+    view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),  # noqa: ARG005
     text=lambda node, names: f"np.expand_dims({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.expand_dims(a, (0, 2)) ** 2, (2, 3)), case(lambda a: a[:, None] * a[None, :], (3,))),
     edges=(case(lambda a: np.expand_dims(a, 0), ()),),
@@ -134,7 +134,7 @@ def _squeeze_infer(x: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
 squeeze = structured(
     name="squeeze", params=("axes",), infer=_squeeze_infer, evaluate=lambda x, axes: np.squeeze(x, axis=axes),
     body=lambda node: copy_body(node, lambda *i: _zeros_at(node.params[0], i)),
-    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),  # noqa: ARG005
+    view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),  # noqa: ARG005
     text=lambda node, names: f"np.squeeze({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.squeeze(a, 1) ** 2, (2, 1, 3)), case(lambda a: np.squeeze(a) ** 2, (1, 2, 1))),
     edges=(case(np.squeeze, (1, 0)),),

@@ -13,13 +13,19 @@ import numpy as np
 
 from symgrad.ir.shapes import is_static, simplified
 from symgrad.ops import leaves
-from symgrad.ops.views import diagonal_length
+from symgrad.ops.comparison import not_equal
+from symgrad.ops.creation import arange
+from symgrad.ops.indexing import scatter_add
+from symgrad.ops.views import diagonal_length, embed_diagonal, place
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import is_number, literal, make, scalar, shaped
 from symgrad.transforms.matching import constant
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.shapes import Dim, Shape
+    from symgrad.trace.state import Trace
 
 FEW = 4
 """So many slices are compared with; where there are more, a table says which elements they have."""
@@ -37,8 +43,8 @@ def _place(graph: Graph, node: Node) -> Node | None:
     regions = node.param("indices")
     if len(regions) > FEW:
         return _table(graph, node)
-    inside = [_inside(graph, region, node.shape) for region in regions]
-    return shaped(graph, reduce(lambda a, b: make(graph, "logical_or", a, b), inside), node.shape)
+    with passing(active_on(graph, "places")) as trace:
+        return shaped(graph, reduce(np.logical_or, [_inside(trace, r, node.shape) for r in regions]).node, node.shape)
 
 
 def _embed_diagonal(graph: Graph, node: Node) -> Node | None:
@@ -46,15 +52,16 @@ def _embed_diagonal(graph: Graph, node: Node) -> Node | None:
     offset = node.param("offset")
     if not _is_true(node.inputs[0]) or node.inputs[0].shape[-1] != diagonal_length(rows, columns, offset):
         return None
-    row, column = [_places(graph, dim, after) for dim, after in ((rows, 1), (columns, 0))]
-    moved = make(graph, "add", row, literal(graph, offset, INT)) if offset else row
-    return shaped(graph, make(graph, "equal", moved, column), node.shape)
+    with passing(active_on(graph, "places")) as trace:
+        row, column = _places(trace, rows, 1), _places(trace, columns, 0)
+        found: Any = np.equal(row + offset if offset else row, column)
+        return shaped(graph, found.node, node.shape)
 
 
 def _not_equal(graph: Graph, node: Node) -> Node | None:
-    """Tell where something is on a diagonal, instead of comparing what stands there with zero."""
+    """Say where something is on a diagonal, instead of comparing what stands there with zero."""
     x, zero = node.inputs
-    number = scalar(x.inputs[0]) if x.op.name == "embed_diagonal" else None
+    number = scalar(x.inputs[0]) if x.op is embed_diagonal else None
     if number is None or number == 0 or not is_number(zero, 0):
         return None
     there = shaped(graph, literal(graph, True, bool), x.inputs[0].shape)
@@ -64,53 +71,49 @@ def _not_equal(graph: Graph, node: Node) -> Node | None:
 def _table(graph: Graph, node: Node) -> Node | None:
     """Compute which elements there are, where numbers decide it."""
     value, *indices = node.inputs
-    numbers = node.op.name == "place" or all(i.op is leaves.constant for i in indices)
+    numbers = node.op is place or all(i.op is leaves.constant for i in indices)
     if not _is_true(value) or not numbers or not is_static(node.shape):
         return None
     read = [i.params[0].array if i.op is leaves.constant else np.ones(i.shape, bool) for i in node.inputs]
     return constant(graph, node.op.evaluate(*read, **dict(zip(node.op.params, node.params, strict=True))))
 
 
-def _inside(graph: Graph, region: Any, shape: Shape) -> Node:
-    """Tell the places that a region has."""
-    found = literal(graph, True, bool)
-    for axis, (entry, dim) in enumerate(zip(region, shape, strict=True)):
-        if entry in {(0, dim, 1), (dim - 1, dim, -1)}:
-            continue
-        place = _places(graph, dim, len(shape) - axis - 1)
-        for part in _along(graph, place, entry, dim):
-            found = part if _is_true(found) else make(graph, "logical_and", found, part)
-    return found
+def _inside(trace: Trace, region: Any, shape: Shape) -> Any:
+    """Say which places a region has."""
+    found = [
+        condition for axis, (entry, dim) in enumerate(zip(region, shape, strict=True))
+        if entry not in {(0, dim, 1), (dim - 1, dim, -1)}
+        for condition in _along(trace, _places(trace, dim, len(shape) - axis - 1), entry, dim)
+    ]
+    return reduce(np.logical_and, found) if found else Tracer(literal(trace.graph, True, bool), trace)
 
 
-def _along(graph: Graph, place: Node, entry: Any, dim: Dim) -> list[Node]:
-    """Tell the places that a region has along one axis: from one to another one, and how far apart."""
+def _along(trace: Trace, place: Any, entry: Any, dim: Dim) -> list[Any]:
+    """Say which places a region has along one axis: from one to another one, and how far apart."""
     if len(entry) == 1:
-        return [make(graph, "equal", place, _number(graph, entry[0]))]
+        return [place == _number(trace, entry[0])]
     start, count, step = entry
     ends = start, simplified(start + (count - 1) * step)
     (first, last), step = ends if step > 0 else ends[::-1], abs(step)
-    found = [] if first == 0 else [make(graph, "greater_equal", place, _number(graph, first))]
+    found = [] if first == 0 else [place >= _number(trace, first)]
     beyond = simplified(dim - 1 - last)
     if type(beyond) is not int or not 0 <= beyond < step:
-        found.append(make(graph, "less_equal", place, _number(graph, last)))
+        found.append(place <= _number(trace, last))
     if step > 1:
-        off = make(graph, "subtract", place, _number(graph, first)) if first != 0 else place
-        rest = make(graph, "remainder", off, literal(graph, step, INT))
-        found.append(make(graph, "equal", rest, literal(graph, 0, INT)))
+        found.append((place - _number(trace, first) if first != 0 else place) % step == 0)
     return found
 
 
-def _places(graph: Graph, dim: Dim, after: int) -> Node:
+def _places(trace: Trace, dim: Dim, after: int) -> Any:
     """Count along an axis that has so many others after it."""
-    counted = make(graph, "arange", literal(graph, 0, INT), count=dim, step=1)
-    return make(graph, "expand_dims", counted, axes=tuple(range(1, after + 1))) if after else counted
+    counted = arange(Tracer(literal(trace.graph, 0, INT), trace), count=dim, step=1)
+    return np.expand_dims(counted, tuple(range(1, after + 1)))
 
 
-def _number(graph: Graph, value: Dim) -> Node:
-    return literal(graph, value, INT) if type(value) is int else make(graph, leaves.extent, dim=value)
+def _number(trace: Trace, value: Dim) -> Any:
+    return value if type(value) is int else Tracer(make(trace.graph, leaves.extent, dim=value), trace)
 
 
 PLACE_RULES: dict[str, Any] = {
-    "place": _place, "embed_diagonal": _embed_diagonal, "scatter_add": _table, "not_equal": _not_equal,
+    place.name: _place, embed_diagonal.name: _embed_diagonal, scatter_add.name: _table, not_equal.name: _not_equal,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir import regions
+from symgrad.ops.joining import concatenate
+from symgrad.ops.views import broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze, transpose
 from symgrad.transforms.build import make
 
 if TYPE_CHECKING:
@@ -18,50 +20,33 @@ def _broadcast_to(graph: Graph, node: Node) -> Node | None:
     x = node.inputs[0]
     if x.shape == node.shape:
         return x
-    if x.op.name == "broadcast_to" or (x.op.name == "expand_dims" and x.params[0] == tuple(range(len(x.params[0])))):
-        return make(graph, node.op, x.inputs[0], shape=node.shape)
-    return None
+    leading = x.op.ordered and (1,) * (len(x.shape) - len(x.inputs[0].shape)) + x.inputs[0].shape == x.shape
+    return make(graph, node.op, x.inputs[0], shape=node.shape) if x.op is node.op or leading else None
 
 
 def _transpose(graph: Graph, node: Node) -> Node | None:
     x, axes = node.inputs[0], node.params[0]
     if axes == tuple(range(len(axes))):
         return x
-    if x.op.name == "transpose":
-        inner = x.params[0]
-        return make(graph, node.op, x.inputs[0], axes=tuple([inner[a] for a in axes]))
-    return None
+    return make(graph, node.op, x.inputs[0], axes=tuple([x.params[0][a] for a in axes])) if x.op is node.op else None
 
 
-def _reshape(graph: Graph, node: Node) -> Node | None:
+def _ordered(graph: Graph, node: Node) -> Node | None:
+    """Leave out what is undone, and write a reshape as new axes, or fewer, where it is no more."""
     x = node.inputs[0]
     if x.shape == node.shape:
         return x
-    if x.op.name in {"reshape", "expand_dims", "squeeze"}:
-        return make(graph, node.op, x.inputs[0], shape=node.shape)
-    kept = [d for d in x.shape if d != 1]
-    if kept == [d for d in node.shape if d != 1]:
-        ones = tuple([k for k, d in enumerate(x.shape) if d == 1])
-        plain = make(graph, "squeeze", x, axes=ones) if ones else x
-        new = tuple([k for k, d in enumerate(node.shape) if d == 1])
-        return make(graph, "expand_dims", plain, axes=new) if new else plain
-    return None
-
-
-def _expand_dims(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule's signature
-    x = node.inputs[0]
-    if not node.params[0]:
-        return x
-    if x.op.name == "squeeze" and x.inputs[0].shape == node.shape and x.params[0] == node.params[0]:
+    if x.op.ordered and x.inputs[0].shape == node.shape:
         return x.inputs[0]
-    return None
-
-
-def _squeeze(graph: Graph, node: Node) -> Node | None:  # noqa: ARG001 - a rule's signature
-    x = node.inputs[0]
-    if not node.params[0]:
-        return x
-    return x.inputs[0] if x.op.name == "expand_dims" and x.params[0] == node.params[0] else None
+    if node.op is not reshape:
+        return None
+    if x.op.ordered:
+        return make(graph, reshape, x.inputs[0], shape=node.shape)
+    if [d for d in x.shape if d != 1] != [d for d in node.shape if d != 1]:
+        return None
+    ones, new = [tuple([k for k, d in enumerate(shape) if d == 1]) for shape in (x.shape, node.shape)]
+    plain = make(graph, squeeze, x, axes=ones) if ones else x
+    return make(graph, expand_dims, plain, axes=new) if new else plain
 
 
 def _is_range(entry: Any) -> bool:
@@ -72,7 +57,7 @@ def _slice(graph: Graph, node: Node) -> Node | None:
     x, index = node.inputs[0], node.params[0]
     if all(_is_range(e) and e == (0, d, 1) for e, d in zip(index, x.shape, strict=True)):
         return x
-    found = _BEHIND.get(x.op.name)
+    found = _BEHIND.get(x.op)
     return found(graph, node, x, index) if found is not None else None
 
 
@@ -106,12 +91,12 @@ def _behind_expand_dims(graph: Graph, node: Node, x: Node, index: Any) -> Node |
                 new.append(position)
             position += 1
     simpler = _slice(graph, inner) or inner
-    return make(graph, "expand_dims", simpler, axes=tuple(new)) if new else simpler
+    return make(graph, x.op, simpler, axes=tuple(new)) if new else simpler
 
 
 def _behind_broadcast(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:  # noqa: ARG001 - a rule's signature
     source = x.inputs[0]
-    return make(graph, "broadcast_to", source, shape=node.shape) if source.shape == () else None
+    return make(graph, x.op, source, shape=node.shape) if source.shape == () else None
 
 
 def _behind_concatenate(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
@@ -141,7 +126,7 @@ def _behind_concatenate(graph: Graph, node: Node, x: Node, index: Any) -> Node |
 def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
     """Look behind writes: the value that was written there, or what stood there when the write was elsewhere."""
     for _ in range(DEEP):
-        if x.op.name != "set_slice":
+        if x.op is not set_slice:
             break
         written = x.params[0]
         if written == index:
@@ -182,12 +167,12 @@ def _apart(first: Any, second: Any) -> bool:
     )
 
 
-_BEHIND: dict[str, Any] = {
-    "slice": _behind_slice, "expand_dims": _behind_expand_dims, "broadcast_to": _behind_broadcast,
-    "concatenate": _behind_concatenate, "set_slice": _behind_set_slice, "place": _behind_place,
+_BEHIND: dict[Any, Any] = {
+    slice_: _behind_slice, expand_dims: _behind_expand_dims, broadcast_to: _behind_broadcast,
+    concatenate: _behind_concatenate, set_slice: _behind_set_slice, place: _behind_place,
 }
 
 VIEW_RULES: dict[str, Any] = {
-    "broadcast_to": _broadcast_to, "transpose": _transpose, "reshape": _reshape, "expand_dims": _expand_dims,
-    "squeeze": _squeeze, "slice": _slice,
+    broadcast_to.name: _broadcast_to, transpose.name: _transpose, slice_.name: _slice,
+    **{view.name: _ordered for view in (reshape, expand_dims, squeeze)},
 }

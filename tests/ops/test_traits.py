@@ -18,6 +18,7 @@ from symgrad.ops.calculus import cotangents
 from symgrad.ops.contract import einsum
 from symgrad.ops.declare import one_axis_more
 from symgrad.ops.domains import SPECIAL
+from symgrad.ops.reduce import sum_
 from symgrad.ops.spelling import pattern
 from symgrad.ops.traits import Traits, traits, truth
 from tests.ops.test_structured import concrete_params, traced, values
@@ -167,6 +168,19 @@ def test_parameters_of_a_batch(op: Any) -> None:
         except (TypeError, ValueError, IndexError, StopIteration, sg.SymgradError):
             found.append(False)
     assert all(found) == (op.batched is not None)
+
+
+@pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in STRUCTURED if op.view or op is sum_])
+def test_whole_and_ordered_are_what_the_declaration_says(op: Any) -> None:
+    """Whether every element is in the result, whatever the parameters are; and whether a view is a reshape."""
+    whole, ordered = True, op.view
+    for xs, params, _ in calls(op):
+        marks = np.arange(1.0, 1.0 + xs[0].size).reshape(xs[0].shape)
+        y = np.asarray(op.evaluate(marks, **params))
+        there = {*y.ravel()} == {*marks.ravel()} if op.view else np.isclose(y.sum(), marks.sum())
+        whole &= bool(there or not y.size)
+        ordered &= np.array_equal(y.ravel(), marks.ravel())
+    assert (whole, ordered) == (op.whole, op.ordered)
 
 
 VIEWS = [op for op in STRUCTURED if op.put is not None or (op.view and op.whole and not op.aligned)]
@@ -399,3 +413,69 @@ def test_of_a_users_op_nothing_is_known() -> None:
     mine = sg.extern("mine", "double mine(double x) { return x; }", lambda x: x)
     assert traits(mine) == Traits((0,), sees_zero=(True,))
     assert truth(mine) == ()
+
+
+# -- a wrong trait is found
+
+
+def nothing_put(x: Any, value: Any, *others: Any, **params: Any) -> Any:
+    return x
+
+
+DECLARED: dict[str, tuple[str, str, Any, Any]] = {
+    "linear, though it is not": ("prod", "linear", (0,), test_linear_is_what_the_declaration_says),
+    "linear, and not declared": ("recurrence", "linear", (), test_linear_is_what_the_declaration_says),
+    "linear in another operand": ("solve_triangular", "linear", (0,), test_linear_is_what_the_declaration_says),
+    "parameters that do not say it": ("gather", "batched", one_axis_more, test_parameters_of_a_batch),
+    "parameters that would say it": ("sum", "batched", None, test_parameters_of_a_batch),
+    "parameters that say something else": ("transpose", "batched", one_axis_more, test_parameters_of_a_batch),
+    "nothing is written back": ("slice", "put", nothing_put, test_what_is_written_through_a_view_is_read_there),
+    "elements that are left out": ("slice", "whole", True, test_whole_and_ordered_are_what_the_declaration_says),
+    "elements that are not": ("reshape", "whole", False, test_whole_and_ordered_are_what_the_declaration_says),
+    "another order": ("transpose", "ordered", True, test_whole_and_ordered_are_what_the_declaration_says),
+    "products, for sums of them": ("cumprod", "moves", True, test_a_condition_moves_as_a_cotangent_does),
+    "a rule with poles": ("logsumexp", "running", True, test_what_is_running_looks_back_alone),
+    "its logarithm": ("prod", "logs", lambda x, axes: OPS["max"](x, axes=axes), test_logarithms_of_array_ops),
+}
+
+
+@pytest.mark.parametrize("mistake", DECLARED)
+def test_a_wrong_declaration_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, trait, wrong, check = DECLARED[mistake]
+    if trait not in {"moves", "running"}:
+        check(OPS[name])
+    monkeypatch.setattr(OPS[name], trait, wrong)
+    with pytest.raises((AssertionError, TypeError, ValueError, IndexError)):
+        check(OPS[name])
+
+
+FOUND: dict[str, tuple[str, dict[str, Any], Any]] = {
+    "odd": ("exp", {"parity": (-1,)}, test_traits_hold_on_the_bits_of_the_c),
+    "even": ("sin", {"parity": (1,)}, test_traits_hold_on_the_bits_of_the_c),
+    "neither": ("cos", {"parity": (0,)}, test_traits_hold_on_the_bits_of_the_c),
+    "zeros with a sign": ("sign", {"keeps_zeros": True}, test_traits_hold_on_the_bits_of_the_c),
+    "blind for zeros": ("reciprocal", {"sees_zero": (False,)}, test_traits_hold_on_the_bits_of_the_c),
+    "not blind for zeros": ("exp", {"sees_zero": (True,)}, test_traits_hold_on_the_bits_of_the_c),
+    "blind for NaN": ("copysign", {"sees_nan": False}, test_traits_hold_on_the_bits_of_the_c),
+    "opposite together": ("maximum", {"joint": -1}, test_traits_hold_on_the_bits_of_the_c),
+}
+
+
+@pytest.mark.parametrize("mistake", FOUND)
+def test_a_wrong_trait_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, wrong, check = FOUND[mistake]
+    row = next(row for row in TRIED if row.op.name == name)
+    said = row.traits._replace(**wrong)
+    monkeypatch.setattr(Tried, "traits", property(lambda _row: said))
+    with pytest.raises(AssertionError):
+        check(row, np.float64)
+
+
+@pytest.mark.parametrize(("name", "commutes"), [("subtract", True), ("add", False)])
+def test_a_wrong_order_is_found(name: str, commutes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = next(row for row in BINARY if row.op.name == name)
+    said = row.traits._replace(commutes=commutes)
+    monkeypatch.setattr(Tried, "traits", property(lambda _row: said))
+    for check in (test_arguments_that_may_change_places, test_parity_and_commutativity_by_sympy):
+        with pytest.raises(AssertionError):
+            check(row)
