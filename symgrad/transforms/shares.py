@@ -7,18 +7,21 @@ magnified. It is done last, when all derivatives are taken: those of the first f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from symgrad.ir.program import copied, rebuild
-from symgrad.transforms.build import is_number, literal, make, shaped
-from symgrad.transforms.matching import again, argument, core, is_along
+from symgrad.ops.reduce import max_, sum_
+from symgrad.ops.selection import where
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import is_number
+from symgrad.transforms.matching import again, core, is_along
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
-
-VIEWS = frozenset({"expand_dims", "reshape", "broadcast_to"})
-
 
 def shares(program: Program) -> Program:
     """Divide exponentials by their sum where the logarithm of the sum is subtracted in another exponential.
@@ -37,11 +40,15 @@ def shares(program: Program) -> Program:
         found = _found(new)
         if found is None:
             return new
-        inverse = _viewed(graph, make(graph, "reciprocal", found.total), found.views)
-        share = make(graph, "multiply", make(graph, "exp", found.x), inverse)
-        if found.tie is None:
-            return share
-        return make(graph, "where", found.tie, shaped(graph, literal(graph, 1, new.dtype), new.shape), share)
+        with passing(active_on(graph, "shares")) as trace:
+            total: Any = np.reciprocal(Tracer(found.total, trace))
+            inverse: Node = total.node
+            for view in reversed(found.views):
+                inverse = again(graph, view, inverse)
+            share: Any = np.exp(Tracer(found.x, trace)) * Tracer(inverse, trace)
+            if found.tie is not None:
+                share = where(Tracer(found.tie, trace), new.dtype.type(1), share)
+            return share.node  # type: ignore[no-any-return]
 
     return rebuild(program, rewrite)
 
@@ -64,19 +71,19 @@ class _Share(NamedTuple):
 
 def _found(node: Node) -> _Share | None:
     """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m."""
-    logarithm, tie = argument(node, "exp"), None
-    if logarithm is not None and logarithm.op.name == "where" and is_number(logarithm.inputs[1], 0.0):
+    logarithm, tie = _argument(node, np.exp), None
+    if logarithm is not None and logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
         tie, _, logarithm = logarithm.inputs
-    if logarithm is None or logarithm.op.name != "subtract":
+    if logarithm is None or logarithm.op.numpy is not np.subtract:
         return None
     x, total = logarithm.inputs
     views: list[Node] = []
-    while total.op.name in VIEWS:
+    while _is_spread(total):
         views.append(total)
         total = total.inputs[0]
     if x.shape != node.shape:
         return None
-    if total.op.name != "add":
+    if total.op.numpy is not np.add:
         shifted = _summed(total)
         return _Share(x, total.inputs[0], views, tie) if shifted is x else None
     for log, shift in (total.inputs, total.inputs[::-1]):
@@ -91,27 +98,31 @@ def _found(node: Node) -> _Share | None:
 
 def _summed(node: Node) -> Node | None:
     """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
-    sums = argument(node, "log")
+    sums = _argument(node, np.log)
     inner = None if sums is None else core(sums)
-    x = argument(inner.inputs[0], "exp") if inner is not None and inner.op.name == "sum" else None
-    if inner is None or x is None or x.op.name != "subtract":
+    x = _argument(inner.inputs[0], np.exp) if inner is not None and inner.op is sum_ else None
+    if inner is None or x is None or x.op.numpy is not np.subtract:
         return None
     shift = core(x.inputs[1])
-    if shift.op.name == "where":
+    if shift.op is where:
         shift = core(shift.inputs[1])
-    if shift.op.name != "max" or shift.inputs[0] is not x.inputs[0] or shift.param("axes") != inner.param("axes"):
+    if shift.op is not max_ or shift.inputs[0] is not x.inputs[0] or shift.param("axes") != inner.param("axes"):
         return None
     return x if is_along(x.inputs[1].shape, x.shape, shift.param("axes")) else None
 
 
 def _source(shift: Node) -> Node:
     """Look behind what spreads a maximum."""
-    while shift.op.name in VIEWS or shift.op.name == "squeeze":
+    while _is_spread(shift):
         shift = shift.inputs[0]
     return shift
 
 
-def _viewed(graph: Graph, node: Node, views: list[Node]) -> Node:
-    for view in reversed(views):
-        node = again(graph, view, node)
-    return node
+def _is_spread(node: Node) -> bool:
+    """Whether a node is all elements of another one in order, or those again and again."""
+    return node.op.ordered or node.op.aligned
+
+
+def _argument(node: Node, function: Any) -> Node | None:
+    """Return x where the node is function(x)."""
+    return node.inputs[0] if node.op.numpy is function else None
