@@ -137,7 +137,7 @@ def optimized(traced: Traced, stages: Stages) -> Program:
 def loops_and_c(stages: Stages, optimized: Program) -> tuple[LoopProgram, Source]:
     """Take an optimized program through lower, schedule and render."""
     from symgrad.loops.lower import lower
-    from symgrad.loops.schedule import schedule
+    from symgrad.loops.passes import schedule
     from symgrad.render.render import render
 
     with uncollected():

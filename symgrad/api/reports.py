@@ -11,7 +11,7 @@ from symgrad.ir.requirements import require
 from symgrad.ir.shapes import simplified, symbol
 from symgrad.loops import cost as counting
 from symgrad.loops.memory import bytes_of, lives
-from symgrad.loops.program import LoopProgram
+from symgrad.loops.program import LoopProgram, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,16 +153,16 @@ def memory_of(stages: Stages) -> Memory:
     """List what the loops of a compilation keep in memory."""
     program: LoopProgram = stages.of("loops")
     stored = [a for a in program.temporaries if a.slot is not None]
-    found = lives(program.body, stored)
+    found = lives(program.body, stored, {a for a in stored if a.private})
     end = max([life.last for life in found.values()], default=0)
-    buffers = [_passed(a, a.kind, end) for a in (*program.inputs, *program.outputs, *program.constants)]
+    buffers = [_passed(a, a.kind.value, end) for a in (*program.inputs, *program.outputs, *program.constants)]
     names: dict[Any, str] = {}
     for a in stored:
         name = names.setdefault(a.slot, f"w{len(names) + 1}")
         size = bytes_of(a) * (symbol("threads") if a.private else 1)
         life = found[a]
-        buffers.append(Buffer(name, a.stored, a.dtype, simplified(size), a.place, life.first, life.last, a.line))
-    stack = sum(slot.size for slot in names if slot.place == "stack")
+        buffers.append(Buffer(name, a.stored, a.dtype, simplified(size), a.place.value, life.first, life.last, a.line))
+    stack = sum(slot.size for slot in names if slot.place is Place.STACK)
     return Memory(simplified(program.workspace + stack), program.workspace, stack, tuple(buffers))
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from symgrad.api.reports import memory_of
 from symgrad.api.slopes import slopes
 from symgrad.ir.notation import Axis
 from symgrad.loops import cost as counting
 from symgrad.loops import threads
-from symgrad.loops.program import Loop, LoopProgram, Part, Team
-from symgrad.loops.store import paths, touched
+from symgrad.loops.program import Loop, LoopProgram, Place, Team, Walk, paths, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,15 +52,8 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
 
 def pieces(program: LoopProgram) -> list[Loop]:
     """List the outermost loops in order, those of parts too."""
-    found: list[Loop] = []
-    stack: list[Any] = list(reversed(program.body))
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Part):
-            stack.extend(reversed(item.body))
-        elif isinstance(item, Loop):
-            found.append(item)
-    return found
+    return [item for item, around in walk(program.body)
+            if isinstance(item, Loop) and not any(isinstance(one, Loop) for one in around)]
 
 
 # -- loops, and what stands between them
@@ -72,22 +64,22 @@ def loops(items: list[Loop]) -> list[str]:
     said: list[str] = []
     written: Written = {}
     for number, item in enumerate(items, 1):
-        said.append(f"{number}. {walk(item)}: {_listed(_lines(item))}")
+        said.append(f"{number}. {described(item)}: {_listed(_lines(item))}")
         said += [f"     {reason}" for reason in reasons(item, written)]
         for statement, _ in paths([item]):
             written[statement.target.array] = number, statement
     return said
 
 
-def walk(item: Loop) -> str:
+def described(item: Loop) -> str:
     """Describe an outermost loop: what it runs over, in tiles, shared, as lanes."""
-    inner = next((i for i in item.body if isinstance(i, Loop) and i.shared is item), item)
+    inner = next((i for i in item.body if isinstance(i, Loop) and i.team is item.axis), item)
     words = f"over {inner.axis.extent}"
-    words += f" in tiles of {inner.tile}" if inner.tile else ""
-    words += ", shared among threads" if item.threads else ""
+    words += f" in tiles of {inner.rows}" if inner.tile else ""
+    words += ", shared among threads" if item.walk is Walk.THREADS else ""
     if any(loop.product is not None for _, around in paths([item]) for loop in around):
         words += ", a matrix product in register blocks"
-    elif any(loop.simd for _, around in paths([item]) for loop in around):
+    elif any(loop.walk is Walk.LANES for _, around in paths([item]) for loop in around):
         words += ", as lanes"
     return words
 
@@ -96,8 +88,8 @@ def reasons(item: Loop, written: Written) -> list[str]:
     """Say what a loop reads of earlier ones that had to be complete first."""
     found: dict[str, None] = {}
     for statement, around in paths([item]):
-        for access in touched(statement)[1:] if statement.line is not None else ():
-            if access.array.kind == "temporary" and access.array in written:
+        for access in statement.reads if statement.line is not None else ():
+            if access.array.is_temporary and access.array in written:
                 found.setdefault(_reason(access, statement, around, *written[access.array]))
     more = len(found) - SHOWN
     return [*list(found)[:SHOWN], *([f"and {more} more"] if more > 0 else [])]
@@ -136,7 +128,7 @@ def _listed(names: list[str]) -> str:
 def memory(stages: Stages) -> list[str]:
     """Say what each piece of memory holds."""
     found = memory_of(stages)
-    own = [b for b in found.buffers if b.place in {"stack", "workspace"}]
+    own = [b for b in found.buffers if b.place in {Place.STACK.value, Place.WORKSPACE.value}]
     said = [f"peak {found.peak} bytes: workspace {found.workspace}, stack {found.stack}"]
     for b in own:
         what = f"[{', '.join(map(str, b.shape))}] {b.dtype.name}"
@@ -148,9 +140,9 @@ def shared(items: list[Loop]) -> list[str]:
     """Say which loops are shared among threads, and why others are not."""
     said = []
     for number, item in enumerate(items, 1):
-        if isinstance(item.axis.extent, Team) and not item.threads:
+        if isinstance(item.axis.extent, Team) and item.walk is not Walk.THREADS:
             continue
-        if item.threads:
+        if item.walk is Walk.THREADS:
             count, least = item.enough
             enough = "" if type(count) is int else f" where {count} >= {least}"
             said.append(f"loop {number} is shared among threads{enough}")
@@ -167,9 +159,9 @@ def lanes(program: LoopProgram, stages: Stages) -> list[str]:
     """Say which functions of math.h run for many lanes at once."""
     vector: dict[str, None] = {}
     scalar: dict[str, None] = {}
-    for statement, around in paths(program.body):
+    for statement, around in program.paths:
         for name in counting.operations(statement)[1]:
-            (vector if around and around[-1].simd else scalar).setdefault(name)
+            (vector if around and around[-1].walk is Walk.LANES else scalar).setdefault(name)
     able = stages.target.simd_math if not stages.options.precise else frozenset()
     said = []
     for name in sorted(vector):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.loops.lower import lower
-from symgrad.loops.schedule import schedule
-from symgrad.loops.store import paths
+from symgrad.loops.passes import schedule
 from symgrad.ops import math_functions
 from symgrad.options import Options, Target
 from symgrad.pipeline import Stages, uncollected
@@ -50,8 +49,8 @@ class Core:
     @property
     def lines(self) -> set[Line]:
         """The user's lines that its comments may name."""
-        found = {statement.line for statement, _ in paths(self.loops.body)}
-        found |= set() if self.loops.small is None else {s.line for s, _ in paths(self.loops.small.body)}
+        both = (self.loops, *([] if self.loops.small is None else [self.loops.small]))
+        found = {statement.line for loops in both for statement, _ in loops.paths}
         return {line for line in found if line is not None}
 
 

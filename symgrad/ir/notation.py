@@ -6,9 +6,11 @@ structured ops are written in it, and the loops are built from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from operator import is_
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +20,28 @@ if TYPE_CHECKING:
     from symgrad.errors import Line
     from symgrad.ir.op import Elementwise
     from symgrad.ir.shapes import Dim, Shape
+
+
+R = TypeVar("R")
+
+
+class Lazy(Generic[R]):
+    """A property of a value that never changes, computed when first asked for (`cached_property` takes a lock)."""
+
+    def __init__(self, compute: Callable[[Any], R]) -> None:
+        """Remember how."""
+        self.compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Learn its name."""
+        self.name = name
+
+    def __get__(self, value: Any, owner: type) -> R:
+        """Compute it; what stands in the value's dictionary comes first from then on."""
+        if value is None:
+            return self  # type: ignore[return-value]  # of the class, as properties are
+        found = value.__dict__[self.name] = self.compute(value)
+        return found
 
 
 class Axis:
@@ -130,7 +154,8 @@ def substitute(index: Any, by: dict[Axis, Any]) -> Any:
     if type(index) is int:
         return index
     if isinstance(index, Lookup):
-        return Lookup(index.access.at(by), index.extent, index.check)
+        access = index.access.at(by)
+        return index if access is index.access else Lookup(access, index.extent, index.check)
     pairs = {}
     for part in parts(index):
         new = substitute(part, by)
@@ -148,21 +173,36 @@ def as_index(expression: Any) -> Any:
     return getattr(expression, "index", expression)
 
 
-@dataclass(frozen=True, eq=False)
-class Access:
+class Access(NamedTuple):
     """An element of an array: ``A[i, 2*j + 1]``; `flat` reads its C-contiguous elements by one index.
 
     `array` is an operand's number in an op's body (-1 the result, -2 and below temporaries) and an
-    `Array` in loops.
+    `Array` in loops. Two accesses are the same only when they are one object.
     """
 
     array: Any
     indices: tuple[Any, ...]
     flat: bool = False
 
+    def __eq__(self, other: object) -> bool:
+        """Whether it is this one."""
+        return self is other
+
+    def __hash__(self) -> int:
+        """Tell it from all others."""
+        return id(self)
+
     def at(self, by: dict[Axis, Any]) -> Access:
         """Read at other indices."""
-        return Access(self.array, tuple([substitute(i, by) for i in self.indices]), self.flat)
+        return self.moved(tuple([substitute(i, by) for i in self.indices]))
+
+    def of(self, array: Any) -> Access:
+        """Read the same place of an array; itself where it is its own."""
+        return self if array is self.array else Access(array, self.indices, self.flat)
+
+    def moved(self, indices: tuple[Any, ...]) -> Access:
+        """Read the same array at indices; itself where they are its own."""
+        return self if all(map(is_, indices, self.indices)) else Access(self.array, indices, self.flat)
 
 
 class Number(NamedTuple):
@@ -189,7 +229,7 @@ class Apply:
     kind: np.dtype[Any]
     params: tuple[Any, ...] = ()
 
-    @cached_property
+    @Lazy
     def accesses(self) -> tuple[Access, ...]:
         """What it reads, in order: found once, for every step of scheduling asks."""
         found: list[Access] = []
@@ -201,6 +241,25 @@ class Apply:
             else:
                 found.extend(accesses(item))
         return tuple(found)
+
+
+    @Lazy
+    def counts(self) -> tuple[int, int, int]:
+        """How many functions it calls, how often it divides, and how many other operations it does."""
+        calls = divisions = others = 0
+        stack: list[Any] = [self]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, Apply):
+                stack.extend(value.args)
+                spelled = value.op.c.get(value.kind.kind, "")
+                if spelled.isidentifier() or "sg_" in spelled:
+                    calls += 1
+                elif "/" in spelled:
+                    divisions += 1
+                else:
+                    others += 1
+        return calls, divisions, others
 
 
 Value: TypeAlias = Access | Number | IndexValue | Apply
@@ -240,6 +299,15 @@ class Routine(NamedTuple):
         return self._replace(extents=extents, read=read, written=written)
 
 
+class Role(Enum):
+    """What a statement is there for, where that decides with which others it shares a loop."""
+
+    VALUE = "value"
+    TOTAL = "total"  # it adds a tile's sum to the whole one
+    COLUMN = "column"  # it copies a column, or stores one: its leaps would keep lanes from others
+    PLACES = "places"  # it checks indices
+
+
 @dataclass(frozen=True, eq=False)
 class Statement:
     """``target how value``, for every point of `axes`.
@@ -251,10 +319,11 @@ class Statement:
         value: a small expression; what it reads of `prefix` arrays is their running value.
         axes: parallel and reduced axes, in the order the loops would have if nothing else spoke.
         line: the user's line.
-        note: words for a comment.
+        role: what it is there for.
         ranges: axes that run over a part of their extent only, each as ``(axis, first, end)``.
         routine: what a ``call`` calls.
-        check: the number of a ``check``, of which `note` says what failed.
+        check: the number of a ``check``.
+        failure: what to say when a ``check`` fails.
         triangle: of a sum of products, two axes and by how much the first is larger, at least, in the terms that count.
     """
 
@@ -263,17 +332,44 @@ class Statement:
     value: Value
     axes: tuple[Axis, ...]
     line: Line | None = None
-    note: str = ""
+    role: Role = Role.VALUE
     prefix: frozenset[Any] = frozenset()
     ranges: tuple[tuple[Axis, Dim, Dim], ...] = ()
     routine: Routine | None = None
     check: int = 0
+    failure: str = ""
     triangle: tuple[Axis, Axis, int] | None = None
 
-    @cached_property
+    @Lazy
     def reads(self) -> tuple[Access, ...]:
         """What is read, in order: what the target's indices are looked up from, then what the value is made of."""
         return (*looked_up(self.target.indices), *accesses(self.value))
+
+    @Lazy
+    def touched(self) -> tuple[Access, ...]:
+        """Every access, its target first."""
+        return (self.target, *self.reads)
+
+    def with_(self, **fields: Any) -> Statement:
+        """Return it with other fields: as `dataclasses.replace` does, in a third of the time."""
+        made = object.__new__(Statement)
+        made.__dict__.update(self.__dict__)
+        made.__dict__.pop("reads", None)
+        made.__dict__.pop("touched", None)
+        made.__dict__.update(fields)
+        return made
+
+    def mapped(self, access: Change, index: Callable[[Any], Any], fold: Fold = None, **fields: Any) -> Statement:
+        """Return it with other accesses and indices, as `mapped` does for values; itself where nothing is other."""
+        target, value = access(self.target), mapped(self.value, access, index, fold)
+        if target is self.target and value is self.value and not fields:
+            return self
+        return self.with_(target=target, value=value, **fields)
+
+    def at(self, by: dict[Axis, Any]) -> Statement:
+        """Return it at some points of its axes, or along others; `by` says where."""
+        axes = tuple([axis for axis in self.axes if axis not in by])
+        return self.mapped(lambda a: a.at(by), lambda i: substitute(i, by), axes=axes)
 
 
 class Temporary(NamedTuple):
@@ -296,13 +392,51 @@ def axes_of(shape: Shape, names: str = "ijklmnpqrstuvw") -> tuple[Axis, ...]:
     return tuple([Axis(names[k % len(names)], dim) for k, dim in enumerate(shape)])
 
 
-def mapped(value: Value, access: Callable[[Access], Value], index: Callable[[Any], Any]) -> Value:
-    """Rebuild a value with other accesses, and other indices where an index is a value."""
+Change: TypeAlias = "Callable[[Access], Any]"
+"""What stands in the place of an access: another access, or any value where a value may stand."""
+
+Fold: TypeAlias = "Callable[[Apply | IndexValue], Value] | None"
+
+
+def mapped(value: Value, access: Change, index: Callable[[Any], Any], fold: Fold = None) -> Value:
+    """Rebuild a value: this is the one way in which statements change.
+
+    Args:
+        value: what is rebuilt; what does not change stays the same object.
+        access: what stands in the place of what is read; it sees to the indices itself.
+        index: what stands in the place of an index that is a value.
+        fold: what stands in the place of an application, or of an index, whose parts have been rebuilt.
+    """
     if isinstance(value, Access):
-        return access(value)
+        return access(value)  # type: ignore[no-any-return]
     if isinstance(value, Apply):
-        return replace(value, args=tuple([mapped(a, access, index) for a in value.args]))
-    return IndexValue(index(value.index), value.dtype) if isinstance(value, IndexValue) else value
+        args = tuple([mapped(a, access, index, fold) for a in value.args])
+        if not all(map(is_, args, value.args)):
+            value = Apply(value.op, args, value.dtype, value.kind, value.params)
+        return value if fold is None else fold(value)
+    if isinstance(value, IndexValue):
+        made = index(value.index)
+        value = value if made is value.index else IndexValue(made, value.dtype)
+        return value if fold is None else fold(value)
+    return value
+
+
+def everywhere(change: Change) -> tuple[Change, Callable[[Any], Any]]:
+    """Let a change reach the accesses that indices are looked up from as well; return the two arguments of `mapped`."""
+
+    def access(a: Access) -> Any:
+        return change(a.moved(tuple(map(index, a.indices))) if a.indices else a)
+
+    def index(i: Any) -> Any:
+        if type(i) is int or isinstance(i, Axis):
+            return i
+        if isinstance(i, Lookup):
+            made = access(i.access)
+            return i if made is i.access else Lookup(made, i.extent, i.check)
+        changed = {p.symbol: q.symbol for p in parts(i) if isinstance(p, Lookup) and (q := index(p)) is not p}
+        return as_index(i.subs(changed, simultaneous=True)) if changed else i
+
+    return access, index
 
 
 def accesses(value: Value) -> tuple[Access, ...]:

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.notation import Access, Axis, accesses, as_index, looked_up, mapped, parts, substitute, symbolic
 from symgrad.ir.shapes import simplified
-from symgrad.loops.program import Array
+from symgrad.loops.program import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from symgrad.ir.notation import Statement
-    from symgrad.loops.program import LoopProgram
+    from symgrad.loops.program import Array, LoopProgram
 
 EDGE = 8
 """Ranges of one frame begin, and end, at most so far apart: what is beyond the ends is a border."""
@@ -62,11 +62,12 @@ def align(lowered: LoopProgram) -> LoopProgram:
     if not uneven:
         return lowered
     made = [_Aligned({p: m for p, m in moved.items() if id(m[2]) in uneven}, s).statement() for s in lowered.statements]
+    shapes: dict[Array, list[Any]] = {}
     for place, (_, extent, frame) in moved.items():
         if isinstance(place, tuple) and _moves(place) and id(frame) in uneven:
-            array, d = place
-            array.shape = (*array.shape[:d], extent, *array.shape[d + 1 :])
-    return replace(lowered, body=[*made])
+            shapes.setdefault(place[0], [*place[0].shape])[place[1]] = extent
+    longer = {array: replace(array, shape=tuple(shape)) for array, shape in shapes.items() if shape != [*array.shape]}
+    return lowered.with_body(tuple(made)).renamed(longer)
 
 
 def partial(place: Place, offset: int, extent: Any) -> bool:
@@ -76,7 +77,7 @@ def partial(place: Place, offset: int, extent: Any) -> bool:
 
 def _moves(place: Place) -> bool:
     """Tell what gets the frame's extent: axes, and arrays that nobody else sees."""
-    return isinstance(place, Axis) or place[0].kind == "temporary"
+    return isinstance(place, Axis) or place[0].is_temporary
 
 
 def _extent(place: Place) -> Any:
@@ -95,7 +96,7 @@ def _hull(frame: Frame) -> tuple[int, Any]:
 # -- who shares a frame
 
 
-def _framed(statements: list[Statement]) -> dict[Place, Frame]:
+def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
     """Join places into frames: along what is computed first, along inputs last."""
     frames: dict[Place, Frame] = {}
     for place in _places(statements):
@@ -109,13 +110,13 @@ def _framed(statements: list[Statement]) -> dict[Place, Frame]:
     return frames
 
 
-def _join_all(statements: list[Statement], joined: _Joined) -> None:
+def _join_all(statements: Sequence[Statement], joined: _Joined) -> None:
     """Join along targets, then along copied ends, along what is read as a whole, along the rest; inputs last."""
     for statement in statements:
         joined.link(statement.target)
     for statement in statements:
         joined.ends(statement)
-    temporary = [(s, a) for s in statements for a in accesses(s.value) if a.array.kind == "temporary"]
+    temporary = [(s, a) for s in statements for a in accesses(s.value) if a.array.is_temporary]
     for _, access in temporary:
         if all(_extent((access.array, d)) == i.extent for d, i in enumerate(access.indices) if isinstance(i, Axis)):
             joined.link(access)
@@ -126,7 +127,7 @@ def _join_all(statements: list[Statement], joined: _Joined) -> None:
             joined.link(access)
 
 
-def _places(statements: list[Statement]) -> Iterator[Place]:
+def _places(statements: Sequence[Statement]) -> Iterator[Place]:
     for statement in statements:
         yield from statement.axes
         for access in (statement.target, *accesses(statement.value)):
@@ -134,7 +135,7 @@ def _places(statements: list[Statement]) -> Iterator[Place]:
                 yield from [(access.array, d) for d in range(len(access.array.shape))]
 
 
-def _pinned(statements: list[Statement]) -> Iterator[Place]:
+def _pinned(statements: Sequence[Statement]) -> Iterator[Place]:
     """List what must stay: axes of products and of running values, arrays that are read flat or looked up in."""
     for statement in statements:
         read = accesses(statement.value)
@@ -170,7 +171,7 @@ class _Joined:
 
     def link(self, access: Access) -> None:
         """Join an access's axes and the dimensions that they walk along by ones."""
-        if access.flat or access.array.kind == "output":
+        if access.flat or access.array.kind is Kind.OUTPUT:
             return
         for d, index in enumerate(access.indices):
             found = shifted(index)
@@ -236,13 +237,13 @@ class _Aligned:
         old = self.old
         for axis in old.axes:
             self.axes.append(self.axis(axis))
-        if old.how == "=" or old.target.array.kind == "temporary":
+        if old.how == "=" or old.target.array.is_temporary:
             self.enter(old.target)
         if not self.by and not self.fixed and not any(self.dimension(a) for a in (old.target, *accesses(old.value))):
             return old
         value = mapped(old.value, self.access, self.index)
-        return replace(
-            old, target=self.access(old.target), value=value, axes=tuple(self.axes), ranges=tuple(self.ranges),
+        return old.with_(
+            target=self.access(old.target), value=value, axes=tuple(self.axes), ranges=tuple(self.ranges),
         )
 
     def axis(self, axis: Axis) -> Axis:
@@ -260,7 +261,7 @@ class _Aligned:
     def enter(self, target: Access) -> None:
         """Turn a fixed place near an end of a frame into an axis with one iteration there."""
         for d, index in enumerate(target.indices):
-            if parts(index) or (target.array, d) not in self.moved or target.array.kind != "temporary":
+            if parts(index) or (target.array, d) not in self.moved or not target.array.is_temporary:
                 continue
             offset, extent, frame = self.moved[target.array, d]
             place = simplified(index + offset)
@@ -290,8 +291,8 @@ class _Aligned:
             for axis, at, home in self.fixed:
                 shift = simplified(index + offset - at)
                 if home is frame and type(shift) is int and abs(shift) <= EDGE:
-                    return as_index(axis + (shift if array.kind == "temporary" else shift - offset))
-        return as_index(symbolic(new) + offset) if array.kind == "temporary" and offset else new
+                    return as_index(axis + (shift if array.is_temporary else shift - offset))
+        return as_index(symbolic(new) + offset) if array.is_temporary and offset else new
 
     def index(self, index: Any) -> Any:
         """Put the frame's axes into an index."""

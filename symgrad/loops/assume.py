@@ -11,22 +11,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.extents import Large, chooses
-from symgrad.ir.notation import Access, Axis, Lookup, Statement, accesses, as_index, mapped, parts, substitute
+from symgrad.ir.notation import Access, Axis, Lookup, accesses, as_index, parts, substitute
 from symgrad.ir.shapes import simplified
 from symgrad.loops.lower import without_ones
 
 if TYPE_CHECKING:
+    from symgrad.ir.notation import Statement
     from symgrad.loops.program import Array, LoopProgram
 
 LEAST = (32, 128, 512)
 """What is large: the first of these at which no minimum or maximum is left, or the last one."""
 
 
-def assume(lowered: LoopProgram) -> tuple[LoopProgram, dict[Any, int]] | None:
-    """Simplify extents and indices for extents that are large, and say how large.
+def assume(lowered: LoopProgram) -> LoopProgram | None:
+    """Simplify extents and indices for extents that are large; `least` says how large.
 
     Returns:
-        The program and the least extents, or None where there is nothing to simplify.
+        The program, or None where there is nothing to simplify.
     """
     choices = _choices(lowered)
     if not choices:
@@ -39,7 +40,7 @@ def assume(lowered: LoopProgram) -> tuple[LoopProgram, dict[Any, int]] | None:
         if not any(chooses(large.dim(e)) for e in choices):
             break
     ordered = sorted(symbols, key=lambda s: str(s.name))
-    return large.program(lowered), dict.fromkeys(ordered, large.least)
+    return replace(large.program(lowered), least=dict.fromkeys(ordered, large.least))
 
 
 def _choices(lowered: LoopProgram) -> list[Any]:
@@ -77,17 +78,17 @@ class _Large(Large):
 
     def array(self, array: Array) -> Array:
         """Copy an array that has a place of its own in each of the two programs."""
-        if array.kind in {"input", "constant"}:
+        if array.is_given:
             return array
         if array not in self.arrays:
-            self.arrays[array] = replace(array, shape=tuple([self.dim(d) for d in array.shape]), windows={})
+            self.arrays[array] = replace(array, shape=tuple([self.dim(d) for d in array.shape]))
         return self.arrays[array]
 
     def program(self, lowered: LoopProgram) -> LoopProgram:
         """Copy a program."""
         return replace(
-            lowered, body=[self.statement(s) for s in lowered.statements],
-            outputs=[self.array(a) for a in lowered.outputs], arrays=[self.array(a) for a in lowered.arrays],
+            lowered, body=tuple([self.statement(s) for s in lowered.statements]),
+            outputs=tuple(map(self.array, lowered.outputs)), arrays=tuple(map(self.array, lowered.arrays)),
         )
 
     def statement(self, s: Statement) -> Statement:
@@ -106,7 +107,5 @@ class _Large(Large):
             return Access(self.array(a.array), tuple([index(i) for i in a.indices]), a.flat)
 
         routine = None if s.routine is None else s.routine.at(by)
-        return without_ones(replace(
-            s, target=access(s.target), value=mapped(s.value, access, index), routine=routine,
-            axes=tuple([by.get(a, a) for a in s.axes]), prefix=frozenset([self.array(a) for a in s.prefix]),
-        ))
+        axes, prefix = tuple([by.get(a, a) for a in s.axes]), frozenset(map(self.array, s.prefix))
+        return without_ones(s.mapped(access, index, routine=routine, axes=axes, prefix=prefix))

@@ -1,4 +1,4 @@
-"""`renamed_copies`: what is copied into a larger array is read from there.
+"""`copies`: what is copied into a larger array is read from there.
 
 ``v = concatenate([u[:1], w, u[-1:]])`` copies w. Whoever reads w later may read the middle of v, so that only one of
 the two has to be kept.
@@ -6,7 +6,6 @@ the two has to be kept.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Axis, accesses, mapped
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, LoopProgram
 
 
-def renamed_copies(lowered: LoopProgram) -> LoopProgram:
+def copies(lowered: LoopProgram) -> LoopProgram:
     """Read the copy of a temporary instead of the temporary, from the copy on."""
     names: dict[Array, Array] = {}
     writers: dict[Array, list[Statement]] = {}
@@ -31,7 +30,7 @@ def renamed_copies(lowered: LoopProgram) -> LoopProgram:
             def read(access: Access) -> Access:
                 return Access(names.get(access.array, access.array), access.indices, access.flat)
 
-            s = replace(s, value=mapped(s.value, read, lambda index: index))  # noqa: PLW2901 - the same statement
+            s = s.with_(value=mapped(s.value, read, lambda index: index))  # noqa: PLW2901 - the same statement
         made.append(s)
         for copied in [a for a, into in names.items() if into is target]:
             if not apart(regions[copied], s):
@@ -39,7 +38,7 @@ def renamed_copies(lowered: LoopProgram) -> LoopProgram:
         source = _copied(s)
         if source is not None and source not in names and [bounds(w) for w in writers[source]] == [bounds(s)]:
             names[source], regions[source] = target, s
-    return replace(lowered, body=[*made])
+    return lowered.with_body(tuple(made))
 
 
 def _copied(s: Statement) -> Array | None:
@@ -51,7 +50,7 @@ def _copied(s: Statement) -> Array | None:
     if not same or source.array.shape != s.target.array.shape or source.array.dtype != s.target.array.dtype:
         return None
     both = (source.array, s.target.array)
-    return source.array if all(a.kind == "temporary" for a in both) else None
+    return source.array if all(a.is_temporary for a in both) else None
 
 
 def bounds(s: Statement) -> list[Any]:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, accesses, looked_up, parts
-from symgrad.loops.program import Array, Loop
-from symgrad.loops.store import paths
+from symgrad.ir.notation import Access, Apply, Axis, looked_up, parts
+from symgrad.loops.products import nest_of
+from symgrad.loops.program import Kind, Loop, Piece, Walk
 from symgrad.ops.spelling import KINDS, cost, pattern
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
     from symgrad.ir.shapes import Dim
-    from symgrad.loops.program import LoopProgram
+    from symgrad.loops.program import Around, Array, LoopProgram
 
 BASE, STATEMENT, LOOPED, LANES = 0.07, 1.5e-4, 3.2e-4, 7.4e-3
 """Seconds of the C compiler: for any program, for each statement, more for one inside of loops, for a loop in lanes.
@@ -77,13 +77,15 @@ class Expected(NamedTuple):
 
 def sizes(program: LoopProgram) -> Sizes:
     """Count statements, places where functions are called, and loops by kind."""
-    found = paths(program.body)
+    found = program.paths
     loops = list({loop: None for _, around in found for loop in around})
     calls = sum(sum(operations(s)[1].values()) for s, _ in found)
     return Sizes(
-        len(found), sum(bool(around) for _, around in found), calls, sum(not loop.threads for loop in loops),
-        sum(loop.simd or loop.product is not None for loop in loops), sum(loop.tile > 0 for loop in loops),
-        sum(loop.threads for loop in loops),
+        len(found), sum(bool(around) for _, around in found), calls,
+        sum(loop.walk is not Walk.THREADS for loop in loops),
+        sum(loop.walk is Walk.LANES or loop.product is not None for loop in loops),
+        sum(loop.rows > 0 for loop in loops),
+        sum(loop.walk is Walk.THREADS for loop in loops),
     )
 
 
@@ -107,8 +109,8 @@ def count(program: LoopProgram) -> Tally:
     in_lanes: defaultdict[str, Any] = defaultdict(int)
     moved = {"loaded": 0, "stored": 0}
     seen: set[Any] = set()
-    times: dict[tuple[Loop, ...], Any] = {}
-    for statement, around in paths(program.body):
+    times: dict[Around, Any] = {}
+    for statement, around in program.paths:
         if around not in times:
             times[around] = runs(around)
         often = runs(around, statement) if statement.ranges else times[around]
@@ -117,12 +119,12 @@ def count(program: LoopProgram) -> Tally:
             done[kind] += number * often
         for name, number in called.items():
             calls[name] += number * often
-            if around and around[-1].simd:
+            if around and around[-1].walk is Walk.LANES:
                 in_lanes[name] += number * often
         _move(statement, around, often, moved, seen)
-    used = {a.array: None for s, _ in paths(program.body) for a in (*_reads(s), s.target)}
-    inputs = sum((_bytes(a) for a in used if a.kind in {"input", "constant"}), 0)
-    outputs = sum((_bytes(a) for a in used if a.kind == "output"), 0)
+    used = {a.array: None for s, _ in program.paths for a in (*s.reads, s.target)}
+    inputs = sum((_bytes(a) for a in used if a.is_given), 0)
+    outputs = sum((_bytes(a) for a in used if a.kind is Kind.OUTPUT), 0)
     return Tally(
         {kind: shapes.simplified(done[kind]) for kind in KINDS if kind in done},
         {name: shapes.simplified(calls[name]) for name in sorted(calls)},
@@ -135,16 +137,16 @@ def count(program: LoopProgram) -> Tally:
 # -- how often
 
 
-def runs(around: tuple[Loop, ...], statement: Statement | None = None) -> Any:
+def runs(around: Around, statement: Statement | None = None) -> Any:
     """Count how often what stands inside of some loops runs."""
-    windows = {loop.window for loop in around if loop.window is not None}
-    shared = {loop.shared for loop in around if loop.shared is not None}
+    windows = {loop.window for loop in around}
+    teams = {loop.team for loop in around}
     total: Any = 1
     for loop in around:
-        if loop.tile:
-            total = total * (1 if loop in windows else (loop.extent + loop.tile - 1) // loop.tile)
-        elif loop.threads:
-            total = total * (1 if loop in shared else loop.extent)
+        if loop.tile is not None:
+            total = total * (1 if loop.tile in windows else (loop.extent + loop.rows - 1) // loop.rows)
+        elif loop.walk is Walk.THREADS:
+            total = total * (1 if loop.axis in teams else loop.extent)
         else:
             total = total * _iterations(loop, statement)
     return total
@@ -152,12 +154,12 @@ def runs(around: tuple[Loop, ...], statement: Statement | None = None) -> Any:
 
 def _iterations(loop: Loop, statement: Statement | None) -> Any:
     """Count the iterations of a loop, of its borders or interior, in which a statement runs."""
-    low, high = loop.ends if loop.part else (0, loop.extent)
+    low, high = loop.ends if loop.piece is not Piece.ALL else (0, loop.extent)
     ranges = [r for r in statement.ranges if r[0] in loop.members] if statement is not None else []
     first, end = ranges[0][1:] if ranges else (0, loop.extent)
-    if loop.part == "interior":
+    if loop.piece is Piece.INTERIOR:
         return high - low
-    if loop.part == "borders":
+    if loop.piece is Piece.BORDERS:
         return (end - first) - overlap(first, end, low, high)
     return end - first
 
@@ -210,7 +212,7 @@ def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
 
 
 def _move(
-    statement: Statement, around: tuple[Loop, ...], often: Any, moved: dict[str, Any], seen: set[Any],
+    statement: Statement, around: Around, often: Any, moved: dict[str, Any], seen: set[Any],
 ) -> None:
     """Add what a statement loads and stores.
 
@@ -222,16 +224,16 @@ def _move(
     def place(access: Access) -> Any:
         return inner, access.array, tuple([loops.get(i, i) if isinstance(i, Axis) else i for i in access.indices])
 
-    for access in _reads(statement):
+    for access in statement.reads:
         key = place(access)
-        if is_memory(access.array) and key not in seen:
+        if access.array.is_memory and key not in seen:
             seen.add(key)
             size = access.array.dtype.itemsize * _walked(access, statement)
             moved["loaded"] += size * _distinct(access, around, often, statement)
     target = statement.target
-    if is_memory(target.array):
+    if target.array.is_memory:
         size = target.array.dtype.itemsize * _walked(target, statement)
-        depth = next((loop.product.depth for loop in around if loop.product is not None), None)
+        depth = next((nest_of(loop).depth for loop in around if loop.product is not None), None)
         written = runs(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
         seen.add(place(target))
         moved["stored"] += size * written
@@ -245,26 +247,17 @@ def _walked(access: Access, statement: Statement) -> Any:
     return prod([axis.extent for axis in axes if axis in access.indices])
 
 
-def _distinct(access: Access, around: tuple[Loop, ...], often: Any, statement: Statement) -> Any:
+def _distinct(access: Access, around: Around, often: Any, statement: Statement) -> Any:
     """Count how often an element is loaded anew: not by inner loops that do not change its place."""
     used = {p for i in access.indices for p in parts(i)}
     used |= {p for a in looked_up(access.indices) for i in a.indices for p in parts(i)}
-    if any(loop.product is not None for loop in around):  # blocks are held in registers
-        product = next(loop.product for loop in around if loop.product is not None)
-        return runs(tuple([loop for loop in around if loop not in product[:3] or loop.members & used]))
+    nest = next((nest_of(loop) for loop in around if loop.product is not None), None)
+    if nest is not None:  # blocks are held in registers
+        return runs(tuple([loop for loop in around if loop not in nest.loops or loop.members & used]))
     depth = len(around)
     while depth and not around[depth - 1].members & used and not around[depth - 1].tile:
         depth -= 1
     return often if depth == len(around) else runs(around[:depth], statement)
-
-
-def is_memory(array: Array) -> bool:
-    """Tell an array that is no register; scalars that are passed are read once and stay in one."""
-    return array.kind != "temporary" or array.place != "register"
-
-
-def _reads(statement: Statement) -> list[Access]:
-    return [*looked_up(statement.target.indices), *accesses(statement.value)]
 
 
 def _bytes(array: Array) -> Any:

@@ -7,19 +7,19 @@ one loop. Inside it the same question is asked again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Axis, Lookup, Number, accesses, parts
+from symgrad.ir.notation import Access, Axis, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
-from symgrad.loops.classes import Graph, classify, components, looked_up_rows, read_accesses
 from symgrad.loops.lower import elements
 from symgrad.loops.products import batch_axes, is_product
 from symgrad.loops.program import Loop
 from symgrad.loops.threads import CALL, operations
-from symgrad.loops.times import Times
+from symgrad.loops.tile import Sweep, swept
 
 if TYPE_CHECKING:
-    from symgrad.ir.notation import Access
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
     from symgrad.loops.program import Array, Item, LoopProgram
 
 
@@ -48,20 +48,268 @@ CANDIDATES = 4
 """So many classes are compared for the outermost loop."""
 
 
-class Sweep(NamedTuple):
-    """An outermost loop.
+class Classes:
+    """Axes that are one loop variable: union-find, with the statements of each class.
 
-    Attributes:
-        axis: what it walks.
-        nests: its loops over a tile of the axis, in order.
-        body: the same nests, some of them inside of loops over a second axis.
-        heavy: an iteration does products of its own, and much work: no other shares its tile.
+    A union that would put two axes of one statement into one class is refused.
     """
 
-    axis: Axis
-    nests: list[Loop]
-    body: list[Item]
-    heavy: bool
+    def __init__(self) -> None:
+        """Start with every axis alone."""
+        self.parent: dict[Axis, Axis] = {}
+        self.users: dict[Axis, set[int]] = {}
+
+    def add(self, axis: Axis, statement: int) -> None:
+        """Enter an axis of a statement."""
+        self.parent.setdefault(axis, axis)
+        self.users.setdefault(axis, set()).add(statement)
+
+    def find(self, axis: Axis) -> Axis:
+        """Return the axis that stands for the class."""
+        root = axis
+        while self.parent[root] is not root:
+            root = self.parent[root]
+        while self.parent[axis] is not root:
+            self.parent[axis], axis = root, self.parent[axis]
+        return root
+
+    def unite(self, first: Axis, second: Axis) -> None:
+        """Make two axes of equal extents one class, unless a statement has both."""
+        a, b = self.find(first), self.find(second)
+        if a is b or a.extent != b.extent:
+            return
+        few, many = sorted((self.users[a], self.users[b]), key=len)
+        if any(user in many for user in few):
+            return
+        self.parent[b] = a
+        merged = self.users.pop(b)
+        if len(merged) > len(self.users[a]):
+            merged, self.users[a] = self.users[a], merged
+        self.users[a] |= merged
+
+
+class Graph:
+    """Who writes what before whom: for each statement, what it depends on and by which access.
+
+    An array's writers follow each other, so a reader depends on the last of them alone.
+
+    Attributes:
+        needs: for each statement, the writers of what it reads, and by which access.
+        users: for each statement, who needs it, and by which access.
+        given: for each statement, the inputs and constants that it reads.
+        long: for each extent, the statements that touch arrays with a dimension of it, and these arrays.
+    """
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        """Find the dependences in program order."""
+        self.statements = statements
+        self.needs: list[list[tuple[int, Access]]] = []
+        self.users: list[list[tuple[int, Access]]] = [[] for _ in statements]
+        last: dict[Array, int] = {}
+        for k, statement in enumerate(statements):
+            found = [(last[a.array], a) for a in statement.reads if a.array in last]
+            before = last.get(statement.target.array)
+            if before is not None:
+                found.append((before, statement.target))
+            self.needs.append(found)
+            for writer, access in found:
+                self.users[writer].append((k, access))
+            last[statement.target.array] = k
+        self.given = [{a.array: None for a in s.reads if a.array.is_given} for s in statements]
+        self.long: dict[Any, dict[int, list[Array]]] = {}
+        for k, s in enumerate(statements):
+            for array in dict.fromkeys([access.array for access in s.touched]):
+                for dim in dict.fromkeys(array.shape):
+                    self.long.setdefault(dim, {}).setdefault(k, []).append(array)
+        self.prefixed = [k for k, s in enumerate(statements) if s.prefix]
+
+    def running(self, members: Container[int]) -> set[Array]:
+        """Collect the running values that statements read."""
+        return {array for k in self.prefixed if k in members for array in self.statements[k].prefix}
+
+
+def components(beside: Mapping[Any, Iterable[Any]]) -> list[list[Any]]:
+    """Return the strongly connected parts of a graph, each after those that lie beside it (R. Tarjan, 1972).
+
+    Args:
+        beside: for each node those that an edge leads to; all of them are nodes.
+    """
+    found: list[list[Any]] = []
+    number: dict[Any, int] = {}
+    low: dict[Any, int] = {}
+    path: list[Any] = []  # of what is in no part yet
+    for start in beside:
+        todo = [] if start in number else [(start, iter(beside[start]))]
+        if todo:
+            number[start] = low[start] = len(number)
+            path.append(start)
+        while todo:
+            node, ahead = todo[-1]
+            for other in ahead:
+                if other not in number:
+                    number[other] = low[other] = len(number)
+                    path.append(other)
+                    todo.append((other, iter(beside[other])))
+                    break
+                low[node] = min(low[node], low[other])
+            else:
+                todo.pop()
+                if todo:
+                    low[todo[-1][0]] = min(low[todo[-1][0]], low[node])
+                if low[node] == number[node]:
+                    place = len(path) - 1
+                    while path[place] is not node:
+                        place -= 1
+                    found.append(path[place:])
+                    del path[place:]
+                    low.update(dict.fromkeys(found[-1], len(beside)))  # done: no edge into it leads back
+    return found
+
+
+def classify(statements: Sequence[Statement], graph: Graph) -> Classes:
+    """Unite axes: along what is computed first, along inputs last."""
+    classes = Classes()
+    for k, statement in enumerate(statements):
+        for axis in statement.axes:
+            classes.add(axis, k)
+    for k in range(len(statements)):
+        for writer, access in graph.needs[k]:
+            _along(classes, statements[writer].target.indices, access)
+    readers: dict[Array, Access] = {}
+    for statement in statements:
+        for access in accesses(statement.value):
+            if access.array.is_given and not access.flat:
+                first = readers.setdefault(access.array, access)
+                _along(classes, first.indices, access)
+    return classes
+
+
+def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
+    if access.flat:
+        return
+    for theirs, ours in zip(indices, access.indices, strict=True):
+        if theirs in classes.parent and ours in classes.parent:  # not what a routine walks itself
+            classes.unite(theirs, ours)
+
+
+def looked_up_rows(s: Statement, least: int) -> set[Axis]:
+    """Find the axes by which a statement looks up rows of more elements than `least`: along them it walks in leaps."""
+    found: set[Axis] = set()
+    for access in (s.target, *accesses(s.value)):
+        last = access.indices[-1] if access.indices and not access.flat else None
+        if isinstance(last, Axis) and upper(last.extent) > least:
+            found |= {p for table in looked_up(access.indices) for i in table.indices for p in parts(i)} - {last}
+    return found
+
+
+class Times:
+    """The times of some statements for one class: odd for those that iterate over it, even for the others.
+
+    As early as possible and as late as possible are both right; what lives from one sweep to a later one, and what is
+    read again, decides between them.
+    """
+
+    def __init__(self, fusion: Fusion, members: list[int], chosen: Axis, iterates: dict[int, bool]) -> None:
+        """Find which arrays are as long as a sweep."""
+        self.fusion, self.members, self.chosen, self.iterates = fusion, members, chosen, iterates
+        self.needs, self.users = fusion.graph.needs, fusion.graph.users
+        found: dict[int, list[Array]] = fusion.graph.long.get(chosen.extent, {})
+        self.long = {k: found[k] for k in members if k in found}
+
+    def best(self) -> dict[int, int]:
+        """Return the times of which least is stored and read again; as early as possible, where nothing else counts."""
+        early: dict[int, int] = {}
+        for k in self.members:
+            early[k] = self.earliest(k, early)
+        last = max(early.values(), default=0)
+        if last < 2 or not self.long:  # one sweep: there is nothing to choose
+            return early
+        late: dict[int, int] = {}
+        for k in reversed(self.members):
+            late[k] = max(early[k], self.latest(k, late, last))
+        stored = self.move(early, last, later=True)
+        return early if stored <= self.move(late, last, later=False) else late
+
+    def earliest(self, k: int, time: dict[int, int]) -> int:
+        """Return the first time after what a statement needs."""
+        if not self.iterates[k]:
+            t = 0
+            for writer, _ in self.needs[k]:
+                theirs = time.get(writer, 0)
+                if theirs > t:
+                    t = theirs + theirs % 2
+            return t
+        t = 1
+        for writer, access in self.needs[k]:
+            theirs = time.get(writer, 0)
+            if theirs % 2 == 0:
+                t = max(t, theirs + 1)
+            else:
+                t = max(t, theirs if self.fusion.local(writer, k, access, self.chosen) else theirs + 2)
+        return t
+
+    def latest(self, k: int, time: dict[int, int], last: int) -> int:
+        """Return the last time before what needs a statement."""
+        if not self.iterates[k]:
+            t = last - last % 2
+            for user, _ in self.users[k]:
+                theirs = time.get(user, t)
+                if theirs < t:
+                    t = theirs - theirs % 2
+            return t
+        t = last - (last % 2 == 0)
+        for user, access in self.users[k]:
+            if user not in time:
+                continue
+            theirs = time[user]
+            if theirs % 2 and self.fusion.local(k, user, access, self.chosen):
+                t = min(t, theirs)
+            else:
+                t = min(t, theirs - 2 if theirs % 2 else theirs - 1)
+        return t
+
+    def touching(self, time: dict[int, int]) -> dict[Array, dict[int, int]]:
+        """Count, for each long array, the statements of each time that touch it."""
+        found: dict[Array, dict[int, int]] = {}
+        for k, arrays in self.long.items():
+            here = time[k]
+            for array in arrays:
+                times = found.setdefault(array, {})
+                times[here] = times.get(here, 0) + 1
+        return found
+
+    def move(self, time: dict[int, int], last: int, *, later: bool) -> int:
+        """Move one statement after the other where that costs less; later also where it costs the same.
+
+        Returns:
+            The bytes of long arrays that are kept or read again, once for each further sweep.
+        """
+        touching = self.touching(time)
+        running = self.fusion.graph.running(time)
+        for k in reversed(self.members) if later else self.long:
+            s = self.fusion.statements[k]
+            if running and (s.prefix or s.target.array in running):
+                continue  # a running value and what reads it are one loop
+            here = time[k]
+            there = self.latest(k, time, last) if later else self.earliest(k, time)
+            if there == here or (there > here) != later:
+                continue
+            arrays = self.long.get(k, ())
+            more = sum([size(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays])
+            if more < 0 or (later and more == 0):
+                time[k] = there
+                for array in arrays:
+                    times = touching[array]
+                    times[there] = times.get(there, 0) + 1
+                    times[here] -= 1
+                    if not times[here]:
+                        del times[here]
+        return sum([(len(times) - 1) * size(array) for array, times in touching.items()])
+
+
+def size(array: Array) -> int:
+    """Estimate an array's bytes."""
+    return elements(array.shape) * array.dtype.itemsize
 
 
 class Fusion:
@@ -137,7 +385,7 @@ class Fusion:
             made = [self.nest(group, inner, chosen) for group in self.groups(piece, inner)]
             nests += made
             body += [self.loop(second, piece, [*made])] if second is not None and taken else made
-        return Sweep(chosen, nests, body, second is None and self.is_heavy(part, chosen))
+        return Sweep(chosen, tuple(nests), tuple(body), second is None and self.is_heavy(part, chosen))
 
     def is_heavy(self, part: list[int], chosen: Axis) -> bool:
         """Tell a class along which products are done one after the other, each of them long."""
@@ -191,8 +439,8 @@ class Fusion:
         uses: dict[Array, set[int]] = {}
         taken: dict[Array, int] = {}
         for k in part:
-            for access in [self.statements[k].target, *read_accesses(self.statements[k])]:
-                if access.array.kind == "temporary":
+            for access in self.statements[k].touched:
+                if access.array.is_temporary:
                     uses.setdefault(access.array, set()).add(time.get(k, 0))
                     if second is not None and second in axes[k]:
                         taken[access.array] = upper(second.extent)
@@ -206,7 +454,7 @@ class Fusion:
     def loop(self, chosen: Axis, part: list[int], body: list[Item]) -> Loop:
         """Make the loop over a class."""
         axes = frozenset([self.axis_of[k][chosen] for k in part])
-        return Loop(chosen, axes | {chosen}, body)
+        return Loop(chosen, axes | {chosen}, tuple(body))
 
     def groups(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[list[int]]:
         """Gather statements that iterate over the same axes and need only what the same iteration makes.
@@ -245,15 +493,15 @@ class Fusion:
         scans = [(own, s) for own, s in zip(self.axis_of, self.statements, strict=True) if s.prefix]
         return {array for own, s in scans if frozenset(own) in much for array in s.prefix}
 
-    def apart(self, k: int) -> frozenset[str]:
-        """Name what keeps a statement from others over the same axes: a running sum, or a flag that is no lanes."""
+    def apart(self, k: int) -> frozenset[Any]:
+        """Say what keeps a statement from others over its axes: its role, a flag that is no lanes, a running sum."""
         s = self.statements[k]
         flag = (
             s.how in {"|=", "&="} and s.target.array not in self.prefixes
             and any(a.indices and a.indices[-1] not in s.target.indices for a in s.reads)
         )
-        words = {s.note or s.how} if s.note or flag else set()
-        return frozenset(words | {"running"} if (s.prefix | {s.target.array}) & self.running else words)
+        kinds = {s.role} if s.role is not Role.VALUE else {s.how} if flag else set()
+        return frozenset(kinds | {"running"} if (s.prefix | {s.target.array}) & self.running else kinds)
 
     def is_long(self, axis: Axis) -> bool:
         """Tell an axis that is no tiny loop inside of a statement's nest, where no other would be lanes."""
@@ -385,7 +633,7 @@ class Fusion:
         s, own = self.statements[k], self.axis_of[k][chosen]
         long = [self.axis_of[k][a] for a in remaining if a is not chosen]
         return [
-            a.array for a in (s.target, *s.reads)
+            a.array for a in s.touched
             if not a.flat and a.indices[-1:] == (own,) and elements([i.extent for i in long if i in a.indices]) >= ROWS
             and elements(a.array.shape) * a.array.dtype.itemsize > LEAP
         ]
@@ -425,7 +673,10 @@ class Fusion:
         )
 
 
-
-def fuse(lowered: LoopProgram) -> list[Item | Sweep]:
-    """Build the tree of loops of a lowered program, its outermost loops as sweeps for `tile`."""
-    return Fusion(lowered).tree()
+def fuse(program: LoopProgram) -> LoopProgram:
+    """Build the tree of loops; the outermost ones walk in tiles where they are long."""
+    body: list[Item] = []
+    new: list[Array] = []
+    for item in Fusion(program).tree():
+        body += swept(item, new) if isinstance(item, Sweep) else [item]
+    return program.with_body(tuple(body), new)

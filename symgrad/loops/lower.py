@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.notation import (
@@ -16,37 +17,30 @@ from symgrad.ir.notation import (
     IndexValue,
     Lookup,
     Number,
+    Role,
     Statement,
     as_index,
     axes_of,
+    mapped,
     parts,
     substitute,
     symbolic,
 )
 from symgrad.ir.op import Elementwise
-from symgrad.loops.foreign import refuse_two_of_a_name
-from symgrad.loops.program import Array, Check, LoopProgram
+from symgrad.loops.program import Array, Check, Kind, LoopProgram, Place
 from symgrad.ops import leaves
 from symgrad.ops.creation import arange
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from symgrad.errors import Line
     from symgrad.ir.node import Node
     from symgrad.ir.notation import Axis, Body, Value
     from symgrad.ir.program import Program
-    from symgrad.loops.program import Item
 
 EVEN = 1 << 31
 """Integers up to this size are counted where they are evenly spaced."""
-
-SMALL = 1 << 10
-"""Array constants up to so many bytes are text in the C; larger ones are data passed to it."""
-
-
-PLACES = "places"
-"""What notes the statement that checks indices, with which lanes do not share a loop."""
-
 
 class Source(NamedTuple):
     """How a node's element at some indices is read: ``array[indices]`` with `axes` in the place of the indices.
@@ -78,7 +72,7 @@ def lower(program: Program) -> LoopProgram:
     Returns:
         Statements in program order; each output has an array of its own.
     """
-    refuse_two_of_a_name(program)
+    _refuse_two_of_a_name(program)
     return _Lowering(program).run()
 
 
@@ -96,32 +90,35 @@ class _Lowering:
 
     def run(self) -> LoopProgram:
         """Lower every node, then store every output."""
-        inputs = [self.array(node.param("name"), node, "input") for node in self.program.inputs]
-        for node, array in zip(self.program.inputs, inputs, strict=True):
-            self.sources[node] = _whole(array)
-            if node.param("name") in self.program.fortran:
-                array.shape = array.shape[::-1]
-                self.sources[node] = _columns(array)
+        inputs = []
+        for node in self.program.inputs:
+            name, axes = node.param("name"), axes_of(node.shape)
+            step = -1 if name in self.program.fortran else 1  # where an array lies column by column
+            inputs.append(self.array(name, node, Kind.INPUT, node.shape[::step]))
+            self.sources[node] = Source(inputs[-1], axes, axes[::step], flat=False)
         for node in self.program.nodes():
             if node not in self.sources:
                 self.sources[node] = self.lowered(node)
         outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
-        done: list[Item] = [without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)]
+        done = tuple([without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)])
         return LoopProgram(
-            self.program.name, inputs, outputs, self.arrays, done, self.checks, rules=self.program.rules,
-            requirements=self.program.requirements,
+            self.program.name, tuple(inputs), tuple(outputs), tuple(self.arrays), done, tuple(self.checks),
+            rules=self.program.rules, requirements=self.program.requirements,
         )
 
-    def array(self, name: str, node: Any, kind: str, shape: Any = None) -> Array:
+    def array(self, name: str, node: Any, kind: Kind, shape: Any = None, data: Any = None) -> Array:
         """Make an array with a name of its own."""
-        if kind == "temporary":
-            name = f"{name}{len(self.arrays)}"
-        else:
-            name = identifier(name, self.names) if name in self.names else name
-            self.names.add(name)
-        made = Array(name, node.shape if shape is None else shape, node.dtype, kind, getattr(node, "line", None))
-        self.arrays.append(made)
-        return made
+        name = identifier(name, self.names) if name in self.names else name
+        self.names.add(name)
+        shape = node.shape if shape is None else shape
+        self.arrays.append(Array(name, shape, node.dtype, kind, node.line, Place.PARAMETER, data=data))
+        return self.arrays[-1]
+
+    def temporary(self, shape: Any, dtype: Any, line: Line | None, name: str = "t") -> Array:
+        """Make an array that lives during a call."""
+        place = (Place.REGISTER, ()) if shape == () else ()
+        self.arrays.append(Array(f"{name}{len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line, *place))
+        return self.arrays[-1]
 
     def lowered(self, node: Node) -> Source:
         """Lower one node."""
@@ -134,7 +131,7 @@ class _Lowering:
             return counted(node)
         if isinstance(op, Elementwise):
             axes = axes_of(node.shape)
-            target = self.array("t", node, "temporary")
+            target = self.temporary(node.shape, node.dtype, node.line)
             args = tuple([self.sources[i].at(aligned(i, node.shape, axes)) for i in node.inputs])
             kind = node.inputs[-1].dtype
             value = Apply(op, args, node.dtype, kind, node.params)
@@ -156,9 +153,8 @@ class _Lowering:
             index = sum([axis * step for axis, step in zip(axes, steps, strict=True) if step], int(data.flat[0]))
             limits = (int(data.min()), int(data.max()))
             return Source(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
-        made = self.array(f"c{sum(a.kind == 'constant' for a in self.arrays)}", node, "constant")
-        made.data = data
-        return _whole(made)
+        number = sum(a.kind is Kind.CONSTANT for a in self.arrays)
+        return _whole(self.array(f"c{number}", node, Kind.CONSTANT, data=data))
 
     def view(self, node: Node, body: Body) -> Source:
         """Compose a view with what it views."""
@@ -180,18 +176,15 @@ class _Lowering:
 
     def copied(self, node: Node, source: Source) -> Array:
         """Write a value that is only a view into an array of its own."""
-        target = self.array("t", node, "temporary")
+        target = self.temporary(node.shape, node.dtype, node.line)
         axes = axes_of(node.shape)
         self.statements.append(Statement(Access(target, axes), "=", source.at(axes), axes, node.line))
         return target
 
     def instantiated(self, node: Node, body: Body) -> Source:
         """Put arrays in the place of a body's numbers."""
-        arrays = {-1: self.array("t", node, "temporary")}
-        for k, temporary in enumerate(body.temporaries):
-            made = self.array("t", temporary, "temporary")
-            made.line = node.line
-            arrays[-2 - k] = made
+        kinds = [(node.shape, node.dtype), *body.temporaries]
+        arrays = {-1 - k: self.temporary(*kind, node.line) for k, kind in enumerate(kinds)}
         for statement in body.statements:
             self.statements.append(self.bound(statement, node, arrays))
         return _whole(arrays[-1])
@@ -199,33 +192,27 @@ class _Lowering:
     def bound(self, statement: Statement, node: Node, arrays: dict[int, Array]) -> Statement:
         """Bind one statement's operands."""
 
-        def value(v: Any) -> Any:
-            if isinstance(v, Access):
-                indices = tuple([index(i) for i in v.indices])
-                if v.array < 0:
-                    return Access(arrays[v.array], indices, v.flat)
-                return self.read(node.inputs[v.array], indices, v.flat)
-            if isinstance(v, Apply):
-                return replace(v, args=tuple([value(a) for a in v.args]))
-            if isinstance(v, IndexValue):
-                return IndexValue(index(v.index), v.dtype)
-            return v
+        def read(a: Access) -> Any:
+            indices = tuple([index(i) for i in a.indices])
+            return self.read(node.inputs[a.array], indices, a.flat) if a.array >= 0 else at(a)
+
+        def at(a: Access) -> Access:
+            return Access(arrays[a.array], tuple([index(i) for i in a.indices]), a.flat)
 
         def index(i: Any) -> Any:
-            return self.place(node, i, value) if isinstance(i, Lookup) else i
+            return self.place(node, i, read) if isinstance(i, Lookup) else i
 
         if statement.routine is not None:
             self.strided(node, statement.value)
         if statement.how == "check":
-            self.checks.append(Check(len(self.checks) + 1, -1, 0, node.line, statement.note))
-            statement = replace(statement, check=len(self.checks))
-        target = Access(arrays[statement.target.array], tuple([index(i) for i in statement.target.indices]))
-        prefix = frozenset([arrays[k] for k in statement.prefix])
-        return replace(statement, target=target, value=value(statement.value), prefix=prefix)
+            self.checks.append(Check(len(self.checks) + 1, -1, 0, node.line, statement.failure))
+            statement = statement.with_(check=len(self.checks))
+        prefix, target = frozenset([arrays[k] for k in statement.prefix]), at(statement.target)
+        return statement.with_(target=target, value=mapped(statement.value, read, index), prefix=prefix)
 
-    def place(self, node: Node, lookup: Lookup, value: Callable[[Any], Any]) -> Any:
+    def place(self, node: Node, lookup: Lookup, found: Callable[[Access], Any]) -> Any:
         """Bind an index that is looked up; what is counted and certain to lie on the axis is no lookup."""
-        read = value(lookup.access)
+        read = found(lookup.access)
         if isinstance(read, Number):  # one known place; it was checked while tracing
             known = int(read.value)
             return known if known >= 0 else lookup.extent + known
@@ -234,13 +221,13 @@ class _Lowering:
             if within(self.sources[numbers].limits, lookup.extent):
                 return read.index
             self.sources[numbers] = _whole(self.copied(numbers, self.sources[numbers]))
-            read = value(lookup.access)
+            read = found(lookup.access)
         key = numbers, extent = node.inputs[lookup.access.array], lookup.extent
         if not self.checked(numbers, extent):
             return Lookup(read, extent, 0)
         if key not in self.places:
             self.places[key] = self.checked_places(node, numbers, extent)
-        return Lookup(replace(lookup.access, array=self.places[key]), extent, SURE)
+        return Lookup(lookup.access.of(self.places[key]), extent, SURE)
 
     def read(self, node: Node, indices: tuple[Any, ...], flat: bool) -> Value:
         """Read a node's element, by one flat index where that is asked for."""
@@ -262,9 +249,9 @@ class _Lowering:
                 self.sources[operand] = _whole(self.copied(operand, source))
 
     def checked(self, numbers: Node, extent: Any) -> bool:
-        """Tell indices that are checked when they are used; constants were checked while tracing."""
+        """Whether indices are checked when they are used; constants were checked while tracing."""
         source = self.sources[numbers]
-        return not (source.array is not None and source.array.kind == "constant" and type(extent) is int)
+        return not (source.array is not None and source.array.kind is Kind.CONSTANT and type(extent) is int)
 
     def checked_places(self, node: Node, numbers: Node, extent: Any) -> Array:
         """Check integers, once for all that is looked up by them, and count negative ones from the end.
@@ -272,18 +259,17 @@ class _Lowering:
         What uses them then has neither checks nor exits, so that it runs as lanes.
         """
         self.checks.append(Check(len(self.checks) + 1, -1, extent, node.line))
-        target = self.array("n", numbers, "temporary")
-        target.dtype, target.line = np.dtype(np.int64), node.line
+        target = self.temporary(numbers.shape, np.dtype(np.int64), node.line, "n")
         axes = axes_of(numbers.shape)
         index = Lookup(self.sources[numbers].at(axes), extent, len(self.checks))
         value = IndexValue(index, target.dtype)
-        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line, note=PLACES))
+        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line, Role.PLACES))
         return target
 
     def stored(self, node: Node, position: int) -> Array:
         """Copy an output into an array of its own; storage planning makes them one where it can."""
         labels = self.program.labels
-        target = self.array(labels[position] if labels else f"out{position}", node, "output")
+        target = self.array(labels[position] if labels else f"out{position}", node, Kind.OUTPUT)
         axes = axes_of(node.shape)
         value = self.sources[node].at(axes)
         self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
@@ -316,7 +302,7 @@ def evenly_spaced(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
 
 
 def within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
-    """Tell whether an index is certain to lie on an axis."""
+    """Whether an index is certain to lie on an axis."""
     if limits is None:
         return False
     least, space = limits[0], extent - 1 - limits[1]
@@ -326,31 +312,12 @@ def within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
 def without_ones(statement: Statement) -> Statement:
     """Put 0 in the place of axes with one iteration."""
     ones: dict[Axis, Any] = {axis: 0 for axis in statement.axes if type(axis.extent) is int and axis.extent == 1}
-    if not ones:
-        return statement
-
-    def value(v: Any) -> Any:
-        if isinstance(v, Access):
-            return v.at(ones)
-        if isinstance(v, Apply):
-            return replace(v, args=tuple([value(a) for a in v.args]))
-        return IndexValue(substitute(v.index, ones), v.dtype) if isinstance(v, IndexValue) else v
-
-    return replace(
-        statement, target=statement.target.at(ones), value=value(statement.value),
-        axes=tuple([axis for axis in statement.axes if axis not in ones]),
-    )
+    return statement.at(ones) if ones else statement
 
 
 def _whole(array: Array) -> Source:
     axes = axes_of(array.shape)
     return Source(array, axes, axes, flat=False)
-
-
-def _columns(array: Array) -> Source:
-    """Read an array that lies column by column."""
-    axes = axes_of(array.shape[::-1])
-    return Source(array, axes, axes[::-1], flat=False)
 
 
 def _begin(source: Source) -> Any | None:
@@ -393,3 +360,24 @@ def elements(shape: Any) -> int:
     for dim in shape:
         total *= shapes.upper(dim)
     return total
+
+
+_DEFINED = re.compile(r"\b\w+[\s*]+([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\{")
+
+
+def _refuse_two_of_a_name(program: Program) -> None:
+    """Look at the texts of `extern` that a program calls.
+
+    Raises:
+        ArgumentError: two different texts define a function of one name.
+    """
+    found: dict[str, str] = {}
+    for node in program.nodes():
+        if not isinstance(node.op, Elementwise) or not node.op.source:
+            continue
+        for name in set(_DEFINED.findall(node.op.source)) - {"if"}:  # as in `else if (...) {`
+            if found.setdefault(name, node.op.source) != node.op.source:
+                raise ArgumentError(
+                    f"two different C texts define {name}(), and {program.name}() calls both", line=node.line,
+                    instead="another name in one of them, in its text and for sg.extern",
+                )

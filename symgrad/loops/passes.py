@@ -1,120 +1,130 @@
 """The passes that make loops of statements, in order: each takes a loop program and returns one.
 
-A pass works on the tree it is given and leaves nothing of the old one; `each` stops after every pass, so that it can
-be printed (`symgrad.loops.text`) and run.
+`each` stops after every pass, so that the program can be printed (`symgrad.loops.text`) and run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from symgrad.loops.adopt import adopt_outputs
-from symgrad.loops.compensate import compensate
-from symgrad.loops.copies import renamed_copies
+from symgrad.ir.shapes import simplified
+from symgrad.loops.align import align
+from symgrad.loops.assume import assume
+from symgrad.loops.copies import copies
 from symgrad.loops.fuse import fuse
-from symgrad.loops.memory import plan
+from symgrad.loops.memory import larger, plan
 from symgrad.loops.peel import peel
-from symgrad.loops.poll import poll, work
-from symgrad.loops.program import Loop, LoopProgram
+from symgrad.loops.poll import poll
+from symgrad.loops.products import triangles
+from symgrad.loops.program import LoopProgram
 from symgrad.loops.recompute import recompute
 from symgrad.loops.split import distribute, split
-from symgrad.loops.store import contract, paths, touched
-from symgrad.loops.threads import private, share
-from symgrad.loops.tile import arrange, fit, promote, tile
-from symgrad.loops.triangles import triangles
+from symgrad.loops.store import adopt, contract, fit
+from symgrad.loops.threads import share
+from symgrad.loops.tile import arrange, compensate
 from symgrad.loops.turn import turn
-from symgrad.loops.vectorize import vectorize
-from symgrad.loops.whole import whole
+from symgrad.loops.unroll import unroll
+from symgrad.loops.vectorize import jam, promote, vectorize, whole
+from symgrad.loops.verify import Verifier
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from symgrad.ir.shapes import Dim
     from symgrad.options import Options
 
-Step: TypeAlias = "Callable[[LoopProgram, Options], LoopProgram]"
+
+class Pass(NamedTuple):
+    """One step, and which options want it."""
+
+    name: str
+    apply: Callable[[LoopProgram], LoopProgram]
+    wanted: Callable[[Options], bool] = lambda _: True
 
 
-def _computed_again(program: LoopProgram, _: Options) -> LoopProgram:
-    program, notes = recompute(program)
-    return replace(program, notes=notes)
-
-
-def _shared(program: LoopProgram, options: Options) -> LoopProgram:
-    serial = options.threads == 1 or options.portable
-    return program if serial else replace(program, body=share(program.body, program.arrays))
-
-
-def _contracted(program: LoopProgram, _: Options) -> LoopProgram:
-    contract(program.body)
-    return program
-
-
-def _adopted(program: LoopProgram, _: Options) -> LoopProgram:
-    body = adopt_outputs(program.body)
-    used = {access.array for statement, _ in paths(body) for access in touched(statement)}
-    return replace(program, body=body, arrays=[a for a in program.arrays if a in used or a.kind == "input"])
-
-
-def _fitted(program: LoopProgram, _: Options) -> LoopProgram:
-    fit(program.body, program.arrays)
-    return program
-
-
-def _for_a_blas(program: LoopProgram, options: Options) -> LoopProgram:
-    return replace(program, body=whole(program.body, program.arrays)) if options.blas else program
-
-
-def _peeled(program: LoopProgram, _: Options) -> LoopProgram:
-    body = peel(program.body, program.least)
-    here = dict.fromkeys([access.array for statement, _ in paths(body) for access in touched(statement)])
-    return replace(program, body=body, arrays=[*dict.fromkeys([*program.arrays, *here])])
-
-
-def _in_lanes(program: LoopProgram, _: Options) -> LoopProgram:
-    vectorize(program.body)
-    return program
-
-
-def _polled(program: LoopProgram, _: Options) -> LoopProgram:
-    return replace(program, polled=poll(program.body), work=work(program.body))
-
-
-def _placed(program: LoopProgram, _: Options) -> LoopProgram:
-    private(program.body)
-    workspace = plan(program.body, program.arrays)
-    threaded = any(isinstance(item, Loop) and item.threads for item in program.body)
-    return replace(program, workspace=workspace, threaded=threaded)
-
-
-PASSES: tuple[tuple[str, Step], ...] = (
-    ("copies", lambda p, _: renamed_copies(p)),
-    ("recompute", _computed_again),
-    ("triangles", lambda p, _: replace(p, body=[*triangles(p.statements)])),
-    ("fuse", lambda p, _: replace(p, body=tile(fuse(p), p.arrays))),
-    ("share", _shared),
-    ("turn", lambda p, _: replace(p, body=turn(p.body, p.arrays))),
-    ("compensate", lambda p, _: replace(p, body=compensate(p.body, p.arrays))),
-    ("arrange", lambda p, _: replace(p, body=arrange(p.body))),
-    ("distribute", lambda p, _: replace(p, body=distribute(p.body))),
-    ("contract", _contracted),
-    ("adopt", _adopted),
-    ("fit", _fitted),
-    ("whole", _for_a_blas),
-    ("promote", lambda p, _: replace(p, body=promote(p.body, p.arrays))),
-    ("peel", _peeled),
-    ("vectorize", _in_lanes),
-    ("poll", _polled),
-    ("split", lambda p, _: replace(p, body=split(p.body))),
-    ("plan", _placed),
+PASSES = (
+    Pass("copies", copies),
+    Pass("recompute", recompute),
+    Pass("triangles", triangles),
+    Pass("fuse", fuse),
+    Pass("share", share, lambda options: options.threads != 1 and not options.portable),
+    Pass("turn", turn),
+    Pass("compensate", compensate),
+    Pass("arrange", arrange),
+    Pass("distribute", distribute),
+    Pass("contract", contract),
+    Pass("adopt", adopt),
+    Pass("fit", fit),
+    Pass("whole", whole, lambda options: options.blas),
+    Pass("promote", promote),
+    Pass("peel", peel),
+    Pass("vectorize", vectorize),
+    Pass("poll", poll),
+    Pass("split", split),
+    Pass("jam", jam),
+    Pass("plan", plan),
 )
 """What each does is said where it is defined; the order is part of the meaning."""
 
 
+Check: TypeAlias = Callable[[LoopProgram, str], LoopProgram]
+"""Looks at what a pass made, given its name, and returns it."""
+
+
 def each(
-    program: LoopProgram, options: Options, check: Callable[[LoopProgram, str], LoopProgram] | None = None,
+    program: LoopProgram, options: Options, check: Check = lambda program, _: program,
 ) -> Iterator[tuple[str, LoopProgram]]:
     """Run the passes on statements, check after each, and stop there, with its name and what it made."""
-    for name, apply in PASSES:
-        program = apply(program, options)
-        yield name, program if check is None else check(program, name)
+    for one in PASSES:
+        if one.wanted(options):
+            program = check(one.apply(program), one.name)
+            yield one.name, program
+
+
+def schedule(lowered: LoopProgram, options: Options) -> LoopProgram:
+    """Turn statements into loops with a place for every array.
+
+    Where slices depend on unknown extents, what is made for large ones comes with what is made for all others. Where
+    options say so, the program is verified before the first pass and after each.
+
+    Returns:
+        The loop program `render` prints.
+    """
+    if not options.verifies:
+        return _scheduled(lowered, options, lambda program, _: program)
+    verifier = Verifier()
+    loops = _scheduled(lowered, options, verifier.check)
+    return replace(loops, undecided=tuple([f"{where}: {what}" for what, where in verifier.undecided.items()]))
+
+
+def _scheduled(lowered: LoopProgram, options: Options, check: Check) -> LoopProgram:
+    def run(program: LoopProgram, options: Options) -> LoopProgram:
+        *_, (_, loops) = each(program, options, check)
+        return loops
+
+    lowered = check(unroll(check(lowered, "lower")), "unroll")
+    large = assume(lowered)
+    if large is None:
+        return run(check(align(lowered), "align"), options)
+    aligned = check(align(check(large, "assume")), "align")
+    if aligned is large:
+        return run(lowered, options)
+    extents: list[Any] = [d for array in lowered.arrays for d in array.shape if type(d) is not int]
+    open_ones = {symbol for d in extents for symbol in d.free_symbols}
+    alone = replace(options, threads=1) if open_ones <= {*large.least} else options  # all is small: nothing to share
+    loops, small = run(aligned, options), run(lowered, alone)
+    sizes = [below(small.workspace, *each) for each in large.least.items()]
+    return replace(
+        loops, small=small, arrays=(*loops.arrays, *[a for a in small.constants if a not in loops.arrays]),
+        workspace=larger([loops.workspace, *sizes]), polled=loops.polled or small.polled,
+    )
+
+
+def below(size: Dim, symbol: Any, least: int) -> Dim:
+    """Say what a size is where an extent is less than a number, and no more than that elsewhere."""
+    from sympy import Min
+
+    found: Any = size
+    return found if type(found) is int else simplified(found.subs(symbol, Min(symbol, least - 1)))

@@ -12,47 +12,48 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import simplified
-from symgrad.loops.program import Array, Loop
-from symgrad.loops.store import paths, rename, touched
+from symgrad.loops.program import Loop, Piece, Walk, paths, renamed, touched, walk
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from symgrad.ir.notation import Axis
-    from symgrad.loops.program import Item
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 
-def peel(items: list[Item], least: dict[Any, int] | None = None) -> list[Item]:
+def peel(program: LoopProgram) -> LoopProgram:
     """Cut the loops of a tree at the ends of their statements' ranges; `least` says how large extents are."""
-    if not any(statement.ranges for statement, _ in paths(items)):
-        return items
-    return _peeled(items, touches(items), least or {})
+    if not any(statement.ranges for statement, _ in program.paths):
+        return program
+    new: list[Array] = []
+    return program.with_body(_peeled(program.body, touches(program.body), program.least, new), new)
 
 
-def _peeled(items: list[Item], uses: Counter[Array], least: dict[Any, int]) -> list[Item]:
+def _peeled(items: Items, uses: Counter[Array], least: Mapping[Any, int], new: list[Array]) -> Items:
     made: list[Item] = []
     for item in items:
-        if not isinstance(item, Loop):
+        if isinstance(item, Statement):
             made.append(item)
             continue
-        ends = interior(item)
-        if ends is not None:
-            body = inside(item.body, item.members, ends)
-            inner = replace(item, body=body, part="interior", ends=ends)
-            here = touches([item])
-            fresh_registers(inner, {a for a, count in here.items() if uses[a] == count}, uses)
-            item.part, item.ends = "borders", beyond(*ends, least)
-        item.body = _peeled(item.body, uses, least)
-        made.append(item)
-        if ends is not None and body:
-            inner.body = _peeled(inner.body, uses, least)
-            made.append(inner)
-    return made
+        ends = interior(item) if isinstance(item, Loop) else None
+        if not isinstance(item, Loop) or ends is None:
+            made.append(item.with_blocks(*[_peeled(block, uses, least, new) for block in item.blocks]))
+            continue
+        body = inside(item.body, item.members, ends)
+        here = touches([item])
+        body = fresh_registers(body, {a for a, count in here.items() if uses[a] == count}, uses, new)
+        outer = _peeled(item.body, uses, least, new)
+        made.append(replace(item, body=outer, piece=Piece.BORDERS, ends=beyond(*ends, least)))
+        if body:
+            made.append(replace(item, body=_peeled(body, uses, least, new), piece=Piece.INTERIOR, ends=ends))
+    return tuple(made)
 
 
 def interior(loop: Loop) -> tuple[Any, Any] | None:
     """Return where the interior of a loop begins and ends, None where all of its statements run everywhere."""
     low, high = 0, loop.extent
     found = False
-    if loop.tile or loop.threads:
+    if loop.tile or loop.walk is Walk.THREADS:
         return None
     for statement, around in paths([loop]):
         if statement.prefix or any(one.tile for one in around):  # windows of a tile belong to one loop
@@ -68,7 +69,7 @@ def interior(loop: Loop) -> tuple[Any, Any] | None:
     return (low, high) if found else None
 
 
-def beyond(low: int, high: Any, least: dict[Any, int]) -> tuple[Any, Any]:
+def beyond(low: int, high: Any, least: Mapping[Any, int]) -> tuple[Any, Any]:
     """Return where borders leave off and go on: an interior that ends before it begins is no step back."""
     import sympy
 
@@ -82,19 +83,19 @@ def left(bound: Any, extent: Any) -> bool:
     return type(bound) is int and (type(extent) is not int or 2 * bound < extent)
 
 
-def inside(items: list[Item], members: frozenset[Axis], ends: tuple[Any, Any]) -> list[Item]:
+def inside(items: Items, members: frozenset[Axis], ends: tuple[Any, Any]) -> Items:
     """Keep what runs in the interior, where its range along the axis says nothing more."""
     made: list[Item] = []
     for item in items:
-        if isinstance(item, Loop):
-            body = inside(item.body, members, ends)
-            if body:
-                made.append(replace(item, body=body))
+        if not isinstance(item, Statement):
+            blocks = [inside(block, members, ends) for block in item.blocks]
+            if any(blocks):
+                made.append(item.with_blocks(*blocks))
             continue
         here = [r for r in item.ranges if r[0] in members]
         if all(covers(first, end, ends) for _, first, end in here):
-            made.append(replace(item, ranges=tuple([r for r in item.ranges if r[0] not in members])))
-    return overwritten(made)
+            made.append(item.with_(ranges=tuple([r for r in item.ranges if r[0] not in members])))
+    return tuple(overwritten(made))
 
 
 def covers(first: Any, end: Any, ends: tuple[Any, Any]) -> bool:
@@ -112,7 +113,7 @@ def overwritten(items: list[Item]) -> list[Item]:
             place = (item.target.array, item.target.indices, item.ranges)
             if item.how == "=" and not item.ranges and place in replaced:
                 continue
-            read = {access.array for access in touched(item)[1:]}
+            read = {access.array for access in item.reads}
             replaced = [p for p in replaced if p[0] not in read]
             if item.how == "=" and not item.ranges:
                 replaced.append(place)
@@ -124,21 +125,15 @@ def overwritten(items: list[Item]) -> list[Item]:
     return made[::-1]
 
 
-def fresh_registers(loop: Loop, own: set[Array], uses: Counter[Array]) -> None:
-    """Give a copied loop registers in the place of the original's own ones."""
-    inside = touches([loop])
-    named = {
-        array: replace(array, windows=dict(array.windows)) for array in inside
-        if array in own and array.place == "register" and array.kind == "temporary"
-    }
-    uses.update({fresh: inside[array] for array, fresh in named.items()})
-    stack = [loop]
-    while stack:
-        one = stack.pop()
-        one.body = [item if isinstance(item, Loop) else rename(item, named) for item in one.body]
-        stack.extend(item for item in one.body if isinstance(item, Loop))
+def fresh_registers(body: Items, own: set[Array], uses: Counter[Array], new: list[Array]) -> Items:
+    """Give what a loop's copy does registers in the place of the original's own ones."""
+    found = touches(body)
+    named = {array: replace(array) for array in found if array in own and array.is_temporary and not array.is_memory}
+    uses.update({fresh: found[array] for array, fresh in named.items()})
+    new.extend(named.values())
+    return renamed(body, named)
 
 
-def touches(items: list[Item]) -> Counter[Array]:
+def touches(items: Iterable[Item]) -> Counter[Array]:
     """Count the accesses of each array."""
-    return Counter([access.array for statement, _ in paths(items) for access in touched(statement)])
+    return Counter([access.array for item, _ in walk(items) for access in touched(item)])

@@ -7,17 +7,19 @@ measured. What runs as lanes or as a block cannot look; the loops around it do.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import lru_cache
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
+from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
-from symgrad.loops.program import Loop, Team
+from symgrad.loops.program import Loop, Team, Walk, rebuild
 from symgrad.loops.threads import operations
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
-    from symgrad.loops.program import Item
+    from symgrad.loops.program import Item, Items, LoopProgram
 
 LONG = 20_000_000
 """A call of so many operations may take 20 ms, and then it runs where it can be stopped."""
@@ -35,23 +37,23 @@ OUTER, INNER = 1 << 30, 1 << 9
 """Guesses for unknown extents: an outermost loop may be of any length, one inside of it is not."""
 
 
-def work(items: list[Item]) -> Dim:
+def work(items: Items) -> Dim:
     """Count the operations of a tree of loops, a number or an expression of the extents."""
     terms: Counter[tuple[Dim, ...]] = Counter()
     stack: list[tuple[Item, float, tuple[Dim, ...]]] = [(item, 1.0, ()) for item in items]
     while stack:
         item, times, named = stack.pop()
-        if not isinstance(item, Loop):
+        if isinstance(item, Statement):
             terms[named] += max(1, ceil(operations(item) * times))
             continue
-        trips = _trips(item)
-        extent = item.window.tile if item.window is not None else trips
-        again = times / (item.tile or 1) / (BLOCK if item.product else 1)
-        if isinstance(extent, int):
-            again *= extent
-        else:
-            named = tuple(sorted((*named, extent), key=str))
-        stack.extend((inner, again, named) for inner in item.body)
+        if isinstance(item, Loop):
+            extent = _trips(item) if item.window is None else item.window.rows
+            times = times / (item.rows or 1) / (BLOCK if item.product else 1)
+            if isinstance(extent, int):
+                times *= extent
+            else:
+                named = tuple(sorted((*named, extent), key=str))
+        stack.extend((inner, times, named) for block in item.blocks for inner in block)
     total: Any = sum(count for dims, count in terms.items() if not dims)
     for dims, count in terms.items():
         if dims:
@@ -64,57 +66,65 @@ def _trips(loop: Loop) -> Dim:
     return 1 if isinstance(loop.extent, Team) else loop.extent
 
 
-def poll(items: list[Item]) -> bool:
-    """Choose the loops that look; tell whether there are any, which is where a call may be long."""
-    sizes: dict[Loop, float] = {}
-    whole = sum(_sized(item, sizes) * (_guess(item, OUTER) if isinstance(item, Loop) else 1) for item in items)
-    return whole >= LONG and _choose(items, sizes, OUTER)[1]
+def poll(program: LoopProgram) -> LoopProgram:
+    """Choose the loops that look; there are some where a call may be long."""
+    sizes: dict[Item, float] = {}
+    whole = sum(_sized(item, sizes) * _guess(item, OUTER) for item in program.body)
+    looks: dict[Item, int] = {}
+    if whole >= LONG:
+        _choose(program.body, sizes, OUTER, 0, looks)
+
+    def change(old: Item, item: Item) -> Item:
+        return replace(item, poll=looks[old]) if isinstance(item, Loop) and old in looks else item
+
+    return replace(program, body=rebuild(program.body, change), polled=bool(looks), work=work(program.body))
 
 
-def _guess(loop: Loop, unknown: int) -> float:
-    """Estimate how many iterations a loop has; of a loop over tiles, how many tiles."""
-    if loop.window is not None:
-        return loop.window.tile
-    return max(1, _upper(_trips(loop), unknown)) / (loop.tile or 1)
+def _guess(item: Item, unknown: int) -> float:
+    """Estimate how many iterations an item has; of a loop over tiles, how many tiles."""
+    if not isinstance(item, Loop):
+        return 1
+    if item.window is not None:
+        return item.window.rows
+    return max(1, _upper(_trips(item), unknown)) / (item.rows or 1)
 
 
 _upper = lru_cache(256)(upper)
 
 
-def _sized(item: Item, sizes: dict[Loop, float]) -> float:
-    """Estimate the operations of one iteration of every loop, of a statement its own."""
-    if not isinstance(item, Loop):
+def _sized(item: Item, sizes: dict[Item, float]) -> float:
+    """Estimate the operations of one iteration of everything that has others inside, of a statement its own."""
+    if isinstance(item, Statement):
         return operations(item)
-    unknown = OUTER if item.threads else INNER
-    total = sum(_sized(each, sizes) * (_guess(each, unknown) if isinstance(each, Loop) else 1) for each in item.body)
-    sizes[item] = total / (BLOCK if item.product else 1)
+    loop = item if isinstance(item, Loop) else None
+    unknown = OUTER if loop is not None and loop.walk is Walk.THREADS else INNER
+    total = sum(_sized(each, sizes) * _guess(each, unknown) for block in item.blocks for each in block)
+    sizes[item] = total / (BLOCK if loop is not None and loop.product else 1)
     return sizes[item]
 
 
-def _choose(items: list[Item], sizes: dict[Loop, float], unknown: int, since: float = 0) -> tuple[float, bool]:
-    """Mark loops; return the operations since the last look, and whether any loop looks."""
-    found = False
+def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, looks: dict[Item, int]) -> float:
+    """Choose loops and how often each looks; return the operations since the last look."""
     for item in items:
-        if not isinstance(item, Loop):
+        if isinstance(item, Statement):
             since += operations(item)
             continue
         whole = sizes[item] * _guess(item, unknown)
         if since + whole < LONG:
             since += whole
-        elif item.threads:
-            since, inside = _choose(item.body, sizes, unknown, since)
-            found |= inside
-        elif item.simd or item.product is not None:  # it looks once, before
-            item.poll = int(since >= SELDOM)
-            found |= item.poll > 0
-            since = whole if item.poll else since + whole
+        elif not isinstance(item, Loop) or item.walk is Walk.THREADS:
+            for block in item.blocks:
+                since = _choose(block, sizes, unknown, since, looks)
+        elif item.walk is Walk.LANES or item.product is not None:  # it looks once, before
+            if since >= SELDOM:
+                looks[item] = 1
+            since = whole if since >= SELDOM else since + whole
         else:
-            item.poll = _every(item, sizes[item])
-            found = True
-            since = sizes[item] * item.poll
+            looks[item] = _every(item, sizes[item])
+            since = sizes[item] * looks[item]
             if sizes[item] >= STEP:
-                since, _ = _choose(item.body, sizes, INNER)
-    return since, found
+                since = _choose(item.body, sizes, INNER, 0, looks)
+    return since
 
 
 def _every(loop: Loop, size: float) -> int:

@@ -1,21 +1,172 @@
-"""The loop IR: arrays, statements in index notation, and a tree of loops around them."""
+"""The loop IR: arrays, statements in index notation, and a tree of items around them, all of them immutable.
+
+A pass takes a `LoopProgram` and returns one. What it does not change stays the same object; every item stands at one
+place of the tree, so that an item tells where it is. `walk` is the one way to look through a tree, `rebuild` the one
+way to change it, and `Statement.mapped` the one way to change a statement.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
+from itertools import takewhile
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from symgrad.ir.notation import Statement
+from symgrad.ir.notation import Axis, Lazy, Statement, accesses, everywhere, mapped
+from symgrad.ir.shapes import size
 from symgrad.options import TEAM
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
     import numpy as np
 
     from symgrad.errors import Line
     from symgrad.ir.node import Requirement
-    from symgrad.ir.notation import Axis
+    from symgrad.ir.notation import Access, Value
     from symgrad.ir.shapes import Dim, Shape
     from symgrad.loops.products import Product
+
+
+# -- arrays
+
+
+class Kind(Enum):
+    """What an array is to a program."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    CONSTANT = "constant"
+    TEMPORARY = "temporary"
+    SHARE = "share"  # a sum as a thread sees it, see `Share`
+
+
+class Place(Enum):
+    """Where an array is."""
+
+    REGISTER = "register"
+    STACK = "stack"
+    WORKSPACE = "workspace"
+    PARAMETER = "parameter"  # what the caller passes, or a constant
+
+
+class Tile(NamedTuple):
+    """How a loop walks in tiles: the variable that says where the present tile begins, and how many rows each has."""
+
+    start: Axis
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """A piece of the stack or of the workspace, which arrays of one dtype hold, one after the other.
+
+    Attributes:
+        size: bytes.
+        offset: its first byte in the workspace.
+        step: bytes from one thread's own to the next one's, where each thread has one.
+    """
+
+    place: Place
+    dtype: np.dtype[Any]
+    size: Dim
+    offset: Dim = 0
+    step: Dim = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Array:
+    """Memory with a name: what statements write and read.
+
+    Attributes:
+        kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
+        windows: dimensions of which only the present tile is stored, each with how the loop walks.
+        place: where it is; a temporary that is no register stands in the workspace until `plan` finds better.
+        private: each thread has one of its own.
+        slot: the memory it holds while it is alive, where it is no register.
+        data: a constant's elements.
+    """
+
+    name: str
+    shape: Shape
+    dtype: np.dtype[Any]
+    kind: Kind
+    line: Line | None = None
+    place: Place = Place.WORKSPACE
+    kept: tuple[int, ...] | None = None
+    windows: tuple[tuple[int, Tile], ...] = ()
+    private: bool = False
+    slot: Slot | None = None
+    data: Any = None
+
+    @property
+    def stored(self) -> Shape:
+        """The shape of what is stored."""
+        kept = range(len(self.shape)) if self.kept is None else self.kept
+        windows = dict(self.windows)
+        return tuple([windows[k].rows if k in windows else self.shape[k] for k in kept])
+
+    @Lazy
+    def bytes(self) -> Dim:
+        """How many bytes all of it has."""
+        return size(self.shape) * self.dtype.itemsize
+
+    @Lazy
+    def is_memory(self) -> bool:
+        """Whether it is more than one name of a number."""
+        return self.place is not Place.REGISTER
+
+    @Lazy
+    def is_temporary(self) -> bool:
+        """Whether it lives during a call, and nobody else sees it."""
+        return self.kind is Kind.TEMPORARY
+
+    @Lazy
+    def is_given(self) -> bool:
+        """Whether nothing writes to it."""
+        return self.kind in GIVEN
+
+    def __repr__(self) -> str:
+        """Print name, dtype and what is stored."""
+        return f"{self.name}:{self.dtype.name}[{','.join(map(str, self.stored))}]"
+
+
+GIVEN = frozenset({Kind.INPUT, Kind.CONSTANT})
+
+
+def temporary(name: str, shape: Shape, like: Array) -> Array:
+    """Make a temporary of an array's dtype and line."""
+    return Array(name, shape, like.dtype, Kind.TEMPORARY, like.line, *((Place.REGISTER, ()) if shape == () else ()))
+
+
+class Share(NamedTuple):
+    """A sum as a thread sees it: the first thread works in the sum itself, each other one in its row of `rest`."""
+
+    seen: Array
+    sum: Array
+    rest: Array
+
+
+# -- items
+
+
+class Walk(Enum):
+    """How the iterations of a loop are done."""
+
+    FREE = "free"  # one after the other, unless a pass finds that they may be lanes
+    SEQUENTIAL = "sequential"  # one after the other, whatever a pass might find
+    LANES = "lanes"
+    THREADS = "threads"
+
+
+class Piece(Enum):
+    """Where a loop runs: everywhere, or outside or inside of its `ends` only."""
+
+    ALL = ""
+    BORDERS = "borders"
+    INTERIOR = "interior"
 
 
 class Team(int):
@@ -27,110 +178,61 @@ class Team(int):
 
     is_Symbol = True  # noqa: N815 - what SymPy calls it, for the printer
     is_Integer = False  # noqa: N815
-    name = "threads"
-    count: Any = None
+    name: str
+    count: Any
+
+    def __new__(cls, name: str, count: Any = None) -> Team:  # noqa: PYI034 - Self is not in Python 3.10
+        """Name it."""
+        made = super().__new__(cls, TEAM)
+        made.name, made.count = name, count
+        return made
 
     def __str__(self) -> str:
         """Print the name."""
         return self.name
 
 
-THREADS = Team(TEAM)
+THREADS = Team("threads")
 
 
-@dataclass(eq=False)
-class Slot:
-    """A piece of the stack or of the workspace, which arrays of one dtype hold, one after the other.
-
-    Attributes:
-        number: its place among those of one pool.
-        size: bytes.
-        offset: its first byte in the workspace.
-        step: bytes from one thread's own to the next one's, where each thread has one.
-    """
-
-    number: int
-    place: str
-    dtype: np.dtype[Any]
-    size: Dim
-    offset: Dim = 0
-    step: Dim = 0
-
-
-@dataclass(eq=False)
-class Array:
-    """Memory with a name: what statements write and read.
-
-    Attributes:
-        kind: ``input``, ``output``, ``constant`` or ``temporary``; or ``share``: see `parts`.
-        kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
-        windows: dimensions of which only the present tile is stored, each with the loop that walks in tiles.
-        place: where a temporary lives: ``register``, ``stack`` or ``workspace``.
-        private: each thread has one of its own.
-        slot: the memory it holds while it is alive, where it is no register.
-        data: a constant's elements.
-        parts: of a share, which is a sum as a thread sees it: the sum, in which the first thread works, and what has a
-            row for each other one.
-    """
-
-    name: str
-    shape: Shape
-    dtype: np.dtype[Any]
-    kind: str
-    line: Line | None = None
-    kept: tuple[int, ...] | None = None
-    windows: dict[int, Loop] = field(default_factory=dict)
-    place: str = "workspace"
-    private: bool = False
-    slot: Slot | None = None
-    data: Any = None
-    parts: tuple[Array, ...] = ()
-
-    @property
-    def stored(self) -> Shape:
-        """The shape of what is stored."""
-        kept = range(len(self.shape)) if self.kept is None else self.kept
-        return tuple([self.windows[k].tile if k in self.windows else self.shape[k] for k in kept])
-
-    def __repr__(self) -> str:
-        """Print name, dtype and what is stored."""
-        return f"{self.name}:{self.dtype.name}[{','.join(map(str, self.stored))}]"
-
-
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Loop:
     """A loop over one axis class.
 
     Attributes:
         axis: the class's first axis, which names the loop variable.
         members: every axis that is this loop's variable.
-        body: loops and statements, in order.
-        simd: its iterations may run as lanes.
-        sums: scalar accumulators of the body, by how they accumulate, for the simd pragma.
-        threads: its iterations may be shared out among threads.
-        shared: the loop over threads around this one, each of which takes a run of the tiles.
+        body: items in order.
+        walk: how its iterations are done.
+        sums: of lanes, scalar accumulators of the body, by how they accumulate, for the simd pragma.
+        tile: it walks in tiles; the loops inside, whose `window` it is, walk one. Tiles of one have none inside.
+        window: it walks one tile of a loop around it.
+        team: of a loop over tiles, the axis of the loop over threads around it, each of which takes a run of them.
+        shares: of a loop over threads, the sums that each thread sees as its own.
         enough: a loop over threads stays serial where the first (an extent, or a count of operations) is less than
             the second.
         product: the nest that begins here is a sum of products, done in register blocks.
-        part: ``borders`` or ``interior`` where it runs outside or inside of its `ends` only.
+        piece: where it runs with respect to its `ends`.
+        grain: a thread's run of tiles begins at a multiple of so many iterations (0: of a tile).
+        jam: so many iterations add their rows at once, which the loop inside does one by one (0: they do not).
         poll: after so many iterations it looks whether the call should stop (0: never; lanes look once, before).
-        tile: it walks in tiles of so many iterations; the loops inside, whose `window` it is, walk one tile. Tiles of
-            one have none inside.
     """
 
     axis: Axis
     members: frozenset[Axis]
-    body: list[Item]
-    simd: bool = False
+    body: Items
+    walk: Walk = Walk.FREE
     sums: tuple[tuple[str, Array], ...] = ()
-    threads: bool = False
-    product: Product | None = None
-    tile: int = 0
-    window: Loop | None = None
-    shared: Loop | None = None
+    tile: Tile | None = None
+    window: Tile | None = None
+    team: Axis | None = None
+    shares: tuple[Share, ...] = ()
     enough: tuple[Dim, int] = (0, 0)
-    part: str = ""
+    product: Product | None = None
+    piece: Piece = Piece.ALL
     ends: tuple[Dim, Dim] = (0, 0)
+    grain: int = 0
+    jam: int = 0
     poll: int = 0
 
     @property
@@ -138,19 +240,219 @@ class Loop:
         """How often it runs."""
         return self.axis.extent
 
+    @property
+    def rows(self) -> int:
+        """How many iterations a tile has, 0 where it does not walk in tiles."""
+        return 0 if self.tile is None else self.tile.rows
 
-@dataclass(eq=False)
-class Part:
+    @property
+    def is_walked(self) -> bool:
+        """Whether its variable is that of its axes; of one over tiles it is where a tile begins."""
+        return self.rows <= 1
+
+    @property
+    def blocks(self) -> tuple[Items, ...]:
+        """What is inside."""
+        return (self.body,)
+
+    def with_blocks(self, body: Items) -> Loop:
+        """Return it with another body."""
+        return replace(self, body=body)
+
+
+@dataclass(frozen=True, eq=False)
+class Cond:
+    """``if test: then else: other``."""
+
+    test: Value
+    then: Items
+    other: Items = ()
+
+    @property
+    def blocks(self) -> tuple[Items, ...]:
+        """What is inside."""
+        return (self.then, self.other)
+
+    def with_blocks(self, then: Items, other: Items) -> Cond:
+        """Return it with other branches."""
+        return Cond(self.test, then, other)
+
+
+@dataclass(frozen=True, eq=False)
+class While:
+    """``while test: body``; what the test reads, the body writes."""
+
+    test: Value
+    body: Items
+
+    @property
+    def blocks(self) -> tuple[Items, ...]:
+        """What is inside."""
+        return (self.body,)
+
+    def with_blocks(self, body: Items) -> While:
+        """Return it with another body."""
+        return While(self.test, body)
+
+
+@dataclass(frozen=True, eq=False)
+class Outlined:
     """A run of a block that becomes a C function of its own, because all of it would be too long for one."""
 
-    body: list[Item]
+    body: Items
+
+    @property
+    def blocks(self) -> tuple[Items, ...]:
+        """What is inside."""
+        return (self.body,)
+
+    def with_blocks(self, body: Items) -> Outlined:
+        """Return it with another body."""
+        return Outlined(body)
 
 
-Item: TypeAlias = "Loop | Statement"
-"""What trees are made of; `split` puts `Part`s between, which nothing before the C sees."""
+Item: TypeAlias = "Statement | Loop | Cond | While | Outlined"
+Items: TypeAlias = "tuple[Item, ...]"
+Around: TypeAlias = "tuple[Loop, ...]"
 
 
-@dataclass(eq=False)
+def touched(item: Item) -> tuple[Access, ...]:
+    """List what an item itself touches: a statement, its target first, or a test."""
+    if isinstance(item, Statement):
+        return item.touched
+    return accesses(item.test) if isinstance(item, (Cond, While)) else ()
+
+
+def walk(items: Iterable[Item], outlined: bool = True) -> Iterator[tuple[Item, tuple[Item, ...]]]:
+    """Yield every item of a tree in order, each with those around it; what is `outlined` too, or not."""
+    stack: list[tuple[Item, tuple[Item, ...]]] = [(item, ()) for item in reversed(tuple(items))]
+    while stack:
+        item, around = stack.pop()
+        yield item, around
+        if not isinstance(item, Statement) and (outlined or not isinstance(item, Outlined)):
+            inside = (*around, item)
+            for block in reversed(item.blocks):
+                stack.extend([(inner, inside) for inner in reversed(block)])
+
+
+def paths(items: Iterable[Item], outlined: bool = True) -> list[tuple[Statement, Around]]:
+    """List the statements of a tree in order, each with the loops around it."""
+    found: list[tuple[Statement, Around]] = []
+    stack: list[tuple[Item, Around]] = [(item, ()) for item in reversed(tuple(items))]
+    while stack:
+        item, around = stack.pop()
+        if isinstance(item, Statement):
+            found.append((item, around))
+            continue
+        if outlined or not isinstance(item, Outlined):
+            around = (*around, item) if isinstance(item, Loop) else around
+            for block in reversed(item.blocks):
+                stack.extend([(inner, around) for inner in reversed(block)])
+    return found
+
+
+T = TypeVar("T", bound="tuple[Item, ...]")
+
+
+def common(all_paths: Sequence[T]) -> T:
+    """Return what is around all of some places in a tree."""
+    first = all_paths[0]
+    depth = len(first)
+    for path in all_paths[1:]:
+        depth = min(depth, len(path))
+        while depth and path[depth - 1] is not first[depth - 1]:
+            depth -= 1
+    return first[:depth]  # type: ignore[return-value]  # a run of the same
+
+
+Rebuilt: TypeAlias = "Item | Items | None"
+
+
+def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt]) -> Items:
+    """Rebuild a tree from inside out, and only what changes.
+
+    Args:
+        items: the tree.
+        change: gets an item as it was and as it is with what is inside rebuilt; it says what stands in its place:
+            an item, several, or None for nothing.
+    """
+    made: list[Item] = []
+    for item in items:
+        now = item
+        if not isinstance(item, Statement):
+            blocks = [rebuild(block, change) for block in item.blocks]
+            if not all(map(is_, blocks, item.blocks)):
+                now = item.with_blocks(*blocks)
+        new = change(item, now)
+        if isinstance(new, tuple):
+            made.extend(new)
+        elif new is not None:
+            made.append(new)
+    return kept(items, made)
+
+
+def looped(items: Iterable[Item]) -> Items:
+    """Put loops over their axes around statements that have none yet; those of one running value share theirs."""
+    made: list[Item] = []
+    rows = list(items)
+    place = 0
+    while place < len(rows):
+        first = rows[place]
+        run = [first]
+        if isinstance(first, Statement) and first.axes:
+            run += takewhile(partial(_goes_on, first), rows[place + 1 :])
+        place += len(run)
+        made += nested(run, first.axes if isinstance(first, Statement) else ())
+    return tuple(made)
+
+
+def _goes_on(first: Statement, other: Item) -> bool:
+    """Whether a statement without loops reads what another one of the same axes has added up so far."""
+    if not isinstance(other, Statement) or first.axes != other.axes:
+        return False
+    return bool((first.prefix | {first.target.array}) & other.prefix)
+
+
+def renamed(items: Items, named: Mapping[Array, Array]) -> Items:
+    """Put other arrays in the place of some, everywhere in a tree."""
+
+    def get(array: Array) -> Array:
+        return named.get(array, array)
+
+    access, index = everywhere(lambda a: a.of(get(a.array)))
+
+    def change(_: Item, item: Item) -> Item:
+        if isinstance(item, Statement):
+            fields: dict[str, Any] = {"prefix": frozenset(map(get, item.prefix))} if item.prefix else {}
+            return item.mapped(access, index, None, **fields)
+        if isinstance(item, (Cond, While)):
+            test = mapped(item.test, access, index)
+            return item if test is item.test else replace(item, test=test)
+        if isinstance(item, Loop) and (item.sums or item.shares):
+            sums = tuple([(how, get(array)) for how, array in item.sums])
+            return replace(item, sums=sums, shares=tuple([Share(*map(get, share)) for share in item.shares]))
+        return item
+
+    return rebuild(items, change)
+
+
+def kept(old: Items, new: Sequence[Item]) -> Items:
+    """Return the old items where the new ones are the same."""
+    return old if len(new) == len(old) and all(map(is_, new, old)) else tuple(new)
+
+
+def nested(statements: Iterable[Item], axes: Sequence[Axis], walk: Walk = Walk.FREE) -> Items:
+    """Put loops over axes around statements; `walk` is for the outermost."""
+    body: Items = tuple(statements)
+    for axis in reversed(axes):
+        body = (Loop(axis, frozenset([axis]), body, walk if axis is axes[0] else Walk.FREE),)
+    return body
+
+
+# -- programs
+
+
+@dataclass(frozen=True)
 class Check:
     """A runtime check of an index, or of what `what` says: what the caller says when it fails."""
 
@@ -161,73 +463,112 @@ class Check:
     what: str = ""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class LoopProgram:
     """A program as statements in an order that is right, then as a tree of loops with a place for every array.
 
     Attributes:
         arrays: all that statements touch, in the order they were made.
         workspace: bytes of scratch memory a call needs, a number or an expression of the extents.
-        threaded: some loop shares its iterations out among threads.
         notes: what was decided, in words for the user.
         work: the operations of a call, a number or an expression of the extents: an estimate.
         polled: some loop looks whether the call should stop.
         rules: rules of the user's in what was derived, in words.
-        undecided: what the verifier could not decide, where it was asked.
-        requirements: what unknown extents satisfy when it is called.
         small: the same for calls with an extent that is less than its number in `least`.
+        requirements: what unknown extents satisfy when it is called.
+        undecided: what the verifier could not decide, where it was asked.
     """
 
     name: str
-    inputs: list[Array]
-    outputs: list[Array]
-    arrays: list[Array]
-    body: list[Item]
-    checks: list[Check] = field(default_factory=list)
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    arrays: tuple[Array, ...]
+    body: Items
+    checks: tuple[Check, ...] = ()
     workspace: Dim = 0
-    threaded: bool = False
     notes: tuple[str, ...] = ()
     work: Dim = 0
     polled: bool = False
     rules: tuple[str, ...] = ()
+    small: LoopProgram | None = None
+    least: Mapping[Any, int] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
     undecided: tuple[str, ...] = ()
-    small: LoopProgram | None = None
-    least: dict[Any, int] = field(default_factory=dict)
 
     @property
     def constants(self) -> list[Array]:
         """Arrays whose elements are known."""
-        return [a for a in self.arrays if a.kind == "constant"]
+        return [a for a in self.arrays if a.kind is Kind.CONSTANT]
 
     @property
     def temporaries(self) -> list[Array]:
         """Arrays that live during a call."""
-        return [a for a in self.arrays if a.kind == "temporary"]
+        return [a for a in self.arrays if a.is_temporary]
 
     @property
-    def statements(self) -> list[Statement]:
+    def statements(self) -> tuple[Statement, ...]:
         """The body while there are no loops yet."""
         return self.body  # type: ignore[return-value]  # statements, all of them
 
     @property
-    def results(self) -> list[Array]:
+    def results(self) -> tuple[Array, ...]:
         """The outputs with their extents in any call; `outputs` has those of large ones: n - 1 where n may be 0."""
         return self.outputs if self.small is None else self.small.outputs
 
+    @Lazy
+    def paths(self) -> list[tuple[Statement, Around]]:
+        """Its statements in order, each with the loops around it."""
+        return paths(self.body)
 
-def picture(items: list[Item], statements: bool = False) -> str:
+    @Lazy
+    def threaded(self) -> bool:
+        """Whether some loop shares its iterations out among threads."""
+        inner = self.small is not None and self.small.threaded
+        return inner or any(isinstance(item, Loop) and item.walk is Walk.THREADS for item in self.body)
+
+    @Lazy
+    def teams(self) -> list[Team]:
+        """The teams of threads that have copies of sums, each once, by name."""
+        found = {str(e): e for _, around in self.paths for loop in around if isinstance(e := loop.extent, Team)}
+        return [team for name, team in sorted(found.items()) if team.count is not None and name.isidentifier()]
+
+    def with_body(self, body: Items, new: Iterable[Array] = ()) -> LoopProgram:
+        """Return it with another body, and arrays that this one touches; itself where nothing is other."""
+        arrays = (*self.arrays, *new)
+        if body is self.body and len(arrays) == len(self.arrays):
+            return self
+        return replace(self, body=body, arrays=arrays)
+
+    def renamed(self, named: Mapping[Array, Array]) -> LoopProgram:
+        """Return it with other arrays in the place of some, everywhere."""
+        if not named:
+            return self
+
+        def get(array: Array) -> Array:
+            return named.get(array, array)
+
+        return replace(
+            self, body=renamed(self.body, named), inputs=tuple(map(get, self.inputs)),
+            outputs=tuple(map(get, self.outputs)), arrays=tuple(map(get, self.arrays)),
+        )
+
+
+def picture(items: Iterable[Item], statements: bool = False) -> str:
     """Draw a tree of loops on one line: ``n { d simd; d simd }``."""
     drawn = []
     for item in items:
+        if isinstance(item, Statement):
+            drawn += [f"{item.target.array.name} {item.how}"] * statements
+            continue
+        inner = [picture(block, statements) for block in item.blocks]
         if isinstance(item, Loop):
-            inner = picture(item.body, statements)
-            mark = " threads" if item.threads else f" tile {item.tile}" if item.tile else ""
+            mark = " threads" if item.walk is Walk.THREADS else f" tile {item.rows}" if item.tile else ""
             mark += " product" if item.product else ""
-            mark += f" {item.part}" if item.part else ""
-            drawn.append(f"{item.axis.name}<{item.extent}{mark}{' simd' if item.simd else ''} {{ {inner} }}")
-        elif isinstance(item, Part):
-            drawn.append(f"part {{ {picture(item.body, statements)} }}")
-        elif statements:
-            drawn.append(f"{item.target.array.name} {item.how}")
+            mark += f" {item.piece.value}" if item.piece.value else ""
+            mark += " simd" if item.walk is Walk.LANES else ""
+            drawn.append(f"{item.axis.name}<{item.extent}{mark} {{ {inner[0]} }}")
+        elif isinstance(item, Cond):
+            drawn.append(f"if {{ {inner[0]} }}" + (f" else {{ {inner[1]} }}" if item.other else ""))
+        else:
+            drawn.append(f"{'while' if isinstance(item, While) else 'part'} {{ {inner[0]} }}")
     return "; ".join(drawn)

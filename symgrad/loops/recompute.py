@@ -27,7 +27,7 @@ from symgrad.ir.notation import (
 from symgrad.loops.lower import elements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from symgrad.ir.notation import Statement, Value
     from symgrad.loops.program import Array, LoopProgram
@@ -58,25 +58,21 @@ class Recipe(NamedTuple):
     leaves: frozenset[Array]
 
 
-def recompute(lowered: LoopProgram) -> tuple[LoopProgram, tuple[str, ...]]:
-    """Compute cheap values again where they are read at other places than they are made.
-
-    Returns:
-        The statements without what nobody reads any more, and a line of words for each value.
-    """
+def recompute(lowered: LoopProgram) -> LoopProgram:
+    """Compute cheap values again where they are read at other places than they are made; its notes say which."""
     search = _Search(lowered.statements)
     groups = [list(group) for _, group in groupby(lowered.statements, key=lambda s: id(s.target.array))]
     for group in groups:
         search.survey(group)
     search.recipes.clear()
     statements = [s for group in groups for s in search.rewritten(group)]
-    return replace(lowered, body=[*without_unread(statements)]), search.notes()
+    return replace(lowered, body=tuple(without_unread(statements)), notes=search.notes())
 
 
 class _Search:
     """What can be computed again, what is stored, and how often each value was."""
 
-    def __init__(self, statements: list[Statement]) -> None:
+    def __init__(self, statements: Sequence[Statement]) -> None:
         self.writers: dict[Array, int] = {}
         for s in statements:
             self.writers[s.target.array] = self.writers.get(s.target.array, 0) + 1
@@ -111,7 +107,7 @@ class _Search:
         phase = 0
         for s in group:
             for access in accesses(s.value):
-                away = access.array.kind == "temporary" and displaced(access, s)
+                away = access.array.is_temporary and displaced(access, s)
                 if away:
                     self.stored.add(access.array)
                 phase = max(phase, self.phase.get(access.array, 0) + away)
@@ -141,7 +137,7 @@ class _Search:
             self.times[access.array] = self.times.get(access.array, 0) + 1
             return at(recipe, access)
 
-        return replace(statement, value=mapped(statement.value, read, lambda index: index))
+        return statement.with_(value=mapped(statement.value, read, lambda index: index))
 
     def elsewhere(self, access: Access, statement: Statement) -> bool:
         """Decide whether to compute a value again that is read at other places than it is made."""
@@ -176,7 +172,7 @@ class _Search:
 
         if not any(access.array in self.outer for access in accesses(statement.value)):
             return statement
-        return replace(statement, value=mapped(statement.value, read, lambda index: index))
+        return statement.with_(value=mapped(statement.value, read, lambda index: index))
 
     def cheap(self, array: Array) -> bool:
         """Tell a value of few operations on what is stored, or on one value more that serves others as well."""
@@ -190,7 +186,7 @@ class _Search:
         """Keep the recipe of an elementwise value that one statement makes."""
         target = statement.target
         if (
-            target.array.kind != "temporary" or self.writers[target.array] != 1 or statement.how != "="
+            not target.array.is_temporary or self.writers[target.array] != 1 or statement.how != "="
             or statement.prefix or target.indices != statement.axes or not target.indices
             or any(looked_up(a.indices) for a in accesses(statement.value)) or checks(statement)
         ):
@@ -205,7 +201,7 @@ class _Search:
         def read(access: Access) -> Value:
             recipe = self.recipes.get(access.array)
             if access.flat or recipe is None or recipe.operations > OPERATIONS or access.array in self.stored:
-                if access.array.kind == "temporary" and access.indices:
+                if access.array.is_temporary and access.indices:
                     leaves.add(access.array)
                 return access
             operations.append(recipe.operations)
@@ -273,7 +269,7 @@ def without_unread(statements: list[Statement]) -> list[Statement]:
     read: set[Array] = set()
     kept: list[Statement] = []
     for s in reversed(statements):
-        if s.target.array.kind != "temporary" or s.target.array in read or checks(s):
+        if not s.target.array.is_temporary or s.target.array in read or checks(s):
             kept.append(s)
             read.update(a.array for a in s.reads)
     return kept[::-1]

@@ -6,15 +6,18 @@ A compiler's time grows faster than a function's length. Cuts are made where the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from symgrad.ir.notation import Statement
-from symgrad.loops.program import Array, Loop, Part
-from symgrad.loops.store import paths, touched
+from symgrad.ir.notation import Axis, Statement
+from symgrad.loops.program import Loop, Outlined, Place, Tile, Walk, kept, rebuild, touched, walk
+from symgrad.loops.vectorize import innermost
 
 if TYPE_CHECKING:
-    from symgrad.loops.program import Item
+    from collections.abc import Sequence
+
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 LONG = 1000
 """A C function, or the body of an innermost loop, has at most so many statements."""
@@ -29,69 +32,67 @@ SUM = 1000
 """Cutting between a scalar sum's loop and its uses costs as much as so many values: the loop would lose its lanes."""
 
 
-def distribute(items: list[Item]) -> list[Item]:
+def distribute(program: LoopProgram) -> LoopProgram:
     """Cut innermost loops with long bodies into several loops over a tile; what crosses the cuts lives for a tile.
 
     The order of the statements of one iteration stays as it was, and no iteration reads what another one makes.
     """
-    made: list[Item] = []
-    for item in items:
-        if not isinstance(item, Loop):
-            made.append(item)
-            continue
-        if any(isinstance(inner, Loop) for inner in item.body):
-            item.body = distribute(item.body)
-            made.append(item)
-        else:
-            made.extend(_distributed(item))
-    return made
+    return program.with_body(rebuild(program.body, lambda _, item: _distributed(item)))
 
 
-def _distributed(loop: Loop) -> list[Item]:
-    body = [item for item in loop.body if isinstance(item, Statement)]
-    if len(body) <= LONG or any(s.prefix for s in body) or loop.tile or loop.threads:
-        return [loop]
-    loops: list[Item] = [Loop(loop.axis, loop.members, piece, window=loop.window) for piece in cut(loop.body)]
-    if loop.window is not None or (type(loop.extent) is int and loop.extent <= ROWS):
+def _distributed(item: Item) -> Item | Items:
+    if not isinstance(item, Loop) or len(item.body) <= LONG or not innermost(item):
+        return item
+    if any(s.prefix for s in item.body) or item.tile or item.walk is not Walk.FREE:  # type: ignore[union-attr]
+        return item  # statements, all of them
+    loops = tuple([replace(item, body=piece) for piece in cut(item.body)])
+    if item.window is not None or (type(item.extent) is int and item.extent <= ROWS):
         return loops
-    outer = Loop(loop.axis, loop.members, loops, tile=ROWS)
-    for one in loops:
-        one.window = outer  # type: ignore[union-attr]  # loops, all of them
-    return [outer]
+    tile = Tile(Axis(item.axis.name, item.axis.extent), ROWS)
+    return Loop(item.axis, item.members, tuple([replace(loop, window=tile) for loop in loops]), tile=tile)
 
 
-def split(items: list[Item]) -> list[Item]:
-    """Cut long blocks into `Part`s, inner ones first; registers that cross the cuts become memory."""
-    body, _ = _divided(items)
+def split(program: LoopProgram) -> LoopProgram:
+    """Cut long blocks into `Outlined` ones, inner ones first; registers that cross the cuts become memory."""
+    body, _ = _divided(program.body)
+    if body is program.body:
+        return program
     crossing = {array for array, parts in functions(body).items() if len(parts) > 1}
-    for array in crossing:
-        if array.place == "register":
-            array.place = "workspace"
-    for loop in {loop: None for _, around in paths(body) for loop in around}:
-        if any(array in crossing for _, array in loop.sums):
-            loop.simd, loop.sums = False, ()
-    return body
+
+    def change(_: Item, item: Item) -> Item:
+        if isinstance(item, Loop) and any(array in crossing for _, array in item.sums):
+            return replace(item, walk=Walk.FREE, sums=())
+        return item
+
+    return program.with_body(rebuild(body, change)).renamed({
+        array: replace(array, place=Place.WORKSPACE) for array in crossing if not array.is_memory
+    })
 
 
-def _divided(items: list[Item]) -> tuple[list[Item], int]:
+def _divided(items: Items) -> tuple[Items, int]:
     """Cut a block where it is long; return it and how many statements it has then."""
-    total = 0
+    made: list[Item] = []
     sizes = []
     for item in items:
-        size = 1
-        if isinstance(item, Loop):
-            item.body, inner = (item.body, len(item.body)) if item.simd else _divided(item.body)
-            size += inner
+        size, now = 1, item
+        if isinstance(item, Loop) and item.walk is Walk.LANES:
+            size += len(item.body)
+        elif not isinstance(item, Statement):
+            divided = [_divided(block) for block in item.blocks]
+            size += sum(inner for _, inner in divided)
+            if any(block is not old for (block, _), old in zip(divided, item.blocks, strict=True)):
+                now = item.with_blocks(*[block for block, _ in divided])
         sizes.append(size)
-        total += size
+        made.append(now)
+    items, total = kept(items, made), sum(sizes)
     # a loop over threads has the loop that it shares out right inside
-    if total <= LONG or len(items) == 1 or any(isinstance(item, Loop) and item.shared for item in items):
+    if total <= LONG or len(items) == 1 or any(isinstance(item, Loop) and item.team for item in items):
         return items, total
-    parts: list[Any] = [Part(piece) for piece in cut(items, sizes)]
+    parts = tuple([Outlined(piece) for piece in cut(items, sizes)])
     return parts, len(parts)
 
 
-def cut(items: list[Item], sizes: list[int] | None = None) -> list[list[Item]]:
+def cut(items: Items, sizes: Sequence[int] | None = None) -> list[Items]:
     """Cut a block into runs of `SHORT` to `LONG` statements, each cut where the fewest values cross.
 
     Args:
@@ -100,7 +101,7 @@ def cut(items: list[Item], sizes: list[int] | None = None) -> list[list[Item]]:
     """
     ends = list(accumulate(sizes or [1] * len(items)))
     crossing = _crossing(items)
-    pieces: list[list[Item]] = []
+    pieces: list[Items] = []
     start = done = 0
     while ends[-1] - done > LONG:
         furthest = max(start + 1, bisect_right(ends, done + LONG))
@@ -111,17 +112,17 @@ def cut(items: list[Item], sizes: list[int] | None = None) -> list[list[Item]]:
     return [*pieces, items[start:]] if start < len(items) else pieces
 
 
-def _crossing(items: list[Item]) -> list[int]:
+def _crossing(items: Items) -> list[int]:
     """Count, for the place before each item and for the end, the scalars that are touched before it and after it."""
     first: dict[Array, int] = {}
     last: dict[Array, int] = {}
     sums: set[Array] = set()
     for place, item in enumerate(items):
-        for statement, around in paths([item]):
-            sums.update(array for loop in around for _, array in loop.sums)
-            for access in touched(statement):
+        for one, _ in ((item, ()),) if isinstance(item, Statement) else walk([item]):
+            sums.update([array for _, array in one.sums] if isinstance(one, Loop) else ())
+            for access in touched(one):
                 array = access.array
-                if array.kind == "temporary" and (array.place == "register" or array.kept is None):
+                if array.is_temporary and (array.kept is None or not array.is_memory):
                     first.setdefault(array, place)
                     last[array] = place
     change = [0] * (len(items) + 2)
@@ -134,16 +135,15 @@ def _crossing(items: list[Item]) -> list[int]:
     return change
 
 
-def functions(items: list[Item]) -> dict[Array, set[Part | None]]:
-    """Tell the C functions that touch each array: its parts, and None for the entry."""
-    found: dict[Array, set[Part | None]] = {}
-    stack: list[tuple[Part | None, Item]] = [(None, item) for item in items]
+def functions(items: Items) -> dict[Array, set[Outlined | None]]:
+    """Return the C functions that touch each array: the innermost outlined block, and None for the entry."""
+    found: dict[Array, set[Outlined | None]] = {}
+    stack: list[tuple[Item, Outlined | None]] = [(item, None) for item in items]
     while stack:
-        part, item = stack.pop()
-        if isinstance(item, Statement):
-            for access in touched(item):
-                found.setdefault(access.array, set()).add(part)
-        else:
-            inside = item if isinstance(item, Part) else part
-            stack.extend((inside, inner) for inner in item.body)
+        item, home = stack.pop()
+        for access in touched(item):
+            found.setdefault(access.array, set()).add(home)
+        if not isinstance(item, Statement):
+            inside = item if isinstance(item, Outlined) else home
+            stack.extend([(inner, inside) for block in item.blocks for inner in block])
     return found

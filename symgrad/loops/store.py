@@ -1,145 +1,238 @@
-"""`store`: where every array lives, by array contraction.
+"""Where every array lives: array contraction, outputs as memory of temporaries, and how long tiles are.
 
-A value lives at the innermost loop around all that touches it, and drops the axes of the loops around that
-point: a register, a small array on the stack, or a part of the workspace.
+A value lives at the innermost loop around all that touches it, and drops the axes of the loops around that point: a
+register, a small array on the stack, or a part of the workspace (`symgrad.loops.memory` says which part).
 """
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Access, Apply, IndexValue, Lookup, Statement, parts
-from symgrad.loops.program import Array, Loop, Team
+from symgrad.ir.notation import Access, Axis, Statement
+from symgrad.loops.lower import elements
+from symgrad.loops.program import Kind, Loop, Place, Tile, common, paths, rebuild, touched, walk
+from symgrad.loops.tile import ROWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from symgrad.loops.program import Item
+    from symgrad.loops.program import Around, Array, Item, LoopProgram
 
 
-def paths(items: list[Item], parts: bool = True) -> list[tuple[Statement, tuple[Loop, ...]]]:
-    """List the statements of a tree in order, each with the loops around it; those of `parts` too, or not."""
-    found: list[tuple[Statement, tuple[Loop, ...]]] = []
-    stack: list[tuple[Any, tuple[Loop, ...]]] = [(item, ()) for item in reversed(items)]
-    while stack:
-        item, around = stack.pop()
-        if isinstance(item, Statement):
-            found.append((item, around))
-        elif parts or isinstance(item, Loop):
-            around = (*around, item) if isinstance(item, Loop) else around
-            stack.extend((inner, around) for inner in reversed(item.body))
-    return found
+# -- array contraction
 
 
-def looped(items: Iterable[Item]) -> list[Item]:
-    """Put loops over their axes around statements that have none yet; those of one running value share theirs."""
-    made: list[Item] = []
-    rows = list(items)
-    place = 0
-    while place < len(rows):
-        first = rows[place]
-        run = [first]
-        if isinstance(first, Statement) and first.axes:
-            run += takewhile(partial(goes_on, first), rows[place + 1 :])
-        place += len(run)
-        body: list[Item] = run
-        for axis in reversed(first.axes if isinstance(first, Statement) else ()):
-            body = [Loop(axis, frozenset([axis]), body)]
-        made += body
-    return made
-
-
-def goes_on(first: Item, other: Item) -> bool:
-    """Whether a statement without loops reads what another one of the same axes has added up so far."""
-    if not isinstance(first, Statement) or not isinstance(other, Statement) or first.axes != other.axes:
-        return False
-    return bool((first.prefix | {first.target.array}) & other.prefix)
-
-
-def touched(statement: Statement) -> list[Access]:
-    """List every access of a statement, its target first."""
-    return [statement.target, *statement.reads]
-
-
-def teams(items: list[Item]) -> list[Team]:
-    """List the teams of threads that have copies of sums, each once, by name."""
-    found = {str(e): e for _, around in paths(items) for loop in around if isinstance(e := loop.extent, Team)}
-    return [team for name, team in sorted(found.items()) if team.count is not None and name.isidentifier()]
-
-
-def contract(items: list[Item]) -> None:
+def contract(program: LoopProgram) -> LoopProgram:
     """Drop, from every temporary, the dimensions that loops around all its uses have taken."""
-    uses: dict[Array, list[tuple[Access, tuple[Loop, ...]]]] = {}
+    uses: dict[Array, list[tuple[Access, Around]]] = {}
     passed: set[Array] = set()
-    for statement, around in paths(items):
-        passed |= {access.array for access in touched(statement)} if statement.routine is not None else set()
-        for access in touched(statement):
-            uses.setdefault(access.array, []).append((access, around))
-    for array, found in uses.items():
-        if array.kind == "temporary":
-            common = common_loops([around for _, around in found])
-            reads = [access for access, _ in found]
-            kept = []
-            for d, dim in enumerate(array.shape):
-                if type(dim) is int and dim == 1 and not any(access.flat for access in reads):
-                    continue
-                taking = [loop for loop in common if _taken(reads, d, loop)]
-                if not all(loop.tile > 1 for loop in taking):
-                    continue
-                kept.append(d)
-                if taking:
-                    array.windows[d] = taking[0]
-            array.kept = tuple(kept)
-            array.place = "workspace" if array.stored or array in passed else "register"
+    previous: tuple[Item, ...] = ()
+    loops: Around = ()
+    for item, around in walk(program.body):
+        if around is not previous:  # what stands in one block has the same around it
+            previous, loops = around, tuple([one for one in around if isinstance(one, Loop)])
+        accesses = touched(item)
+        for access in accesses:
+            uses.setdefault(access.array, []).append((access, loops))
+        if isinstance(item, Statement) and item.routine is not None:
+            passed |= {access.array for access in accesses}
+    made = {array: _contracted(array, found, array in passed) for array, found in uses.items() if array.is_temporary}
+    return program.renamed({array: new for array, new in made.items() if new is not array})
 
 
-def common_loops(all_paths: list[tuple[Loop, ...]]) -> tuple[Loop, ...]:
-    """Return the loops around all of some places in a tree."""
-    first = all_paths[0]
-    depth = len(first)
-    for path in all_paths[1:]:
-        depth = min(depth, len(path))
-        while depth and path[depth - 1] is not first[depth - 1]:
-            depth -= 1
-    return first[:depth]
+def _contracted(array: Array, found: list[tuple[Access, Around]], passed: bool) -> Array:
+    shared = common([around for _, around in found])
+    reads = [access for access, _ in found]
+    kept: list[int] = []
+    windows: list[tuple[int, Tile]] = []
+    for d, dim in enumerate(array.shape):
+        if type(dim) is int and dim == 1 and not any(access.flat for access in reads):
+            continue
+        taking = [loop for loop in shared if _taken(reads, d, loop)]
+        if all(loop.rows > 1 for loop in taking):
+            kept.append(d)
+            windows += [(d, loop.tile) for loop in taking[:1] if loop.tile is not None]
+    place = Place.WORKSPACE if kept or passed else Place.REGISTER
+    if array.kept == () and place is array.place:
+        return array
+    return replace(array, kept=tuple(kept), windows=tuple(windows), place=place)
 
 
 def _taken(found: list[Access], dimension: int, loop: Loop) -> bool:
     return all(not access.flat and access.indices[dimension] in loop.members for access in found if access.indices)
 
 
-def whole(array: Array) -> bool:
-    """Tell an array that is stored in full, or at least for a tile."""
+# -- outputs as the memory of temporaries
+
+
+def adopt(program: LoopProgram) -> LoopProgram:
+    """Let a temporary be an output: one it is copied to or, stored in full, one that is made of it at the end."""
+    writers: dict[Array, list[Statement]] = {}
+    for statement, _ in program.paths:
+        if statement.target.array.kind is Kind.OUTPUT:
+            writers.setdefault(statement.target.array, []).append(statement)
+    named: dict[Array, Array] = {}
+    copied: set[Statement] = set()
+    for output, copies in writers.items():
+        source = copies[0].value
+        if (
+            isinstance(source, Access) and source.array.kept and _alike(source.array, output)
+            and source.array not in named
+            and all(_copies(statement, source.array) for statement in copies)  # unrolled, one for each element
+        ):
+            named[source.array] = output
+            copied.update(copies)
+    taken = set(named.values())
+    over = _overwritten(program, writers)
+    named |= {t: output for t, output in over.items() if t not in named and output not in taken}
+
+    def change(_: Item, item: Item) -> Item | None:
+        if isinstance(item, Loop) and not item.body:
+            return None
+        return None if item in copied else item
+
+    used = {access.array for item, _ in walk(program.body) for access in touched(item)}
+    arrays = tuple([a for a in program.arrays if (a in used and a not in named) or a.kind is Kind.INPUT])
+    made = replace(program, body=rebuild(program.body, change) if copied else program.body, arrays=arrays)
+    return made.renamed(named)
+
+
+def _alike(source: Array, output: Array) -> bool:
+    """Whether a temporary could be kept where an output is."""
+    return source.is_temporary and source.shape == output.shape and source.dtype == output.dtype
+
+
+def _copies(statement: Statement, source: Array) -> bool:
+    """Whether a statement copies elements of an array to their own places."""
+    value = statement.value
+    same = isinstance(value, Access) and value.array is source and value.indices == statement.target.indices
+    return same and statement.how == "=" and not value.flat  # type: ignore[union-attr]  # an access
+
+
+class _End(NamedTuple):
+    """Where an output is written, each element once.
+
+    Attributes:
+        top: the number of the item of the program that it is in.
+        order: the number of the statement.
+        around: the loops around it.
+        place: the loops its indices are the variables of.
+    """
+
+    top: int
+    order: int
+    around: Around
+    place: tuple[int, ...]
+
+
+def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) -> dict[Array, Array]:
+    """Find temporaries that are read for the last time, each element by itself, where an output's element is written.
+
+    Where two could be the same output it is the one that is read first.
+    """
+    single = {found[0]: output for output, found in writers.items() if len(found) == 1 and _once(found[0])}
+    if not single:
+        return {}
+    tops = [(top, *found) for top, item in enumerate(program.body) for found in paths([item])]
+    tests = [item for item, _ in walk(program.body) if not isinstance(item, Statement)]
+    tested = {access.array for item in tests for access in touched(item)}
+    ends: dict[Array, _End] = {}
+    for order, (top, s, around) in enumerate(tops):
+        place = _place(s.target, around) if s in single else None
+        if place is not None:
+            ends[single[s]] = _End(top, order, around, place)
+    wanted: dict[Array, Array] = {}
+    for output, end in ends.items():
+        body = [s for s in end.around[-1].body if isinstance(s, Statement)] if end.around else []
+        read = [a.array for s in body for a in s.reads if _alike(a.array, output) and is_whole(a.array)]
+        wanted |= {array: output for array in read[:1] if array not in wanted and array not in tested}
+    for order, (top, s, around) in enumerate(tops):
+        for access in s.touched:
+            if access.array not in wanted:
+                continue
+            end = ends[wanted[access.array]]
+            if top < end.top:
+                continue
+            own = around == end.around and order <= end.order and _place(access, around) == end.place
+            if not own or s.routine is not None:
+                del wanted[access.array]
+    return wanted
+
+
+def _once(statement: Statement) -> bool:
+    """Whether a statement writes each element of its array once, by itself."""
+    partly = statement.ranges or statement.prefix or statement.routine is not None or statement.target.flat
+    return statement.how == "=" and not partly
+
+
+def _place(access: Access, around: Around) -> tuple[int, ...] | None:
+    """Return which loops an access's indices are the variables of; None for any other kind of index."""
+    walked = {axis: k for k, loop in enumerate(around) if loop.rows <= 1 for axis in loop.members}
+    found = [walked.get(i, -1) if isinstance(i, Axis) else -1 for i in access.indices]
+    return None if access.flat or -1 in found else tuple(found)
+
+
+def is_whole(array: Array) -> bool:
+    """Whether an array is stored in full, or at least for a tile."""
     dims = tuple([d for d, dim in enumerate(array.shape) if dim != 1])
     return array.kept == dims != ()
 
 
-def rename(statement: Statement, named: dict[Array, Array]) -> Statement:
-    """Put other arrays in the place of some."""
-    if not any(access.array in named for access in touched(statement)):
-        return statement
-    from dataclasses import replace
+# -- how long tiles are
 
-    def value(v: Any) -> Any:
-        if isinstance(v, Access):
-            return Access(named.get(v.array, v.array), tuple([index(i) for i in v.indices]), v.flat)
-        if isinstance(v, Apply):
-            return replace(v, args=tuple([value(a) for a in v.args]))
-        return IndexValue(index(v.index), v.dtype) if isinstance(v, IndexValue) else v
 
-    def index(i: Any) -> Any:
-        lookups = {p: p for p in parts(i) if isinstance(p, Lookup) and p.access.array in named}
-        if not lookups:
-            return i
-        if isinstance(i, Lookup):
-            return Lookup(value(i.access), i.extent, i.check)
-        from symgrad.ir.notation import as_index
+CACHE = 3 << 14
+"""What lives for a tile has at most so many bytes: the first cache, where there is one of 48 kB."""
 
-        return as_index(i.subs({p.symbol: Lookup(value(p.access), p.extent, p.check).symbol for p in lookups}))
 
-    return replace(
-        statement, target=value(statement.target), value=value(statement.value),
-        prefix=frozenset([named.get(a, a) for a in statement.prefix]),
-    )
+FEWEST, BLOCKS = 8, 32
+"""The shortest tile; and where sums of products are done in register blocks, which pack an operand for each tile.
+Where rows are lanes, tiles stay as long as they are: what is read anew for each row of lanes costs more than what
+leaves the first cache."""
+
+
+GRAIN = 64
+"""Threads share products out in pieces of so many rows, however long the tiles: short ones leave no thread idle."""
+
+
+def fit(program: LoopProgram) -> LoopProgram:
+    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
+
+    Where products are all there is, and nothing lives for a tile, they become longer: the right operand is packed once
+    for each.
+    """
+    blocks = {
+        loop.tile for _, around in program.paths if any(one.product for one in around) for loop in around if loop.tile
+    }
+    lanes = {tile for array in program.arrays for d, tile in array.windows if rows_last(array, d)}
+    alive: dict[Tile, int] = {}
+    for array in program.arrays:
+        for _, tile in array.windows:
+            alive[tile] = alive.get(tile, 0) + elements(array.stored) * array.dtype.itemsize // tile.rows
+    sizes: dict[Tile, int] = {tile: 2 * ROWS for tile in blocks - alive.keys() if tile.rows == ROWS}
+    for tile, size in alive.items():
+        least, rows = BLOCKS if tile in blocks else FEWEST, tile.rows
+        while tile not in lanes and rows > least and rows * size > CACHE:
+            rows //= 2
+        if rows != tile.rows:
+            sizes[tile] = rows
+    new: dict[Any, Tile] = {tile: Tile(tile.start, rows) for tile, rows in sizes.items()}
+
+    def change(_: Item, item: Item) -> Item:
+        if not isinstance(item, Loop):
+            return item
+        tile, window = new.get(item.tile, item.tile), new.get(item.window, item.window)
+        grain = GRAIN if tile is not None and tile.rows > GRAIN and item.tile in blocks and item.team is not None else 0
+        if tile is item.tile and window is item.window and not grain:
+            return item
+        return replace(item, tile=tile, window=window, grain=grain)
+
+    made = replace(program, body=rebuild(program.body, change))
+    return made.renamed({
+        array: replace(array, windows=tuple([(d, new.get(tile, tile)) for d, tile in array.windows]))
+        for array in program.arrays if any(tile in new for _, tile in array.windows)
+    })
+
+
+def rows_last(array: Array, rows: int) -> bool:
+    """Whether an array of a tile is of unknown extent otherwise and has the rows last, as lanes."""
+    return array.kept is not None and array.kept[-1] == rows and any(type(dim) is not int for dim in array.stored)

@@ -14,15 +14,14 @@ import numpy as np
 
 from symgrad.ir.notation import Access, Axis, IndexValue, Lookup, Number, Statement
 from symgrad.ir.text import constant
-from symgrad.loops.program import Loop, Part, Team, picture
-from symgrad.loops.store import looped, paths, teams, touched
+from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from symgrad.ir.notation import Value
     from symgrad.ir.shapes import Dim
-    from symgrad.loops.program import Array, Item, LoopProgram
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 RUN = "at, check, lanes, memory, routine, slot, stack, team, tiles, workspace"
 
@@ -55,9 +54,9 @@ class _Text:
         self.taken = {"np", "scipy", "ops", "threads", "t", *RUN.split(", ")}
         self.names: dict[Array, str] = {}
         self.axes: dict[Axis, str] = {}
-        self.starts: dict[Loop, str] = {}
+        self.starts: dict[Axis, str] = {}
         self.extents = self._extents()
-        self.taken |= set(self.extents) | {str(team) for team in teams(program.body)}
+        self.taken |= set(self.extents) | {str(team) for team in program.teams}
         for array in (*program.inputs, *program.outputs, *program.constants):
             self.named(array)
 
@@ -89,14 +88,13 @@ class _Text:
         program = self.program
         parameters = [self.named(array) for array in (*program.inputs, *program.outputs)]
         body = [f"{extent} = {where}" for extent, where in self.extents.items()]
-        body += [f"{team} = {self.index(team.count)}" for team in teams(program.body)]
+        body += [f"{team} = {self.index(team.count)}" for team in program.teams]
         body += [f"{self.named(array)} = {constant(array.data)}" for array in program.constants]
-        inside = [access.array for s, _ in paths(program.body) for access in touched(s)]
-        held = list(dict.fromkeys([part for array in inside for part in (array, *array.parts)]))
-        kept = [array for array in held if array.kind == "temporary"]
+        held = dict.fromkeys(access.array for item, _ in walk(program.body) for access in touched(item))
+        kept = [array for array in held if array.is_temporary]
         if program.workspace != 0:
             body.append(f"space = workspace({self.index(program.workspace)})")
-        body += [self.declared(array) for array in kept if not array.private and is_memory(array)]
+        body += [self.declared(array) for array in kept if not array.private and array.is_memory]
         body += self.items(looped(program.body))
         lines = [f"def {name}({', '.join([*parameters, 'threads=1'])}):", *(f"    {line}" for line in body or ["pass"])]
         return "\n".join(lines)
@@ -104,8 +102,8 @@ class _Text:
     def declared(self, array: Array) -> str:
         """Print where an array's memory is."""
         shape = f"({self.indices(array.stored)}{',' if len(array.stored) == 1 else ''})"
-        where = f'{"stack" if array.place == "stack" else "memory"}("{array.dtype.name}", {shape})'
-        if array.slot is not None and array.slot.place == "workspace":
+        where = f'{"stack" if array.place is Place.STACK else "memory"}("{array.dtype.name}", {shape})'
+        if array.slot is not None and array.slot.place is Place.WORKSPACE:
             offset: Any = array.slot.offset
             own = f" + t*{self.index(array.slot.step, tight=True)}" if array.slot.step != 0 else ""
             where = f'slot(space, {self.index(offset)}{own}, "{array.dtype.name}", {shape})'
@@ -118,25 +116,35 @@ class _Text:
         for item in items:
             if isinstance(item, Statement):
                 yield from self.statement(item)
-            elif isinstance(item, Part):
+            elif isinstance(item, Cond):
+                yield from self.branch(f"if {self.value(item.test)}:", item.then)
+                if item.other:
+                    yield from self.branch("else:", item.other)
+            elif isinstance(item, While):
+                yield from self.branch(f"while {self.value(item.test)}:", item.body)
+            elif isinstance(item, Outlined):
                 name = self.unique("part")  # what it assigns is its own, as in C
-                yield f"def {name}():"
-                yield from (f"    {line}" for line in self.items(item.body))
+                yield from self.branch(f"def {name}():", item.body)
                 yield f"{name}()"
             else:
                 yield from self.loop(item)
 
+    def branch(self, head: str, body: Items) -> Iterator[str]:
+        """Print a block under its head, indented."""
+        yield head
+        yield from (f"    {line}" for line in [*self.items(body)] or ["pass"])
+
     def loop(self, loop: Loop) -> Iterator[str]:
         """Print a loop, indented what is inside."""
         before = set(self.taken)
-        if loop.threads:
+        if loop.walk is Walk.THREADS:
             head, first = self.team(loop)
         elif loop.tile:
             head, first = self.tiles(loop)
         else:
             name = self.unique(_word(loop.axis.name))
             self.axes.update(dict.fromkeys(loop.members, name))
-            walk = f"lanes({self.range(loop)})" if loop.simd else self.range(loop)
+            walk = f"lanes({self.range(loop)})" if loop.walk is Walk.LANES else self.range(loop)
             head, first = f"for {name} in {walk}:{self.mark(loop)}", []
         yield head
         for line in [*first, *self.items(loop.body)] or ["pass"]:
@@ -150,43 +158,41 @@ class _Text:
         """Print the head of a loop over threads, and what each has for itself."""
         self.taken.add("t")
         self.axes.update(dict.fromkeys(loop.members, "t"))
-        mine = dict.fromkeys(access.array for s, _ in paths([loop]) for access in touched(s))
-        first = [self.declared(array) for array in mine if array.private and is_memory(array)]
-        for array in [array for array in mine if array.parts]:
-            whole, rest = (self.named(part) for part in array.parts)
-            size = f"{whole}.size"
-            first.append(f"{self.named(array)} = {whole} if t == 0 else {rest}[t - 1, :{size}].reshape({whole}.shape)")
+        mine = dict.fromkeys(access.array for item, _ in walk([loop]) for access in touched(item))
+        first = [self.declared(array) for array in mine if array.private and array.is_memory]
+        for seen, whole, rest in [map(self.named, share) for share in loop.shares]:
+            first.append(f"{seen} = {whole} if t == 0 else {rest}[t - 1, :{whole}.size].reshape({whole}.shape)")
         return f"for t in team({self.index(loop.extent)}):", first
 
     def tiles(self, loop: Loop) -> tuple[str, list[str]]:
         """Print the head of a loop over tiles; of tiles of one its variable is the index."""
-        word = self.unique(f"{_word(loop.axis.name)}0" if loop.tile > 1 else _word(loop.axis.name))
-        self.starts[loop] = word
-        if loop.tile == 1:
+        word = self.unique(f"{_word(loop.axis.name)}0" if loop.rows > 1 else _word(loop.axis.name))
+        self.starts[loop.tile.start] = word  # type: ignore[union-attr]  # it has tiles
+        if loop.rows == 1:
             self.axes.update(dict.fromkeys(loop.members, word))
         extent = self.index(loop.extent)
-        walk = f"range(0, {extent}, {loop.tile})" if loop.tile > 1 else f"range({extent})"
-        if loop.shared is not None:
-            walk = f"tiles({extent}, {loop.tile}, t, {self.index(loop.shared.extent)})"
-        return f"for {word} in {walk}:", []
+        spread = f"range(0, {extent}, {loop.rows})" if loop.rows > 1 else f"range({extent})"
+        if loop.team is not None:
+            spread = f"tiles({extent}, {loop.rows}, t, {self.index(loop.team.extent)})"
+        return f"for {word} in {spread}:", []
 
     def range(self, loop: Loop) -> str:
         """Print what a loop runs over: all, a tile, the interior or the borders."""
         begin, end = "0", self.index(loop.extent)
         if loop.window is not None:
-            begin = self.starts[loop.window]
-            end = f"min({begin} + {loop.window.tile}, {end})"
-        if not loop.part:
+            begin = self.starts[loop.window.start]
+            end = f"min({begin} + {loop.window.rows}, {end})"
+        if loop.piece is Piece.ALL:
             return f"range({end})" if begin == "0" else f"range({begin}, {end})"
         low, high = (self.index(e) for e in loop.ends)
-        if loop.part == "interior":
+        if loop.piece is Piece.INTERIOR:
             return f"range(max({begin}, {low}), min({end}, {high}))"
         return f"(*range({begin}, min({end}, {low})), *range(max({begin}, {high}), {end}))"
 
     def mark(self, loop: Loop) -> str:
         """Say what is special about a loop."""
         sums = "".join(f" {how}:{self.named(array)}" for how, array in loop.sums)
-        marks = [("product", loop.product), (sums.strip(), sums), (loop.part, loop.part)]
+        marks = [("product", loop.product), (sums.strip(), sums), (loop.piece.value, loop.piece.value)]
         said = ", ".join(word for word, is_so in marks if is_so)
         return f"  # {said}" if said else ""
 
@@ -224,7 +230,7 @@ class _Text:
 
     def stored(self, s: Statement) -> str:
         """Print a value that starts an array; in a register it must have its dtype."""
-        if isinstance(s.value, Number) and not is_memory(s.target.array):
+        if isinstance(s.value, Number) and not s.target.array.is_memory:
             return f"np.{_dtype(s.value.dtype)}({_number(s.value)})"
         return self.value(s.value)
 
@@ -248,18 +254,19 @@ class _Text:
         """Print an element."""
         array = access.array
         name = self.named(array)
-        if not is_memory(array):
+        if not array.is_memory:
             return name
         if access.flat:
             return f"{name}.flat[{self.index(access.indices[0])}]"
         kept = range(len(array.shape)) if array.kept is None else array.kept
+        windows = dict(array.windows)
         places = []
         for d in kept:
             place = access.indices[d]
             if isinstance(place, Axis) and place in (walked or {}):
                 places.append(":")
                 continue
-            start = f" - {self.starts[array.windows[d]]}" if d in array.windows else ""
+            start = f" - {self.starts[windows[d].start]}" if d in windows else ""
             places.append(f"{self.index(place)}{start}")
         return f"{name}[{', '.join(places) or '()'}]"
 
@@ -309,11 +316,6 @@ def _printer() -> Any:
             return f"min({', '.join(map(self._print, e.args))})"
 
     return Printer
-
-
-def is_memory(array: Array) -> bool:
-    """Whether an array is more than one name of a number."""
-    return array.kind != "temporary" or array.place != "register"
 
 
 def _in_order(access: Any, axes: tuple[Axis, ...]) -> bool:

@@ -16,8 +16,22 @@ from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.lower import elements
 from symgrad.loops.memory import STACK
 from symgrad.loops.products import is_product
-from symgrad.loops.program import THREADS, Array, Loop, Team
-from symgrad.loops.store import paths, touched
+from symgrad.loops.program import (
+    THREADS,
+    Array,
+    Kind,
+    Loop,
+    Place,
+    Share,
+    Team,
+    Walk,
+    nested,
+    paths,
+    rebuild,
+    temporary,
+    touched,
+    walk,
+)
 from symgrad.ops.reduce import first_value
 from symgrad.options import TEAM
 
@@ -27,7 +41,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from symgrad.ir.shapes import Shape
-    from symgrad.loops.program import Item
+    from symgrad.loops.program import Around, Item, Items, LoopProgram
 
 PAYS = 3_200_000
 """Operations of a loop that are worth waking threads for: about a tenth of a millisecond, so that a thread which
@@ -58,23 +72,25 @@ CALL = 8
 """A function of math.h counts as so many operations."""
 
 
-def share(items: list[Item], arrays: list[Array]) -> list[Item]:
-    """Share out the tiles of every outermost loop where that is right and pays; new arrays go to `arrays`."""
+def share(program: LoopProgram) -> LoopProgram:
+    """Share out the tiles of every outermost loop where that is right and pays."""
     users: dict[Array, set[int]] = {}
-    for number, item in enumerate(items):
-        for statement, _ in paths([item]):
-            for access in touched(statement):
+    for number, item in enumerate(program.body):
+        for one, _ in walk([item]):
+            for access in touched(one):
                 users.setdefault(access.array, set()).add(number)
-    made: list[Item] = []
+    body: list[Item] = []
+    new: list[Array] = []
+    order = {array: place for place, array in enumerate(program.arrays)}
     teams = count(1)
-    for number, item in enumerate(items):
+    for number, item in enumerate(program.body):
         if isinstance(item, Loop) and item.tile and pays(item):
-            own = {a for a, numbers in users.items() if numbers == {number} and a.kind == "temporary"}
+            own = {a for a, numbers in users.items() if numbers == {number} and a.is_temporary}
             if independent(item, own):
-                made.extend(shared(item, own, arrays, teams))
+                body += shared(item, own, order, new, teams)
                 continue
-        made.append(item)
-    return made
+        body.append(item)
+    return program.with_body(tuple(body), new)
 
 
 def work(loop: Loop) -> int:
@@ -85,9 +101,10 @@ def work(loop: Loop) -> int:
     return total // BLOCKED
 
 
-def walked(around: tuple[Loop, ...]) -> Shape:
+def walked(around: Around) -> Shape:
     """List how often the loops around a statement run, a loop over tiles and the loop over one together."""
-    return tuple([outer.extent for outer in around if not (outer.tile and any(x.window is outer for x in around))])
+    windows = {loop.window for loop in around}
+    return tuple([outer.extent for outer in around if outer.tile is None or outer.tile not in windows])
 
 
 def effort(statement: Statement, unit: int = BLOCKED) -> int:
@@ -98,15 +115,11 @@ def effort(statement: Statement, unit: int = BLOCKED) -> int:
 def operations(statement: Statement) -> int:
     """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
     count = 1 if statement.routine is None else upper(statement.routine.work, MATRIX)
-    sizes = [size(a.array.shape) * a.array.dtype.itemsize for a in statement.reads]
-    count += 4 * sum(type(size) is int and size > FAR for size in sizes)
-    stack: list[Any] = [statement.value]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, Apply):
-            spelled = value.op.c.get(value.kind.kind, "")
-            count += CALL if spelled.isidentifier() or "sg_" in spelled else 1
-            stack.extend(value.args)
+    sizes = [access.array.bytes for access in statement.reads]
+    count += 4 * sum([type(size) is int and size > FAR for size in sizes])
+    if isinstance(statement.value, Apply):
+        calls, divisions, others = statement.value.counts
+        count += CALL * calls + divisions + others
     return count
 
 
@@ -131,9 +144,9 @@ def pays(loop: Loop) -> bool:
 
 
 def independent(loop: Loop, own: set[Array]) -> bool:
-    """Tell whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
-    flat = _flat(loop)
-    uses = Counter([access.array for statement in flat for access in touched(statement)])
+    """Whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
+    flat = [statement for statement, _ in paths([loop])]
+    uses = Counter([access.array for item, _ in walk([loop]) for access in touched(item)])
     sums = Counter([(statement.target.array, statement.how) for statement in flat])
     pay = work(loop) // COPYING
     for statement in flat:
@@ -184,10 +197,6 @@ def copied(loop: Loop, sums: list[Array]) -> Any:
     return sympy.Min(symbol("threads") - 1, room, *[repaid(loop, array) for array in sums])
 
 
-def _flat(item: Item) -> list[Statement]:
-    return [s for s, _ in paths([item])]
-
-
 def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     """Tell the addition of a tile's sum to the whole sum; what has an element for each iteration is none."""
     if statement.how != "+=" or not isinstance(statement.value, Access) or statement.value.array not in own:
@@ -197,15 +206,17 @@ def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     return not any(p in loop.members or isinstance(p, Lookup) for i in statement.target.indices for p in parts(i))
 
 
-def shared(loop: Loop, own: set[Array], arrays: list[Array], teams: Iterator[int]) -> list[Item]:
-    """Put a loop over threads around a loop over tiles."""
-    flat = _flat(loop)
-    totals = {s.target.array for s in flat if s.target.array not in own and is_total(s, own, loop)}
-    grown = {s.target.array: s.how for s in flat if s.target.array not in own and s.target.array not in totals
+def shared(
+    loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int],
+) -> list[Item]:
+    """Put a loop over threads around a loop over tiles; new arrays go to `new`."""
+    flat = [statement for statement, _ in paths([loop]) if statement.target.array not in own]
+    totals = {s.target.array for s in flat if is_total(s, own, loop)}
+    grown = {s.target.array: s.how for s in flat if s.target.array not in totals
              and not any(i in loop.members for i in s.target.indices)}
-    wide = [array for array in sorted(grown, key=arrays.index) if is_open(array)]
-    copies = named(f"copies{next(teams)}", copied(loop, wide)) if wide else THREADS
-    team = named(f"{copies.name} + 1", copies.count + 1) if wide else THREADS
+    wide = [array for array in sorted(grown, key=order.__getitem__) if is_open(array)]
+    copies = Team(f"copies{next(teams)}", copied(loop, wide)) if wide else THREADS
+    team = Team(f"{copies.name} + 1", copies.count + 1) if wide else THREADS
     thread, again = Axis("t", team), Axis("t", team)
     first: list[Item] = []
     before: list[Item] = []
@@ -214,124 +225,91 @@ def shared(loop: Loop, own: set[Array], arrays: list[Array], teams: Iterator[int
     last: list[Item] = []
     mine: dict[Array, Array] = {}
     slices: dict[Array, tuple[Array, tuple[Axis, ...]]] = {}
+    seen: list[Share] = []
     for array in wide:
         share, start, end = spread(array, grown[array], copies)
-        arrays.extend((share, share.parts[1]))
-        slices[array] = share, ()
-        first.append(start)
-        last.append(end)
-    for array in sorted(set(grown).difference(wide), key=arrays.index):
+        seen.append(share)
+        new.extend((share.seen, share.rest))
+        slices[array] = share.seen, ()
+        first += start
+        last += end
+    for array in sorted(set(grown).difference(wide), key=order.__getitem__):
         kept, start, add = sliced(array, grown[array], thread, again)
-        arrays.append(kept)
+        new.append(kept)
         slices[array] = kept, (thread,)
-        before.append(start)
-        combined.append(add)
-    for array in sorted(totals, key=arrays.index):
+        before += start
+        combined += add
+    for array in sorted(totals, key=order.__getitem__):
         mine[array], kept, start, store, add = totalled(array, thread, again)
-        arrays.extend((mine[array], kept))
-        before.append(start)
-        after.append(store)
-        combined.append(add)
-    loop.body = [_sliced(_into(item, mine, own, loop), slices) for item in loop.body]
-    outer = Loop(thread, frozenset([thread]), [*before, loop, *after], threads=True)
-    outer.enough = condition(loop)
-    loop.shared = outer
-    return [*first, outer, *([Loop(again, frozenset([again]), combined)] if combined else []), *last]
+        new.extend((mine[array], kept))
+        before += start
+        after += store
+        combined += add
+
+    def change(_: Item, item: Item) -> Item:
+        """Let totals go into a thread's own sums, and large sums into what a thread has of them."""
+        if not isinstance(item, Statement):
+            return item
+        target = item.target
+        if target.array in mine and is_total(item, own, loop):
+            target = Access(mine[target.array], target.indices)
+        if target.array in slices:
+            kept, place = slices[target.array]
+            target = Access(kept, (*place, *(target.indices or (0,))))
+        return item if target is item.target else item.with_(target=target)
+
+    tiles = replace(loop, body=rebuild(loop.body, change), team=thread)
+    outer = Loop(
+        thread, frozenset([thread]), (*before, tiles, *after), Walk.THREADS, shares=tuple(seen), enough=condition(loop),
+    )
+    added = [Loop(again, frozenset([again]), tuple(combined), Walk.SEQUENTIAL)] if combined else []
+    return [*first, outer, *added, *last]
 
 
-def named(name: str, count: Any) -> Team:
-    """Make the extent of a loop over some threads."""
-    team = Team(TEAM)
-    team.name, team.count = name, count
-    return team
-
-
-def spread(array: Array, how: str, copies: Team) -> tuple[Array, Item, Item]:
+def spread(array: Array, how: str, copies: Team) -> tuple[Share, Items, Items]:
     """Give threads copies of a sum of an open extent, all but the first, which works in the sum itself.
 
     Returns:
         The sum as a thread sees it, what starts the copies, and what adds them to the sum.
     """
     every = size(array.shape)
-    rest = Array("s", (copies.count, every + LINE // array.dtype.itemsize), array.dtype, "temporary", array.line)
-    share = Array(array.name, array.shape, array.dtype, "share", array.line, parts=(array, rest))
+    rest = temporary("s", (copies.count, every + LINE // array.dtype.itemsize), array)
+    seen = Array(array.name, array.shape, array.dtype, Kind.SHARE, array.line, Place.PARAMETER)
     begun, added = [(Axis("t", copies), Axis("i", every)) for _ in range(2)]
     start = Number(first_value(how, array.dtype), array.dtype)
     zero = Statement(Access(rest, begun), "=", start, begun)
     add = Statement(Access(array, added[1:], flat=True), how, Access(rest, added), added)
-    return share, _nest(zero, begun), _nest(add, added)
+    return Share(seen, array, rest), nested([zero], begun), nested([add], added, Walk.SEQUENTIAL)
 
 
-def sliced(array: Array, how: str, thread: Axis, again: Axis) -> tuple[Array, Item, Item]:
+def sliced(array: Array, how: str, thread: Axis, again: Axis) -> tuple[Array, Items, Items]:
     """Give each thread a part of an array that has one for each; return it, what starts a part, what adds one up."""
     apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
     shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
-    kept = Array("s", (places(shape, array.dtype), *shape), array.dtype, "temporary", array.line)
+    kept = temporary("s", (places(shape, array.dtype), *shape), array)
     first, last = axes_of(array.shape), axes_of(array.shape)
     start = Number(first_value(how, array.dtype), array.dtype)
     zero = Statement(Access(kept, (thread, *(first or (0,)))), "=", start, first)
     add = Statement(Access(array, last), how, Access(kept, (again, *(last or (0,)))), (again, *last))
-    return kept, _nest(zero, first), _nest(add, last)
+    return kept, nested([zero], first), nested([add], last)
 
 
-def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Item, Item, Item]:
+def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Items, Items, Items]:
     """Let each thread add up a total, and keep it when it is done.
 
     Returns:
         A thread's own total, where they are kept, what starts one, what keeps it, and what adds it to the others.
     """
-    mine = Array("q", array.shape, array.dtype, "temporary", array.line)
-    kept = Array("s", (places(array.shape, array.dtype), *array.shape), array.dtype, "temporary", array.line)
+    mine = temporary("q", array.shape, array)
+    kept = temporary("s", (places(array.shape, array.dtype), *array.shape), array)
     first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
     zero = Statement(Access(mine, first), "=", Number(0, array.dtype), first)
     keep = Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store)
     add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
-    return mine, kept, _nest(zero, first), _nest(keep, store), _nest(add, last)
+    return mine, kept, nested([zero], first), nested([keep], store), nested([add], last)
 
 
 def places(shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Say for how many threads a sum has places: for as many as there may be where that fits on the stack."""
     bytes_ = TEAM * size(shape) * dtype.itemsize
     return TEAM if type(bytes_) is int and bytes_ <= STACK else symbol("threads")
-
-
-def _nest(statement: Statement, axes: tuple[Axis, ...]) -> Item:
-    item: Item = statement
-    for axis in reversed(axes):
-        item = Loop(axis, frozenset([axis]), [item])
-    return item
-
-
-def _into(item: Item, named: dict[Array, Array], own: set[Array], loop: Loop) -> Item:
-    """Let totals go into a thread's own sums."""
-    if isinstance(item, Loop):
-        item.body = [_into(inner, named, own, loop) for inner in item.body]
-        return item
-    if item.target.array in named and is_total(item, own, loop):
-        return replace(item, target=Access(named[item.target.array], item.target.indices))
-    return item
-
-
-def _sliced(item: Item, slices: dict[Array, tuple[Array, tuple[Axis, ...]]]) -> Item:
-    """Let large sums go into what a thread has of them."""
-    if isinstance(item, Loop):
-        item.body = [_sliced(inner, slices) for inner in item.body]
-        return item
-    kept, place = slices.get(item.target.array, (None, ()))
-    if kept is None:
-        return item
-    return replace(item, target=Access(kept, (*place, *(item.target.indices or (0,)))))
-
-
-def private(items: list[Item]) -> None:
-    """Note the temporaries that live inside of one loop over threads: each thread has its own."""
-    inside: dict[Array, set[Loop | None]] = {}
-    kept: set[Array] = set()
-    for statement, around in paths(items):
-        loop = around[0] if around and around[0].threads else None
-        for access in touched(statement):
-            inside.setdefault(access.array, set()).add(loop)
-            if loop is not None and loop.axis in access.indices:
-                kept.add(access.array)
-    for array, loops in inside.items():
-        array.private = array.kind == "temporary" and len(loops) == 1 and None not in loops and array not in kept

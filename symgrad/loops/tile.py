@@ -6,23 +6,25 @@ tile: the error of a long sum grows with the number of tiles, not with the numbe
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, axes_of, parts
-from symgrad.loops.fuse import Sweep
+import numpy as np
+
+from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Role, Statement, axes_of, parts
+from symgrad.ir.op import Elementwise
 from symgrad.loops.lower import elements
 from symgrad.loops.products import find
-from symgrad.loops.program import Array, Loop
-from symgrad.loops.store import paths, touched
+from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
 from symgrad.loops.threads import pays
+from symgrad.ops.arithmetic import add, subtract
+from symgrad.ops.comparison import equal
+from symgrad.ops.selection import where
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from symgrad.loops.program import Item
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 ROWS = 64
 """The tile of a loop with loops inside: what lives for a tile fits the first cache."""
@@ -30,49 +32,58 @@ ROWS = 64
 TERMS = 1024
 """The tile of a plain sum."""
 
-TOTAL = "total"
-"""What notes the addition of a tile's sum to the whole one."""
-
 COPIES = 4096
 """Sums of arrays up to so many elements are taken tile by tile too."""
 
 
-def tile(items: list[Item | Sweep], arrays: list[Array]) -> list[Item]:
-    """Turn sweeps into loops, in tiles where they are long; new arrays are appended to `arrays`."""
-    made: list[Item] = []
-    for item in items:
-        if isinstance(item, Sweep):
-            made.extend(swept(item, arrays))
-        else:
-            made.append(item)
-    return made
+class Sweep(NamedTuple):
+    """An outermost loop.
+
+    Attributes:
+        axis: what it walks.
+        nests: its loops over a tile of the axis, in order.
+        body: the same nests, some of them inside of loops over a second axis.
+        heavy: an iteration does products of its own, and much work: no other shares its tile.
+    """
+
+    axis: Axis
+    nests: tuple[Loop, ...]
+    body: Items
+    heavy: bool
 
 
-def swept(sweep: Sweep, arrays: list[Array]) -> list[Item]:
-    """Turn one sweep into a loop over tiles around its nests, or into the nests alone."""
-    nests: list[Item] = list(sweep.nests)
+def swept(sweep: Sweep, new: list[Array]) -> Items:
+    """Turn a sweep into a loop over tiles around its nests, or into the nests alone; copies of sums go to `new`."""
     members = frozenset([axis for nest in sweep.nests for axis in nest.members])
-    inside = [s for s, _ in paths(nests)]
+    inside = [s for s, _ in paths(sweep.nests)]
     sums = [s for s in inside if adds_up(s, members)]
     running = any(s.prefix for s in inside)
-    if len(nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
+    if len(sweep.nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
         return sweep.body
     inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
     size = 1 if sweep.heavy else rows(inside, members) if inner or len(sweep.nests) > 1 else TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
         return sweep.body
-    before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))], arrays)
-    outer = Loop(sweep.axis, members, [], tile=size)
-    for nest in sweep.nests:
-        nest.window = outer
-    body = [item for nest in sweep.nests for item in nest.body] if sweep.heavy else sweep.body
-    outer.body = [*before, *[renamed(item, named) for item in body], *after]
-    return [outer]
+    before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))])
+    new.extend(named.values())
+    tile = Tile(Axis(sweep.axis.name, sweep.axis.extent), size)
+    nests = frozenset(sweep.nests)
+
+    def change(old: Item, item: Item) -> Item:
+        if isinstance(item, Loop) and old in nests:
+            return replace(item, window=tile)
+        return into(item, named) if isinstance(item, Statement) and item.how == "+=" else item
+
+    body = rebuild(sweep.body, change)
+    if sweep.heavy:  # whose body is its nests
+        body = tuple([item for nest in body if isinstance(nest, Loop) for item in nest.body])
+    return (Loop(sweep.axis, members, (*before, *body, *after), tile=tile),)
 
 
 def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
     """Choose the tile of loops with loops inside: longer where it walks pieces of the rows of matrices, not rows."""
-    ends = [a.indices[-1] in members for s in inside for a in s.reads if len(a.indices) > 1 and a.array.kind == "input"]
+    read = [a for s in inside for a in s.reads if a.array.kind is Kind.INPUT]
+    ends = [a.indices[-1] in members for a in read if len(a.indices) > 1]
     return 4 * ROWS if 2 * sum(ends) > len(ends) else ROWS
 
 
@@ -90,84 +101,88 @@ def shares(array: Array, inside: list[Statement], sums: frozenset[Statement]) ->
         looked_up = any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
         if s.target.array is array and (s not in sums or looked_up):
             return False
-        if any(a.array is array for a in touched(s)[1:]):
+        if any(a.array is array for a in s.reads):
             return False
     return True
 
 
-def partial_sums(sums: list[Statement], arrays: list[Array]) -> tuple[list[Item], list[Item], dict[Array, Array]]:
+def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array]]:
     """Make, for each sum, a copy that starts at zero with each tile and is added to the sum after it."""
-    before: list[Item] = []
-    after: list[Item] = []
+    before: Items = ()
+    after: Items = ()
     named: dict[Array, Array] = {}
     for s in sums:
         array = s.target.array
         if array in named:
             continue
-        copy = Array("p", array.shape, array.dtype, "temporary", array.line)
-        arrays.append(copy)
-        named[array] = copy
+        copy = named[array] = temporary("p", array.shape, array)
         first, last = axes_of(array.shape), axes_of(array.shape)
         zero = Statement(Access(copy, first), "=", Number(0, array.dtype), first, s.line)
-        add = Statement(Access(array, last), "+=", Access(copy, last), last, s.line, note=TOTAL)
+        add = Statement(Access(array, last), "+=", Access(copy, last), last, s.line, Role.TOTAL)
         before += nested([zero], first)
         after += nested([add], last)
     return before, after, named
 
 
-def nested(statements: Sequence[Item], axes: tuple[Axis, ...]) -> list[Item]:
-    """Put loops over axes around statements."""
-    body: list[Item] = list(statements)
-    for axis in reversed(axes):
-        body = [Loop(axis, frozenset([axis]), body)]
-    return body
+def into(s: Statement, named: Mapping[Array, Array]) -> Statement:
+    """Let a statement accumulate in another array."""
+    array = named.get(s.target.array)
+    return s if array is None else s.with_(target=Access(array, s.target.indices))
 
 
-def renamed(item: Item, named: dict[Array, Array]) -> Item:
-    """Let sums go into their copies."""
-    if isinstance(item, Loop):
-        item.body = [renamed(inner, named) for inner in item.body]
-        return item
-    if item.how == "+=" and item.target.array in named:
-        return replace(item, target=Access(named[item.target.array], item.target.indices))
-    return item
+# -- the order of loops
 
 
-def arrange(items: list[Item]) -> list[Item]:
+def arrange(program: LoopProgram) -> LoopProgram:
     """Put, in every perfect nest, the loop innermost that walks memory by ones."""
-    return [_arranged(item) if isinstance(item, Loop) else item for item in items]
+    return program.with_body(_arranged(program.body))
 
 
-def _arranged(loop: Loop) -> Loop:
+def _arranged(items: Items) -> Items:
+    made: list[Item] = []
+    for item in items:
+        if isinstance(item, (Loop, Statement)):
+            made.append(_ordered(item) if isinstance(item, Loop) else item)
+        else:
+            made.append(item.with_blocks(*map(_arranged, item.blocks)))
+    return kept(items, made)
+
+
+def _ordered(loop: Loop) -> Loop:
     chain = [loop]
     while not chain[-1].tile and len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Loop):
         chain.append(chain[-1].body[0])
     body = chain[-1].body
-    if any(isinstance(item, Loop) for item in body):
-        chain[-1].body = arrange(body)
-        return loop
     statements = [item for item in body if isinstance(item, Statement)]
+    if len(statements) < len(body):
+        return around(chain, _arranged(body))
     free = [one for one in chain if not one.tile]
     if len(free) < 2 or any(s.prefix for s in statements):
         return loop
-    made = find(free, statements)
-    if made is not None:
-        last = [made.rows, made.depth, made.lanes]
-        made.rows.product = made
-    else:
+    found = find(free, statements)
+    if found is None:
         last = [max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))]
-    order = [one for one in chain if one not in last] + last
-    for outer, inside in pairwise(order):
-        outer.body = [inside]
-    order[-1].body = body
-    return order[0]
+    else:
+        last = [found.rows, found.depth, found.lanes]
+    order = [one for one in chain if one not in last]
+    if found is not None:
+        last[0] = replace(found.rows, product=found.product)
+    return around([*order, *last], body)
+
+
+def around(chain: Sequence[Loop], body: Items) -> Loop:
+    """Put loops around a body, the first outermost."""
+    for loop in reversed(chain):
+        inside = kept(loop.body, body)
+        body = (loop if inside is loop.body else replace(loop, body=inside),)
+    return body[0]  # type: ignore[return-value]  # the outermost
 
 
 def unit_stride(loop: Loop, statements: list[Statement]) -> int:
     """Count the accesses that walk memory by ones along a loop, less those that leap."""
     score = 0
     for s in statements:
-        for access in touched(s):
+        for access in s.touched:
             last = len(access.indices) - 1
             for position, index in enumerate(access.indices):
                 if index in loop.members:
@@ -177,77 +192,54 @@ def unit_stride(loop: Loop, statements: list[Statement]) -> int:
     return score
 
 
-CACHE = 3 << 14
-"""What lives for a tile has at most so many bytes: the first cache, where there is one of 48 kB."""
+# -- sums in single precision
+
+SINGLE = np.dtype(np.float32)
+BOOLEAN = np.dtype(bool)
 
 
-FEWEST, BLOCKS = 8, 32
-"""The shortest tile; and where sums of products are done in register blocks, which pack an operand for each tile.
-Where rows are lanes, tiles stay as long as they are: what is read anew for each row of lanes costs more than what
-leaves the first cache."""
+def compensate(program: LoopProgram) -> LoopProgram:
+    """Let the totals of loops over tiles, in single precision, keep the digits that each addition would lose.
 
-
-def fit(items: list[Item], arrays: list[Array]) -> None:
-    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
-
-    Where products are all there is, and nothing lives for a tile, they become longer: the right operand is packed once
-    for each.
+    A sum of ten million terms is ten thousand tiles, and as many roundings at 24 bits would show. In double precision
+    they do not. (W. Kahan, Further remarks on reducing truncation errors, Communications of the ACM, 1965.)
     """
-    blocks = {loop for _, around in paths(items) if any(one.product for one in around) for loop in around if loop.tile}
-    lanes = {loop for array in arrays for d, loop in array.windows.items() if rows_last(array, d)}
-    rows: dict[Loop, int] = {}
-    for array in arrays:
-        for loop in array.windows.values():
-            whole = elements(array.stored) * array.dtype.itemsize
-            rows[loop] = rows.get(loop, 0) + whole // loop.tile
-    for loop in blocks - rows.keys():
-        loop.tile = 2 * ROWS if loop.tile == ROWS else loop.tile
-    for loop, size in rows.items():
-        least = BLOCKS if loop in blocks else FEWEST
-        while loop not in lanes and loop.tile > least and loop.tile * size > CACHE:
-            loop.tile //= 2
+    new: list[Array] = []
+
+    def change(_: Item, item: Item) -> Item | Items:
+        if not isinstance(item, Loop) or not item.tile:
+            return item
+        pairs = [_compensated(inner, new) for inner in item.body]
+        body = kept(item.body, [inner for _, then in pairs for inner in then])
+        return item if body is item.body else (*[one for first, _ in pairs for one in first], replace(item, body=body))
+
+    return program.with_body(rebuild(program.body, change), new)
 
 
-def rows_last(array: Array, rows: int) -> bool:
-    """Tell an array of a tile that is of unknown extent otherwise and has the rows last, as lanes."""
-    return array.kept is not None and array.kept[-1] == rows and any(type(dim) is not int for dim in array.stored)
+def _compensated(item: Item, new: list[Array]) -> tuple[Items, Items]:
+    """Return what starts the lost digits at zero, and the addition that keeps them."""
+    total = item
+    while isinstance(total, Loop) and len(total.body) == 1:
+        total = total.body[0]
+    if not isinstance(total, Statement) or total.role is not Role.TOTAL or total.target.array.dtype != SINGLE:
+        return (), (item,)
+    array, axes = total.target.array, total.axes
+    lost, term, grown = [temporary(name, array.shape, array) for name in ("lost", "term", "grown")]
+    new.extend((lost, term, grown))
+    start = axes_of(array.shape)
+    zero = nested([Statement(Access(lost, start), "=", Number(0, SINGLE), start, total.line)], start)
 
+    def apply(op: Elementwise, *args: Any) -> Apply:
+        return Apply(op, args, SINGLE, SINGLE)
 
-def promote(items: list[Item], arrays: list[Array]) -> list[Item]:
-    """Let an innermost loop accumulate in a register what it would accumulate in one place of memory."""
-    made: list[Item] = []
-    for item in items:
-        if not isinstance(item, Loop):
-            made.append(item)
-            continue
-        if item.product is not None:
-            made.append(item)
-            continue
-        if any(isinstance(inner, Loop) for inner in item.body):
-            item.body = promote(item.body, arrays)
-            made.append(item)
-            continue
-        made.extend(_promoted(item, arrays))
-    return made
+    def step(target: Access, value: Any) -> Statement:
+        return total.with_(target=target, how="=", value=value, role=Role.VALUE)
 
-
-def _promoted(loop: Loop, arrays: list[Array]) -> list[Item]:
-    before: list[Item] = []
-    after: list[Item] = []
-    body: list[Item] = []
-    statements = [s for s in loop.body if isinstance(s, Statement)]
-    uses = Counter([access.array for s in statements for access in touched(s)])
-    for s in statements:
-        array = s.target.array
-        fixed = not any(isinstance(p, Lookup) or p in loop.members for i in s.target.indices for p in parts(i))
-        if s.how in {"=", "call"} or array.place == "register" or not fixed or uses[array] != 1 or not s.target.indices:
-            body.append(s)
-            continue
-        register = Array("r", (), array.dtype, "temporary", s.line, place="register")
-        arrays.append(register)
-        here = Access(register, ())
-        before.append(Statement(here, "=", s.target, (), s.line))
-        body.append(replace(s, target=here))
-        after.append(Statement(s.target, "=", here, (), s.line))
-    loop.body = body
-    return [*before, loop, *after]
+    here, t, c, g = [Access(a, axes) for a in (array, term, lost, grown)]
+    finite = Apply(equal, (c, c), BOOLEAN, SINGLE)  # an infinite total loses no digits
+    steps = [
+        step(t, apply(subtract, total.value, c)), step(g, apply(add, here, t)),
+        step(c, apply(subtract, apply(subtract, g, here), t)),
+        step(c, apply(where, finite, c, Number(0, SINGLE))), step(here, g),
+    ]
+    return zero, nested(steps, axes)

@@ -10,14 +10,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from symgrad.ir.notation import Access, Apply, Axis, Statement, axes_of, mapped, parts
+from symgrad.ir.notation import Access, Apply, Axis, Statement, axes_of, parts
 from symgrad.loops.products import is_product, looked_up_along
-from symgrad.loops.program import Array, Loop
-from symgrad.loops.store import paths, touched
-from symgrad.loops.tile import nested
+from symgrad.loops.program import Loop, nested, rebuild, temporary
 
 if TYPE_CHECKING:
-    from symgrad.loops.program import Item
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
 Places: TypeAlias = "dict[Array, tuple[Array, int]]"
@@ -26,30 +24,30 @@ LEAST = 32
 """Fewer rows in a tile are not worth being lanes."""
 
 
-def turn(items: list[Item], arrays: list[Array]) -> list[Item]:
-    """Store temporaries of tiles with the rows last, where that pays; new arrays go to `arrays`."""
+def turn(program: LoopProgram) -> LoopProgram:
+    """Store temporaries of tiles with the rows last, where that pays."""
     uses: dict[Array, list[Use]] = {}
     tiles: dict[Loop, list[Statement]] = {}
-    for s, around in paths(items):
+    for s, around in program.paths:
         for loop in around:
-            if loop.tile >= LEAST:
+            if loop.rows >= LEAST:
                 tiles.setdefault(loop, []).append(s)
-        for access in touched(s):
+        for access in s.touched:
             uses.setdefault(access.array, []).append((s, around, access))
-    for loop, inside in tiles.items():
-        able: dict[Array, int] = {}
-        for array in dict.fromkeys([access.array for s in inside for access in touched(s)]):
-            d = row_dimension(array, loop, uses[array])
-            if d is not None:
-                able[array] = d
-        if any(is_unknown(array, d) for array, d in able.items()):
-            _turned(loop, inside, able, uses, arrays)
-    return items
+    plans = {loop: planned for loop, inside in tiles.items() if (planned := _planned(loop, inside, uses)) is not None}
+    if not plans:
+        return program
+    new = [into for turned, copies in plans.values() for into, _ in (*turned.values(), *copies.values())]
+
+    def change(old: Item, item: Item) -> Item:
+        return _turned(item, *plans[old]) if isinstance(item, Loop) and old in plans else item
+
+    return program.with_body(rebuild(program.body, change), new)
 
 
 def row_dimension(array: Array, loop: Loop, uses: list[Use]) -> int | None:
     """Return the dimension along which a temporary has the rows of a tile, None where it has more or fewer than one."""
-    if array.kind != "temporary" or array.dtype.kind not in "fb" or sum(dim != 1 for dim in array.shape) < 2:
+    if not array.is_temporary or array.dtype.kind not in "fb" or sum(dim != 1 for dim in array.shape) < 2:
         return None
     if any(a.flat or s.routine is not None or s.prefix or loop not in around for s, around, a in uses):
         return None
@@ -62,31 +60,50 @@ def is_unknown(array: Array, rows: int) -> bool:
     return any(type(dim) is not int for d, dim in enumerate(array.shape) if d != rows)
 
 
-def _turned(
-    loop: Loop, inside: list[Statement], able: dict[Array, int], uses: dict[Array, list[Use]], arrays: list[Array],
-) -> None:
+def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) -> tuple[Places, Places] | None:
+    """Choose what is stored with the rows last, and what is copied so; None where it is not worth it."""
+    able: dict[Array, int] = {}
+    for array in dict.fromkeys([access.array for s in inside for access in s.touched]):
+        d = row_dimension(array, loop, uses[array])
+        if d is not None:
+            able[array] = d
+    if not any(is_unknown(array, d) for array, d in able.items()):
+        return None
     written = {s.target.array for s in inside}
     alone = [s for s in inside if not is_product(s)]
-    turned: dict[Array, tuple[Array, int]] = {}
-    copies: dict[Array, tuple[Array, int]] = {}
+    turned: Places = {}
+    copies: Places = {}
     for group in groups(alone, able):
-        mine = [s for s in alone if any(a.array in group for a in touched(s)) and not loop.members.issuperset(s.axes)]
-        across = [(s, access) for s in mine for access in touched(s) if crosses(access, loop, able)]
+        mine = [s for s in alone if any(a.array in group for a in s.touched) and not loop.members.issuperset(s.axes)]
+        across = [(s, access) for s in mine for access in s.touched if crosses(access, loop, able)]
         lasts = any(len({around for _, around, _ in uses[array]}) > 1 for array in group)
         if lasts and pays(group, mine, able, loop) and all(is_again(*each, loop, written) for each in across):
             turned.update({array: (reordered(array, able[array], array.name), able[array]) for array in group})
             for d, array in sorted({(row_of(a, loop), a.array): None for _, a in across}, key=lambda each: each[0]):
                 copies.setdefault(array, (reordered(array, d, "c"), d))
-    arrays.extend([into for into, _ in (*turned.values(), *copies.values())])
+    return (turned, copies) if turned or copies else None
+
+
+def _turned(loop: Loop, turned: Places, copies: Places) -> Loop:
+    """Let statements find what has been reordered, and copies where they read the rows of the tile."""
+
+    def moved(access: Access) -> Access:
+        into, d = turned.get(access.array) or copies.get(access.array) or (access.array, -1)
+        walks = is_plain(access) and row_of(access, loop) == d
+        return Access(into, last(access.indices, d)) if access.array in turned or (d >= 0 and walks) else access
+
+    def change(_: Item, item: Item) -> Item:
+        return item.mapped(moved, lambda index: index) if isinstance(item, Statement) else item
+
     start = [item for array, into in copies.items() for item in copied(array, *into, loop)]
-    loop.body = [*start, *_moved(loop.body, loop, turned, copies)]
+    return replace(loop, body=(*start, *rebuild(loop.body, change)))
 
 
 def groups(statements: list[Statement], able: dict[Array, int]) -> list[list[Array]]:
     """Put arrays together that some statement touches together."""
     found: dict[Array, list[Array]] = {array: [array] for array in able}
     for s in statements:
-        first, *rest = [a.array for a in touched(s) if a.array in able] or [None]
+        first, *rest = [a.array for a in s.touched if a.array in able] or [None]
         for array in rest:
             small, large = sorted((found[first], found[array]), key=len)
             if small is not large:
@@ -105,7 +122,7 @@ def pays(group: list[Array], statements: list[Statement], able: dict[Array, int]
 def row_of(access: Access, loop: Loop) -> int:
     """Return the first dimension along which an access walks with the rows, -1 where there is none."""
     for d, index in enumerate(access.indices):
-        if any(p in loop.members or looked_up_along(p, loop) for p in parts(index)):
+        if any(p in loop.members or looked_up_along(p, loop.members) for p in parts(index)):
             return d
     return -1
 
@@ -130,7 +147,7 @@ def is_plain(access: Access) -> bool:
 
 def reordered(array: Array, rows: int, name: str) -> Array:
     """Make a temporary with the rows last."""
-    return Array(name, last(array.shape, rows), array.dtype, "temporary", array.line)
+    return temporary(name, last(array.shape, rows), array)
 
 
 def last(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
@@ -138,29 +155,9 @@ def last(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     return (*items[:place], *items[place + 1 :], items[place])
 
 
-def copied(array: Array, into: Array, rows: int, loop: Loop) -> list[Item]:
+def copied(array: Array, into: Array, rows: int, loop: Loop) -> Items:
     """Make the loops that copy the rows of a tile."""
     others = axes_of(last(array.shape, rows)[:-1])
     axes = (*others[:rows], loop.axis, *others[rows:])
     copy = Statement(Access(into, (*others, loop.axis)), "=", Access(array, axes), axes, array.line)
-    return nested([Loop(loop.axis, loop.members, [copy], window=loop)], others)
-
-
-def _moved(items: list[Item], loop: Loop, turned: Places, copies: Places) -> list[Item]:
-    """Let statements find what has been reordered, and copies where they read the rows of the tile."""
-
-    def moved(access: Access) -> Access:
-        into, d = turned.get(access.array) or copies.get(access.array) or (access.array, -1)
-        walks = is_plain(access) and row_of(access, loop) == d
-        return Access(into, last(access.indices, d)) if access.array in turned or (d >= 0 and walks) else access
-
-    made: list[Item] = []
-    for item in items:
-        if isinstance(item, Loop):
-            item.body = _moved(item.body, loop, turned, copies)
-            made.append(item)
-        elif any(a.array in turned or a.array in copies for a in touched(item)):
-            made.append(replace(item, target=moved(item.target), value=mapped(item.value, moved, lambda index: index)))
-        else:
-            made.append(item)
-    return made
+    return nested([Loop(loop.axis, loop.members, (copy,), window=loop.tile)], others)

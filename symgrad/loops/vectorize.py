@@ -1,17 +1,21 @@
-"""`vectorize`: which innermost loops run as lanes, and what they accumulate apart."""
+"""Innermost loops: products for a BLAS, sums in registers, and which loops run as lanes."""
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Axis, Statement, parts, substitute
+from symgrad.ir.notation import Access, Axis, Lookup, Statement, parts, substitute
 from symgrad.loops.products import looked_up_along
-from symgrad.loops.program import Array, Loop
+from symgrad.loops.program import Loop, Piece, Place, Walk, paths, rebuild, temporary
 from symgrad.loops.recompute import checks
-from symgrad.loops.store import touched
 
 if TYPE_CHECKING:
-    from symgrad.loops.program import Item
+    from collections.abc import Mapping
+
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 FEW = 4
 """A loop of so few iterations gets no simd pragma."""
@@ -23,35 +27,103 @@ SHORT = 16
 """A maximum of fewer numbers is found sooner one by one than by lanes, which are combined at the end."""
 
 
-def vectorize(items: list[Item]) -> None:
-    """Mark the innermost loops whose iterations may run as lanes."""
-    stack = [item for item in items if isinstance(item, Loop)]
-    while stack:
-        loop = stack.pop()
-        if loop.product is not None:
+def whole(program: LoopProgram) -> LoopProgram:
+    """Take the loops over tiles and threads away from products of which nothing lives for a tile, for a BLAS to do."""
+    held = {tile for array in program.arrays for _, tile in array.windows}
+    body: list[Item] = []
+    for item in program.body:
+        outer = isinstance(item, Loop) and item.walk is Walk.THREADS and len(item.body) == 1
+        tiles = item.body[0] if outer else item  # type: ignore[union-attr]  # a loop
+        if isinstance(tiles, Loop) and tiles.rows > 1 and tiles.tile not in held and _alone(tiles):
+            body += rebuild(tiles.body, partial(_untiled, tiles))
+        else:
+            body.append(item)
+    return program.with_body(tuple([
+        replace(item, product=item.product._replace(whole=True)) if isinstance(item, Loop) and item.product else item
+        for item in body
+    ]))
+
+
+def _untiled(tiles: Loop, _: Item, item: Item) -> Item:
+    return replace(item, window=None) if isinstance(item, Loop) and item.window == tiles.tile else item
+
+
+def _alone(tiles: Loop) -> bool:
+    """Whether a loop does products, and sets their sums to zero, and nothing else."""
+    products = any(isinstance(item, Loop) and item.product for item in tiles.body)
+    others = [s for s, around in paths(tiles.body) if not around or around[0].product is None]
+    return products and not any(s.reads for s in others)
+
+
+def promote(program: LoopProgram) -> LoopProgram:
+    """Let an innermost loop accumulate in a register what it would accumulate in one place of memory."""
+    new: list[Array] = []
+    blocks = {loop for _, around in program.paths for loop in _within_products(around)}
+
+    def change(old: Item, item: Item) -> Item | Items:
+        return item if not isinstance(item, Loop) or old in blocks or not innermost(item) else _promoted(item, new)
+
+    return program.with_body(rebuild(program.body, change), new)
+
+
+def _within_products(around: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    """Return the loops of a product."""
+    return next((around[k:] for k, loop in enumerate(around) if loop.product is not None), ())
+
+
+def innermost(loop: Loop) -> bool:
+    """Whether a loop has nothing but statements inside."""
+    return all(isinstance(item, Statement) for item in loop.body)
+
+
+def _promoted(loop: Loop, new: list[Array]) -> Items:
+    before: list[Item] = []
+    after: list[Item] = []
+    body: list[Item] = []
+    statements: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
+    uses = Counter([access.array for s in statements for access in s.touched])
+    for s in statements:
+        array = s.target.array
+        fixed = not any(isinstance(p, Lookup) or p in loop.members for i in s.target.indices for p in parts(i))
+        if s.how in {"=", "call"} or not array.is_memory or not fixed or uses[array] != 1 or not s.target.indices:
+            body.append(s)
             continue
-        inner = [item for item in loop.body if isinstance(item, Loop)]
-        stack.extend(inner)
-        few = loop.part == "borders" or (type(loop.extent) is int and loop.extent <= FEW)
-        if not inner and loop.axis.name != "t" and not few:
-            sums = lanes(loop, [item for item in loop.body if isinstance(item, Statement)])
-            if sums is not None:
-                loop.simd, loop.sums = True, sums
+        register = replace(temporary("r", (), array), line=s.line, place=Place.REGISTER)
+        new.append(register)
+        here = Access(register, ())
+        before.append(Statement(here, "=", s.target, (), s.line))
+        body.append(s.with_(target=here))
+        after.append(Statement(s.target, "=", here, (), s.line))
+    return (*before, replace(loop, body=tuple(body)), *after) if before else (loop,)
+
+
+def vectorize(program: LoopProgram) -> LoopProgram:
+    """Mark the innermost loops whose iterations may run as lanes."""
+    blocks = {loop for _, around in program.paths for loop in _within_products(around)}
+
+    def change(old: Item, item: Item) -> Item:
+        if not isinstance(item, Loop) or old in blocks or item.walk is not Walk.FREE or not innermost(item):
+            return item
+        few = item.piece is Piece.BORDERS or (type(item.extent) is int and item.extent <= FEW)
+        sums = None if few else lanes(item, [*item.body])  # type: ignore[list-item]  # statements, all of them
+        return item if sums is None else replace(item, walk=Walk.LANES, sums=sums)
+
+    return program.with_body(rebuild(program.body, change))
 
 
 def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | None:
     """Return the scalar sums of a loop whose iterations are otherwise independent, None when they are not."""
-    inside = {s.target.array for s in body if s.how == "=" and s.target.array.place == "register"}
+    inside = {s.target.array for s in body if s.how == "=" and not s.target.array.is_memory}
     sums: dict[Array, str] = {}
     for statement in body:
         target = statement.target
-        looked_up = any(looked_up_along(p, loop) for i in target.indices for p in parts(i))
+        looked_up = any(looked_up_along(p, loop.members) for i in target.indices for p in parts(i))
         if statement.prefix or looked_up or statement.routine is not None:
             return None
         partly = any(axis in loop.members for axis, _, _ in statement.ranges)
         if partly or checks(statement):
             return None
-        if target.array.place == "register" and not _own(target, loop):
+        if not target.array.is_memory and not _own(target, loop):
             if target.array in inside:
                 continue
             alone = statement.how not in SUMS or (statement.how != "+=" and is_short(loop))
@@ -60,7 +132,7 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
             sums[target.array] = SUMS[statement.how]
         elif not any(axis in loop.members for i in target.indices for axis in parts(i)):
             return None
-    read = {access.array for s in body for access in touched(s)[1:]}
+    read = {access.array for s in body for access in s.reads}
     if any(array in read for array in sums) or meet(loop, body):
         return None
     return tuple((how, array) for array, how in sums.items())
@@ -68,9 +140,9 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
 
 def meet(loop: Loop, body: list[Statement]) -> bool:
     """Whether iterations may touch what others write: an array that is written at `i + 1` and, say, at `i + 2`."""
-    written = {s.target.array for s in body if s.target.array.place != "register"}
+    written = {s.target.array for s in body if s.target.array.is_memory}
     walked: dict[Array, set[Any]] = {}
-    for access in [access for s in body for access in touched(s) if access.array in written]:
+    for access in [access for s in body for access in s.touched if access.array in written]:
         own = {
             (d, index if isinstance(index, Axis) else substitute(index, dict.fromkeys(loop.members, loop.axis)))
             for d, index in enumerate(access.indices) if any(axis in loop.members for axis in parts(index))
@@ -85,6 +157,68 @@ def is_short(loop: Loop) -> bool:
     return type(loop.extent) is int and loop.extent < SHORT
 
 
-def _own(target: Any, loop: Loop) -> bool:
+def _own(target: Access, loop: Loop) -> bool:
     """Tell a register that belongs to one iteration: an axis of it is this loop's."""
     return any(index in loop.members for index in target.indices)
+
+
+# -- unroll and jam
+
+
+ROWS = 4
+"""So many rows are added at once."""
+
+
+def jam(program: LoopProgram) -> LoopProgram:
+    """Let loops that add rows to one add several at once, so that what they are added to is read and written once.
+
+    ``for i: for j: s[j] += a[i] * X[i, j]`` reads and writes all of s for each i. Where the compiler sees how many j
+    there are, it keeps s in registers; where the extent is open it cannot. By four rows at once, in the same order for
+    each j, the sums are the same to the last bit.
+    """
+    outer = {loop: around[: k + 1] for _, around in program.paths for k, loop in enumerate(around)}
+
+    def change(old: Item, item: Item) -> Item:
+        if not isinstance(old, Loop) or not isinstance(item, Loop) or old not in outer:
+            return item
+        return replace(item, jam=ROWS) if adds_rows(old, outer[old]) else item
+
+    return program.with_body(rebuild(program.body, change))
+
+
+def adds_rows(loop: Loop, around: tuple[Loop, ...]) -> bool:
+    """Whether the iterations of a loop each add a row, of an open extent, to the same elements."""
+    inner = loop.body[0]
+    if len(loop.body) != 1 or not isinstance(inner, Loop) or inner.walk is not Walk.LANES or inner.sums:
+        return False
+    if loop.tile is not None or loop.walk is Walk.THREADS or loop.product is not None:
+        return False
+    if loop.piece is not Piece.ALL or inner.piece is not Piece.ALL or loop.poll or inner.poll:
+        return False
+    if type(loop.extent) is int and (loop.extent < 2 * ROWS or type(inner.extent) is int or len(inner.body) != 1):
+        return False  # compilers unroll what is known, and better by themselves
+    if type(inner.extent) is int and inner.window is None:
+        return False
+    body: list[Statement] = [*inner.body]  # type: ignore[list-item]  # lanes have nothing else
+    names = {axis: one for one in (*around, inner) for axis in one.members}
+    sums = [_adds(s, loop, body) for s in body]
+    return any(sums) and all(sums[k] or _belongs(s, loop, body, names) for k, s in enumerate(body))
+
+
+def _adds(s: Statement, loop: Loop, body: list[Statement]) -> bool:
+    """Whether a statement adds to elements that no iteration of a loop has for itself, and nothing else looks at."""
+    array = s.target.array
+    alone = not any(part in loop.members for i in s.target.indices for part in parts(i))
+    touched = [a for other in body for a in other.touched if a.array is array]
+    return s.how == "+=" and not s.prefix and not s.ranges and array.is_memory and alone and len(touched) == 1
+
+
+def _belongs(s: Statement, loop: Loop, body: list[Statement], names: Mapping[Any, Loop]) -> bool:
+    """Whether an element, or a register, that is written belongs to one iteration of a loop, as all that reads it."""
+    array = s.target.array
+    if s.how != "=" or s.prefix or s.ranges or s.routine is not None:
+        return False
+    own = not array.is_memory or any(index in loop.members for index in s.target.indices)
+    reads = [a for other in body for a in other.reads if a.array is array]
+    place = [names.get(index, index) for index in s.target.indices]
+    return own and all([names.get(index, index) for index in a.indices] == place and not a.flat for a in reads)

@@ -24,18 +24,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.errors import VerifyError
 from symgrad.ir.bounds import nonnegative
 from symgrad.ir.extents import at
-from symgrad.ir.notation import Axis, Lookup, Statement, parts
+from symgrad.ir.notation import Axis, Lookup, Statement, accesses, parts
 from symgrad.ir.shapes import size, symbol
-from symgrad.loops.program import Loop, Team
-from symgrad.loops.store import common_loops, looped, teams
+from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, walk
 from symgrad.loops.vectorize import SUMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from symgrad.ir.notation import Access
     from symgrad.loops.program import Array, Item, LoopProgram
 
+    Inside = tuple[Outlined | None, tuple[tuple[Item, int], ...]]
     Span = tuple[tuple[int, int], ...]
     Box = tuple[tuple[int, int], ...]
     Around = tuple[Loop, ...]
@@ -68,7 +68,7 @@ class Verifier:
         self.decided = 0
         self.forms: dict[Any, Form | None] = {}
         self.certain: dict[Any, bool] = {}
-        self.before: list[Any] = []
+        self.before: LoopProgram | None = None
 
     def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
         """Check a program and return it.
@@ -76,9 +76,7 @@ class Verifier:
         Raises:
             VerifyError: naming the pass, the loops, the array, the index and the extent.
         """
-        arrays = [(array, *vars(array).values(), *windows_of(array).items()) for array in program.arrays]
-        now = [*contents(program.body), arrays, program.workspace]
-        if now == self.before:  # what changes nothing needs no second look
+        if program is self.before:  # what changes nothing needs no second look
             return program
         tree = _Tree(program, stage)
         tried = list(samples(program))
@@ -86,7 +84,7 @@ class Verifier:
             _Trial(self, tree, sizes, first=sizes is tried[0]).check()
         if not tried:
             self.leave(tree, "no extents were found that meet the program's requirements")
-        self.before = now
+        self.before = program
         return program
 
     def leave(self, tree: _Tree, what: str) -> None:
@@ -101,7 +99,7 @@ class Verifier:
             self.forms[index] = linear(index)
         return self.forms[index]
 
-    def asks(self, index: Any, dim: Any, site: Site, least: dict[Any, int]) -> bool:
+    def asks(self, index: Any, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
         """Whether an index is certain to be inside of an extent; each question is answered once."""
         if type(index) is int:
             return certain(Form(index, ()), dim, site, least)
@@ -114,15 +112,9 @@ class Verifier:
         return self.certain[key]
 
 
-def contents(items: Iterable[Item]) -> Iterator[Any]:
-    """List all that a tree is made of."""
-    for item in items:
-        yield item
-        if not isinstance(item, Statement):
-            if isinstance(item, Loop):
-                yield [value for name, value in vars(item).items() if name != "body"], item.extent
-            yield from contents(item.body)
-            yield None
+def asked(item: Cond | While) -> list[Statement]:
+    """Return a check of what an item asks, for what it reads."""
+    return [Statement(access, "check", item.test, ()) for access in accesses(item.test)[-1:]]
 
 
 class Form(NamedTuple):
@@ -150,7 +142,7 @@ def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
     for one, first, end in site.statement.ranges:
         if one in loop.members:
             return first, end - 1
-    if loop.part == "interior":
+    if loop.piece is Piece.INTERIOR:
         return loop.ends[0], loop.ends[1] - 1
     extent: Any = loop.extent
     if isinstance(extent, Team):
@@ -158,7 +150,7 @@ def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
     return 0, extent - 1
 
 
-def certain(form: Form | None, dim: Any, site: Site, least: dict[Any, int]) -> bool:
+def certain(form: Form | None, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
     """Whether an index lies inside of an extent whatever the unknown ones are, which are no less than `least`."""
     if form is None:
         return False
@@ -201,10 +193,9 @@ class Touch:
 
     __slots__ = ("access", "array", "how", "site", "terms")
 
-    def __init__(self, site: Site, access: Access, how: str) -> None:
+    def __init__(self, site: Site, access: Access, how: str, array: Array) -> None:
         """Say where it is."""
-        self.site, self.access, self.how = site, access, how
-        self.array = sums_of(access.array)[0]
+        self.site, self.access, self.how, self.array = site, access, how, array
         self.terms: tuple[Term, ...] = ()
 
 
@@ -215,16 +206,18 @@ class Site:
         number: that of the statement, in the program's order.
         around: the loops around it, of which `loops` has those whose variables its axes are.
         part: what becomes a C function of its own around it.
+        guards: the branches it stands in, and the loops with a condition: it may not run.
         touches: what it touches; what is read comes first.
     """
 
-    __slots__ = ("around", "loops", "number", "part", "statement", "touches")
+    __slots__ = ("around", "guards", "loops", "number", "part", "statement", "touches")
 
-    def __init__(self, number: int, s: Statement, around: Around, loops: dict[Axis, Loop], part: Any) -> None:
+    def __init__(self, tree: _Tree, s: Statement, around: Around, loops: dict[Axis, Loop], inside: Inside) -> None:
         """Say what a statement touches; a check is a read."""
-        self.number, self.statement, self.around, self.loops, self.part = number, s, around, loops, part
-        target = () if s.how == "check" else (Touch(self, s.target, s.how),)
-        self.touches = (*[Touch(self, access, "") for access in s.reads], *target)
+        self.number, self.statement, self.around, self.loops = len(tree.sites), s, around, loops
+        self.part, self.guards = inside
+        accesses = [(access, "") for access in s.reads] + ([] if s.how == "check" else [(s.target, s.how)])
+        self.touches = tuple([Touch(self, access, how, tree.held(access.array)[0]) for access, how in accesses])
 
     def __str__(self) -> str:
         """Say where it is."""
@@ -241,7 +234,10 @@ class _Tree:
         self.arrays = {*program.arrays, *program.outputs}
         self.sites: list[Site] = []
         self.ends: dict[Loop, tuple[int, int]] = {}
-        self.walk(looped(program.body), (), {}, None)
+        self.asked: set[Loop] = set()
+        shares = [item.shares for item, _ in walk(program.body) if isinstance(item, Loop)]
+        self.shares = {share.seen: share for own in shares for share in own}
+        self.walk(looped(program.body), (), {}, (None, ()))
         for site in self.sites:
             self.statement(site)
 
@@ -249,19 +245,36 @@ class _Tree:
         """Say what is wrong, and after which pass."""
         return VerifyError(f"{self.program.name}, after {self.stage}: {what}")
 
-    def walk(self, items: Iterable[Item], around: Around, loops: dict[Axis, Loop], part: Any) -> None:
-        """List the statements in order."""
+    def held(self, array: Array) -> tuple[Array, ...]:
+        """Return the sum, and what threads have of it beside, of an array that is a thread's share; else the array."""
+        return self.shares[array][1:] if array in self.shares else (array,)
+
+    def walk(self, items: Iterable[Item], around: Around, loops: dict[Axis, Loop], inside: Inside) -> None:
+        """List the statements in order, and what is asked as if it were a check."""
+        part, guards = inside
         for item in items:
             if isinstance(item, Statement):
-                self.sites.append(Site(len(self.sites), item, around, loops, part))
+                self.sites.append(Site(self, item, around, loops, inside))
             elif isinstance(item, Loop):
                 self.loop(item, around, loops)
                 first = len(self.sites)
-                inner = loops | dict.fromkeys(item.members, item) if is_walked(item) else loops
-                self.walk(item.body, (*around, item), inner, part)
+                inner = loops | dict.fromkeys(item.members, item) if item.is_walked else loops
+                self.walk(item.body, (*around, item), inner, inside)
                 self.ends[item] = first, len(self.sites) - 1
-            else:  # a part
-                self.walk(item.body, around, loops, item)  # type: ignore[unreachable]  # `split` makes them
+            elif isinstance(item, Outlined):
+                self.walk(item.body, around, loops, (item, guards))
+            elif isinstance(item, Cond):
+                self.walk(asked(item), around, loops, inside)
+                for number, block in enumerate(item.blocks):
+                    self.walk(block, around, loops, (part, (*guards, (item, number))))
+            else:  # like a loop that nobody knows the extent of
+                axis = Axis("while", 2)
+                turns = Loop(axis, frozenset([axis]), (), Walk.SEQUENTIAL)
+                self.asked.add(turns)
+                first = len(self.sites)
+                self.walk(asked(item), (*around, turns), loops, inside)
+                self.walk(item.body, (*around, turns), loops, (part, (*guards, (item, 0))))
+                self.ends[turns] = first, len(self.sites) - 1
 
     def reach(self, site: Site, depth: int) -> tuple[int, int]:
         """Return the first and last statement of the loop at a depth around a statement, or it alone."""
@@ -280,11 +293,11 @@ class _Tree:
         """Check a loop against those around it."""
         if loop in self.ends or loop in around:
             raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
-        if is_walked(loop) and not loops.keys().isdisjoint(loop.members):
+        if loop.is_walked and not loops.keys().isdisjoint(loop.members):
             raise self.wrong(f"the loop {loop.axis.name} has an axis that is the variable of a loop around it")
-        if window_of(loop) is not None and not any(tile_of(outer) is window_of(loop) for outer in around):
+        if loop.window is not None and not any(outer.tile == loop.window for outer in around):
             raise self.wrong(f"the loop {loop.axis.name} walks a tile of a loop that is not around it")
-        if team_of(loop) is not None and not any(outer.axis is team_of(loop) for outer in around):
+        if loop.team is not None and not any(outer.axis is loop.team for outer in around):
             raise self.wrong(f"the tiles of {loop.axis.name} are shared out by a loop that is not around it")
 
     def statement(self, site: Site) -> None:
@@ -296,14 +309,14 @@ class _Tree:
             raise self.wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
         if s.how not in {"=", "check"}:
             for loop in site.around:
-                if tile_of(loop) is None and not is_threads(loop) and loop not in found:
+                if loop.tile is None and loop.walk is not Walk.THREADS and loop not in found and loop not in self.asked:
                     raise self.wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
         walked = s.routine.axes if s.routine is not None else ()
         for touch in site.touches:
             access, array, how = touch.access, touch.access.array, touch.how
             if array not in self.arrays:
                 raise self.wrong(f"{site}: {array!r} is none of the program's arrays")
-            if how and is_given(array):
+            if how and array.is_given:
                 raise self.wrong(f"{site}: {array!r} is written, and was given")
             if len(access.indices) != (1 if access.flat else len(array.shape)):
                 count = f"{len(access.indices)} indices for {len(array.shape)} dimensions"
@@ -345,7 +358,7 @@ class _Trial:
         self.vague: set[Array] = set()
         self.where = ", ".join(f"{name} = {count}" for name, count in sizes.items() if name != TEAM)
         self.asks = first and self.where != ""
-        for team in teams(self.program.body):
+        for team in self.program.teams:
             sizes[symbol(str(team))] = self.value(team)
 
     def check(self) -> None:
@@ -365,10 +378,10 @@ class _Trial:
         for array, found in self.touches.items():
             if array.kept is not None:
                 self.stored(array, found)
-            if is_register(array) and len({touch.site.part for touch in found}) > 1:
+            if not array.is_memory and len({touch.site.part for touch in found}) > 1:
                 raise self.wrong(f"{found[-1].site}: the register {array.name} is used in several functions")
         for array, found in self.touches.items():
-            if not is_given(array):
+            if not array.is_given:
                 self.defined(found)
         for output in self.program.outputs:
             self.finished(output)
@@ -393,10 +406,10 @@ class _Trial:
         if loop not in self.spans:
             extent = self.value(loop.extent)
             pieces = [(0, extent - 1)]
-            if loop.part:
+            if loop.piece is not Piece.ALL:
                 low, high = self.value(loop.ends[0]), self.value(loop.ends[1])
                 pieces = [(0, min(extent, low) - 1), (max(0, high), extent - 1)]
-                if loop.part == "interior":
+                if loop.piece is Piece.INTERIOR:
                     pieces = [(max(0, low), min(extent, high) - 1)]
                 elif low > high:
                     raise self.wrong(f"the borders of {loop.axis.name} end at {low} and go on at {high}")
@@ -409,7 +422,7 @@ class _Trial:
             return ((0, self.value(loop.extent) - 1),)
         span = self.span(loop)
         for axis, first, end in site.statement.ranges:
-            if axis in loop.members and is_walked(loop):
+            if axis in loop.members and loop.is_walked:
                 low, high = self.value(first), self.value(end) - 1
                 span = tuple([(max(a, low), min(b, high)) for a, b in span if max(a, low) <= min(b, high)])
         return span
@@ -484,7 +497,7 @@ class _Trial:
     def stored(self, array: Array, found: list[Touch]) -> None:
         """Check that what is stored is enough: the tile that all walk, the element of one loop around all."""
         kept: Any = array.kept
-        windows = windows_of(array)
+        windows = dict(array.windows)
         for d, dim in enumerate(array.shape):
             if (d in kept and d not in windows) or (d not in kept and dim == 1):
                 continue
@@ -492,16 +505,17 @@ class _Trial:
             for touch in found:
                 term = None if touch.access.flat else touch.terms[d]
                 alone = term is not None and term.start == 0 and term.steps is not None and len(term.steps) == 1
+                loop: Any
                 loop, step = term.steps[0] if alone else (None, 0)  # type: ignore[union-attr,index]  # alone: a term
                 plain = step == 1 and isinstance(loop, Loop)
-                loops.add((window_of(loop) if d in kept else loop) if plain else None)  # type: ignore[arg-type]  # plain
+                loops.add((loop.window if d in kept else loop) if plain else None)
                 if len(loops) > 1 or loops & {None} or (d in kept and windows[d] not in loops):
                     raise self.wrong(
                         f"{touch.site}: {shown(touch.access)} is not the same place in dimension {d}, of which "
                         f"{'a tile' if d in kept else 'one element'} is stored"
                     )
             if d in kept:
-                rows, here = rows_of(windows[d]), self.value(array.stored[kept.index(d)])
+                rows, here = windows[d].rows, self.value(array.stored[kept.index(d)])
                 if here < min(rows, self.value(dim)):
                     raise self.wrong(f"{here} are stored of dimension {d} of {array.name}, and its tiles have {rows}")
 
@@ -515,7 +529,7 @@ class _Trial:
             place = self.place(touch)
             if touch.how != "=":
                 start = known.get(place)
-                if start is None:
+                if start is None or not runs_before(start, touch):
                     self.covered(touch, starts)
                 else:
                     self.flow(start, touch)
@@ -585,11 +599,13 @@ class _Trial:
         An index that is fixed in an iteration of the loops around both counts where it is the same for both.
         """
         mine = start.terms
+        if not runs_before(start, touch):
+            return None
         if start.access.flat:
             whole = mine[0].dense and mine[0].span == ((0, self.value(size(start.access.array.shape)) - 1),)
             return [tuple([(span[0][0], span[-1][1]) for span in wanted])] if whole else None
-        around = () if touch is None else common_loops([start.site.around, touch.site.around])
-        tiles = [tile_of(loop) for loop in around if tile_of(loop) is not None]
+        around = () if touch is None else common([start.site.around, touch.site.around])
+        tiles = [loop.tile for loop in around if loop.tile is not None]
         theirs = () if touch is None or touch.access.flat else touch.terms
         spans: list[Span] = []
         same: set[Any] = set()
@@ -620,7 +636,7 @@ class _Trial:
         """Return the places an index takes beside what is fixed in an iteration."""
         low = high = term.start
         for loop, step in term.steps or ():
-            if isinstance(loop, Axis) or not (loop in around or window_of(loop) in tiles):
+            if isinstance(loop, Axis) or not (loop in around or loop.window in tiles):
                 span = self.within(site, loop)
                 ends = sorted((step * span[0][0], step * span[-1][1]))
                 low, high = low + ends[0], high + ends[1]
@@ -635,7 +651,7 @@ class _Trial:
             if start.access.flat or len(boxes) > BOXES or any(term.steps is None for term in start.terms):
                 return []
             until: dict[Loop, int] = {}
-            for loop in common_loops([start.site.around, touch.site.around]):
+            for loop in common([start.site.around, touch.site.around]):
                 until[loop] = first[loop]
                 if self.within(start.site, loop)[0][0] < first[loop]:  # inside of an earlier iteration all has run
                     break
@@ -646,14 +662,14 @@ class _Trial:
     def at_first(self, term: Term, site: Site, until: dict[Loop, int], *, exact: bool) -> tuple[int, int]:
         """Return where an index goes until loops are at an iteration, or (`exact`) in it; of tiles, in the first."""
         low = high = term.start
-        tiles = [tile_of(loop) for loop in until if tile_of(loop) is not None]
+        tiles = [loop.tile for loop in until if loop.tile is not None]
         for loop, step in term.steps or ():
             span = self.within(site, loop)
             begin, end = span[0][0], span[-1][1]
-            if loop in until and is_walked(loop):
+            if loop in until and loop.is_walked:
                 begin, end = until[loop] if exact else begin, until[loop]
-            elif not isinstance(loop, Axis) and window_of(loop) in tiles:
-                rows = rows_of(window_of(loop))
+            elif not isinstance(loop, Axis) and loop.window in tiles:
+                rows = loop.window.rows
                 end = min(end, begin - begin % rows + rows - 1)
             ends = sorted((step * begin, step * end))
             low, high = low + ends[0], high + ends[1]
@@ -667,12 +683,12 @@ class _Trial:
         for array, own in self.touches.items():
             for touch in own:
                 for loop in touch.site.around:
-                    if is_lanes(loop) or is_threads(loop):
+                    if loop.walk is Walk.LANES or loop.walk is Walk.THREADS:
                         found.setdefault(loop, {}).setdefault(array, []).append(touch)
         for loop, arrays in found.items():
             for array, own in arrays.items():
                 if any(touch.how for touch in own):
-                    (self.threads if is_threads(loop) else self.lanes)(loop, array, own)
+                    (self.threads if loop.walk is Walk.THREADS else self.lanes)(loop, array, own)
 
     def lanes(self, loop: Loop, array: Array, own: list[Touch]) -> None:
         """Check that no iteration of lanes touches what another one writes, but for sums that the loop names."""
@@ -683,21 +699,21 @@ class _Trial:
         if array in sums:
             if any(SUMS.get(touch.how) != sums[array] for touch in own):
                 raise self.wrong(f"{here} take {array.name} apart as a {sums[array]}, and it is used otherwise")
-        elif not is_register(array) or own[0].how != "=" or own[0].site.statement.ranges:
+        elif array.is_memory or own[0].how != "=" or own[0].site.statement.ranges:
             raise self.wrong(f"{here} share {shown(own[0].access)}, which each of them writes")
         elif len(own) != len(self.touches[array]):
             raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")
 
     def threads(self, loop: Loop, array: Array, own: list[Touch]) -> None:
         """Check that no thread touches what another one writes but its own buffers, shares of sums and runs of rows."""
-        if all(len(sums_of(touch.access.array)) > 1 for touch in own):
+        if all(touch.access.array in self.tree.shares for touch in own):
             return
-        tiles = [one for one in own[0].site.around if team_of(one) is loop.axis]
-        made = {*map(tile_of, tiles)}
-        runs = {one for touch in own for one in touch.site.around if one in tiles or window_of(one) in made}
+        tiles = [one for one in own[0].site.around if one.team is loop.axis]
+        made = {one.tile for one in tiles}
+        runs = {one for touch in own for one in touch.site.around if one in tiles or one.window in made}
         if self.apart(own, (loop,)) or self.apart(own, (*runs,)):
             return
-        inside = len(own) == len(self.touches[array]) and is_temporary(array)
+        inside = len(own) == len(self.touches[array]) and array.is_temporary
         if not inside or not (array.private or array.slot is None):
             written = next(touch for touch in own if touch.how)
             raise self.wrong(f"{written.site}: threads share {shown(written.access)}, which each of them writes")
@@ -721,9 +737,9 @@ class _Trial:
     def flow(self, start: Touch, touch: Touch) -> None:
         """Note from which statement to which a value is kept: all of a loop that only one of the two stands in."""
         if self.tree.stage == "plan":
-            depth = len(common_loops([start.site.around, touch.site.around]))
+            depth = len(common([start.site.around, touch.site.around]))
             flow = self.tree.reach(start.site, depth)[0], self.tree.reach(touch.site, depth)[1]
-            for array in sums_of(touch.access.array):
+            for array in self.tree.held(touch.access.array):
                 self.flows.setdefault(array, set()).add(flow)
 
     def memory(self) -> None:
@@ -731,10 +747,10 @@ class _Trial:
         held: dict[Any, dict[Array, Touch]] = {}
         for found in self.touches.values():
             for touch in found:
-                for array in sums_of(touch.access.array):
+                for array in self.tree.held(touch.access.array):
                     if array.slot is not None:
                         held.setdefault(array.slot, {}).setdefault(array, touch)
-                    elif is_temporary(array) and not is_register(array):
+                    elif array.is_temporary and array.is_memory:
                         raise self.wrong(f"{touch.site}: {array!r} has no memory")
         for slot, arrays in held.items():
             for array in arrays:
@@ -763,7 +779,7 @@ class _Trial:
         total = self.value(self.program.workspace)
         pools: dict[Any, list[tuple[int, int, Array]]] = {None: []}
         for array, (slot, touch) in held.items():
-            if slot.place == "workspace":
+            if slot.place is Place.WORKSPACE:
                 own = touch.site.around[0] if array.private else None
                 for thread in range(self.sizes[TEAM] if array.private else 1):
                     begin = self.value(slot.offset) + thread * self.value(slot.step)
@@ -779,10 +795,16 @@ class _Trial:
                     raise self.wrong(f"the slots of {one.name} and {other.name} overlap")
 
 
+def runs_before(start: Touch, touch: Touch | None) -> bool:
+    """Whether a statement has run wherever another one does: it stands in no branch that the other is not in."""
+    guards = () if touch is None else touch.site.guards
+    return start.site.guards == guards[: len(start.site.guards)]
+
+
 def moving(term: Term, around: Around, tiles: list[Any]) -> list[tuple[Any, int]]:
     """Return what of an index is fixed in an iteration of loops: their variables, and the tiles that others walk."""
     steps = [each for each in term.steps or () if not isinstance(each[0], Axis)]
-    named = [(loop if loop in around else window_of(loop), step) for loop, step in steps]
+    named = [(loop if loop in around else loop.window, step) for loop, step in steps]
     return [(key, step) for key, step in named if key is not None and (key in around or key in tiles)]
 
 
@@ -820,66 +842,3 @@ def shown_index(index: Any) -> str:
 def places(box: Box) -> str:
     """Print a box."""
     return f"[{', '.join([str(low) if low == high else f'{low}..{high}' for low, high in box])}]"
-
-
-# -- what is asked of the items of a program
-
-
-def is_walked(loop: Loop) -> bool:
-    """Whether a loop's variable is that of its axes; of one over tiles it is where a tile begins."""
-    return loop.tile <= 1
-
-
-def is_threads(loop: Loop) -> bool:
-    """Whether the iterations of a loop are threads."""
-    return loop.threads
-
-
-def is_lanes(loop: Loop) -> bool:
-    """Whether the iterations of a loop are lanes."""
-    return loop.simd
-
-
-def tile_of(loop: Loop) -> Any:
-    """Return the tiles that a loop makes, None for a loop without."""
-    return loop if loop.tile else None
-
-
-def rows_of(tile: Any) -> int:
-    """Return how many rows a tile has."""
-    return tile.tile  # type: ignore[no-any-return]
-
-
-def window_of(loop: Loop) -> Any:
-    """Return the tile that a loop walks, None where it walks all."""
-    return loop.window
-
-
-def team_of(loop: Loop) -> Any:
-    """Return the axis of the threads that share the tiles of a loop out, None where there are none."""
-    return None if loop.shared is None else loop.shared.axis
-
-
-def windows_of(array: Array) -> dict[int, Any]:
-    """Return the dimensions of which a tile is stored, each with the tile."""
-    return array.windows
-
-
-def sums_of(array: Array) -> tuple[Array, ...]:
-    """Return the sum, and what threads have of it beside, of an array that is a thread's share; else the array."""
-    return array.parts or (array,)
-
-
-def is_given(array: Array) -> bool:
-    """Whether nobody may write to an array."""
-    return array.kind in {"input", "constant"}
-
-
-def is_temporary(array: Array) -> bool:
-    """Whether an array lives during a call."""
-    return array.kind == "temporary"
-
-
-def is_register(array: Array) -> bool:
-    """Whether an array is one name of a number."""
-    return is_temporary(array) and array.place == "register"

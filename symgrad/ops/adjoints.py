@@ -7,7 +7,6 @@ access of A; SymPy differentiates e with a symbol for every access. It is an op 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +25,8 @@ from symgrad.ir.notation import (
     Number,
     Statement,
     accesses,
-    as_index,
     axes_of,
+    everywhere,
     mapped,
     parts,
     symbolic,
@@ -90,32 +89,24 @@ def check(body: Body) -> None:
 # -- statements
 
 
-def _shifted(a: Access) -> Access:
-    """Read an operand of the op's: the cotangent comes first in the adjoint."""
-    return Access(a.array + 1, tuple([_index(i) for i in a.indices]))
-
-
-def _index(i: Any) -> Any:
-    if isinstance(i, Lookup):
-        return Lookup(_shifted(i.access), i.extent, i.check)
-    found = {p: Lookup(_shifted(p.access), p.extent, p.check) for p in parts(i) if isinstance(p, Lookup)}
-    return as_index(i.subs({p.symbol: new.symbol for p, new in found.items()})) if found else i
+SHIFTED = everywhere(lambda a: a.of(a.array + 1))
+"""How the op's operands are read: the cotangent comes first in the adjoint."""
 
 
 def _body(node: Node) -> Body:
     of, wrt, params = node.params
     g, *xs = node.inputs
     inner = OPS[of].body(Node(OPS[of], tuple(xs), params, g.shape, g.dtype, node.line, 0))  # type: ignore[attr-defined]
-    everywhere = axes_of(node.shape)
-    statements = [Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line)]
+    axes, index = axes_of(node.shape), SHIFTED[1]
+    statements = [Statement(Access(OUT, axes), "=", Number(0, node.dtype), axes, node.line)]
     for s in inner.statements:
-        here = Access(G, tuple([_index(i) for i in s.target.indices]))
+        here = Access(G, tuple(map(index, s.target.indices)))
         for a, slope in _slopes(s.value, wrt, node.dtype):
             value: Value = here
             if slope != Number(1.0, node.dtype):
-                value = Apply(OPS["multiply"], (here, mapped(slope, _shifted, _index)), node.dtype, node.dtype)  # type: ignore[arg-type]
-            target = Access(OUT, tuple([_index(i) for i in a.indices]))
-            statements.append(replace(s, target=target, how="+=", value=value, line=node.line))
+                value = Apply(OPS["multiply"], (here, mapped(slope, *SHIFTED)), node.dtype, node.dtype)  # type: ignore[arg-type]
+            target = Access(OUT, tuple(map(index, a.indices)))
+            statements.append(s.with_(target=target, how="+=", value=value, line=node.line))
     return Body(tuple(statements))
 
 

@@ -5,7 +5,6 @@ Every access of a batched operand, of the result and of temporaries gets the lea
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Apply, Axis, Body, IndexValue, Lookup, Statement, as_index, parts, symbolic
+from symgrad.ir.notation import Access, Axis, Body, Statement, everywhere, symbolic
 from symgrad.ops import leaves
 from symgrad.ops.declare import OPS, structured
 from symgrad.ops.domains import case, integers, normal
@@ -66,30 +65,14 @@ def _body(node: Node) -> Body:
 def _with_axis(statement: Statement, axis: Axis, mapped: tuple[bool, ...], inner: list[Shape]) -> Statement:
     """Give a statement one more axis, in front, along which every batched array is read and written."""
 
-    def access(a: Access) -> Access:
-        indices = tuple([index(i) for i in a.indices])
+    def along(a: Access) -> Access:
         if a.array >= 0 and not mapped[a.array]:
-            return Access(a.array, indices, a.flat)
+            return a
         if a.flat:
-            return Access(a.array, (axis * shapes.size(inner[a.array]) + symbolic(indices[0]),), flat=True)
-        return Access(a.array, (axis, *indices))
+            return Access(a.array, (axis * shapes.size(inner[a.array]) + symbolic(a.indices[0]),), flat=True)
+        return Access(a.array, (axis, *a.indices))
 
-    def index(i: Any) -> Any:
-        if isinstance(i, Lookup):
-            return Lookup(access(i.access), i.extent, i.check)
-        found = {p: Lookup(access(p.access), p.extent, p.check) for p in parts(i) if isinstance(p, Lookup)}
-        return as_index(i.subs({p.symbol: new.symbol for p, new in found.items()})) if found else i
-
-    def value(v: Any) -> Any:
-        if isinstance(v, Access):
-            return access(v)
-        if isinstance(v, Apply):
-            return replace(v, args=tuple([value(a) for a in v.args]))
-        return IndexValue(index(v.index), v.dtype) if isinstance(v, IndexValue) else v
-
-    return replace(
-        statement, target=access(statement.target), value=value(statement.value), axes=(axis, *statement.axes)
-    )
+    return statement.mapped(*everywhere(along), axes=(axis, *statement.axes))
 
 
 _ROWS = (normal(), integers(-3, 2))

@@ -87,7 +87,7 @@ def checks(node: Node, array: int, shape: Shape, compare: str, what: str) -> tup
     return (
         Statement(status, "=", Number(0, kind), (), node.line),
         Statement(status, "+=", count, axes, node.line),
-        Statement(status, "check", status, (), node.line, note=what),
+        Statement(status, "check", status, (), node.line, failure=what),
     )
 
 

@@ -1,38 +1,96 @@
-"""The C functions of a program: the entry, and the parts that are cut out of a body too long for one."""
+"""The C functions of a program as views: the entry, the parts cut out of it, and what stands in their bodies."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import is_dataclass, replace
-from itertools import count
+from itertools import chain, count, takewhile
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Apply
-from symgrad.loops.store import paths, teams, touched
-from symgrad.ops.spelling import stored
-from symgrad.render.block import Block
-from symgrad.render.memory import counts, memory_views, shares
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.ir.names import comment
+from symgrad.ir.notation import (
+    SURE,
+    Access,
+    Apply,
+    Axis,
+    IndexValue,
+    Lookup,
+    Number,
+    Statement,
+    accesses,
+    parts,
+    substitute,
+)
+from symgrad.loops.products import nest_of, step
+from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
+from symgrad.loops.recompute import checks
+from symgrad.ops.declare import ANSWERS
+from symgrad.ops.spelling import (
+    BEYOND,
+    FLAG,
+    NOT_A_NUMBER,
+    SET,
+    UNLESS,
+    ctype,
+    expression,
+    inside_call,
+    pattern,
+    quotient,
+    stored,
+    suffix,
+    uses,
+)
+from symgrad.render.divisors import inverse_of
+from symgrad.render.printer import index, literal, offset
+from symgrad.render.routines import FUNCTIONS
 from symgrad.render.source import PARAMETERS
 from symgrad.render.stems import stems
 from symgrad.render.views import (
+    ArrayView,
     CallView,
     CheckView,
+    CondView,
     FunctionView,
+    GuardView,
     LetView,
     LocalView,
     LookupView,
+    LoopView,
     NoteView,
     PointerView,
     PollView,
+    ProductView,
+    RowsView,
+    StoreView,
     ThreadsView,
+    TilesView,
+    WhileView,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from symgrad.loops.program import Array, Item, LoopProgram, Part
+    from symgrad.errors import Line
+    from symgrad.ir.notation import Value
+    from symgrad.loops.program import Array, Item, Items, LoopProgram, Slot
     from symgrad.options import Target
     from symgrad.render.views import ItemView
+
+WIDE = 72
+"""An expression so long gets a name of its own."""
+
+LETTERS = "ijklmpqrsuvw"
+"""Names of loop variables."""
+
+ACCUMULATIONS = {
+    "max=": np.maximum, "min=": np.minimum, "|=": np.logical_or, "&=": np.logical_and, "*=": np.multiply, "+=": np.add,
+}
+
+NAMES = frozenset({"maximum", "minimum"})
 
 
 class Functions:
@@ -52,9 +110,9 @@ class Functions:
         Of many arrays their addresses are one parameter, of which each function takes those that it uses.
         """
         self.entry, self.arguments, self.target = entry, arguments, target
-        self.taken = {name for _, name in arguments} | {self.entry} | foreign(loops.body)
+        self.taken = {name for _, name in arguments} | {self.entry} | foreign(loops)
         self.stored = [array for array in loops.temporaries if array.slot is not None]
-        self.stems = stems(s.line for s, _ in paths(loops.body) if s.line is not None) if target.package else {}
+        self.stems = stems(s.line for s, _ in loops.paths if s.line is not None) if target.package else {}
         self.names = dict(names)
         slots: dict[Any, str] = {}
         counts: dict[str, count[int]] = {}
@@ -64,9 +122,10 @@ class Functions:
                 numbered = (f"{start}{k}" for k in counts.setdefault(start, count(1)))
                 slots[array.slot] = next(name for name in numbered if name not in self.taken)
             self.names[array] = slots[array.slot]
-        self.shares = {a: a.parts for s, _ in paths(loops.body) for access in touched(s) if (a := access.array).parts}
-        for array, (first, _) in self.shares.items():
-            start = f"{self.names[first]}_share"
+        shared = [item.shares for item, _ in walk(loops.body) if isinstance(item, Loop)]
+        self.shares = {share.seen: share for shares in shared for share in shares}
+        for array, share in self.shares.items():
+            start = f"{self.names[share.sum]}_share"
             others = {*self.taken, *self.names.values()}
             self.names[array] = next(n for n in (start, *[f"{start}{k}" for k in range(2, 1000)]) if n not in others)
         many = next((k for k, (kind, _) in enumerate(arguments) if "*" not in kind), 0)
@@ -74,15 +133,17 @@ class Functions:
         self.gather = next(n for n in (f"arrays{'_' * k}" for k in count()) if n not in self.taken)
         self.taken |= {self.gather} if self.gathered else set()
         self.declared = [*[("void *const *", self.gather)] * bool(self.gathered), *arguments[len(self.gathered) :]]
-        self.given = [*self.declared, *[("const int32_t ", str(team)) for team in teams(loops.body)]]
+        self.given = [*self.declared, *[("const int32_t ", str(team)) for team in loops.teams]]
         self.parts: list[FunctionView] = []
         self.helpers: set[tuple[str, str, str]] = set()
         self.used: set[str] = set()
 
-    def whole(self, body: list[Item]) -> FunctionView:
+    def whole(self, loops: LoopProgram) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
-        block = Block(body, self.names, self.taken, self.target, self.outlined, self.apart, self.stems)
-        view = replace(self.function(self.entry, body, block), first=counts(body, block))
+        block = Block(loops.body, self)
+        counts = [(team, f"(int32_t){index(team.count, block.name, 3)}") for team in loops.teams]
+        first = tuple([LetView("const int32_t", str(team), text) for team, text in counts])
+        view = replace(self.function(self.entry, loops.body, block), first=first)
         said, pointers = self.used_by(view)
         parameters = tuple([f"{kind}{name}" for kind, name in self.declared])
         return FunctionView(
@@ -101,9 +162,9 @@ class Functions:
         ])
         return said | ({self.gather} if pointers else set()), pointers
 
-    def outlined(self, part: Part, around: Block) -> CallView:
+    def outlined(self, part: Outlined, around: Block) -> CallView:
         """Print a part as a function of what it uses, the variables of the loops around it included."""
-        block = Block(part.body, self.names, self.taken, self.target, self.outlined, self.apart, self.stems)
+        block = Block(part.body, self)
         block.inside(around)
         view = self.function("", part.body, block)
         said, pointers = self.used_by(view)
@@ -140,22 +201,687 @@ class Functions:
         call = f"{name}({', '.join(name for _, name in passed)})"
         return replace(view, call=call, body=(), stack=(), workspace=(), leave="")
 
-    def function(self, name: str, items: list[Item], block: Block) -> FunctionView:
+    def function(self, name: str, items: Items, block: Block) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
-        mine = {access.array for statement, _ in paths(items, parts=False) for access in touched(statement)}
+        mine = {access.array for item, _ in walk(items, outlined=False) for access in touched(item)}
         mine.update(*[self.shares[array] for array in mine if array in self.shares])
         here = [a for a in self.stored if a in mine and (block.thread or not a.private)]
-        stack, workspace = memory_views(here, block, block.thread)
-        body = (*(shares(items, block, block.thread) if block.thread else ()), *block.views(items))
+        stack, workspace = block.memory(here)
+        body = (*(block.shares(items) if block.thread else ()), *block.views(items))
         self.helpers |= block.helpers
         self.used |= block.used
         return FunctionView(name, (), (), body, stack, workspace, fails(body))
 
 
-def applied(body: list[Item]) -> list[Apply]:
+class Block:
+    """The views of one C function's body: what has a name, and what is written more than once."""
+
+    def __init__(self, body: Items, functions: Functions) -> None:
+        """Count, once, who writes and reads every register; `functions` makes functions of parts and of shares."""
+        self.functions, self.target, self.stems = functions, functions.target, functions.stems
+        self.names, self.taken = dict(functions.names), set(functions.taken)
+        self.counts: dict[str, count[int]] = {}
+        self.used: set[str] = set()
+        self.helpers: set[tuple[str, str, str]] = set()
+        self.env: dict[Axis, str] = {}
+        self.busy: set[str] = set()
+        self.bounds: dict[Axis, tuple[str, str]] = {}
+        self.writes: dict[Array, int] = {}
+        self.reads: dict[Array, list[int]] = {}
+        self.home: dict[Array, int] = {}
+        self.owned: dict[int, set[Array]] = {}
+        self.position: dict[int, int] = {}
+        self.inline: dict[Array, tuple[str, bool]] = {}
+        self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
+        self.line: Any = None
+        self.leave = self.failed = ""
+        self.regions = count(1)
+        self.quoted: set[Line] = set()
+        self.thread = ""
+        self.lanes: np.dtype[Any] | None = None
+        self.apart_from: dict[Array, str] = {}
+        self.has_parts = False
+        self.lookups: dict[Lookup, str] = {}
+        self._survey(body)
+
+    def inside(self, around: Block) -> None:
+        """Stand, as a function of its own, where another block calls it: inside of that one's loops."""
+        self.env, self.bounds, self.busy = dict(around.env), dict(around.bounds), set(around.busy)
+        self.thread, self.line, self.quoted = around.thread, around.line, around.quoted
+
+    def _survey(self, body: Items) -> None:
+        """Note for each register where it is written and read; `home` is the block all of it happens in."""
+        stack: list[tuple[Items, tuple[int, ...]]] = [(body, ())]
+        paths: dict[Array, tuple[int, ...]] = {}
+        while stack:
+            items, around = stack.pop()
+            here = (*around, id(items))
+            for position, item in enumerate(items):
+                self.position[id(item)] = position
+                read = touched(item)
+                if isinstance(item, Statement):
+                    self.writes[item.target.array] = self.writes.get(item.target.array, 0) + 1
+                    read = item.reads
+                elif isinstance(item, Outlined):
+                    self.has_parts = True
+                else:
+                    stack.extend([(block, here) for block in item.blocks])
+                for access in read:
+                    self.reads.setdefault(access.array, []).append(id(items))
+                for access in touched(item):
+                    if not access.array.is_memory:
+                        paths[access.array] = _shared(paths.get(access.array, here), here)
+        self.home = {array: path[-1] for array, path in paths.items()}
+        for array, home in self.home.items():
+            self.owned.setdefault(home, set()).add(array)
+
+    def views(self, items: Items) -> tuple[ItemView, ...]:
+        """Turn a block into views; an explicit stack is not needed: loops nest as deep as arrays have axes."""
+        made: list[ItemView] = []
+        loads: dict[str, str] = {}
+        mine = self.owned.get(id(items), set()) if items else set()
+        until = 0
+        for position, item in enumerate(items):
+            if position < until:
+                continue
+            if isinstance(item, Outlined):
+                made.append(self.functions.outlined(item, self))
+                continue
+            if not isinstance(item, Statement):
+                self.declare_inside(item, mine, made)
+            if isinstance(item, Loop):
+                made += self.polled(item, "")
+                if item.product is not None:
+                    self.note(nest_of(item).statement.line, made)
+                nans = self.nans_apart(item, made)
+                view = self.loop(item)
+                made.append(self.functions.apart(view, made) if isinstance(view, ThreadsView) else view)
+                self.join_nans(nans, made)
+                continue
+            if isinstance(item, Cond):
+                test = self.test(item.test, made, loads)
+                made.append(CondView(test, self.views(item.then), self.views(item.other)))
+                continue
+            if isinstance(item, While):
+                before: list[ItemView] = []
+                test = self.test(item.test, before, {})
+                made.append(WhileView(tuple(before), test, self.views(item.body)))
+                continue
+            if item.ranges:
+                until = self.guarded(position, items, made)
+                continue
+            if not self.vanishes(item, items):
+                self.note(item.line, made)
+            self.statement(item, items, made, loads)
+        return tuple(made)
+
+    def note(self, line: Line | None, made: list[ItemView]) -> None:
+        """Say which line of the user's the next statements come from, where that is news."""
+        if line is not None and line != self.line:
+            self.line = line
+            made.append(NoteView(comment(self.mention(line))))
+
+    def mention(self, line: Line) -> str:
+        """Quote a line of the user's where it comes up first, and only name it later."""
+        if line in self.quoted:
+            return str(line)
+        self.quoted.add(line)
+        return f"{line}  {line.text}"
+
+    def test(self, value: Value, made: list[ItemView], loads: dict[str, str]) -> str:
+        """Print what a branch or a loop asks."""
+        self.lookups = {}
+        return self.value(value, made, loads)[0]
+
+    def vanishes(self, statement: Statement, items: Items) -> bool:
+        """Whether a statement is printed inside of the next ones."""
+        array = statement.target.array
+        return (
+            not array.is_memory and statement.how == "="
+            and self.writes[array] == 1 and self.reads.get(array, []) == [id(items)]
+            and self.home.get(array) == id(items)
+        )
+
+    def declare_inside(self, outer: Item, mine: set[Array], made: list[ItemView]) -> None:
+        """Declare the registers of this block that an item inside of it writes first."""
+        for item, _ in walk([outer], outlined=False) if mine else ():
+            if isinstance(item, Statement) and item.target.array in mine and item.target.array not in self.names:
+                made.append(LocalView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
+
+    def fresh(self, array: Array | None) -> str:
+        """Number a new name, which begins as the line's do."""
+        line = array.line if array is not None and array.line is not None else self.line
+        start = self.stems.get(line, "v")
+        name = next(n for n in (f"{start}{k}" for k in self.counts.setdefault(start, count(1))) if n not in self.taken)
+        if array is not None:
+            self.names[array] = name
+        return name
+
+    # -- loops
+
+    def loop(self, loop: Loop) -> ItemView:
+        """Turn a loop into a view, with a variable no loop around it has."""
+        if loop.product is not None:
+            return self.product(loop)
+        if loop.tile is not None:
+            return self.tiles(loop)
+        if loop.walk is Walk.THREADS:
+            return self.threads(loop)
+        name = self.letter() if loop.window is None else self.bounds[loop.window.start][0][:-1]
+        self.busy.add(name)
+        added = dict.fromkeys(loop.members, name)
+        self.env.update(added)
+        lanes = loop.walk is Walk.LANES and not self.target.plain
+        around, self.lanes = self.lanes, _widest(loop) if lanes else None
+        body = (*self.polled(loop, name), *self.views(loop.body))
+        self.lanes = around
+        for axis in added:
+            del self.env[axis]
+        if loop.window is None:
+            self.busy.remove(name)
+        sums = "".join(self.reduction(how, array) for how, array in loop.sums if lanes)
+        view = self.walked(loop, LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums))
+        return view if loop.jam == 0 or self.target.plain else self.jammed(loop.jam, view)
+
+    def walked(self, loop: Loop, view: LoopView) -> LoopView:
+        """Bound a loop by its tile, and by its interior or borders."""
+        tile = self.bounds[loop.window.start] if loop.window is not None else None
+        begin, end = tile or ("0", view.extent)
+        if loop.piece is Piece.ALL:
+            return replace(view, start=begin, extent=end)
+        low, high = [index(e, self.name) for e in loop.ends]
+        after = high if tile is None else f"sg_smaller({end}, {high})"
+        if loop.piece is Piece.INTERIOR:
+            return replace(view, start=low if tile is None else f"sg_larger({begin}, {low})", extent=after)
+        if loop.ends[1] == loop.extent:
+            return replace(view, start=begin, extent=low if tile is None else f"sg_smaller({end}, {low})")
+        # Not by sg_larger: then gcc 12 gives the interior's loop, which follows, no lanes in a thread's part.
+        within = f"{begin} < {high}" if low == "0" else f"{begin} >= {low} && {begin} < {high}"
+        start = f"{within} ? {high} : {begin}"
+        if tile is None:
+            start = high if low == "0" else begin
+        return replace(view, start=start, extent=end, low=low, high="" if low == "0" else high)
+
+    def jammed(self, rows: int, view: LoopView) -> RowsView:
+        """Let a loop that adds rows add several at once."""
+        taken = self.taken | self.busy
+        first = next(name for name in (f"{view.index}{k}" for k in count(2)) if name not in taken)
+        notes: list[ItemView] = [item for item in view.body if not isinstance(item, LoopView)]
+        inner = next(item for item in view.body if isinstance(item, LoopView))
+        notes += [item for item in inner.body if item.kind == "note"]
+        body = tuple([item for item in inner.body if item.kind != "note"])
+        one = LoopView(view.index, first, f"{first} + {rows}", body, simd=False, sums="")
+        return RowsView(
+            first, rows, view.start, view.extent, tuple(notes), replace(inner, body=(one,)),
+            replace(view, start=first, body=(replace(inner, body=body),)),
+        )
+
+    def tiles(self, loop: Loop) -> TilesView:
+        """Turn a loop over tiles into a view: of tiles of one, its variable is the index of all that is inside."""
+        letter, rows = self.letter(), loop.rows
+        start, stop = bounds = (f"{letter}0", f"{letter}1") if rows > 1 else (letter, "")
+        self.bounds[loop.tile.start] = bounds  # type: ignore[union-attr]  # it has tiles
+        self.busy.update((letter, start, stop))
+        own = dict.fromkeys(loop.members, letter) if rows == 1 else {}
+        self.env.update(own)
+        thread = self.env[loop.team] if loop.team is not None else ""
+        body = (*self.polled(loop, start), *self.views(loop.body))
+        self.busy.difference_update((letter, start, stop))
+        for axis in own:
+            del self.env[axis]
+        extent, team = index(loop.extent, self.name), str(loop.team.extent) if loop.team is not None else ""
+        team = team if " " not in team else f"({team})"
+        first, last = f"{letter}_first", f"{letter}_last"
+        end, rest = (last, last) if loop.grain else (extent, extent)
+        if loop.grain and (type(loop.extent) is not int or loop.extent % loop.grain):
+            rest = f"sg_smaller({last}, {extent})"
+        return TilesView(start, stop, rows, loop.grain or rows, extent, end, rest, first, last, thread, team, body)
+
+    def threads(self, loop: Loop) -> ThreadsView:
+        """Turn a loop over threads into a view, with what each thread has for itself."""
+        name = next(n for n in ("t", *LETTERS) if n not in self.taken)
+        self.busy.add(name)
+        self.env[loop.axis] = name
+        count, least = loop.enough
+        condition = "" if type(count) is int else f"{index(count, self.name)} >= {least}"
+        items = [*walk([loop])]
+        own = [item for item, _ in walk([loop], outlined=False)]
+        mine = dict.fromkeys(a.array for item in own for a in touched(item) if a.array.private)
+        stops = any(isinstance(item, Loop) and item.poll for item, _ in items) and not self.target.package
+        number = next(self.regions)
+        failed = f"sg_failed{number}" if any(isinstance(s, Statement) and checks(s) for s, _ in items) else ""
+        leave = f"stopped{number}" if stops or failed else ""
+        self.thread, self.leave, self.failed = name, leave, failed
+        stack, workspace = self.memory(mine)
+        body = (*self.shares(loop.body), *self.views(loop.body))
+        self.thread = self.leave = self.failed = ""
+        del self.env[loop.axis]
+        self.busy.remove(name)
+        return ThreadsView(name, str(loop.extent), condition, stack, workspace, body, leave, stops, failed)
+
+    def polled(self, loop: Loop, name: str) -> tuple[PollView, ...]:
+        """Look whether the call should stop: before a loop that cannot be left, at the start of others' iterations."""
+        closed = loop.walk is Walk.LANES or loop.product is not None
+        label = self.leave or not self.thread  # a part of a thread's share has none
+        if not loop.poll or closed != (not name) or not label or self.target.package:
+            return ()
+        return (PollView(name, loop.poll - 1 if name else 0, self.leave),)
+
+    def reduction(self, how: str, array: Array) -> str:
+        """Print a reduction: OpenMP's own, but for the extrema of floating-point numbers, where NaN counts."""
+        if how != "+" and array.dtype.kind != "f":
+            how = how[:3]
+        elif how != "+":
+            how, kind = f"sg_{how}", suffix(array.dtype)
+            self.helpers.add((how, ctype(array.dtype), kind))
+            how += kind
+        nans = f" reduction(+:{self.apart_from[array]})" if array in self.apart_from else ""
+        return f" reduction({how}:{self.names[array]}){nans}"
+
+    def nans_apart(self, loop: Loop, made: list[ItemView]) -> list[Array]:
+        """Declare, for each maximum and minimum that lanes take of numbers, a sum of the NaNs among them.
+
+        To let NaN win costs each step of the maximum itself a comparison more, and what joins lanes a branch.
+        """
+        found = [array for how, array in loop.sums if how in NAMES and array.dtype.kind == "f"]
+        for array in found if loop.walk is Walk.LANES and not self.target.plain else ():
+            self.apart_from[array] = self.fresh(None)
+            made.append(LetView(ctype(array.dtype), self.apart_from[array], literal(0.0, array.dtype)))
+        return [array for array in found if array in self.apart_from]
+
+    def join_nans(self, arrays: list[Array], made: list[ItemView]) -> None:
+        """Let the NaNs that a loop found win."""
+        for array in arrays:
+            names = (self.names[array], self.apart_from.pop(array))
+            made.append(StoreView(names[0], "=", expression(UNLESS, names, (array.dtype,) * 2, array.dtype)))
+
+    def letter(self) -> str:
+        """Choose a loop variable that nothing around has."""
+        letters = chain(LETTERS, (f"i{k}_" for k in count()))
+        return next(n for n in letters if not any(m in self.busy or m in self.taken for m in (n, f"{n}0", f"{n}1")))
+
+    def name(self, part: Any) -> str:
+        """Name what an index is made of: an axis, a looked-up integer, an extent."""
+        if isinstance(part, Axis):
+            return self.env[part]
+        if isinstance(part, Lookup):
+            return self.lookups[part]
+        held = getattr(part, "index", None)
+        return self.name(held) if held is not None else str(part.name)
+
+    # -- statements
+
+    def guarded(self, position: int, items: Items, made: list[ItemView]) -> int:
+        """Put neighbouring statements of one range under one condition; return where the next one stands."""
+        condition = self.condition(items[position])  # type: ignore[arg-type]  # a statement
+        run: list[Statement] = []
+        for item in items[position:]:
+            if not isinstance(item, Statement) or not item.ranges or self.condition(item) != condition:
+                break
+            run.append(item)
+        touches = Counter([access.array for s in run for access in s.touched])
+        inner: list[ItemView] = []
+        loads: dict[str, str] = {}
+        for s in run:
+            array = s.target.array
+            own = touches[array] == self.writes[array] + len(self.reads.get(array, ()))
+            if not array.is_memory and not own and array not in self.names:
+                made.append(LetView(ctype(array.dtype), self.fresh(array), "0"))
+            self.statement(s, items, inner, loads)
+        made.append(GuardView(condition, tuple(inner)))
+        return position + len(run)
+
+    def condition(self, s: Statement) -> str:
+        """Print when a statement runs."""
+        said = []
+        for axis, first, end in s.ranges:
+            name = self.env[axis]
+            if end - first == 1:
+                said.append(f"{name} == {index(first, self.name)}")
+                continue
+            if first != 0:
+                said.append(f"{name} >= {index(first, self.name)}")
+            if end != axis.extent:
+                said.append(f"{name} < {index(end, self.name)}")
+        return " && ".join(said)
+
+    def statement(self, s: Statement, items: Items, made: list[ItemView], loads: dict[str, str]) -> None:
+        """Turn one statement into views."""
+        self.lookups = {}
+        if s.how == "check":
+            text, tight = self.value(s.value, made, loads)
+            failed = f"{text if tight else f'({text})'} != {literal(0, s.target.array.dtype)}"
+            made.append(CheckView(failed, s.check, self.leave, self.failed))
+            return
+        if s.routine is not None:
+            made.append(self.called(s))
+            return
+        array = s.target.array
+        if s.how == "+=" and self.target.fma and _is_product(s.value):
+            self.multiply_add(s, made, loads)
+            return
+        text, tight = self.value(s.value, made, loads)
+        register = not array.is_memory
+        if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
+            if checks(s):  # it has a name already
+                self.names[array] = text
+                return
+            stable = self.stable(s.value)
+            if self.vanishes(s, items) and len(text) <= WIDE and (stable or self.read_next(s, items)):
+                self.inline[array] = (text, tight)
+                self.moving.update(() if stable else (array,))
+                return
+            made.append(LetView(f"const {ctype(array.dtype)}", self.fresh(array), text))
+            return
+        if register and array not in self.names:
+            if s.how == "=" and not any(a.array is array for a in accesses(s.value)):
+                made.append(LetView(ctype(array.dtype), self.fresh(array), text))
+                return
+            made.append(LocalView(ctype(array.dtype), self.fresh(array)))
+        target = self.place(s.target, made, loads)
+        made.append(self.store(s, target, text, made))
+
+    def store(self, s: Statement, target: str, text: str, made: list[ItemView]) -> StoreView:
+        """Write or accumulate a value; a Boolean in memory is a byte: `-Wconversion` wants to see that it is meant."""
+        dtype = s.target.array.dtype
+        byte = dtype.kind == "b" and s.target.array.is_memory
+        if s.how == "=":
+            return StoreView(target, "=", f"(uint8_t)({text})" if byte else text)
+        if s.how in {"+=", "*="} and dtype.kind == "f":
+            return StoreView(target, s.how, text)
+        op: Any = ANSWERS[ACCUMULATIONS[s.how]]
+        name = self.bound(text, dtype, made)
+        if s.target.array in self.apart_from:
+            made.append(StoreView(target, "=", expression(BEYOND[s.how], (name, target), (dtype,) * 2, dtype)))
+            return StoreView(self.apart_from[s.target.array], "+=", expression(NOT_A_NUMBER, (name,), (dtype,), dtype))
+        whole = self.call(pattern(op.c, (dtype, dtype), dtype), (name, target), (dtype, dtype), dtype, {})
+        return StoreView(target, "=", f"(uint8_t)({whole})" if byte else whole)
+
+    def multiply_add(self, s: Statement, made: list[ItemView], loads: dict[str, str]) -> None:
+        """Accumulate a product in one rounding: only here is a contraction printed, and it is printed as one."""
+        product: Any = s.value
+        pair = [self.value(a, made, loads)[0] for a in product.args]
+        if not s.target.array.is_memory and s.target.array not in self.names:
+            made.append(LocalView(ctype(s.target.array.dtype), self.fresh(s.target.array)))
+        target = self.place(s.target, made, loads)
+        dtype = product.dtype
+        spelled = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
+        made.append(StoreView(target, "=", expression(spelled, (*pair, target), (dtype,) * 3, dtype)))
+
+    def read_next(self, s: Statement, items: Items) -> bool:
+        """Whether the very next statement reads a value."""
+        place = self.position[id(s)] + 1
+        following = items[place] if place < len(items) else None
+        return isinstance(following, Statement) and any(a.array is s.target.array for a in accesses(following.value))
+
+    def stable(self, value: Any) -> bool:
+        """Whether a value stays the same until it is read: of inputs and of registers written once."""
+        return all(
+            a.array.is_given
+            or (not a.array.is_memory and self.writes.get(a.array, 0) == 1 and a.array not in self.moving)
+            for a in accesses(value)
+        )
+
+    def bound(self, text: str, dtype: np.dtype[Any], made: list[ItemView]) -> str:
+        """Give a value a name, unless it has one."""
+        if re.fullmatch(r"\w+|\d[\w.]*", text):
+            return text
+        name = self.fresh(None)
+        made.append(LetView(f"const {ctype(dtype)}", name, text))
+        return name
+
+    # -- values
+
+    def value(self, v: Any, made: list[ItemView], loads: dict[str, str]) -> tuple[str, bool]:
+        """Print a value; the second result tells whether it needs no parentheses anywhere."""
+        if isinstance(v, Number):
+            return literal(v.value, v.dtype), True
+        if isinstance(v, Access):
+            return self.load(v, made, loads)
+        if isinstance(v, IndexValue):
+            self.look_up((v.index,), made, loads)
+            text = index(v.index, self.name, 3)
+            as_it_is = isinstance(v.index, Lookup) and ctype(v.dtype) == "int64_t"
+            return (text, True) if as_it_is else (f"({ctype(v.dtype)}){text}", False)
+        return self.applied(v, made, loads), False
+
+    def applied(self, v: Apply, made: list[ItemView], loads: dict[str, str]) -> str:
+        """Print an op applied to values, each of which has a name where the op's C needs it twice."""
+        dtypes = tuple([self.dtype(a) for a in v.args])
+        spelled = self.spelled(v, dtypes)
+        names = []
+        for k, arg in enumerate(v.args):
+            if isinstance(arg, Apply) and not spelled.isidentifier() and uses(spelled, k) == 0:
+                names.append("")  # what it would need has no use either
+                continue
+            text, tight = self.value(arg, made, loads)
+            chosen = v.op.name == "where" and k > 0 and self.lanes is not None and "[" in text
+            if chosen or (not spelled.isidentifier() and uses(spelled, k) > 1):  # what is chosen is read before:
+                text = self.bound(text, dtypes[k], made)  # compilers make slow lanes of loads in one branch, or none
+            elif not tight and not inside_call(spelled, k):
+                text = f"({text})"
+            names.append(text)
+        params = dict(zip(v.op.params, v.params, strict=True))
+        return self.call(spelled, tuple(names), dtypes, v.dtype, params)
+
+    def spelled(self, v: Apply, dtypes: tuple[Any, ...]) -> str:
+        """Choose how an op is written."""
+        if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
+            return v.op.lanes
+        divisor = v.args[-1] if v.op.numpy is np.divide and self.lanes is not None and self.target.fma else None
+        split = inverse_of(divisor.value) if isinstance(divisor, Number) and v.dtype == np.float64 else None
+        if split is not None:
+            return quotient(*[literal(part, v.dtype) for part in split])
+        found = pattern(v.op.c, dtypes, v.dtype)
+        if found is None:
+            raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
+        return found
+
+    def call(self, spelled: Any, names: tuple[str, ...], dtypes: Any, result: Any, params: Any) -> str:
+        """Fill a pattern, and note the functions it calls."""
+        bare = expression(spelled, ("x",) * len(names), dtypes, result, params)  # arguments have noted their own
+        self.used.update(re.findall(r"\b([a-z]\w*)\(", bare))
+        end = suffix(dtypes[-1])
+        for helper in re.findall(r"\b(sg_\w+?)(?=\()", bare):
+            self.helpers.add((helper.removesuffix(end) if end else helper, ctype(dtypes[-1]), end))
+        return expression(spelled, names, dtypes, result, params)
+
+    def dtype(self, v: Any) -> Any:
+        """Return a value's dtype."""
+        return v.array.dtype if isinstance(v, Access) else v.dtype
+
+    def load(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> tuple[str, bool]:
+        """Print an element that is read."""
+        array = access.array
+        if array in self.inline:
+            text, tight = self.inline.pop(array)
+            return text, tight
+        text = self.place(access, made, loads)
+        if self.lanes is not None and array.dtype.kind == "b" and array.is_memory:
+            return self.call(FLAG, (text,), (self.lanes,), array.dtype, {}), True
+        return (SET.format(text) if array.dtype.kind == "b" and array.kind is Kind.INPUT else text), True
+
+    def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:
+        """Print where an element stands."""
+        array = access.array
+        if not array.is_memory:
+            return self.names[array]
+        self.look_up(access.indices, made, loads)
+        if access.flat:
+            return f"{self.names[array]}[{index(access.indices[0], self.name)}]"
+        kept = _kept(array)
+        where = offset([access.indices[d] for d in kept], array.stored, self.name, self.starts(array))
+        return f"{self.names[array]}[{where}]"
+
+    def starts(self, array: Array) -> list[str | None]:
+        """Return, for each stored dimension, where the present tile begins that is all that is stored of it."""
+        windows = dict(array.windows)
+        return [self.bounds[windows[d].start][0] if d in windows else None for d in _kept(array)]
+
+    def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: dict[str, str]) -> None:
+        """Read the integers that indices are looked up from, each checked where it is not sure."""
+        for i in indices:
+            for part in parts(i):
+                if not isinstance(part, Lookup) or part in self.lookups:
+                    continue
+                text, tight = self.value(part.access, made, loads)
+                if part.check == SURE:
+                    self.lookups[part] = text if tight else f"({text})"
+                    continue
+                extent = index(part.extent, self.name, 2)
+                key = f"{text} < {extent} {part.check > 0}"
+                if key not in loads:
+                    loads[key] = self.fresh(None)
+                    made.append(LookupView(loads[key], text, extent, part.check, self.leave, self.failed))
+                self.lookups[part] = loads[key]
+
+    # -- whole matrices
+
+    def called(self, s: Statement) -> CallView:
+        """Turn the call of a routine into a view."""
+        routine: Any = s.routine
+        dtype, read = s.target.array.dtype, s.value
+        for name in (*FUNCTIONS[routine.name], routine.name):
+            self.helpers.add((name, ctype(dtype), suffix(dtype)))
+        arguments = [index(axis.extent, self.name) for axis in routine.extents] + [str(f) for f in routine.flags]
+        if read.array is not s.target.array:  # type: ignore[union-attr]  # a routine reads an array
+            arguments += self.matrix(routine.read, read)  # type: ignore[arg-type]
+        written = self.matrix(routine.written, s.target)
+        return CallView(f"{routine.name}{suffix(dtype)}", ", ".join([*arguments, *written[:2]]), fails=False)
+
+    def matrix(self, axes: tuple[Axis, ...], access: Access) -> list[str]:
+        """Print the address of a matrix, and how far apart its rows and its columns are."""
+        array = access.array
+        zero: dict[Axis, Any] = dict.fromkeys(axes, 0)
+        places = [substitute(access.indices[d], zero) for d in _kept(array)]
+        begin = offset(places, array.stored, self.name, self.starts(array))
+        address = self.names[array] if begin == "0" else f"{self.names[array]} + {begin}"
+        return [address, *[index(_stride(access, frozenset([axis])), self.name) for axis in axes]]
+
+    def product(self, loop: Loop) -> ProductView:
+        """Turn a sum of products into one call."""
+        nest = nest_of(loop)
+        made = nest.product
+        value: Any = nest.statement.value
+
+        def operand(access: Access, *walked: Loop) -> str:
+            steps = [index(_stride(access, loop.members), self.name) for loop in walked]
+            return ", ".join([self.begin(access, nest.loops), *steps])
+
+        def extent(loop: Loop) -> str:
+            if loop.window is None:
+                return index(loop.extent, self.name)
+            start, stop = self.bounds[loop.window.start]
+            return f"{stop} - {start}"
+
+        left, right = value.args[made.left], value.args[1 - made.left]
+        end, part = suffix(value.dtype), made.part
+        function = ("sg_gemm" if made.whole else "sg_product") if part is None else "sg_product_part"
+        extents = [extent(loop) for loop in nest.loops]
+        if part is not None:
+            extents += [str(int(part.rows)), str(int(part.after)), str(part.least)]
+        self.helpers |= {(name, ctype(value.dtype), end) for name in ("sg_product", function)}
+        return ProductView(
+            f"{function}{end}", ", ".join(extents), operand(left, nest.rows, nest.depth),
+            operand(right, nest.depth, nest.lanes), operand(nest.statement.target, nest.rows, nest.lanes),
+        )
+
+    def begin(self, access: Access, loops: tuple[Loop, ...]) -> str:
+        """Print the address of the first element that a product's loops touch."""
+        array, windows = access.array, dict(access.array.windows)
+        positions: list[Any] = []
+        starts: list[str | None] = []
+        first = {member: loop for loop in loops for member in loop.members}
+        for d in [0] if access.flat else _kept(array):
+            at = access.indices[d]
+            window = None if access.flat else windows.get(d)
+            own = {part: first[part] for part in parts(at) if isinstance(part, Axis) and part in first}
+            here = window is not None and any(loop.window == window for loop in own.values())
+            zero: dict[Axis, Any] = {part: 0 for part, loop in own.items() if here or loop.window is None}
+            positions.append(substitute(at, zero))
+            starts.append(self.bounds[window.start][0] if window is not None and not here else None)
+
+        def named(part: Any) -> str:
+            loop = first.get(getattr(part, "index", part))  # in a reckoned index an axis is a symbol that knows it
+            return self.name(part) if loop is None else self.bounds[loop.window.start][0]  # type: ignore[union-attr]
+
+        text = offset(positions, (1,) if access.flat else array.stored, named, starts)
+        return self.names[array] if text == "0" else f"{self.names[array]} + {text}"
+
+    # -- memory
+
+    def memory(self, arrays: Iterable[Array]) -> tuple[tuple[ArrayView, ...], tuple[ArrayView, ...]]:
+        """Describe the memory that arrays hold: what stands on the stack, and what in the workspace."""
+        slots = {a.slot: self.names[a] for a in arrays if a.slot is not None}
+        views = [(slot.place, self.slot(slot, name)) for slot, name in slots.items()]
+        stack, workspace = [tuple([v for place, v in views if place is p]) for p in (Place.STACK, Place.WORKSPACE)]
+        return stack, workspace
+
+    def slot(self, slot: Slot, name: str) -> ArrayView:
+        """Describe one piece of memory, a thread's own in its part of it.
+
+        Its pointer is `restrict` where this function alone uses it, not where a part that it calls does so too.
+        """
+        offset = index(slot.offset, self.name, 2)
+        if slot.step != 0:
+            offset = f"{offset} + {self.thread}*{index(slot.step, self.name, 3)}"
+        elements: Any = slot.size // slot.dtype.itemsize
+        extent = index(1 if elements == 0 else elements, self.name)  # C has no empty arrays
+        restrict = "" if self.has_parts else self.target.restrict
+        return ArrayView(stored(slot.dtype), name, extent, offset, restrict=restrict)
+
+    def shares(self, items: Items) -> list[LetView]:
+        """Point to the sums that a thread works in: the first in the sums themselves, each other one in its copies."""
+        mine = dict.fromkeys(access.array for item, _ in walk(items, outlined=False) for access in touched(item))
+        made = []
+        for array in [array for array in mine if array in self.functions.shares]:
+            share = self.functions.shares[array]
+            row = index(share.rest.shape[1], self.name, 3)
+            copy = f"{self.names[share.rest]} + ({self.thread} - 1)*{row}"
+            kind = f"{stored(array.dtype)} *const {self.target.restrict}".strip()
+            made.append(LetView(kind, self.names[array], f"{self.thread} == 0 ? {self.names[share.sum]} : {copy}"))
+        return made
+
+
+def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
+
+
+def _widest(loop: Loop) -> np.dtype[Any] | None:
+    """Return the widest floating-point type that a loop's iterations read or write; None where they have none."""
+    kinds = {access.array.dtype for s, _ in paths([loop]) for access in s.touched if access.array.dtype.kind == "f"}
+    return max(kinds, key=lambda dtype: dtype.itemsize, default=None)
+
+
+def _is_product(value: Value) -> bool:
+    """Whether a value is a product of floating-point numbers, which the machine adds in one rounding."""
+    return isinstance(value, Apply) and value.op.numpy is np.multiply and value.dtype.kind == "f"
+
+
+def _kept(array: Array) -> Sequence[int]:
+    """List the dimensions that are stored."""
+    return range(len(array.shape)) if array.kept is None else array.kept
+
+
+def _stride(access: Access, members: frozenset[Axis]) -> Any:
+    """Return by how many elements an access moves on with a loop's variable."""
+    array = access.array
+    steps = step(access, members) or {}
+    if access.flat:
+        return steps.get(0, 0)
+    total: Any = 0
+    size: Any = 1
+    for d, dim in zip(reversed(_kept(array)), reversed(array.stored), strict=True):
+        total = total + steps.get(d, 0) * size
+        size = size * dim
+    return total
+
+
+def applied(loops: LoopProgram) -> list[Apply]:
     """List the operations that are applied."""
     found: list[Apply] = []
-    stack: list[Any] = [statement.value for statement, _ in paths(body)]
+    stack: list[Any] = [statement.value for statement, _ in loops.paths]
+    stack += [item.test for item, _ in walk(loops.body) if isinstance(item, (Cond, While))]
     while stack:
         value = stack.pop()
         if isinstance(value, Apply):
@@ -164,13 +890,13 @@ def applied(body: list[Item]) -> list[Apply]:
     return found
 
 
-def foreign(body: list[Item]) -> set[str]:
-    """Name the C functions of the user's that a body calls, which no variable may hide."""
-    return {value.op.c["f"].partition("(")[0] for value in applied(body) if value.op.source}
+def foreign(loops: LoopProgram) -> set[str]:
+    """Name the C functions of the user's that a program calls, which no variable may hide."""
+    return {value.op.c["f"].partition("(")[0] for value in applied(loops) if value.op.source}
 
 
 def fails(views: tuple[Any, ...]) -> bool:
-    """Tell a body that checks an index or polls, or calls a part that does."""
+    """Whether a body checks an index or polls, or calls a part that does."""
     stack = list(views)
     while stack:
         view = stack.pop()
@@ -178,7 +904,7 @@ def fails(views: tuple[Any, ...]) -> bool:
             return True
         if isinstance(view, (PollView, CheckView)):
             return True
-        stack.extend(getattr(view, "body", ()))
+        stack.extend([*getattr(view, "body", ()), *getattr(view, "before", ()), *getattr(view, "other", ())])
     return False
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
-from symgrad.loops.program import Array
-from symgrad.loops.store import paths
+from symgrad.loops.program import Walk
 from symgrad.ops import math_functions
 from symgrad.ops.selection import astype
 from symgrad.ops.spelling import stored
@@ -27,7 +26,7 @@ from symgrad.render.views import ArrayView, FunctionView, PrototypesView, SmallV
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Apply
-    from symgrad.loops.program import Item, LoopProgram
+    from symgrad.loops.program import Array, LoopProgram
     from symgrad.options import Options
 
 NARROW = 256
@@ -85,14 +84,14 @@ def aimed(loops: LoopProgram, options: Options, target: Target) -> Target:
     if options.portable:
         return Target(plain=True, package=target.package)
     target = replace(target, blas=options.blas)
-    return replace(target, simd_math=frozenset()) if options.precise or not has_simd(loops.body) else target
+    return replace(target, simd_math=frozenset()) if options.precise or not has_simd(loops) else target
 
 
 def function(loops: LoopProgram, name: str, target: Target) -> tuple[FunctionView, Functions]:
     """Print a loop program as a function of a name, with its parts."""
     arguments, names = signature(loops, name, target)
     functions = Functions(name, loops, names, arguments, target)
-    entry = functions.whole(loops.body)
+    entry = functions.whole(loops)
     if loops.small is not None:
         entry = replace(entry, small=small_call(loops, loops.small, functions), unused=())
     return entry, functions
@@ -106,7 +105,7 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
     library = target.blas and not target.package
     helpers |= {("sg_blas", kind, end) for name, kind, end in helpers if library and name in BLAS}
-    values = [value for loops, _, _ in made for value in applied(loops.body)]
+    values = [value for loops, _, _ in made for value in applied(loops)]
     foreign = {value.op.source for value in values if value.op.source}
     printed = (*[helper(*h, target) for h in sorted(helpers, key=place)], *sorted(foreign))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
@@ -152,7 +151,7 @@ def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> 
     arguments, names = functions.arguments, dict(functions.names)
     names.update(zip(small.outputs, [names[a] for a in loops.outputs], strict=True))
     few = Functions(f"{functions.entry}_small", small, names, arguments, functions.target)
-    functions.parts[:0] = [few.whole(small.body)]
+    functions.parts[:0] = [few.whole(small)]
     functions.parts[:0] = few.parts
     functions.helpers |= few.helpers
     functions.used |= few.used
@@ -191,7 +190,7 @@ def signature(loops: LoopProgram, entry: str, target: Target) -> tuple[list[tupl
     """List the function's parameters as type and name: inputs, outputs, data, extents, threads, workspace, stop."""
     names: dict[Array, str] = {}
     arguments: list[tuple[str, str]] = []
-    called = foreign(loops.body)
+    called = foreign(loops)
     for array, constness in [*[(a, "const ") for a in loops.inputs], *[(a, "") for a in loops.outputs]]:
         names[array] = f"{array.name}_" if array.name in called else array.name
         arguments.append((f"{constness}{stored(array.dtype)} *{target.restrict}", names[array]))
@@ -236,9 +235,9 @@ def constant_view(array: Array, names: dict[Array, str]) -> ArrayView:
     return ArrayView(stored(array.dtype), names[array], str(array.data.size or 1), "", values)
 
 
-def has_simd(body: list[Item]) -> bool:
-    """Tell whether any loop runs as lanes."""
-    return any(loop.simd for _, around in paths(body) for loop in around)
+def has_simd(loops: LoopProgram) -> bool:
+    """Whether any loop runs as lanes."""
+    return any(loop.walk is Walk.LANES for _, around in loops.paths for loop in around)
 
 
 def prototype_of(function: str) -> str:

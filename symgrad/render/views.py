@@ -48,6 +48,26 @@ class GuardView:
 
 
 @dataclass(frozen=True)
+class CondView:
+    """``if (condition) body else other``."""
+
+    condition: str
+    body: tuple[ItemView, ...]
+    other: tuple[ItemView, ...]
+    kind: str = "cond"
+
+
+@dataclass(frozen=True)
+class WhileView:
+    """``while (condition) body``; what is in `before` is done each time before it is asked."""
+
+    before: tuple[ItemView, ...]
+    condition: str
+    body: tuple[ItemView, ...]
+    kind: str = "while"
+
+
+@dataclass(frozen=True)
 class TilesView:
     """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run, of `team` threads.
 
@@ -265,6 +285,6 @@ class SourceView:
 
 
 ItemView: TypeAlias = (
-    "LoopView | RowsView | GuardView | TilesView | ThreadsView | LetView | LocalView | StoreView | LookupView | "
-    "CallView | NoteView | ProductView | PollView | CheckView"
+    "LoopView | RowsView | GuardView | CondView | WhileView | TilesView | ThreadsView | LetView | LocalView | "
+    "StoreView | LookupView | CallView | NoteView | ProductView | PollView | CheckView"
 )

@@ -47,9 +47,9 @@ def test_more_takes_longer():
 
 
 def test_a_million_copies_are_refused_before_anything_is_scheduled(monkeypatch):
-    from symgrad.loops import schedule
+    from symgrad.loops import passes
 
-    monkeypatch.setattr(schedule, "schedule", lambda *_: pytest.fail("loops were made"))
+    monkeypatch.setattr(passes, "schedule", lambda *_: pytest.fail("loops were made"))
     with pytest.raises(CompileTimeError) as caught:
         compiled(600, options(compile_seconds=0.5))
     message = str(caught.value)

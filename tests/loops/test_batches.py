@@ -12,7 +12,7 @@ from scipy import special
 import symgrad as sg
 from symgrad.ir.notation import Apply
 from symgrad.loops import threads
-from symgrad.loops.store import paths
+from symgrad.loops.program import Walk, paths
 from tests.looking import code, loops
 
 TWO = sg.Options(threads=2)
@@ -64,7 +64,7 @@ def test_each_head_of_an_attention_is_a_tile(batch):
     function = check(attention, [normal(batch, n, 24) for n in (20, 30, 30)], TWO)
     if batch > 1:
         for array in loops(function).temporaries:  # nothing has more than one head's elements, for a thread
-            assert array.place == "register" or batch not in array.stored, array
+            assert not array.is_memory or batch not in array.stored, array
 
 
 BATCHED: dict[str, Any] = {
@@ -181,7 +181,7 @@ def test_a_flag_of_a_row_leaves_the_row_in_lanes():
     np.testing.assert_allclose(slopes[1], x.T @ e, rtol=1e-11)
     rows = [around[-1] for s, around in paths(loops(function).body) if "exp" in applied(s)]
     assert rows
-    assert all(loop.simd for loop in rows)
+    assert all(loop.walk is Walk.LANES for loop in rows)
 
 
 def test_what_a_constant_mask_selects_somewhere_is_known():

@@ -11,7 +11,7 @@ import pytest
 import symgrad as sg
 from symgrad.ir.notation import Access, Axis, Number, Statement
 from symgrad.loops import split, threads, tile
-from symgrad.loops.program import Array, Loop, Part, picture
+from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Outlined, Place, Walk, paths, picture
 from tests.looking import code, loops
 from tests.programs import random_open_program, random_program
 from tests.table import INTERPRETED
@@ -90,7 +90,7 @@ def test_a_long_scalar_chain() -> None:
     np.testing.assert_allclose((value, gradient), expected, rtol=1e-12)
     parts = re.findall(r"sg_chain_part\d+(?=\()", code(function))
     assert len(parts) == 2 * len(set(parts)) >= 2 * 9
-    assert all(isinstance(item, Part) for item in loops(function).body)
+    assert all(isinstance(item, Outlined) for item in loops(function).body)
     # one value crosses each cut, and one for each step waits for the way back
     assert loops(function).workspace <= 8 * (2 * 300 + 100)
 
@@ -135,7 +135,7 @@ def test_fifty_thousand_operations() -> None:
 
 
 def register(name: str) -> Array:
-    return Array(name, (), F8, "temporary", kept=(), place="register")
+    return Array(name, (), F8, Kind.TEMPORARY, kept=(), place=Place.REGISTER)
 
 
 def writes(target: Array, *sources: Array) -> Statement:
@@ -148,10 +148,15 @@ def test_cuts_are_made_where_few_values_cross(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(split, "LONG", 6)
     monkeypatch.setattr(split, "SHORT", 2)
     a, b, c, d, e, f, g, h = [register(name) for name in "abcdefgh"]
-    statements: list[Any] = [
+    statements = (
         writes(a), writes(b), writes(c, a), writes(d, b), writes(e, d), writes(f, e), writes(g, e), writes(h, f),
-    ]
+    )
     assert [len(piece) for piece in split.cut(statements)] == [5, 3]
+
+
+def cut(*items: Any) -> LoopProgram:
+    arrays = dict.fromkeys([access.array for s, _ in paths(items) for access in s.touched])
+    return split.split(LoopProgram("f", (), (), tuple(arrays), items))
 
 
 def test_a_sum_is_not_cut_off_from_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,11 +164,10 @@ def test_a_sum_is_not_cut_off_from_its_loop(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(split, "SHORT", 1)
     total = register("s")
     axis = Axis("i", 10)
-    loop = Loop(axis, frozenset([axis]), [writes(register("t"))], simd=True, sums=(("+", total),))
+    loop = Loop(axis, frozenset([axis]), (writes(register("t")),), Walk.LANES, sums=(("+", total),))
     before, after = [writes(register("a")), writes(register("b"))], writes(register("c"), total)
-    tree = split.split([*before, writes(total), loop, after])
+    tree = cut(*before, writes(total), loop, after).body
     assert picture(tree, statements=True) == "part { a =; b = }; part { s =; i<10 simd { t = }; c = }"
-    assert loop.simd
 
 
 def test_a_sum_that_must_cross_loses_its_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +175,7 @@ def test_a_sum_that_must_cross_loses_its_lanes(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(split, "SHORT", 1)
     total = register("s")
     axis = Axis("i", 10)
-    loop = Loop(axis, frozenset([axis]), [writes(register("t"))], simd=True, sums=(("+", total),))
-    split.split([writes(total), loop, writes(register("c"), total)])
-    assert not loop.simd
-    assert total.place == "workspace"
+    loop = Loop(axis, frozenset([axis]), (writes(register("t")),), Walk.LANES, sums=(("+", total),))
+    made = cut(writes(total), loop, writes(register("c"), total))
+    assert "simd" not in picture(made.body)
+    assert {a.name for a in made.arrays if a.place is Place.WORKSPACE} == {"s"}

@@ -13,7 +13,7 @@ import pytest
 import symgrad as sg
 from symgrad.errors import ShapeError
 from symgrad.loops import threads, tile
-from symgrad.loops.program import LoopProgram, picture
+from symgrad.loops.program import LoopProgram, Place, picture
 
 rng = np.random.default_rng(11)
 
@@ -118,7 +118,7 @@ def untiled(drawn: str) -> str:
 def test_rosenbrock_is_one_loop(spec: str, extent: str) -> None:
     found = loops_of(rosenbrock, spec)
     assert picture(found.body) == sweep(extent, "tiled")
-    assert all(array.place == "register" for array in found.temporaries)
+    assert all(not array.is_memory for array in found.temporaries)
 
 
 @pytest.mark.parametrize("function", [heat, heat_in_place])
@@ -150,7 +150,7 @@ def test_a_call_of_the_math_library_is_stored() -> None:
     """tanh once for each element: one array more, and a second sweep that reads it at three places."""
     found = loops_of(taps, "f64[100000]")
     assert picture(found.body) == f"{sweep('100000', 'tiled')}; {sweep('100000')}"
-    assert len([a for a in found.temporaries if a.place == "workspace"]) == 1
+    assert len([a for a in found.temporaries if a.place is Place.WORKSPACE]) == 1
 
 
 def test_a_chain_of_shifts_stays_linear() -> None:

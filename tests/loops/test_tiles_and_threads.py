@@ -11,6 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.loops import threads, tile, turn
+from symgrad.loops.program import Place
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
@@ -127,7 +128,7 @@ def test_a_chain_of_matrix_vector_products_walks_rows() -> None:
     np.testing.assert_allclose(dx, slow(A, x)[1][1], rtol=1e-9, atol=1e-14)
     assert "A[i*800 + j]" in f.c_source
     assert "A[j*800 + i]" not in f.c_source
-    stored = [a.shape for a in loops(f).temporaries if a.place == "workspace"]
+    stored = [a.shape for a in loops(f).temporaries if a.place is Place.WORKSPACE]
     assert (800, 800) not in stored, "the outer products of A_bar are summed where they are made"
 
 
@@ -148,7 +149,7 @@ def test_few_exponentials_of_many_terms_stay_few() -> None:
     np.testing.assert_allclose(gradient, slow, rtol=1e-10)
     assert len(re.findall(r" = exp\(", f.c_source)) == 1
     assert "logsumexp" not in f.lower(*args).as_text("stable")
-    stored = [a.shape for a in loops(f).temporaries if a.place != "register"]
+    stored = [a.shape for a in loops(f).temporaries if a.is_memory]
     assert (1000, 1000) not in stored, "the comparisons of times are made again, not stored"
 
 

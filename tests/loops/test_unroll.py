@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.loops import schedule
-from symgrad.loops.program import Array, Loop, LoopProgram, picture
-from symgrad.loops.store import paths
+from symgrad.loops import passes
+from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Walk, paths, picture
 from tests.looking import code, loops
 
 rng = np.random.default_rng(11)
@@ -97,7 +96,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[int, ...]]]
 @pytest.fixture
 def rolled(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Switch the pass off."""
-    return lambda: monkeypatch.setattr(schedule, "unroll", lambda lowered: lowered)
+    return lambda: monkeypatch.setattr(passes, "unroll", lambda lowered: lowered)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -141,7 +140,7 @@ def test_pairs_of_points_run_as_lanes() -> None:
     """Before: ``i { j { k<3 { }; k<3 { } } }``; after, differences are registers and j runs as lanes."""
     found = lanes(ran(energy, POINTS))
     assert found
-    assert all(loop.extent == 300 and loop.simd for loop in found)
+    assert all(loop.extent == 300 and loop.walk is Walk.LANES for loop in found)
 
 
 def test_a_chain_of_tiny_loops_is_straight_line_code() -> None:
@@ -161,7 +160,7 @@ def test_rows_of_five_are_copied_column_by_column() -> None:
     function = ran(lambda x: np.sum(np.exp(np.sum(np.tanh(x), axis=1))), rng.normal(size=(500, 5)))
     drawn = picture(loops(function).body)
     assert drawn.count("simd") >= 3
-    assert {a.stored for a in loops(function).temporaries if a.place != "register"} == {(64,)}
+    assert {a.stored for a in loops(function).temporaries if a.is_memory} == {(64,)}
 
 
 def test_short_loops_that_buy_nothing_stay() -> None:
@@ -206,7 +205,7 @@ def test_signs_of_zero_are_numpys() -> None:
 def test_a_lowered_program_without_tiny_axes_is_left_alone() -> None:
     from symgrad.loops.unroll import unroll
 
-    lowered = LoopProgram("f", [], [Array("out", (), np.dtype(float), "output")], [], [])
+    lowered = LoopProgram("f", (), (Array("out", (), np.dtype(float), Kind.OUTPUT),), (), ())
     assert unroll(lowered) is lowered
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,21 @@ import symgrad as sg
 from symgrad.errors import VerifyError
 from symgrad.ir.notation import Access, Axis, IndexValue, Lookup, Number, Statement
 from symgrad.ir.shapes import symbol
-from symgrad.loops.program import THREADS, Array, Loop, LoopProgram, Part, Slot
+from symgrad.loops.program import (
+    THREADS,
+    Array,
+    Cond,
+    Kind,
+    Loop,
+    LoopProgram,
+    Outlined,
+    Piece,
+    Place,
+    Slot,
+    Tile,
+    Walk,
+    While,
+)
 from symgrad.loops.text import as_text
 from symgrad.loops.verify import Verifier
 
@@ -19,8 +34,9 @@ DOUBLE, N = np.dtype(float), 10
 ONE = Number(1.0, DOUBLE)
 
 
-def array(name: str, *shape: Any, kind: str = "temporary", dtype: Any = DOUBLE, **fields: Any) -> Array:
-    return Array(name, shape, dtype, kind, **fields)
+def array(name: str, *shape: Any, kind: Kind = Kind.TEMPORARY, dtype: Any = DOUBLE, **fields: Any) -> Array:
+    place = Place.WORKSPACE if kind is Kind.TEMPORARY else Place.PARAMETER
+    return Array(name, shape, dtype, kind, **({"place": place} | fields))
 
 
 def set_(target: Access, value: Any, *axes: Axis, how: str = "=", **fields: Any) -> Statement:
@@ -28,14 +44,14 @@ def set_(target: Access, value: Any, *axes: Axis, how: str = "=", **fields: Any)
 
 
 def over(axis: Axis, *body: Any, members: tuple[Axis, ...] = (), **fields: Any) -> Loop:
-    return Loop(axis, frozenset([axis, *members]), list(body), **fields)
+    return Loop(axis, frozenset([axis, *members]), body, **fields)
 
 
 def check(body: list[Any], *arrays: Array, stage: str = "pass", **fields: Any) -> Verifier:
     """Verify a program of these statements or loops."""
-    kinds = {kind: [a for a in arrays if a.kind == kind] for kind in ("input", "output")}
+    inputs, outputs = [tuple([a for a in arrays if a.kind is kind]) for kind in (Kind.INPUT, Kind.OUTPUT)]
     verifier = Verifier()
-    verifier.check(LoopProgram("f", kinds["input"], kinds["output"], list(arrays), body, **fields), stage)
+    verifier.check(LoopProgram("f", inputs, outputs, arrays, tuple(body), **fields), stage)
     return verifier
 
 
@@ -44,12 +60,12 @@ class Case:
 
     def __init__(self) -> None:
         self.n = symbol("n")
-        self.x, self.y = array("x", N, kind="input"), array("y", N, kind="output")
-        self.X, self.s = array("X", N, N, kind="input"), array("s", kind="output")
-        self.t, self.u, self.r = array("t", N), array("u", N), array("r", place="register", kept=())
+        self.x, self.y = array("x", N, kind=Kind.INPUT), array("y", N, kind=Kind.OUTPUT)
+        self.X, self.s = array("X", N, N, kind=Kind.INPUT), array("s", kind=Kind.OUTPUT)
+        self.t, self.u, self.r = array("t", N), array("u", N), array("r", place=Place.REGISTER, kept=())
         self.row, self.sums = array("row", N, kept=()), array("sums", N)
-        self.xn, self.yn = array("x", self.n, kind="input"), array("y", self.n, kind="output")
-        self.places = array("p", N, kind="input", dtype=np.dtype(np.int64))
+        self.xn, self.yn = array("x", self.n, kind=Kind.INPUT), array("y", self.n, kind=Kind.OUTPUT)
+        self.places = array("p", N, kind=Kind.INPUT, dtype=np.dtype(np.int64))
         self.i, self.j = Axis("i", N), Axis("j", N)
         self.k = Axis("i", self.n)
         self.short = Axis("i", N - 1)
@@ -66,34 +82,33 @@ def copied(c: Case, target: Array, source: Array, axis: Axis | None = None) -> L
 
 def tiles(c: Case, *, rows: int = 4, stored: int = 4, shift: int = 0) -> tuple[list[Any], tuple[Array, ...]]:
     """Two loops over a tile, of which an array holds one."""
-    outer = Loop(c.i, frozenset([c.i, c.j]), [], tile=rows)
-    kept = array("w", N, kept=(0,), windows={0: Loop(c.i, frozenset(), [], tile=stored) if stored != rows else outer})
-    first = over(c.i, set_(a(kept, c.i), a(c.x, c.i), c.i), window=outer)
-    last = over(c.j, set_(a(c.y, c.j), a(kept, c.j + shift) if shift else a(kept, c.j), c.j), window=outer)
-    outer.body = [first, last]
-    return [outer], (c.x, c.y, kept)
+    start = Axis("i", N)
+    tile = Tile(start, rows)
+    kept = array("w", N, kept=(0,), windows=((0, Tile(start, stored)),))
+    first = over(c.i, set_(a(kept, c.i), a(c.x, c.i), c.i), window=tile)
+    last = over(c.j, set_(a(c.y, c.j), a(kept, c.j + shift) if shift else a(kept, c.j), c.j), window=tile)
+    return [over(c.i, first, last, members=(c.j,), tile=tile)], (c.x, c.y, kept)
 
 
 def slots(c: Case, *, size: int = 80, second: int = 128, one: bool = False) -> tuple[list[Any], tuple[Array, ...]]:
     """Two arrays in the workspace, which are alive together."""
-    c.t.slot = Slot(0, "workspace", DOUBLE, size, 0)
-    c.u.slot = c.t.slot if one else Slot(1, "workspace", DOUBLE, 80, second)
-    body = [copied(c, c.t, c.x), copied(c, c.u, c.x), copied(c, c.y, c.t), copied(c, c.y, c.u)]
-    return body, (c.x, c.y, c.t, c.u)
+    slot = Slot(Place.WORKSPACE, DOUBLE, size)
+    t = replace(c.t, slot=slot)
+    u = replace(c.u, slot=slot if one else Slot(Place.WORKSPACE, DOUBLE, 80, second))
+    return [copied(c, t, c.x), copied(c, u, c.x), copied(c, c.y, t), copied(c, c.y, u)], (c.x, c.y, t, u)
 
 
 def team(*body: Any, axis: Axis) -> Loop:
     """A loop of which threads share the iterations out."""
-    threads = over(Axis("t", THREADS), threads=True)
-    threads.body = [over(axis, *body, tile=1, shared=threads)]
-    return threads
+    thread = Axis("t", THREADS)
+    return over(thread, over(axis, *body, tile=Tile(Axis("i", N), 1), team=thread), walk=Walk.THREADS)
 
 
 def shared_buffer(c: Case) -> tuple[list[Any], tuple[Array, ...]]:
     """A buffer of which each thread must have one."""
-    c.u.slot = Slot(0, "workspace", DOUBLE, 80)
-    write, read = set_(a(c.u, 0), a(c.x, c.i), c.i), set_(a(c.y, c.i), a(c.u, 0), c.i)
-    return [team(write, read, axis=c.i)], (c.x, c.y, c.u)
+    u = replace(c.u, slot=Slot(Place.WORKSPACE, DOUBLE, 80))
+    write, read = set_(a(u, 0), a(c.x, c.i), c.i), set_(a(c.y, c.i), a(u, 0), c.i)
+    return [team(write, read, axis=c.i)], (c.x, c.y, u)
 
 
 def twice(c: Case) -> Any:
@@ -102,7 +117,7 @@ def twice(c: Case) -> Any:
 
 
 BROKEN: dict[str, Any] = {
-    "two of a name": (lambda c: ([copied(c, c.y, c.x)], (c.x, array("x", N, kind="input"), c.y)), "have one name"),
+    "two of a name": (lambda c: ([copied(c, c.y, c.x)], (c.x, array("x", N, kind=Kind.INPUT), c.y)), "have one name"),
     "an array twice": (lambda c: ([copied(c, c.y, c.x)], (c.x, c.x, c.y)), "stands among the arrays twice"),
     "an array of another program": (
         lambda c: ([copied(c, c.t, c.x), copied(c, c.y, c.t)], (c.x, c.y)),
@@ -114,12 +129,12 @@ BROKEN: dict[str, Any] = {
         "the loop j has an axis that is the variable of a loop around it",
     ),
     "a window without its tiles": (
-        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), window=over(c.j, tile=4))], (c.x, c.y)),
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), window=Tile(c.j, 4))], (c.x, c.y)),
         "the loop i walks a tile of a loop that is not around it",
     ),
     "a share of no threads": (
         lambda c: ([
-            over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), tile=1, shared=over(Axis("t", THREADS))),
+            over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), tile=Tile(Axis("i", N), 1), team=Axis("t", THREADS)),
         ], (c.x, c.y)),
         "the tiles of i are shared out by a loop that is not around it",
     ),
@@ -165,13 +180,13 @@ BROKEN: dict[str, Any] = {
         r"is 12, outside of an extent of 10",
     ),
     "borders that overlap": (
-        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), part="borders", ends=(5, 3))], (c.x, c.y)),
+        lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), piece=Piece.BORDERS, ends=(5, 3))], (c.x, c.y)),
         "the borders of i end at 5 and go on at 3",
     ),
     "a place between borders and interior": (
         lambda c: ([
-            over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), part="borders", ends=(2, 8)),
-            over(c.j, set_(a(c.y, c.j), a(c.x, c.j), c.j), part="interior", ends=(3, 8)),
+            over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), piece=Piece.BORDERS, ends=(2, 8)),
+            over(c.j, set_(a(c.y, c.j), a(c.x, c.j), c.j), piece=Piece.INTERIOR, ends=(3, 8)),
         ], (c.x, c.y)),
         r"the output y is not written at \[2\] of y:float64\[10\]",
     ),
@@ -212,24 +227,26 @@ BROKEN: dict[str, Any] = {
         lambda c: ([copied(c, c.y, c.x, c.short)], (c.x, c.y)), r"the output y is not written at \[9\]",
     ),
     "lanes that share an element": (
-        lambda c: ([set_(a(c.s), ONE), over(c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), simd=True)], (c.x, c.s)),
+        lambda c: ([
+            set_(a(c.s), ONE), over(c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), walk=Walk.LANES),
+        ], (c.x, c.s)),
         r"in i: lanes of i share s\[\], which each of them writes",
     ),
     "lanes that meet": (
         lambda c: ([copied(c, c.y, c.x), over(
             c.short, set_(a(c.y, c.short), ONE, c.short, how="+="), set_(a(c.y, c.short + 1), ONE, c.short, how="+="),
-            simd=True,
+            walk=Walk.LANES,
         )], (c.x, c.y)),
         r"lanes of i share y\[i\], which each of them writes",
     ),
     "lanes whose sum is another": (
         lambda c: ([set_(a(c.s), ONE), over(
-            c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), simd=True, sums=(("maximum", c.s),),
+            c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), walk=Walk.LANES, sums=(("maximum", c.s),),
         )], (c.x, c.s)),
         "lanes of i take s apart as a maximum, and it is used otherwise",
     ),
     "lanes whose last value is wanted": (
-        lambda c: ([over(c.i, set_(a(c.r), a(c.x, c.i), c.i), simd=True), set_(a(c.s), a(c.r))], (c.x, c.s, c.r)),
+        lambda c: ([over(c.i, set_(a(c.r), a(c.x, c.i), c.i), walk=Walk.LANES), set_(a(c.s), a(c.r))], (c.x, c.s, c.r)),
         "lanes of i have r for themselves, and it is touched outside of them",
     ),
     "threads that share an element": (
@@ -240,15 +257,23 @@ BROKEN: dict[str, Any] = {
         shared_buffer, r"in t i: threads share u\[0\], which each of them writes",
     ),
     "a register of two functions": (
-        lambda c: ([Part([set_(a(c.r), ONE)]), Part([set_(a(c.s), a(c.r))])], (c.s, c.r)),
+        lambda c: ([Outlined((set_(a(c.r), ONE),)), Outlined((set_(a(c.s), a(c.r)),))], (c.s, c.r)),
         "the register r is used in several functions",
     ),
     "a slot too small": (lambda c: slots(c, size=72), r"t:float64\[10\] stands in a slot of 72 bytes"),
     "two alive in one slot": (lambda c: slots(c, one=True), "t and u have one slot, and both are alive in i"),
     "slots that overlap": (lambda c: slots(c, second=72), "the slots of t and u overlap"),
     "a slot beyond the workspace": (lambda c: slots(c, second=192), "u ends at byte 272 of a workspace of 256"),
+    "a test of what nobody has written": (
+        lambda c: ([While(a(c.r), (set_(a(c.r), ONE),)), set_(a(c.s), ONE)], (c.s, c.r)),
+        r"in while: r\[\] is read, and nothing was written to r",
+    ),
+    "an index of a test beyond": (
+        lambda c: ([over(c.i, set_(a(c.y, c.i), ONE, c.i), Cond(a(c.x, c.i + 1), ()))], (c.x, c.y)),
+        r"is 10, outside of an extent of 10",
+    ),
     "no memory": (
-        lambda c: (slots(c)[0] + [copied(c, c.row, c.x)], (c.x, c.y, c.t, c.u, c.row)),
+        lambda c: [[*found, more] for found, more in zip(slots(c), (copied(c, c.row, c.x), c.row), strict=True)],
         r"row:float64\[\] has no memory",
     ),
 }
@@ -274,14 +299,28 @@ def test_right_programs_are_right() -> None:
     check([team(set_(a(c.y, c.i), a(c.x, c.i), c.i), axis=c.i)], c.x, c.y)
     c = Case()
     check([set_(a(c.s), ONE), over(
-        c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), simd=True, sums=(("+", c.s),),
+        c.i, set_(a(c.s), a(c.x, c.i), c.i, how="+="), walk=Walk.LANES, sums=(("+", c.s),),
     )], c.x, c.s)
     c = Case()
     places = (2, N - 2)
     check([
-        over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), part="borders", ends=places),
-        over(c.j, set_(a(c.y, c.j), a(c.x, c.j), c.j), part="interior", ends=places),
+        over(c.i, set_(a(c.y, c.i), a(c.x, c.i), c.i), piece=Piece.BORDERS, ends=places),
+        over(c.j, set_(a(c.y, c.j), a(c.x, c.j), c.j), piece=Piece.INTERIOR, ends=places),
     ], c.x, c.y)
+
+
+def test_what_a_branch_writes_is_there_in_that_branch_alone() -> None:
+    """Read in the same branch it is certain, after the branch it is undecided, whatever the other one does."""
+    c = Case()
+    one, two = set_(a(c.r), ONE), set_(a(c.s), a(c.r))
+    start = set_(a(c.s), ONE)
+    assert not check([start, Cond(ONE, (one, two))], c.s, c.r).undecided
+    assert not check([one, While(a(c.r), (one, two)), start], c.s, c.r).undecided
+    assert list(check([start, Cond(ONE, (one,), (two,))], c.s, c.r).undecided) == [
+        "in no loop: whether all of r[] is written before it is read"
+    ]
+    assert check([Cond(ONE, (one,)), two], c.s, c.r).undecided
+    assert check([While(a(c.x, 0), (one,)), two], c.x, c.s, c.r).undecided
 
 
 def test_what_is_undecided_is_counted_and_printed(monkeypatch: pytest.MonkeyPatch) -> None:
