@@ -431,7 +431,7 @@ def everywhere(change: Change) -> tuple[Change, Callable[[Any], Any]]:
         if type(i) is int or isinstance(i, Axis):
             return i
         if isinstance(i, Lookup):
-            made = access(i.access)
+            made = access(i.access) if isinstance(i.access, Access) else i.access  # a number was put in its place
             return i if made is i.access else Lookup(made, i.extent, i.check)
         changed = {p.symbol: q.symbol for p in parts(i) if isinstance(p, Lookup) and (q := index(p)) is not p}
         return as_index(i.subs(changed, simultaneous=True)) if changed else i

@@ -209,10 +209,11 @@ class _Text:
         if s.how == "check":
             yield f"{indent}check({self.value(s.value)}, {s.check})"
             return
-        target = self.access(s.target)
-        if s.how == "call" and s.routine is not None:
+        if s.how == "call":
             yield f"{indent}{self.called(s)}"
-        elif s.how == "=":
+            return
+        target = self.access(s.target)
+        if s.how == "=":
             yield f"{indent}{target} = {self.stored(s)}"
         elif s.how in ACCUMULATIONS:
             yield f"{indent}{target} = {ACCUMULATIONS[s.how]}({target}, {self.value(s.value)})"

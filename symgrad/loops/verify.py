@@ -374,6 +374,8 @@ class _Trial:
                 for touch in site.touches:
                     touch.terms = tuple([self.index(i, site) for i in touch.access.indices])
                     self.inside(touch)
+                    if touch.how == "call":
+                        touch.terms = tuple(map(self.whole, touch.terms, touch.access.array.shape))
                     self.touches.setdefault(touch.array, []).append(touch)
         for array, found in self.touches.items():
             if array.kept is not None:
@@ -460,6 +462,11 @@ class _Trial:
         looked_up = any(isinstance(loop, Lookup) for loop in steps)
         return Term(start, None if looked_up else tuple(steps.items()), ((low, high),), dense)
 
+    def whole(self, term: Term, dim: Any) -> Term:
+        """Return an index of what a routine makes: it gets the array, and works in all of a dimension that it walks."""
+        walked = any(isinstance(loop, Axis) for loop, _ in term.steps or ())
+        return term._replace(span=((0, self.value(dim) - 1),)) if walked else term
+
     def tried(self, index: Any, site: Site) -> Term:
         """Try an index that is not linear, point by point."""
         found = parts(index)
@@ -527,7 +534,10 @@ class _Trial:
         known: dict[Any, Touch] = {}
         for touch in found:
             place = self.place(touch)
-            if touch.how != "=":
+            s = touch.site.statement
+            if s.how == "call" and touch.array is s.target.array:  # a routine works in what it makes, as a whole
+                starts += [touch] if touch.how else []
+            elif touch.how != "=":
                 start = known.get(place)
                 if start is None or not runs_before(start, touch):
                     self.covered(touch, starts)
@@ -550,6 +560,8 @@ class _Trial:
     def covered(self, touch: Touch, starts: list[Touch]) -> None:
         """Check that what an access reads has been written, by one or by several."""
         terms, access = touch.terms, touch.access
+        if any(self.value(dim) == 0 for dim in access.array.shape):
+            return
         if not starts:
             raise self.wrong(f"{touch.site}: {shown(access)} is read, and nothing was written to {access.array.name}")
         plain = not access.flat and all(term.steps is not None for term in terms)
@@ -568,7 +580,7 @@ class _Trial:
     def finished(self, output: Array) -> None:
         """Check that every element of an output is written."""
         extents = [self.value(dim) for dim in output.shape]
-        starts = [touch for touch in self.touches.get(output, ()) if touch.how == "="]
+        starts = [touch for touch in self.touches.get(output, ()) if touch.how in {"=", "call"}]
         left, vague = self.left([((0, n - 1),) for n in extents], None, starts) if 0 not in extents else ([], False)
         if left and not vague:
             raise self.wrong(f"the output {output.name} is not written at {places(left[0])} of {output!r}")
