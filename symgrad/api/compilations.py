@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.arguments import alike, describe_change, show_signature, told_apart
 from symgrad.errors import ConcretizationError, SymgradWarning, ToolchainError
-from symgrad.ir.shapes import is_static
 from symgrad.trace.signature import Spec
 from symgrad.trace.state import active
 
@@ -46,18 +45,21 @@ _SUM = re.compile(r"([A-Za-z]\w*)\+(\d+)")
 
 
 class Entry(NamedTuple):
-    """One compilation of a function."""
+    """One compilation of a function.
+
+    Attributes:
+        tree: the structure of what the function returned.
+        call: how it is called.
+        short: the short call, while the function reads what it read.
+        opened: whether extents are left open.
+    """
 
     signature: Signature
     built: Built
     tree: Any
     call: Call
     short: Callable[[tuple[Any, ...]], Any] | None
-
-    @property
-    def opened(self) -> bool:
-        """Whether extents are left open."""
-        return not all(is_static(spec.shape) for spec in self.signature.specs)
+    opened: bool
 
 
 class CacheInfo(NamedTuple):

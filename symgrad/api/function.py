@@ -16,6 +16,7 @@ from symgrad.api.mode import Mode
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
+from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.pipeline import Stages, build, optimized, uncollected
 from symgrad.trace.signature import Spec, spec
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from symgrad.trace.signature import Signature
     from symgrad.trace.state import Trace
     from symgrad.trace.trace import Traced
+
+    Short = Callable[[tuple[Any, ...]], Any]
 
 
 _made: weakref.WeakSet[Function] = weakref.WeakSet()
@@ -57,8 +60,8 @@ class Function:
         self._captured = Captured(fun)
         self._compilations = Compilations(arguments, self._captured, self._compile)
         self._last: Entry | None = None
-        self._recent: tuple[Entry, ...] = ()
-        self._shorts: tuple[Callable[[tuple[Any, ...]], Any], ...] = ()
+        self._recent: dict[bool, Short | None] = {}
+        self._shorts: tuple[Short, ...] = ()
         self.__name__ = arguments.name
         functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
         _made.add(self)
@@ -72,10 +75,10 @@ class Function:
         """
         shorts = self._shorts
         if shorts and not kwargs and not active.entered:
-            result = shorts[0](args)
-            if result is MISS and len(shorts) > 1 and (result := shorts[1](args)) is not MISS:
+            if (result := shorts[0](args)) is not MISS:
+                return result
+            if len(shorts) > 1 and (result := shorts[1](args)) is not MISS:
                 self._shorts = shorts[::-1]
-            if result is not MISS:
                 return result
         call = self._arguments.split(args, kwargs)
         outer = current()
@@ -89,11 +92,11 @@ class Function:
                     f"{self.__name__} is made, to compile for them; arrays in calls",
                 )
         self._last = entry = self._compilations.find(call)
-        if not active.outside and (not self._recent or self._recent[0] is not entry):
+        if not active.outside:
             # The next calls try this one first, then the last one that has open extents where it has none, or none
             # where it has: the first size has a compilation of its own, and all others share one.
-            self._recent = (entry, *[other for other in self._recent if other.opened != entry.opened])
-            self._shorts = tuple([each.short for each in self._recent if each.short is not None])
+            self._recent[entry.opened] = entry.short
+            self._shorts = tuple(filter(None, (entry.short, self._recent.get(not entry.opened))))
         return entry.call.converted(call.leaves)
 
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
@@ -141,7 +144,7 @@ class Function:
     def forget(self) -> None:
         """Compile anew from now on: a rule that may stand in what was compiled is another one."""
         self._compilations.forget()
-        self._recent, self._shorts = (), ()
+        self._recent, self._shorts = {}, ()
 
     # -- compiling
 
@@ -154,7 +157,7 @@ class Function:
         alone = () if sizes is None else sizes.alone
         call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone)
         short = None if call.short is None else self._captured.watched(call.short, MISS)
-        return Entry(signature, built, tree, call, short)
+        return Entry(signature, built, tree, call, short, not all(is_static(one.shape) for one in signature.specs))
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
