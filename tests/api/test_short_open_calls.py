@@ -120,13 +120,16 @@ def test_requirements_and_checks_of_values_hold_in_the_short_call():
             function(np.arange(2.0), at)
 
 
-def test_extents_that_disagree_are_an_error_after_short_calls():
-    function = sg.jit(squares, dynamic={"w": "d", "X": "n,d", "y": "n"})
+@pytest.mark.parametrize("said", [
+    {"dynamic": {"w": "d", "X": "n,d", "y": "n"}}, {"specs": ("f64[d]", "f64[n,d]", "f64[n]")},
+], ids=["dynamic", "specs"])
+def test_extents_that_disagree_are_an_error_after_short_calls(said):
+    function = sg.jit(squares, **said)
     w, X, y = samples(5)
     for _ in range(3):
         function(w, X, y)
         for wrong in ((w[:2], X, y), (w, X, y[:4]), (w, X[:, :2], y), (w, X[:4], y), (w, X, y[:, None])):
-            with pytest.raises((ValueError, TypeError), match=r"extent|axes"):
+            with pytest.raises((ValueError, TypeError), match=r"extent|axes|compiled for"):
                 function(*wrong)
 
 
