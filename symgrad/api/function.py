@@ -13,6 +13,7 @@ from symgrad.api.captured import Captured, undrawn, unwritten
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
 from symgrad.api.handout import handed_out
 from symgrad.api.mode import Mode
+from symgrad.api.pickled import Absent, parts, reduced
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import identifier
@@ -59,6 +60,8 @@ class Function:
         self._fun, self._arguments, self._options = fun, arguments, options
         self._captured = Captured(fun)
         self._compilations = Compilations(arguments, self._captured, self._compile)
+        if isinstance(fun, Absent):
+            self._compilations.saved = fun.opened
         self._last: Entry | None = None
         self._recent: dict[bool, Short | None] = {}
         self._shorts: tuple[Short, ...] = ()
@@ -161,6 +164,8 @@ class Function:
 
     def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
+        if isinstance(self._fun, Absent):
+            return self._fun.staged(signature, self._options)
         stages = Stages(self._options)
         with uncollected():
             traced = self._traced(signature)
@@ -384,14 +389,21 @@ class Function:
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by name where Python can import the function, else the printable programs; never code."""
-        from symgrad.api.pickled import reduced
-
+        plain: Any = self._fun
+        while type(plain) in {Mode, Function} and not isinstance(plain.__wrapped__, Absent):
+            plain = plain.__wrapped__
         entries = self._compilations.current()
-        return reduced(self, self._fun, self._arguments, self._options, entries)
+        found = reduced(self, self._fun, plain, self._arguments, self._options, entries)
+        return found if isinstance(found, str) else (unpickled, found)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
         return self if instance is None else functools.partial(self, instance)
+
+
+def unpickled(*pickled: Any) -> Function:
+    """Make the function that was pickled: traced where its Python is found by its name, else of its programs."""
+    return Function(*parts(*pickled))
 
 
 class Lowered:

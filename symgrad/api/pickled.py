@@ -14,23 +14,18 @@ import types
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from symgrad.api.arguments import AUTO, Arguments, show_signature
-from symgrad.api.function import Function
+from symgrad.api.arguments import Arguments, show_signature
 from symgrad.api.handout import handed_out
-from symgrad.api.mode import Mode
 from symgrad.errors import ArgumentError
-from symgrad.ir.serial import dumps, loads
 from symgrad.ir.shapes import is_static
 from symgrad.pipeline import NAMES, Stages
 from symgrad.trace.signature import Signature, Spec
 from symgrad.trace.state import active
 
 if TYPE_CHECKING:
-    from symgrad.api.arguments import Leaves
     from symgrad.api.compilations import Entry
     from symgrad.ir.program import Program
     from symgrad.options import Options
-    from symgrad.trace.state import Trace
 
 
 class Saved(NamedTuple):
@@ -58,14 +53,82 @@ class Origin(NamedTuple):
     kind: str = "jit"
 
 
+class Absent:
+    """Stands for a Python function that stayed behind: its name, its parameters, and the programs it was compiled to.
+
+    A `Function` of it serves the signatures of these. They are read and verified when they are needed.
+    """
+
+    def __init__(self, origin: Origin, saved: tuple[Saved, ...]) -> None:
+        """Bear the function's name."""
+        self.origin, self.saved = origin, saved
+        self.__name__, self.__qualname__, self.__module__, self.__doc__, signature, self.kind = origin
+        if signature is not None:
+            self.__signature__ = signature
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what it was made of."""
+        return Absent, (self.origin, self.saved)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuse.
+
+        Raises:
+            ArgumentError: always.
+        """
+        raise self.behind("it is called inside of another traced function")
+
+    def signatures(self) -> list[Signature]:
+        """List the signatures it was compiled for."""
+        return [_signature(saved, loads_here(saved)) for saved in self.saved]
+
+    def opened(self) -> list[Signature]:
+        """List those of them that have open extents."""
+        return [one for one in self.signatures() if not all(is_static(spec.shape) for spec in one.specs)]
+
+    def staged(self, signature: Signature, options: Options) -> tuple[Stages, Any, Any, Any]:
+        """Return what `Function` makes by tracing: the stages, the program, how its results are handed out, their tree.
+
+        Raises:
+            ArgumentError: it was not compiled for this signature, or the rules are others now.
+        """
+        if active.outside:
+            raise self.behind("it is called inside of a block of override_gradient")
+        for saved in self.saved:
+            program = loads_here(saved)
+            if _signature(saved, program) == signature:
+                break
+        else:
+            raise self.behind(f"it is called with {show_signature(signature)}")
+        stages = Stages(options)
+        stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
+        unflatten = handed_out(saved.results, program.outputs)
+        if options.debug_nans:
+            from symgrad.transforms.watch import watched
+
+            bare = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])
+            program, unflatten = watched(bare, unflatten)
+        stages.keep("optimized", program)
+        return stages, program, unflatten, saved.results
+
+    def behind(self, what: str) -> ArgumentError:
+        """Compose the error of a call that needs the Python function."""
+        kept = "; ".join(map(show_signature, self.signatures()))
+        return ArgumentError(
+            f"{self.__name__}() was unpickled without its Python code: it serves ({kept}) only, and {what}",
+            instead="define it with def at the top of a module, which is then imported where it is unpickled",
+        )
+
+
 def reduced(
-    function: Function, fun: Any, arguments: Arguments, options: Options, entries: list[Entry],
+    function: Any, fun: Any, plain: Any, arguments: Arguments, options: Options, entries: list[Entry],
 ) -> str | tuple[Any, ...]:
-    """Say how a function is pickled; what `Function.__reduce__` returns.
+    """Return what a function is pickled as: its own name, or what it is made of, for `parts`.
 
     Args:
         function: what is pickled; the rest is what it is made of.
         fun: the Python function, or a mode of one.
+        plain: the Python function.
         arguments: which of its arguments are static, what its specs are.
         options: compiler and the like.
         entries: what it was compiled for, with the values captured that it would capture now.
@@ -76,110 +139,33 @@ def reduced(
     if _named(function) is function:
         return str(getattr(function, "__qualname__", ""))  # a decorated function: found where it stands
     static = tuple(sorted(arguments.static, key=str))
-    plain = _plain(fun)
-    if not isinstance(plain, (types.FunctionType, _Absent)) or _named(plain) is plain:
-        return again, (fun, options, static, arguments.fixed_to, arguments.dynamic)
+    if not isinstance(plain, (types.FunctionType, Absent)) or _named(plain) is plain:
+        return fun, options, static, arguments.fixed_to, arguments.dynamic
     saved = tuple([_saved(e.signature, e.built.program, e.tree) for e in entries])
-    if isinstance(function, Restored):
+    if isinstance(fun, Absent):
         compiled = [e.signature for e in entries]
-        saved += tuple([s for s in function.saved if _signature(s, loads_here(s)) not in compiled])
+        saved += tuple([s for s, of in zip(fun.saved, fun.signatures(), strict=True) if of not in compiled])
     if not saved:
         raise ArgumentError(
             f"{arguments.name}() cannot be pickled: it has no name in its module, and was not compiled yet",
             instead="define it with def at the top of a module, or call it once before",
         )
-    fixed = arguments.fixed_to is not None
-    return restored, (_origin(fun), options, static, fixed, saved, arguments.dynamic)
+    return Absent(_origin(fun), saved), options, static, arguments.fixed_to is not None, arguments.dynamic
 
 
-def _plain(fun: Any) -> Any:
-    """Return the Python function that modes and compiled functions are made of."""
-    found: Any = fun
-    while type(found) in {Mode, Function}:
-        found = found.__wrapped__
-    return found
-
-
-def again(
-    fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | None, dynamic: Any = AUTO,
-) -> Function:
-    """Wrap a function that was found by its name."""
-    return Function(fun, _arguments(fun, static, fixed, dynamic), options)
-
-
-def restored(
-    origin: Origin, options: Options, static: tuple[int | str, ...], fixed: bool, saved: tuple[Saved, ...],
-    dynamic: Any = AUTO,
-) -> Restored:
-    """Make a function of saved programs."""
-    fun = _Absent(origin)
-    arguments = _arguments(fun, static, _signature(saved[0], loads_here(saved[0])) if fixed else None, dynamic)
-    return Restored(fun, arguments, options, saved)
-
-
-class Restored(Function):
-    """An unpickled function whose Python stayed behind: it serves the signatures it was compiled for."""
-
-    def __init__(
-        self, fun: Any, arguments: Arguments, options: Options, saved: tuple[Saved, ...],
-    ) -> None:
-        """Keep the programs; they are read and verified when they are needed."""
-        super().__init__(fun, arguments, options)
-        self.saved = saved
-        self._compilations.saved = self._open_ones
-
-    def _open_ones(self) -> list[Signature]:
-        """List the signatures with open extents."""
-        found = [_signature(saved, loads_here(saved)) for saved in self.saved]
-        return [one for one in found if not all(is_static(spec.shape) for spec in one.specs)]
-
-    def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
-        if active.outside:
-            raise self._behind("it is called inside of a block of override_gradient")
-        for saved in self.saved:
-            program = loads_here(saved)
-            if _signature(saved, program) == signature:
-                return self._kept(program, saved.results)
-        raise self._behind(f"it is called with {show_signature(signature)}")
-
-    def _kept(self, program: Program, results: Any) -> tuple[Stages, Any, Any, Any]:
-        stages = Stages(self._options)
-        stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
-        unflatten = handed_out(results, program.outputs)
-        if self._options.debug_nans:
-            from symgrad.transforms.watch import watched
-
-            bare = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])
-            program, unflatten = watched(bare, unflatten)
-        stages.keep("optimized", program)
-        return stages, program, unflatten, results
-
-    def _inline(self, outer: Trace, call: Leaves) -> Any:  # noqa: ARG002
-        raise self._behind("it is called inside of another traced function")
-
-    def _behind(self, what: str) -> ArgumentError:
-        kept = "; ".join(show_signature(_signature(s, loads_here(s))) for s in self.saved)
-        return ArgumentError(
-            f"{self._arguments.name}() was unpickled without its Python code: it serves ({kept}) only, and {what}",
-            instead="define it with def at the top of a module, which is then imported where it is unpickled",
-        )
-
-
-class _Absent:
-    """Stands for the Python function that stayed behind: its name, its parameters."""
-
-    def __init__(self, origin: Origin) -> None:
-        self.origin = origin
-        self.__name__, self.__qualname__, self.__module__, self.__doc__, signature, self.kind = origin
-        if signature is not None:
-            self.__signature__ = signature
-
-    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        raise ArgumentError(f"{self.__name__}() was unpickled without its Python code")
+def parts(
+    fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | bool | None, dynamic: Any,
+) -> tuple[Any, Arguments, Options]:
+    """Return what a function is made of, of what it was pickled as."""
+    numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
+    arguments = Arguments(fun, numbers, names, dynamic=dynamic)
+    signature = fun.signatures()[0] if fixed is True else fixed
+    return fun, arguments.fixed(signature) if isinstance(signature, Signature) else arguments, options
 
 
 def loads_here(saved: Saved) -> Program:
     """Read a saved program with symgrad's ops."""
+    from symgrad.ir.serial import loads
     from symgrad.ops import OPS, load
 
     load()
@@ -195,6 +181,8 @@ def _named(value: Any) -> Any:
 
 
 def _saved(signature: Signature, program: Program, results: Any) -> Saved:
+    from symgrad.ir.serial import dumps
+
     weak = tuple([s.weak for s in signature.specs])
     return Saved(
         dumps(program), signature.tree, weak, signature.names, signature.paths, signature.statics, signature.positions,
@@ -208,14 +196,8 @@ def _signature(saved: Saved, program: Program) -> Signature:
     return Signature(saved.tree, specs, saved.names, saved.paths, saved.statics, saved.positions)
 
 
-def _arguments(fun: Any, static: tuple[int | str, ...], fixed: Signature | None, dynamic: Any) -> Arguments:
-    numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
-    arguments = Arguments(fun, numbers, names, dynamic=dynamic)
-    return arguments if fixed is None else arguments.fixed(fixed)
-
-
 def _origin(fun: Any) -> Origin:
-    if isinstance(fun, _Absent):
+    if isinstance(fun, Absent):
         return fun.origin
     signature = inspect.signature(fun)
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
