@@ -23,8 +23,8 @@ def handed_out(tree: Any, outputs: Sequence[Node]) -> Callable[[list[Any]], Any]
         return lambda results: finished(results[0])
     children = tree.children()
     if tree.type is tuple and len(children) == 2 and children[0].is_leaf():
-        if children[1].is_leaf() and not outputs[0].shape and outputs[1].shape:
-            return value_and_array
+        if children[1].is_leaf():
+            return value_and_array if not outputs[0].shape and outputs[1].shape else _pair
         if children[1].type is tuple and all(child.is_leaf() for child in children[1].children()):
             return _value_and_gradients
     return lambda results: optree.tree_unflatten(tree, [finished(r) for r in results])
@@ -33,6 +33,11 @@ def handed_out(tree: Any, outputs: Sequence[Node]) -> Callable[[list[Any]], Any]
 def finished(result: Any) -> Any:
     """Give numbers as NumPy's scalars, as NumPy's functions do."""
     return result if result.ndim else result[()]
+
+
+def _pair(results: Sequence[Any]) -> tuple[Any, Any]:
+    """Give two arrays or numbers."""
+    return finished(results[0]), finished(results[1])
 
 
 def value_and_array(results: Sequence[Any]) -> tuple[Any, Any]:

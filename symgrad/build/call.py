@@ -291,7 +291,7 @@ class Call:
 
         None for extents that this is not called with.
         """
-        change = int(changes[0])
+        change = changes.item()
         key = self._key(leaves)
         if key is None:
             return None
@@ -306,8 +306,8 @@ class Call:
             self._plans[key] = plan
         if plan is None:
             return None
-        if plan.words is not None and self._checker is not None:
-            self._checker.renew(plan.words, change)
+        if plan.words is not None and self.interface.threaded:
+            plan.words[1] = change  # until the number of threads may have become another one
         if plan.large and plan is not self._large:  # of the last size alone: more memory would be missed elsewhere
             if self._large is not None:
                 self._large.empty = np.empty

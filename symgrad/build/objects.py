@@ -66,7 +66,7 @@ class Checker:
     def __init__(self, interface: Interface, library: Library, function: Callable[..., int]) -> None:
         """Take the function of C; one of many arrays is given memory for their addresses at each call."""
         ffi = self._ffi = library.ffi
-        self._counter, self._threaded = (changes if interface.threaded else STILL), interface.threaded
+        self._counter = changes if interface.threaded else STILL
         self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
         self.nothing = ffi.new("intptr_t[]", [STILL.ctypes.data, -1])
         self.check = function
@@ -76,13 +76,12 @@ class Checker:
             self.check = lambda arguments, results, words: function(arguments, results, words, place(kind))
 
     def words(self, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Any:
-        """Return what arguments are compared with: for a number of threads and the open extents, and the shapes."""
+        """Return what arguments are compared with: for a number of threads and the open extents, and the shapes.
+
+        The second word is what the counter that the first one points to must be.
+        """
         first = [self._counter.ctypes.data, 0, id(np.ndarray), *numbers]
         return self._ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in shapes for d in shape]])
-
-    def renew(self, words: Any, change: int) -> None:
-        """Let words hold after so many changes of the number of threads."""
-        words[1] = change * self._threaded
 
 
 def checker(interface: Interface, library: Library) -> Checker | None:
