@@ -144,7 +144,7 @@ class Call:
         self._checker, self._flatten = checker(interface, library), flatten_as(signature.tree)
         self._only = None
         if not interface.dims and not interface.threaded:
-            self._only = plan = self._planned((1,))
+            self._only = plan = self._planned((0,))
             plan.empty = kept_blocks(plan.outputs, self._dtypes)
         if not is_plain(signature):
             return
@@ -277,8 +277,8 @@ class Call:
         return plan
 
     def _key(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
-        """Return the number of threads and the open extents; None where no array has them."""
-        key = [threads(self.options) if self.interface.threaded else 1]
+        """Return how often the number of threads has changed, and the open extents; None where no array has them."""
+        key = [changes.item() if self.interface.threaded else 0]
         for k, axis in self._places:
             leaf = leaves[k] if k < len(leaves) else None
             if type(leaf) is not np.ndarray or leaf.ndim <= axis:
@@ -291,7 +291,6 @@ class Call:
 
         None for extents that this is not called with.
         """
-        change = changes.item()
         key = self._key(leaves)
         if key is None:
             return None
@@ -306,8 +305,6 @@ class Call:
             self._plans[key] = plan
         if plan is None:
             return None
-        if plan.words is not None and self.interface.threaded:
-            plan.words[1] = change  # until the number of threads may have become another one
         if plan.large and plan is not self._large:  # of the last size alone: more memory would be missed elsewhere
             if self._large is not None:
                 self._large.empty = np.empty
@@ -319,20 +316,22 @@ class Call:
         return dict(zip(self.interface.dims, key[1:], strict=True))
 
     def _planned(self, key: tuple[int, ...]) -> Plan:
-        """Plan the call with so many threads, at some extents."""
+        """Plan the call at some extents, with the threads that it may use now."""
         interface, sizes = self.interface, self._sizes(key)
         inputs, outputs = [
             [s if type(s) is tuple else tuple([evaluated(d, sizes) for d in s]) for s in shapes]
             for shapes in self._shapes
         ]
-        sizes["threads"] = key[0]
+        sizes["threads"] = count = threads(self.options) if interface.threaded else 1
         workspace = evaluated(interface.workspace, sizes)
         long = interface.polled and evaluated(interface.work, sizes) >= LONG
-        is_checked = self._checker is not None and not long and workspace <= (0 if self.options.verifies else WORKSPACE)
+        words = None
+        if self._checker is not None and not long and workspace <= (0 if self.options.verifies else WORKSPACE):
+            words = self._checker.words(key[0], (count, *key[1:]), inputs)
         return Plan(
-            inputs, outputs, self._checker.words(key, inputs) if self._checker is not None and is_checked else None,
+            inputs, outputs, words,
             partial(interruptible, self.library.function) if long else self.library.function,
-            (*self._constants, *key[1:], key[0]), workspace, (self._ffi.NULL,) * (interface.polled and not long),
+            (*self._constants, *key[1:], count), workspace, (self._ffi.NULL,) * (interface.polled and not long),
             any(prod(s) * dtype.itemsize >= LARGE for s, dtype in zip(outputs, self._dtypes, strict=True)),
         )
 

@@ -75,12 +75,15 @@ class Checker:
             place, kind = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
             self.check = lambda arguments, results, words: function(arguments, results, words, place(kind))
 
-    def words(self, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Any:
-        """Return what arguments are compared with: for a number of threads and the open extents, and the shapes.
+    def words(self, change: int, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Any:
+        """Return what arguments are compared with.
 
-        The second word is what the counter that the first one points to must be.
+        Args:
+            change: how often the number of threads has changed.
+            numbers: of threads, and the open extents.
+            shapes: of the arguments.
         """
-        first = [self._counter.ctypes.data, 0, id(np.ndarray), *numbers]
+        first = [self._counter.ctypes.data, change, id(np.ndarray), *numbers]
         return self._ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in shapes for d in shape]])
 
 
