@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
 
 
+AT_PLACES = (gather, scatter_set, add_at)
+
+
 def diagonals(program: Program) -> Program:
     """Write and read diagonals of square matrices without index arrays.
 
@@ -37,28 +40,32 @@ def diagonals(program: Program) -> Program:
     >>> sg.jit(f).lower(np.ones(5)).as_text("stable").count("np.where")
     1
     """
-    if program.ops.isdisjoint({assemble, scatter_set, add_at, gather}):
+    if program.ops.isdisjoint({*AT_PLACES, assemble}):
         return program
     return rebuild(program, _rewritten)
 
 
 def _rewritten(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-    op: Any = node.op
-    found: Any = None
-    if op not in {reshape, gather, scatter_set, add_at}:
+    op = node.op
+    if op in AT_PLACES and _is_along(inputs, node.param("axes")):
+        given = inputs[:2]
+    else:
+        given = _flat_write(node, inputs[0]) if op is reshape else ()
+    if not given:
         return copied(graph, node, inputs)
     with passing(active_on(graph, "diagonals")) as trace:
-        given = [Tracer(i, trace) for i in inputs]
-        if op is reshape and inputs[0].op is assemble and len(inputs[0].inputs) == 2:
-            base, value = inputs[0].inputs
-            n = _extent(base.inputs[0]) if base.op is reshape else None
-            if n is not None and base.inputs[0].shape == node.shape and inputs[0].params[0] == (((0, n, n + 1),),):
-                found = _written(Tracer(base.inputs[0], trace), Tracer(value, trace))
-        elif op is gather and _is_along(inputs, node.param("axes")):
-            found = np.diagonal(given[0])
-        elif op in {scatter_set, add_at} and _is_along(inputs, node.param("axes")):
-            found = _written(given[0], given[1], add=op is add_at)
-    return copied(graph, node, inputs) if found is None else found.node
+        x, value = [Tracer(i, trace) for i in given]
+        found: Any = np.diagonal(x) if op.put else _written(x, value, add=op is add_at)
+        return found.node  # type: ignore[no-any-return]
+
+
+def _flat_write(node: Node, written: Node) -> tuple[Node, ...]:
+    """Return the matrix and the value where a reshape is a matrix laid flat, written along its diagonal."""
+    if written.op is not assemble or len(written.inputs) != 2:
+        return ()
+    flat, value = written.inputs
+    n = _extent(node) if flat.op is reshape and flat.inputs[0].shape == node.shape else None
+    return (flat.inputs[0], value) if n is not None and written.params[0] == (((0, n, n + 1),),) else ()
 
 
 def _extent(x: Node) -> Dim | None:
