@@ -134,6 +134,9 @@ def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
 
 def _is_of_pairs(node: Node) -> bool:
     """Tell a reduction of an array that keeps another axis of the same extent."""
+    extents = [[dim for dim in x.shape if dim != 1] for x in node.inputs] if node.op.regular else []
+    if all(len({*dims}) == len(dims) for dims in extents):
+        return False
     for x, gone in _summed(node):
         left = [dim for k, dim in enumerate(x.shape) if k not in gone and dim != 1]
         if left and any(x.shape[k] in left for k in gone):
@@ -143,7 +146,7 @@ def _is_of_pairs(node: Node) -> bool:
 
 def _summed(node: Node) -> list[tuple[Node, list[int]]]:
     """List what a node adds up, and along which axes."""
-    found = form(node) if node.op.regular and any(len(i.shape) > 1 for i in node.inputs) else None
+    found = form(node) if node.op.regular else None
     factors = [] if found is None else found.factors
     return [(x, [k for k, i in enumerate(indices) if found and i in found.gone]) for x, indices in factors]
 
