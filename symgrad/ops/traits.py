@@ -7,7 +7,7 @@ op, which no test has seen, has none.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +49,7 @@ class Traits(NamedTuple):
     linear: bool = False
 
 
-@cache
+@lru_cache(maxsize=4096)  # a user's op need not live for ever
 def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
     """Try an elementwise op."""
     if OPS.get(op.name) is not op:
