@@ -47,7 +47,8 @@ def own() -> frozenset[Any]:
 def math_functions() -> dict[str, tuple[str, int]]:
     """Return the functions of math.h that a compiler may have for lanes, each with its type and number of arguments.
 
-    Ops of a formula are spelled by them; what takes one instruction needs no variant.
+    Ops of a formula are spelled by their bare names; what takes one instruction needs no variant, and what has none is
+    spelled as a pattern.
     """
     load()
     found = {

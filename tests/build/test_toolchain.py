@@ -18,6 +18,7 @@ from symgrad.build.compiler import flags_for
 from symgrad.build.load import build
 from symgrad.build.toolchain import find
 from symgrad.errors import ArgumentValueError, SymgradWarning
+from symgrad.ops import math_functions
 from symgrad.options import Options
 from tests.build.sources import finish, forget, source_of
 
@@ -350,3 +351,11 @@ def test_widths_are_timed_and_quickly(monkeypatch):
     narrow, wide = probe._times(Loops())
     assert wide > narrow >= 1e5
     assert probe._times(None) == (0, 0)
+
+
+def test_every_function_that_ops_call_may_run_as_lanes():
+    """A function without variants is spelled as a pattern, ``f{f}({0})``: packages count on those with a bare name."""
+    offered = probe._offered()
+    if not offered:
+        pytest.skip("no vector library here")
+    assert offered == tuple(math_functions())
