@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
+from symgrad.api.point import substituted
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.op import Composite
-from symgrad.ir.program import Program, copied
+from symgrad.ir.program import Program
 from symgrad.ops import leaves as leaf_ops
 from symgrad.ops.declare import is_traced, name_apart
 from symgrad.trace.creation import installed
@@ -138,12 +139,18 @@ class Call:
         shape = outputs[0].shape if len(outputs) == 1 else (sum(self._size(o) for o in outputs),)
         op = Composite(
             name_apart(self.custom.name), (), evaluate=self.custom.fun, vjp=vjp,
-            infer=lambda *_: (shape, outputs[0].dtype), body=lambda *x: self.packed(substituted(self.program, x)),
+            infer=lambda *_: (shape, outputs[0].dtype), body=self.body,
             override=words(rule, self.custom.name) if rule else self.custom.override,
         )
         nodes = tuple([as_node(self.active, leaf) for leaf in self.leaves])
         node = self.active.graph.node(op, nodes, (), shape, outputs[0].dtype, user_line())
         return self.results.unflatten([Tracer(p.node, p.owner) for p in self.parts(Tracer(node, self.active))])
+
+    def body(self, *x: Any) -> Any:
+        """Put the function's program in the place of its call, on whatever table the values are."""
+        active = current()
+        assert active is not None  # noqa: S101 - a body is inlined in a trace
+        return self.packed(substituted(active, self.program.closed(), x))
 
     def labels(self) -> list[str]:
         """Name the leaves of the arguments as the user would: ``argument params['w']``."""
@@ -233,21 +240,6 @@ class Call:
         with installed():
             made: tuple[Any, ...] = checked(self.custom.name, cotangents, exact=True, labels=self.labels())(g, y, *x)
         return made
-
-
-def substituted(program: Program, x: tuple[Any, ...]) -> list[Any]:
-    """Put a function's program in the place of its call, on whatever table the values are."""
-    active = current()
-    if active is None:
-        raise AssertionError("a body is inlined in a trace")
-    graph = active.graph
-    new: dict[Node, Node] = {node: as_node(active, v) for node, v in zip(program.inputs, x, strict=True)}
-    for node in Program(program.inputs, program.outputs).nodes():
-        if node not in new:
-            graph.line = node.line
-            new[node] = copied(graph, node, tuple([new[i] for i in node.inputs]))
-    graph.line = None
-    return [Tracer(new[o], active) for o in program.outputs]
 
 
 class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name

@@ -11,7 +11,7 @@ import optree
 from symgrad.api.argnums import Argnums, chosen
 from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.function import Function
-from symgrad.api.made import function
+from symgrad.api.mode import function
 from symgrad.api.point import at
 from symgrad.errors import ArgumentError
 from symgrad.options import Options
@@ -84,8 +84,8 @@ def grad(
     array([ 3., 12.])
     """
     return function(
-        "grad", fun, _derived, {"argnums": argnums, "has_aux": has_aux, "value": False}, static_argnums=static_argnums,
-        static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
+        "grad", fun, _derived, {"argnums": argnums, "has_aux": has_aux, "value": False},
+        static_argnums, static_argnames, specs, dynamic, options,
     )
 
 
@@ -106,7 +106,7 @@ def value_and_grad(
     """
     return function(
         "value_and_grad", fun, _derived, {"argnums": argnums, "has_aux": has_aux, "value": True},
-        static_argnums=static_argnums, static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
+        static_argnums, static_argnames, specs, dynamic, options,
     )
 
 

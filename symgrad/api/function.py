@@ -12,7 +12,6 @@ from symgrad.api.arguments import Arguments, Leaves, refuse_valueless
 from symgrad.api.captured import Captured, undrawn, unwritten
 from symgrad.api.compilations import CacheInfo, Compilations, Entry
 from symgrad.api.handout import handed_out
-from symgrad.api.mode import Mode
 from symgrad.api.pickled import Absent, parts, reduced
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError
@@ -58,6 +57,7 @@ class Function:
     def __init__(self, fun: Callable[..., Any], arguments: Arguments, options: Options) -> None:
         """Wrap a function, or a mode of one; nothing is compiled yet."""
         self._fun, self._arguments, self._options = fun, arguments, options
+        self._mode = getattr(fun, "symgrad_mode", "jit")
         self._captured = Captured(fun)
         self._compilations = Compilations(arguments, self._captured, self._compile)
         if isinstance(fun, Absent):
@@ -169,7 +169,7 @@ class Function:
         stages = Stages(self._options)
         with uncollected():
             traced = self._traced(signature)
-            program = optimized(traced if isinstance(self._fun, Mode) else traced._replace(differentiated=None), stages)
+            program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
             unflatten = handed_out(traced.tree, program.outputs)
             if self._options.debug_nans:
                 from symgrad.transforms.watch import watched
@@ -385,12 +385,14 @@ class Function:
 
     def __repr__(self) -> str:
         """Print the mode and the function's name."""
-        return f"<symgrad {getattr(self._fun, 'kind', 'jit')} of {self.__name__}>"
+        return f"<symgrad {self._mode} of {self.__name__}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         """Pickle by name where Python can import the function, else the printable programs; never code."""
         plain: Any = self._fun
-        while type(plain) in {Mode, Function} and not isinstance(plain.__wrapped__, Absent):
+        while type(plain) is Function or hasattr(plain, "symgrad_mode"):  # a function compiled, or a mode of one
+            if isinstance(plain, Absent) or isinstance(plain.__wrapped__, Absent):
+                break
             plain = plain.__wrapped__
         entries = self._compilations.current()
         found = reduced(self, self._fun, plain, self._arguments, self._options, entries)

@@ -12,7 +12,7 @@ import optree
 from symgrad.api.argnums import Argnums, Chosen, chosen
 from symgrad.api.arguments import AUTO, Arguments
 from symgrad.api.derivatives import grad
-from symgrad.api.made import function
+from symgrad.api.mode import function
 from symgrad.api.point import Point, at, matched
 from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
@@ -63,10 +63,8 @@ def jacfwd(
     array([[2., 0.],
            [0., 4.]])
     """
-    return function(
-        "jacfwd", fun, _jacfwd, {"argnums": argnums, "has_aux": has_aux}, static_argnums=static_argnums,
-        static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
-    )
+    settings = {"argnums": argnums, "has_aux": has_aux}
+    return function("jacfwd", fun, _jacfwd, settings, static_argnums, static_argnames, specs, dynamic, options)
 
 
 def jacrev(
@@ -83,10 +81,8 @@ def jacrev(
     array([[3., 2.],
            [0., 1.]])
     """
-    return function(
-        "jacrev", fun, _jacrev, {"argnums": argnums, "has_aux": has_aux}, static_argnums=static_argnums,
-        static_argnames=static_argnames, specs=specs, dynamic=dynamic, options=options,
-    )
+    settings = {"argnums": argnums, "has_aux": has_aux}
+    return function("jacrev", fun, _jacrev, settings, static_argnums, static_argnames, specs, dynamic, options)
 
 
 def hessian(
@@ -131,8 +127,8 @@ def hvp(
     array([ 6., 12.])
     """
     return function(
-        "hvp", fun, _hvp, {"has_aux": has_aux}, static_argnums=static_argnums, static_argnames=static_argnames,
-        dynamic=dynamic, options=options, signature=_with_direction(signature_of(fun)),
+        "hvp", fun, _hvp, {"has_aux": has_aux}, static_argnums, static_argnames, None, dynamic, options,
+        signature=_with_direction(signature_of(fun)),
     )
 
 

@@ -16,7 +16,7 @@ import optree
 
 from symgrad.api.arguments import Arguments
 from symgrad.api.function import Function
-from symgrad.api.made import derived
+from symgrad.api.mode import derived
 from symgrad.api.point import at, matched, present, substituted
 from symgrad.errors import ArgumentError
 from symgrad.ir.evaluate import concrete

@@ -50,7 +50,7 @@ class Origin(NamedTuple):
     module: str
     doc: str | None
     signature: inspect.Signature | None
-    kind: str = "jit"
+    mode: str
 
 
 class Absent:
@@ -62,7 +62,7 @@ class Absent:
     def __init__(self, origin: Origin, saved: tuple[Saved, ...]) -> None:
         """Bear the function's name."""
         self.origin, self.saved = origin, saved
-        self.__name__, self.__qualname__, self.__module__, self.__doc__, signature, self.kind = origin
+        self.__name__, self.__qualname__, self.__module__, self.__doc__, signature, self.symgrad_mode = origin
         if signature is not None:
             self.__signature__ = signature
 
@@ -203,5 +203,6 @@ def _origin(fun: Any) -> Origin:
     plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
     return Origin(
         fun.__name__, fun.__qualname__, fun.__module__, fun.__doc__,
-        signature.replace(parameters=plain, return_annotation=inspect.Signature.empty), getattr(fun, "kind", "jit"),
+        signature.replace(parameters=plain, return_annotation=inspect.Signature.empty),
+        getattr(fun, "symgrad_mode", "jit"),
     )

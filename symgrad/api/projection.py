@@ -12,7 +12,6 @@ from symgrad.api.derivatives import grad, jit
 from symgrad.api.differences import scale
 from symgrad.api.function import Function
 from symgrad.api.linearize import jvp
-from symgrad.api.mode import Mode
 from symgrad.errors import ArgumentError
 from symgrad.trace.signature import flatten
 
@@ -34,7 +33,7 @@ class Projection:
         """Take the arguments apart, evaluate the function once and draw its cotangent."""
         static: list[Any] = []
         self.fun, self.plain = f, f
-        while isinstance(self.plain, Function) and not isinstance(self.plain._fun, Mode):  # noqa: SLF001 - a sibling
+        while isinstance(self.plain, Function) and self.plain._mode == "jit":  # noqa: SLF001 - a sibling
             static += list(self.plain._arguments.static)  # noqa: SLF001
             self.plain = self.plain._fun  # noqa: SLF001
         numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from symgrad.api.arguments import AUTO, Arguments
-from symgrad.api.made import function
+from symgrad.api.mode import function
 from symgrad.api.point import at, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
@@ -61,8 +61,7 @@ def vmap(
         raise ArgumentError(f"in_axes={in_axes!r}", instead="a number, None, or a tuple with one entry an argument")
     settings = {"in_axes": in_axes, "out_axes": out_axes, "axis_size": axis_size}
     return function(
-        "vmap", fun, _vmap, settings, static_argnums=static_argnums, static_argnames=static_argnames, specs=specs,
-        dynamic=dynamic, options=options, annotated=False,
+        "vmap", fun, _vmap, settings, static_argnums, static_argnames, specs, dynamic, options, annotated=False,
     )
 
 

@@ -13,7 +13,7 @@ import symgrad.api.derivatives as first
 import symgrad.api.jacobians as second
 from symgrad.api.argnums import chosen
 from symgrad.api.arguments import Arguments
-from symgrad.api.made import function
+from symgrad.api.mode import function
 from symgrad.api.point import Point, at
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier

@@ -39,7 +39,6 @@ from symgrad.trace.tracer import Tracer, as_node
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from symgrad.errors import Line
     from symgrad.trace.signature import Spec
 
 _ready: list[bool] = []
@@ -129,7 +128,7 @@ def _run(
                     raise
                 raise explained from None
         values, tree = flatten(result)
-        outputs = tuple([output(now, value, definition(fun)) for value in values])
+        outputs = tuple([output(now, value, fun) for value in values])
         program = Program(
             inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
             labels=() if outer else now.labels.get(outputs, ()),
@@ -211,10 +210,10 @@ def argument(active: Trace, value: Any, spec: Spec, path: str) -> Tracer:
 def returned(active: Trace, result: Any, fun: Callable[..., Any]) -> Any:
     """Return what a function that was traced through gives its caller: traced values in its result's structure."""
     values, tree = flatten(result)
-    return optree.tree_unflatten(tree, [Tracer(output(active, value, definition(fun)), active) for value in values])
+    return optree.tree_unflatten(tree, [Tracer(output(active, value, fun), active) for value in values])
 
 
-def output(active: Trace, value: Any, made: Line | None = None) -> Any:
+def output(active: Trace, value: Any, fun: Callable[..., Any]) -> Any:
     """Return the node of one leaf of a function's result.
 
     Raises:
@@ -231,5 +230,6 @@ def output(active: Trace, value: Any, made: Line | None = None) -> Any:
         return as_node(active, value)
     raise ArgumentError(
         f"{active.function}() returned {type(value).__module__}.{type(value).__qualname__}, not an array or a number",
-        line=made, instead="arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
+        line=definition(fun),
+        instead="arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
     )

@@ -112,9 +112,9 @@ def test_calling_again_compiles_nothing():
         _, pull = sg.vjp(f, X + k)
         pull(V)
         sg.linearize(f, X)[1](V)
-    from symgrad.api import made
+    from symgrad.api import mode
 
-    kept = made._derived.of(f)
+    kept = mode._derived.of(f)
     assert kept
     assert [one.cache_info().compilations for one in kept.values()] == [1] * len(kept)
 

@@ -13,8 +13,10 @@ import pytest
 import symgrad as sg
 from benchmarks.workloads import OTHERS, PROMISED
 from symgrad.emit.derive import Call, derive
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.text import as_text
 from symgrad.options import Options
+from symgrad.transforms.build import literal, make
 from tests.programs import random_program
 
 WORKS = {w.name: w for w in PROMISED + OTHERS if w.by is not None}
@@ -186,3 +188,18 @@ def test_deep_nests_grow_with_what_they_compute() -> None:
         counts.append(len(lowered.program.nodes()))
     steps = np.diff(counts)
     assert steps.max() <= steps[0] + 1, counts
+
+
+def test_nodes_of_a_table_apart_are_others_and_come_later() -> None:
+    graph = Graph()
+
+    def one() -> Node:
+        return make(graph, "square", literal(graph, 1.0, np.float64))
+
+    before = one()
+    with graph.apart():
+        inside = one()
+        assert one() is inside
+        assert inside is not before
+    assert one() is before
+    assert inside.number > before.number
