@@ -136,14 +136,17 @@ class Graph:
         line: Line | None = None,
     ) -> Node:
         """Return the node of these arguments, a new one if there is none; leaves named inputs apart."""
-        if op.name == "input" or not self.share:
-            return self._new(op, inputs, params, shape, dtype, line)
-        key = (op, tuple(map(id, inputs)), params, shape, dtype)
-        table = self.table.nodes
-        found = table.get(key)
-        if found is None:
-            found = table[key] = self._new(op, inputs, params, shape, dtype, line)
-        return found
+        key = None
+        if self.share and op.name != "input":
+            key = (op, tuple(map(id, inputs)), params, shape, dtype)
+            found = self.table.nodes.get(key)
+            if found is not None:
+                return found
+        self._count += 1
+        made = Node(op, inputs, params, shape, dtype, line or self.line, self._count)
+        if key is not None:
+            self.table.nodes[key] = made
+        return made
 
     @contextmanager
     def apart(self, table: Table | None = None) -> Iterator[None]:
@@ -153,10 +156,3 @@ class Graph:
             yield
         finally:
             self.table = before
-
-    def _new(
-        self, op: Op, inputs: tuple[Node, ...], params: tuple[Any, ...], shape: Shape, dtype: np.dtype[Any],
-        line: Line | None,
-    ) -> Node:
-        self._count += 1
-        return Node(op, inputs, params, shape, dtype, line or self.line, self._count)
