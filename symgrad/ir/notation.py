@@ -244,9 +244,9 @@ class Apply:
 
 
     @Lazy
-    def counts(self) -> tuple[int, int, int]:
-        """How many functions it calls, how often it divides, and how many other operations it does."""
-        calls = divisions = others = 0
+    def counts(self) -> tuple[int, int, int, int]:
+        """How many functions it calls, how often it divides, how many other operations it does, and index values."""
+        calls = divisions = others = indices = 0
         stack: list[Any] = [self]
         while stack:
             value = stack.pop()
@@ -259,7 +259,9 @@ class Apply:
                     divisions += 1
                 else:
                     others += 1
-        return calls, divisions, others
+            elif isinstance(value, IndexValue):
+                indices += 1
+        return calls, divisions, others, indices
 
 
 Value: TypeAlias = Access | Number | IndexValue | Apply
@@ -425,10 +427,14 @@ def everywhere(change: Change) -> tuple[Change, Callable[[Any], Any]]:
     """Let a change reach the accesses that indices are looked up from as well; return the two arguments of `mapped`."""
 
     def access(a: Access) -> Any:
-        return change(a.moved(tuple(map(index, a.indices))) if a.indices else a)
+        for i in a.indices:
+            if type(i) is not int and type(i) is not Axis:
+                a = a.moved(tuple(map(index, a.indices)))
+                break
+        return change(a)
 
     def index(i: Any) -> Any:
-        if type(i) is int or isinstance(i, Axis):
+        if type(i) is int or type(i) is Axis:
             return i
         if isinstance(i, Lookup):
             made = access(i.access) if isinstance(i.access, Access) else i.access  # a number was put in its place

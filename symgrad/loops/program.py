@@ -423,6 +423,11 @@ def renamed(items: Items, named: Mapping[Array, Array]) -> Items:
 
     def change(_: Item, item: Item) -> Item:
         if isinstance(item, Statement):
+            for one in item.touched:
+                if one.array in named:
+                    break
+            else:
+                return item
             fields: dict[str, Any] = {"prefix": frozenset(map(get, item.prefix))} if item.prefix else {}
             return item.mapped(access, index, None, **fields)
         if isinstance(item, (Cond, While)):

@@ -250,18 +250,10 @@ def at(recipe: Recipe, access: Access) -> Value:
 
 def work(value: Value) -> int:
     """Count the operations of a value."""
-    total = 0
-    stack: list[Any] = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, Apply):
-            spelled = item.op.c.get(item.kind.kind, "")
-            called = spelled.isidentifier() or "sg_" in spelled
-            total += CALL if called else DIVISION if "/" in spelled else 1
-            stack.extend(item.args)
-        elif isinstance(item, IndexValue):
-            total += 1
-    return total
+    if isinstance(value, Apply):
+        calls, divisions, others, indices = value.counts
+        return CALL * calls + DIVISION * divisions + others + indices
+    return int(isinstance(value, IndexValue))
 
 
 def without_unread(statements: list[Statement]) -> list[Statement]:

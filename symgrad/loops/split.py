@@ -64,7 +64,8 @@ def split(program: LoopProgram) -> LoopProgram:
             return replace(item, walk=Walk.FREE, sums=())
         return item
 
-    return program.with_body(rebuild(body, change)).renamed({
+    body = rebuild(body, change) if any(loop.sums for _, around in program.paths for loop in around[-1:]) else body
+    return program.with_body(body).renamed({
         array: replace(array, place=Place.WORKSPACE) for array in crossing if not array.is_memory
     })
 

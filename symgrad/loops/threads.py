@@ -118,7 +118,7 @@ def operations(statement: Statement) -> int:
     sizes = [access.array.bytes for access in statement.reads]
     count += 4 * sum([type(size) is int and size > FAR for size in sizes])
     if isinstance(statement.value, Apply):
-        calls, divisions, others = statement.value.counts
+        calls, divisions, others, _ = statement.value.counts
         count += CALL * calls + divisions + others
     return count
 

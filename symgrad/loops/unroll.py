@@ -217,10 +217,10 @@ def resolved(s: Statement, by: dict[Axis, int]) -> Statement:
     axes = tuple([axis for axis in s.axes if axis not in by])
     target = s.target.moved(tuple([at(i, by) for i in s.target.indices]))
 
-    def read(access: Access) -> Any:
-        return element(access.array, tuple([at(i, by) for i in access.indices]), access.flat)
-
-    return s.with_(target=target, value=mapped(s.value, read, lambda i: at(i, by), folded), axes=axes)
+    value = mapped(s.value, lambda access: element(access, by), lambda i: at(i, by), folded)
+    if target is s.target and value is s.value and not by:
+        return s
+    return s.with_(target=target, value=value, axes=axes)
 
 
 def number(value: Any, dtype: np.dtype[Any]) -> Number:
@@ -243,13 +243,15 @@ def folded(value: Apply | IndexValue) -> Any:
         return number(value.op.evaluate(*known, **dict(zip(value.op.params, value.params, strict=True))), value.dtype)
 
 
-def element(array: Array, indices: tuple[Any, ...], flat: bool) -> Any:
+def element(access: Access, by: dict[Axis, int]) -> Any:
     """Read an element: a constant's is a number."""
+    array, flat = access.array, access.flat
+    indices = tuple([at(i, by) for i in access.indices])
     if flat:
         indices, flat = unraveled(array, indices)
     if array.kind is Kind.CONSTANT and not flat and within_bounds(array, indices):
         return number(array.data[indices], array.dtype)
-    return Access(array, indices, flat)
+    return access.moved(indices) if flat is access.flat else Access(array, indices, flat)
 
 
 def within_bounds(array: Array, indices: tuple[Any, ...]) -> bool:
@@ -300,8 +302,7 @@ def at(index: Any, by: dict[Axis, int]) -> Any:
 
 def looked_up_at(lookup: Lookup, by: dict[Axis, int]) -> Any:
     """Look up an index at a place: what stands in a constant is known now."""
-    access = lookup.access
-    found = element(access.array, tuple([at(i, by) for i in access.indices]), access.flat)
+    found = element(lookup.access, by)
     if isinstance(found, Number) and type(lookup.extent) is int:
         known = int(found.value) + (lookup.extent if found.value < 0 else 0)
         if 0 <= known < lookup.extent:
