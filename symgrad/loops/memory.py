@@ -67,7 +67,7 @@ def plan(program: LoopProgram) -> LoopProgram:
     other's. What each thread has for itself is planned for one thread, and stands there once for each.
     """
     wanted = [a for a in program.arrays if a.is_temporary and a.is_memory]
-    own = private(program.body) if program.threaded else set()
+    own = private(program.body)
     found = lives(program.body, wanted, own)
     homes = functions(program.body)
     stacks: dict[Any, Pool] = {}
@@ -129,6 +129,8 @@ def aligned(size: Any, unit: int) -> Any:
 
 def private(items: Items) -> set[Array]:
     """Collect the arrays that live inside of one loop over threads, where each thread has its own."""
+    if not any(isinstance(item, Loop) and item.walk is Walk.THREADS for item, _ in walk(items)):
+        return set()
     inside: dict[Array, set[Loop | None]] = {}
     kept: set[Array] = set()
     previous: tuple[Item, ...] = ()

@@ -21,9 +21,9 @@ from symgrad.loops.products import triangles
 from symgrad.loops.program import LoopProgram
 from symgrad.loops.recompute import recompute
 from symgrad.loops.split import distribute, split
-from symgrad.loops.store import adopt, contract, fit
+from symgrad.loops.store import adopt, contract
 from symgrad.loops.threads import share
-from symgrad.loops.tile import arrange, compensate
+from symgrad.loops.tile import arrange, compensate, fit
 from symgrad.loops.turn import turn
 from symgrad.loops.unroll import unroll
 from symgrad.loops.vectorize import jam, promote, vectorize, whole

@@ -1,4 +1,4 @@
-"""Where every array lives: array contraction, outputs as memory of temporaries, and how long tiles are.
+"""Where every array lives: array contraction, and outputs as the memory of temporaries.
 
 A value lives at the innermost loop around all that touches it, and drops the axes of the loops around that point: a
 register, a small array on the stack, or a part of the workspace (`symgrad.loops.memory` says which part).
@@ -7,12 +7,10 @@ register, a small array on the stack, or a part of the workspace (`symgrad.loops
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.notation import Access, Axis, Statement
-from symgrad.loops.lower import elements
 from symgrad.loops.program import Kind, Loop, Place, Tile, common, paths, rebuild, touched, walk
-from symgrad.loops.tile import ROWS
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Around, Array, Item, LoopProgram
@@ -175,64 +173,3 @@ def is_whole(array: Array) -> bool:
     """Whether an array is stored in full, or at least for a tile."""
     dims = tuple([d for d, dim in enumerate(array.shape) if dim != 1])
     return array.kept == dims != ()
-
-
-# -- how long tiles are
-
-
-CACHE = 3 << 14
-"""What lives for a tile has at most so many bytes: the first cache, where there is one of 48 kB."""
-
-
-FEWEST, BLOCKS = 8, 32
-"""The shortest tile; and where sums of products are done in register blocks, which pack an operand for each tile.
-Where rows are lanes, tiles stay as long as they are: what is read anew for each row of lanes costs more than what
-leaves the first cache."""
-
-
-GRAIN = 64
-"""Threads share products out in pieces of so many rows, however long the tiles: short ones leave no thread idle."""
-
-
-def fit(program: LoopProgram) -> LoopProgram:
-    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
-
-    Where products are all there is, and nothing lives for a tile, they become longer: the right operand is packed once
-    for each.
-    """
-    blocks = {
-        loop.tile for _, around in program.paths if any(one.product for one in around) for loop in around if loop.tile
-    }
-    lanes = {tile for array in program.arrays for d, tile in array.windows if rows_last(array, d)}
-    alive: dict[Tile, int] = {}
-    for array in program.arrays:
-        for _, tile in array.windows:
-            alive[tile] = alive.get(tile, 0) + elements(array.stored) * array.dtype.itemsize // tile.rows
-    sizes: dict[Tile, int] = {tile: 2 * ROWS for tile in blocks - alive.keys() if tile.rows == ROWS}
-    for tile, size in alive.items():
-        least, rows = BLOCKS if tile in blocks else FEWEST, tile.rows
-        while tile not in lanes and rows > least and rows * size > CACHE:
-            rows //= 2
-        if rows != tile.rows:
-            sizes[tile] = rows
-    new: dict[Any, Tile] = {tile: Tile(tile.start, rows) for tile, rows in sizes.items()}
-
-    def change(_: Item, item: Item) -> Item:
-        if not isinstance(item, Loop):
-            return item
-        tile, window = new.get(item.tile, item.tile), new.get(item.window, item.window)
-        grain = GRAIN if tile is not None and tile.rows > GRAIN and item.tile in blocks and item.team is not None else 0
-        if tile is item.tile and window is item.window and not grain:
-            return item
-        return replace(item, tile=tile, window=window, grain=grain)
-
-    made = replace(program, body=rebuild(program.body, change))
-    return made.renamed({
-        array: replace(array, windows=tuple([(d, new.get(tile, tile)) for d, tile in array.windows]))
-        for array in program.arrays if any(tile in new for _, tile in array.windows)
-    })
-
-
-def rows_last(array: Array, rows: int) -> bool:
-    """Whether an array of a tile is of unknown extent otherwise and has the rows last, as lanes."""
-    return array.kept is not None and array.kept[-1] == rows and any(type(dim) is not int for dim in array.stored)

@@ -209,7 +209,7 @@ class _Text:
         if s.how == "check":
             yield f"{indent}check({self.value(s.value)}, {s.check})"
             return
-        if s.how == "call":
+        if s.routine is not None:
             yield f"{indent}{self.called(s)}"
             return
         target = self.access(s.target)
