@@ -18,10 +18,10 @@ from symgrad.transforms.diagonals import diagonals
 from symgrad.transforms.hoist import hoist
 from symgrad.transforms.inline import inline
 from symgrad.transforms.pairs import pairs
+from symgrad.transforms.rewrite.cheaper import cheaper
+from symgrad.transforms.rewrite.safer import safer
 from symgrad.transforms.shares import shares
 from symgrad.transforms.signs import signs
-from symgrad.transforms.simplify import simplify
-from symgrad.transforms.stabilize import reformulate
 from symgrad.transforms.totals import totals
 from symgrad.transforms.writes import gather_writes
 
@@ -109,13 +109,13 @@ def uncollected() -> Iterator[None]:
 
 def stabilize(program: Program) -> Program:
     """Rewrite what was traced to what is derived, and compiled: the same numbers, by operations that lose no digits."""
-    return reformulate(hoist(diagonals(gather_writes(program))))
+    return safer(hoist(diagonals(gather_writes(program))))
 
 
 def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
     program = inline(program)
-    return shares(signs(pairs(totals(simplify(program))))) if "simplify" in options.passes else program
+    return shares(signs(pairs(totals(cheaper(program))))) if "simplify" in options.passes else program
 
 
 

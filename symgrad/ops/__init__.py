@@ -61,7 +61,8 @@ def math_functions() -> dict[str, tuple[str, int]]:
 
 def __getattr__(name: str) -> Any:
     """Return an op by its name."""
-    load()
+    if name not in OPS:
+        load()
     try:
         return OPS[name]
     except KeyError:

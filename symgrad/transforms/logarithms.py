@@ -19,7 +19,7 @@ from symgrad.ops import leaves
 from symgrad.ops.reduce import sum_
 from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.matching import is_selection
+from symgrad.transforms.build import is_selection
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node

@@ -26,7 +26,7 @@ from symgrad.ops.views import transpose
 from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.equality import Equality, form
-from symgrad.transforms.simplify import simplified
+from symgrad.transforms.rewrite.cheaper import simplified
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node

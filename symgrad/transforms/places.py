@@ -19,8 +19,7 @@ from symgrad.ops.indexing import scatter_add
 from symgrad.ops.views import diagonal_length, embed_diagonal, place
 from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import is_number, literal, make, scalar, shaped
-from symgrad.transforms.matching import constant
+from symgrad.transforms.build import constant, is_number, literal, make, scalar, shaped
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node

@@ -16,8 +16,7 @@ from symgrad.ops.reduce import max_, sum_
 from symgrad.ops.selection import where
 from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import is_number
-from symgrad.transforms.matching import again, core, is_along
+from symgrad.transforms.build import again, core, is_along, is_number
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node

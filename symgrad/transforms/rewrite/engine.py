@@ -1,0 +1,414 @@
+"""Rewriting by example: a rule is a pair of NumPy functions, what is looked for and what is written instead.
+
+``rule(lambda x: np.log(1 + x), lambda x: np.log1p(x))`` is all there is to say. Both functions are run once on objects
+that record them; a `Table` of rules goes over a program from its inputs to its outputs and rewrites each node until no
+rule fits. Operands of commutative ops are matched in any order. A variable stands for
+
+- a value, whatever computes it (the default); two of one name are one node;
+- a number: a constant that is the same everywhere (``c=NUMBER``);
+- an op's parameter, such as the axes of a reduction (``axes=PARAM``);
+- an op of a family (``f=family("sum", "max")``): the rule is written out, once for each.
+
+A result that has not the dtype of what it replaces is not used, nor one of another shape; but what rules without
+parameters write is elementwise, and is broadcast.
+
+Rewriting ends: of each pair, what is written has an op of a lower rank at its root, or is smaller than what was found.
+That there are such ranks is a property of a table, and tested.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from symgrad.ir.op import Elementwise, Op
+from symgrad.ir.program import rebuild
+from symgrad.ops import leaves, load
+from symgrad.ops.declare import ANSWERS, OPS
+from symgrad.ops.traits import traits
+from symgrad.transforms.build import SPREADING, core, literal, make, minus, number, same_number, shaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.program import Program
+
+ROUNDS = 16
+"""A node is rewritten at most so often, so that what looks behind a thousand writes does not cost their square."""
+
+VALUE, NUMBER, PARAM = "value", "number", "parameter"
+"""What a variable stands for; or for an op of a `family`."""
+
+
+def family(*names: str) -> frozenset[str]:
+    """Return a variable for the ops of these names."""
+    return frozenset(names)
+
+
+# -- what the functions of a rule are run on
+
+
+class Recorded(NDArrayOperatorsMixin):
+    """It records ops, and NumPy's functions and operators."""
+
+    __hash__ = object.__hash__
+
+    def __symgrad_bind__(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Term:
+        """Record an op."""
+        return Term(op, inputs, tuple([params[name] for name in op.params]))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any) -> Term:
+        """Record a ufunc."""
+        return Term(ANSWERS[ufunc], inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Term:
+        """Record a function of NumPy that is an op without parameters."""
+        return Term(OPS[func.__name__], args)
+
+
+@dataclass(frozen=True, eq=False)
+class Term(Recorded):
+    """An op of terms, variables and numbers."""
+
+    op: Op
+    inputs: tuple[Any, ...]
+    params: tuple[Any, ...] = ()
+
+    def __repr__(self) -> str:
+        """Print a call."""
+        return f"{self.op.name}({', '.join(map(repr, (*self.inputs, *self.params)))})"
+
+
+@dataclass(frozen=True, eq=False)
+class Variable(Recorded):
+    """What a rule is for any of."""
+
+    name: str
+    kind: str
+
+    def __repr__(self) -> str:
+        """Print the name."""
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Computed(Recorded):
+    """A number or a parameter that is computed when a rule is applied."""
+
+    function: Callable[..., Any]
+    of: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        """Print a call."""
+        return f"{self.function.__name__}({', '.join(map(repr, self.of))})"
+
+
+def computed(function: Callable[..., Any], *of: Any) -> Any:
+    """Compute a number or a parameter of a rule's result from its variables."""
+    return Computed(function, of) if any(isinstance(x, Recorded) for x in of) else function(*of)
+
+
+@dataclass(frozen=True, eq=False)
+class Viewed(Recorded):
+    """A term, or views of it that keep all elements in their order."""
+
+    term: Any
+
+    def __repr__(self) -> str:
+        """Print a call."""
+        return f"viewed({self.term})"
+
+
+def viewed(term: Any) -> Any:
+    """Look for a term behind views that keep all elements in their order, such as new axes."""
+    return Viewed(term) if isinstance(term, Recorded) else term
+
+
+# -- rules
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A pair of NumPy functions, see `rule`."""
+
+    what: Callable[..., Any]
+    instead: Callable[..., Any]
+    when: Callable[..., Any] | None
+    kinds: str
+    once: bool
+    variables: dict[str, Any]
+
+    def pairs(self) -> Iterator[Pair]:
+        """Write the rule out: for each op of its families, and each order of commutative operands."""
+        families = {name: kind for name, kind in self.variables.items() if isinstance(kind, frozenset)}
+        given: dict[str, Any] = {n: Variable(n, self.variables.get(n, VALUE)) for n in arguments(self.what)}
+        for chosen in product(*[sorted(kind) for kind in families.values()]):
+            given.update(zip(families, [OPS[name] for name in chosen], strict=True))
+            what, instead = [f(*[given[n] for n in arguments(f)]) for f in (self.what, self.instead)]
+            for order in orders(what):
+                yield Pair(self, order, instead, arguments(self.when) if self.when else ())
+
+
+def rule(
+    what: Callable[..., Any], instead: Callable[..., Any], *, when: Callable[..., Any] | None = None, kinds: str = "f",
+    once: bool = False, **variables: Any,
+) -> Rule:
+    """Declare a rule.
+
+    Args:
+        what: what is looked for.
+        instead: what is written in its place, a function of some of the same variables.
+        when: a condition on what was found, a function of some of the variables (values are nodes), of `node`, which is
+            the whole, and of `run`.
+        kinds: kinds of dtype of the result.
+        once: only where what stands between the root and the variables has one use, for the rule would make work.
+        variables: what those stand for that are no values.
+    """
+    return Rule(what, instead, when, kinds, once, variables)
+
+
+def arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's arguments that have no default."""
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount - len(function.__defaults__ or ())]
+
+
+def orders(term: Any) -> list[Any]:
+    """Return a term with the operands of its commutative ops in each order, that of the text first."""
+    if isinstance(term, Viewed):
+        return [Viewed(inner) for inner in orders(term.term)]
+    if not isinstance(term, Term):
+        return [term]
+    found = [Term(term.op, inputs, term.params) for inputs in product(*map(orders, term.inputs))]
+    is_pair = len(term.inputs) == 2 and repr(term.inputs[0]) != repr(term.inputs[1])
+    if is_pair and isinstance(term.op, Elementwise) and traits(term.op).commutes:
+        found += [Term(term.op, each.inputs[::-1], term.params) for each in found]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A rule in one order of operands, for one op: terms that are matched as they stand."""
+
+    rule: Rule
+    what: Term
+    instead: Any
+    asked: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Print both sides."""
+        return f"{self.what} -> {self.instead}"
+
+    def fits(self, op: Op, inputs: tuple[Any, ...]) -> bool:
+        """Whether it may fit nodes of an op of these ops and numbers."""
+        return self.what.op is op and all(map(_may_be, self.what.inputs, inputs))
+
+    def __call__(self, run: Run, node: Node) -> Node | None:
+        """Return what the rule writes in the place of a node, None where it does not fit."""
+        found: dict[str, Any] = {"node": node, "run": run}
+        if node.dtype.kind not in self.rule.kinds or not self._matches(run, self.what, node, found):
+            return None
+        if self.rule.when is not None and not self.rule.when(*[found[name] for name in self.asked]):
+            return None
+        value = self._value(run.graph, self.instead, found, node)
+        new = value if hasattr(value, "op") else literal(run.graph, value, node.dtype)
+        same = new.shape == node.shape or PARAM not in self.rule.variables.values()
+        return new if same and new.dtype == node.dtype else None
+
+    def _matches(self, run: Run, term: Any, node: Node, found: dict[str, Any]) -> bool:
+        """Whether a node is as a term says; put into `found` what its variables are."""
+        kind = type(term)
+        if kind is Variable and term.kind == VALUE:
+            return found.setdefault(term.name, node) is node
+        if kind is Term:
+            if node.op is not term.op or (self.rule.once and term is not self.what and not run.is_single(node)):
+                return False
+            for wanted, value in zip(term.params, node.params, strict=True):
+                if (found.setdefault(wanted.name, value) if type(wanted) is Variable else wanted) != value:
+                    return False
+            for wanted, read in zip(term.inputs, node.inputs, strict=True):
+                if not self._matches(run, wanted, read, found):
+                    return False
+            return True
+        if kind is Viewed:
+            return self._matches(run, term.term, core(node), found)
+        value = number(node)
+        wanted = found.setdefault(term.name, value) if kind is Variable else term
+        return value is not None and same_number(value, wanted)
+
+    def _value(self, graph: Graph, term: Any, found: dict[str, Any], like: Node) -> Any:
+        """Return the node of a term, or the number that it is: what is made of numbers alone is computed now."""
+        if isinstance(term, Variable):
+            return found[term.name]
+        if isinstance(term, Computed):
+            return term.function(*[found[x.name] if isinstance(x, Variable) else x for x in term.of])
+        if not isinstance(term, Term):
+            return term
+        values = [self._value(graph, i, found, like) for i in term.inputs]
+        params = {n: self._value(graph, p, found, like) for n, p in zip(term.op.params, term.params, strict=True)}
+        nodes = [v for v in values if hasattr(v, "op")]
+        if not nodes:
+            with np.errstate(all="ignore"):
+                return term.op.evaluate(*values, **params)
+        if term.op.name == "negative":
+            return minus(graph, nodes[0])
+        dtype = next((v.dtype for v in reversed(nodes) if v.dtype.kind != "b"), like.dtype)
+        return make(graph, term.op, *[v if hasattr(v, "op") else literal(graph, v, dtype) for v in values], **params)
+
+
+def _may_be(term: Any, part: Any) -> bool:
+    """Whether a node of an op, or a number, may be what a term says."""
+    kind = type(term)
+    if kind is Term:
+        return term.op is part
+    if kind is Viewed:
+        return getattr(part, "view", False) or _may_be(term.term, part)
+    if kind is Variable and term.kind == VALUE:
+        return True
+    if isinstance(part, Op):
+        return part is leaves.constant or part.name in SPREADING
+    return kind is Variable or term == part
+
+
+@dataclass(frozen=True, eq=False)
+class By:
+    """A rule that no pair can say: a function of the run and a node.
+
+    Attributes:
+        fits: whether it may fit nodes of an op; and of these first operands, ops or numbers, where they are given.
+        once: it asks for the uses of nodes.
+    """
+
+    function: Callable[[Run, Node], Node | None]
+    fits: Callable[[Op, tuple[Any, ...] | None], bool]
+    once: bool = False
+
+    def pairs(self) -> Iterator[By]:
+        """Write it out: it is what it is."""
+        yield self
+
+    def __call__(self, run: Run, node: Node) -> Node | None:
+        """Apply the function."""
+        return self.function(run, node)
+
+
+def by(function: Callable[[Run, Node], Node | None], *names: str) -> By:
+    """Declare a function as a rule for the ops of these names."""
+    return By(function, lambda op, _inputs: op.name in names)
+
+
+# -- tables
+
+
+class Table:
+    """Rules in the order in which they are tried; called on a program, it rewrites it."""
+
+    def __init__(self, *rules: Rule | By) -> None:
+        """Take the rules; they are recorded when the table is first used, for they need all ops."""
+        self.rules = rules
+        self._fitting: dict[Op, tuple[list[Pair | By], dict[Any, list[Pair | By]]]] = {}
+
+    @cached_property
+    def pairs(self) -> list[Pair | By]:
+        """All rules, written out."""
+        load()
+        return [pair for rule in self.rules for pair in rule.pairs()]
+
+    @cached_property
+    def numbers(self) -> frozenset[float]:
+        """The numbers that are operands in what rules look for."""
+        inputs = [i for p in self.pairs if isinstance(p, Pair) for i in p.what.inputs]
+        return frozenset([i for i in inputs if isinstance(i, (int, float))])
+
+    def fitting(self, node: Node) -> list[Pair | By]:
+        """Return the rules that may fit a node, by its op and the ops of its first operands, or their numbers."""
+        op, inputs = node.op, node.inputs
+        found = self._fitting.get(op)
+        if found is None:
+            every = [p for p in self.pairs if (p.what.op is op if isinstance(p, Pair) else p.fits(op, None))]
+            found = self._fitting[op] = every, {}
+        every, kept = found
+        if not every:
+            return every
+        if len(inputs) == 1:
+            i = inputs[0]
+            key: Any = i.op if i.op is not leaves.constant else self._part(i)
+        else:
+            key = tuple([i.op if i.op is not leaves.constant else self._part(i) for i in inputs[:3]])
+        rules = kept.get(key)
+        if rules is None:
+            parts = key if type(key) is tuple else (key,)
+            rules = kept[key] = [p for p in every if p.fits(op, parts)]
+        return rules
+
+    def _part(self, node: Node) -> Any:
+        """Return a scalar constant's number where that matters, None where no rule names it."""
+        if node.shape != ():
+            return node.op
+        value = node.params[0].array.item()
+        return value if value in self.numbers else None
+
+    @cached_property
+    def counts(self) -> bool:
+        """Whether rules ask for the uses of a node."""
+        return any(each.once for each in self.rules)
+
+    def __call__(self, program: Program) -> Program:
+        """Rewrite a program, each node after its operands."""
+        return rebuild(program, Run(self, program).rewritten)
+
+
+class Run:
+    """One use of a table on one graph.
+
+    Attributes:
+        deep: how many rewritings wait for this one.
+    """
+
+    def __init__(self, table: Table, program: Program | None = None) -> None:
+        """Begin; uses are counted in the program that will be rewritten."""
+        self.table, self.deep = table, 0
+        self.graph: Graph = None  # type: ignore[assignment]
+        self._memo: dict[Any, Any] = {}
+        self._uses: Counter[Node] | None = None
+        self._counts: dict[Node, int] = {}
+        if program is not None and table.counts:
+            self._uses = Counter([i for n in program.nodes() for i in n.inputs] + [*program.outputs])
+
+    def rewritten(self, graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
+        """Make a node anew and rewrite it."""
+        self.graph = graph
+        node = self.settled(graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line))
+        if self._uses is not None:
+            self._counts[node] = self._counts.get(node, 0) + self._uses[old]
+        return node
+
+    def settled(self, node: Node) -> Node:
+        """Rewrite a node until no rule fits."""
+        fitting = self.table.fitting
+        for _ in range(ROUNDS):
+            for each in fitting(node):
+                new = each(self, node)
+                if new is not None and new is not node:
+                    break
+            else:
+                break
+            node = new if new.shape == node.shape else shaped(self.graph, self.settled(new), node.shape)
+        return node
+
+    def is_single(self, node: Node) -> bool:
+        """Whether a node has one use at most; one that a rule has made has one."""
+        return self._counts.get(node, 1) <= 1
+
+    def recall(self, what: Callable[[], Any]) -> Any:
+        """Return what rules remember of this run, made when first asked for."""
+        if what not in self._memo:
+            self._memo[what] = what()
+        return self._memo[what]
