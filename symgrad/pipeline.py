@@ -18,10 +18,9 @@ from symgrad.transforms.diagonals import diagonals
 from symgrad.transforms.hoist import hoist
 from symgrad.transforms.inline import inline
 from symgrad.transforms.pairs import pairs
-from symgrad.transforms.rewrite.cheaper import cheaper
+from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
 from symgrad.transforms.shares import shares
-from symgrad.transforms.signs import signs
 from symgrad.transforms.totals import totals
 from symgrad.transforms.writes import gather_writes
 

@@ -25,7 +25,7 @@ from symgrad.trace.protocols import install
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.rewrite.cheaper import CHEAPER
+from symgrad.transforms.rewrite.cheaper import CHEAPER, SIGNS, signs
 from symgrad.transforms.rewrite.engine import (
     NUMBER,
     PARAM,
@@ -41,7 +41,6 @@ from symgrad.transforms.rewrite.engine import (
     rule,
 )
 from symgrad.transforms.rewrite.safer import SAFER
-from symgrad.transforms.signs import signs
 from symgrad.transforms.vjp import gradient
 
 sg.ops.load()
@@ -202,6 +201,11 @@ def test_cheaper_changes_no_bit(r):
     assert changes(r, CHEAPER) == []
 
 
+@pytest.mark.parametrize("r", rules(SIGNS))
+def test_signs_change_no_bit(r):
+    assert changes(r, SIGNS) == []
+
+
 # -- before derivation: digits are gained, and none is lost
 
 DIGITS = 360
@@ -353,7 +357,7 @@ def parts(term: Any) -> list[str]:
     return ["op", *(inner if any(part != "op" for part in inner) else [])]
 
 
-@pytest.mark.parametrize("table", [SAFER, CHEAPER])
+@pytest.mark.parametrize("table", [SAFER, CHEAPER, SIGNS])
 def test_rewriting_ends(table):
     assert max(ranks(table).values()) < 5
 

@@ -61,15 +61,12 @@ class Recorded(NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
     def __symgrad_bind__(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Term:
-        """Record an op."""
         return Term(op, inputs, tuple([params[name] for name in op.params]))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any) -> Term:
-        """Record a ufunc."""
         return Term(ANSWERS[ufunc], inputs)
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Term:
-        """Record a function of NumPy that is an op without parameters."""
         return Term(OPS[func.__name__], args)
 
 
@@ -82,7 +79,6 @@ class Term(Recorded):
     params: tuple[Any, ...] = ()
 
     def __repr__(self) -> str:
-        """Print a call."""
         return f"{self.op.name}({', '.join(map(repr, (*self.inputs, *self.params)))})"
 
 
@@ -94,7 +90,6 @@ class Variable(Recorded):
     kind: str
 
     def __repr__(self) -> str:
-        """Print the name."""
         return self.name
 
 
@@ -106,7 +101,6 @@ class Computed(Recorded):
     of: tuple[Any, ...]
 
     def __repr__(self) -> str:
-        """Print a call."""
         return f"{self.function.__name__}({', '.join(map(repr, self.of))})"
 
 
@@ -122,7 +116,6 @@ class Viewed(Recorded):
     term: Any
 
     def __repr__(self) -> str:
-        """Print a call."""
         return f"viewed({self.term})"
 
 
@@ -134,16 +127,25 @@ def viewed(term: Any) -> Any:
 # -- rules
 
 
-@dataclass(frozen=True, eq=False)
 class Rule:
-    """A pair of NumPy functions, see `rule`."""
+    """A pair of NumPy functions.
 
-    what: Callable[..., Any]
-    instead: Callable[..., Any]
-    when: Callable[..., Any] | None
-    kinds: str
-    once: bool
-    variables: dict[str, Any]
+    Attributes:
+        what: what is looked for.
+        instead: what is written in its place, a function of some of the same variables.
+        when: a condition on what was found, a function of some of the variables (values are nodes), of `node`, which is
+            the whole, and of `run`.
+        kinds: kinds of dtype of the result.
+        once: only where what stands between the root and the variables has one use, for the rule would make work.
+        variables: what those stand for that are no values.
+    """
+
+    def __init__(
+        self, what: Callable[..., Any], instead: Callable[..., Any], *, when: Callable[..., Any] | None = None,
+        kinds: str = "f", once: bool = False, **variables: Any,
+    ) -> None:
+        self.what, self.instead, self.when, self.kinds, self.once = what, instead, when, kinds, once
+        self.variables = variables
 
     def pairs(self) -> Iterator[Pair]:
         """Write the rule out: for each op of its families, and each order of commutative operands."""
@@ -156,22 +158,7 @@ class Rule:
                 yield Pair(self, order, instead, arguments(self.when) if self.when else ())
 
 
-def rule(
-    what: Callable[..., Any], instead: Callable[..., Any], *, when: Callable[..., Any] | None = None, kinds: str = "f",
-    once: bool = False, **variables: Any,
-) -> Rule:
-    """Declare a rule.
-
-    Args:
-        what: what is looked for.
-        instead: what is written in its place, a function of some of the same variables.
-        when: a condition on what was found, a function of some of the variables (values are nodes), of `node`, which is
-            the whole, and of `run`.
-        kinds: kinds of dtype of the result.
-        once: only where what stands between the root and the variables has one use, for the rule would make work.
-        variables: what those stand for that are no values.
-    """
-    return Rule(what, instead, when, kinds, once, variables)
+rule = Rule
 
 
 def arguments(function: Callable[..., Any]) -> tuple[str, ...]:
@@ -203,7 +190,6 @@ class Pair:
     asked: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Print both sides."""
         return f"{self.what} -> {self.instead}"
 
     def fits(self, op: Op, inputs: tuple[Any, ...]) -> bool:
@@ -211,7 +197,7 @@ class Pair:
         return self.what.op is op and all(map(_may_be, self.what.inputs, inputs))
 
     def __call__(self, run: Run, node: Node) -> Node | None:
-        """Return what the rule writes in the place of a node, None where it does not fit."""
+        """Return what is written in the place of a node, None where the rule does not fit."""
         found: dict[str, Any] = {"node": node, "run": run}
         if node.dtype.kind not in self.rule.kinds or not self._matches(run, self.what, node, found):
             return None
@@ -311,7 +297,6 @@ class Table:
     """Rules in the order in which they are tried; called on a program, it rewrites it."""
 
     def __init__(self, *rules: Rule | By) -> None:
-        """Take the rules; they are recorded when the table is first used, for they need all ops."""
         self.rules = rules
         self._fitting: dict[Op, tuple[list[Pair | By], dict[Any, list[Pair | By]]]] = {}
 
@@ -373,7 +358,6 @@ class Run:
     """
 
     def __init__(self, table: Table, program: Program | None = None) -> None:
-        """Begin; uses are counted in the program that will be rewritten."""
         self.table, self.deep = table, 0
         self.graph: Graph = None  # type: ignore[assignment]
         self._memo: dict[Any, Any] = {}
