@@ -178,7 +178,7 @@ def changes(r: Rule, table: Table) -> list[str]:
             for each in fired(r, table, lambda name, t=dtype, s=shape: drawn(name, t, s)):
                 tried += 1
                 one, other = [evaluate(program, each.given)[0] for program in (each.before, each.after)]
-                if each.case.term.op.name == "sum":  # a sum of one -0.0 is 0.0
+                if each.case.term.op.name == "sum":  # that of one -0.0 is 0.0 in NumPy, see cheaper.py
                     one, other = one + 0.0, other + 0.0
                 if not same_bits(one, other):
                     found.append(f"{dtype}{shape} {each.case.fixed}: {one} {other}")

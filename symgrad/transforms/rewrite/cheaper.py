@@ -1,6 +1,7 @@
 """`cheaper`: rewrites that change no bit of any result, after all derivatives are taken.
 
-So there is no ``0 * x -> 0`` (x may be infinite), no ``x + 0 -> x`` (x may be -0.0), no re-association.
+So there is no ``0 * x -> 0`` (x may be infinite), no ``x + 0 -> x`` (x may be -0.0), no re-association. The sum
+of one element is that element, though NumPy makes 0.0 of -0.0 there.
 """
 
 from __future__ import annotations
