@@ -19,7 +19,7 @@ That there are such ranks is a property of a table, and tested.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -148,14 +148,13 @@ class Rule:
         self.variables = variables
 
     def pairs(self) -> Iterator[Pair]:
-        """Write the rule out: for each op of its families, and each order of commutative operands."""
+        """Write the rule out, for each op of its families."""
         families = {name: kind for name, kind in self.variables.items() if isinstance(kind, frozenset)}
         given: dict[str, Any] = {n: Variable(n, self.variables.get(n, VALUE)) for n in arguments(self.what)}
         for chosen in product(*[sorted(kind) for kind in families.values()]):
             given.update(zip(families, [OPS[name] for name in chosen], strict=True))
             what, instead = [f(*[given[n] for n in arguments(f)]) for f in (self.what, self.instead)]
-            for order in orders(what):
-                yield Pair(self, order, instead, arguments(self.when) if self.when else ())
+            yield Pair(self, what, instead, arguments(self.when) if self.when else ())
 
 
 rule = Rule
@@ -182,7 +181,7 @@ def orders(term: Any) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A rule in one order of operands, for one op: terms that are matched as they stand."""
+    """A rule for one op, in one order of operands: terms that are matched as they stand."""
 
     rule: Rule
     what: Term
@@ -192,9 +191,13 @@ class Pair:
     def __repr__(self) -> str:
         return f"{self.what} -> {self.instead}"
 
-    def fits(self, op: Op, inputs: tuple[Any, ...]) -> bool:
-        """Whether it may fit nodes of an op of these ops and numbers."""
-        return self.what.op is op and all(map(_may_be, self.what.inputs, inputs))
+    def of(self, op: Op) -> list[Pair]:
+        """Return it in each order of operands, if it is for nodes of an op."""
+        return [replace(self, what=order) for order in orders(self.what)] if self.what.op is op else []
+
+    def fits(self, _op: Op, inputs: tuple[Any, ...]) -> bool:
+        """Whether it may fit nodes of these ops and numbers."""
+        return all(map(_may_be, self.what.inputs, inputs))
 
     def __call__(self, run: Run, node: Node) -> Node | None:
         """Return what is written in the place of a node, None where the rule does not fit."""
@@ -280,6 +283,10 @@ class By:
         """Write it out: it is what it is."""
         yield self
 
+    def of(self, op: Op) -> list[By]:
+        """Return it, if it is for nodes of an op."""
+        return [self] if self.fits(op, None) else []
+
     def __call__(self, run: Run, node: Node) -> Node | None:
         """Apply the function."""
         return self.function(run, node)
@@ -302,7 +309,7 @@ class Table:
 
     @cached_property
     def pairs(self) -> list[Pair | By]:
-        """All rules, written out."""
+        """All rules, written out but for the order of operands."""
         load()
         return [pair for rule in self.rules for pair in rule.pairs()]
 
@@ -317,20 +324,20 @@ class Table:
         op, inputs = node.op, node.inputs
         found = self._fitting.get(op)
         if found is None:
-            every = [p for p in self.pairs if (p.what.op is op if isinstance(p, Pair) else p.fits(op, None))]
+            every = [each for pair in self.pairs for each in pair.of(op)]
             found = self._fitting[op] = every, {}
         every, kept = found
         if not every:
             return every
-        if len(inputs) == 1:
-            i = inputs[0]
-            key: Any = i.op if i.op is not leaves.constant else self._part(i)
+        if len(inputs) == 2:
+            i, j = inputs
+            number = leaves.constant
+            key: Any = (i.op if i.op is not number else self._part(i), j.op if j.op is not number else self._part(j))
         else:
             key = tuple([i.op if i.op is not leaves.constant else self._part(i) for i in inputs[:3]])
         rules = kept.get(key)
         if rules is None:
-            parts = key if type(key) is tuple else (key,)
-            rules = kept[key] = [p for p in every if p.fits(op, parts)]
+            rules = kept[key] = [pair for pair in every if pair.fits(op, key)]
         return rules
 
     def _part(self, node: Node) -> Any:
@@ -368,8 +375,10 @@ class Run:
 
     def rewritten(self, graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew and rewrite it."""
-        self.graph = graph
-        node = self.settled(graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line))
+        node = graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line)
+        if self.table.fitting(node):
+            self.graph = graph
+            node = self.settled(node)
         if self._uses is not None:
             self._counts[node] = self._counts.get(node, 0) + self._uses[old]
         return node
