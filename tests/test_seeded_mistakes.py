@@ -12,7 +12,7 @@ import symgrad as sg
 from symgrad.ir.notation import Access
 from symgrad.ops import OPS
 from symgrad.ops.views import unbroadcast
-from symgrad.transforms import vjp
+from symgrad.transforms import rules, vjp
 from tests import table as t
 from tests.programs import random_program
 from tests.test_random_programs import check
@@ -23,7 +23,7 @@ WITHOUT = sg.Options(cache=False)
 def rule_of(name: str) -> Any:
     """Return an op's derivative as ``(g, y, *x, **params)``."""
     op: Any = OPS[name]
-    return vjp.rule(op)
+    return rules.rule(op)
 
 
 def scaled(name: str, position: int, factor: float) -> Any:

@@ -146,35 +146,10 @@ def _all(graph: Graph, x: Node, many: bool, size: Dim) -> Node:
     return x if many else make(graph, broadcast_to, x, shape=(size, *x.shape))
 
 
-def _summed(parts: list[Any], mapped: Sequence[bool], g: Any) -> tuple[Any, ...]:
+def summed(parts: list[Any], mapped: Sequence[bool], g: Any) -> tuple[Any, ...]:
     """Add the cotangents of what is the same for all examples; of guards, that one of them holds."""
     add = np.any if g.dtype.kind == "b" else np.sum
     return tuple([p if p is None or m else add(p, axis=0) for p, m in zip(parts, mapped, strict=True)])
-
-
-def each_rule(
-    g: Any, y: Any, *xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...],
-) -> tuple[Any, ...]:
-    """Pull a cotangent through an op for each index: by the op's own rule, batched.
-
-    Args:
-        g: the cotangent (or a guard, which goes the same way).
-        y: the result, None for a guard.
-        xs: the operands.
-        of: the op's name.
-        mapped: which operands have the batch's axis.
-        params: the op's parameters.
-    """
-    from symgrad.transforms.vjp import rule
-
-    op, named = OPS[of], dict(zip(OPS[of].params, params, strict=True))
-
-    def pull(*ones: Any) -> Any:
-        x = ones[len(ones) - len(xs) :]
-        return rule(op)(ones[0], None if y is None else ones[1], *x, **named)
-
-    given = [v for v in (g, y, *xs) if v is not None]
-    return _summed(each_of(pull, given, [True] * (len(given) - len(xs)) + list(mapped)), mapped, g)
 
 
 def for_all(op: Composite, mapped: tuple[bool, ...]) -> Composite:
@@ -199,7 +174,7 @@ def for_all(op: Composite, mapped: tuple[bool, ...]) -> Composite:
         def one(*ones: Any) -> Any:
             return op.vjp(*ones, **params)  # type: ignore[misc]  # what has no rule is not asked
 
-        return _summed(each_of(one, (g, y, *xs), (True, True, *mapped)), mapped, g)
+        return summed(each_of(one, (g, y, *xs), (True, True, *mapped)), mapped, g)
 
     rule = None if op.vjp is None else pull
     return Composite(op.name, op.params, evaluate=evaluate, infer=infer, body=body, vjp=rule, doc=op.doc)

@@ -22,10 +22,10 @@ from symgrad.ops.running import cumsum
 from symgrad.ops.traits import AND, NOT, OR, traits, truth
 from symgrad.ops.views import broadcast_to, place
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import DEPTH, known, literal, make
 from symgrad.transforms.joins import joined
 from symgrad.transforms.poles import leaves_out, meant, moves
+from symgrad.transforms.rules import each_rule
 from symgrad.transforms.zeros import behind, is_zero, is_zero_constant
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from symgrad.ops.declare import OPS
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import opened
-from symgrad.transforms.vjp import depends, rule, sweep
+from symgrad.transforms.rules import rule
+from symgrad.transforms.vjp import depends, sweep
 from symgrad.transforms.zeros import behind, is_zero, is_zero_constant
 
 if TYPE_CHECKING:

@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError, NoGradient
-from symgrad.ir.op import Composite, Elementwise
-from symgrad.ops.adjoints import rule_of
-from symgrad.ops.batched import each
+from symgrad.ir.op import Composite
 from symgrad.ops.selection import where
 from symgrad.ops.views import broadcast_to, unbroadcast
 from symgrad.trace.constants import constant
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.batch import each_rule
 from symgrad.transforms.build import opened
 from symgrad.transforms.guards import (
     both,
@@ -37,6 +34,7 @@ from symgrad.transforms.guards import (
 )
 from symgrad.transforms.joins import joined
 from symgrad.transforms.poles import Poles, leaves_out, meant, moves
+from symgrad.transforms.rules import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -239,33 +237,3 @@ def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient
         f"{through.dtype.name}[{','.join(map(str, through.shape))}]", line=node.line,
         instead=error.instead or "a formulation without it, or keep it off the path: sg.stop_gradient(its argument)",
     )
-
-
-def rule(op: Any) -> Any:
-    """Return an op's derivative as a function ``(g, y, *x, **params)``: its rule, or what follows from its body.
-
-    Raises:
-        NoGradient: when it has none.
-    """
-    if op is each:
-        return each_rule
-    if op.vjp is not None:
-        return op.vjp
-    if isinstance(op, Elementwise):
-        from symgrad.ops.calculus import partials
-
-        slopes: Any = op.partials or partials(op)
-
-        def chain(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
-            found = slopes(*x, y, **params)
-            found = found if isinstance(found, tuple) else (found,)
-            return tuple([None if d is None else g if _is_one(d) else g * d for d in found])
-
-        return chain
-    if isinstance(op, Composite):
-        raise NoGradient(f"the composite {op.name} has no rule and was not inlined")
-    return rule_of(op)
-
-
-def _is_one(d: Any) -> bool:
-    return issubclass(type(d), (int, float)) and bool(d == 1)
