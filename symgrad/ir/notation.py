@@ -6,7 +6,7 @@ structured ops are written in it, and the loops are built from it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass
 from enum import Enum
 from functools import cache
 from operator import is_
@@ -37,10 +37,11 @@ class Lazy(Generic[R]):
         self.name = name
 
     def __get__(self, value: Any, owner: type) -> R:
-        """Compute it; what stands in the value's dictionary comes first from then on."""
+        """Compute it; what the value itself has comes first from then on."""
         if value is None:
             return self  # type: ignore[return-value]  # of the class, as properties are
-        found = value.__dict__[self.name] = self.compute(value)
+        found = self.compute(value)
+        object.__setattr__(value, self.name, found)
         return found
 
 
@@ -173,24 +174,33 @@ def as_index(expression: Any) -> Any:
     return getattr(expression, "index", expression)
 
 
-class Access(NamedTuple):
+class Access:
     """An element of an array: ``A[i, 2*j + 1]``; `flat` reads its C-contiguous elements by one index.
 
     `array` is an operand's number in an op's body (-1 the result, -2 and below temporaries) and an
-    `Array` in loops. Two accesses are the same only when they are one object.
+    `Array` in loops. Two accesses are the same only when they are one object, and none changes. (By hand, for there
+    are many: a frozen dataclass takes three times as long to make.)
     """
+
+    __slots__ = ("array", "flat", "indices")
 
     array: Any
     indices: tuple[Any, ...]
-    flat: bool = False
+    flat: bool
 
-    def __eq__(self, other: object) -> bool:
-        """Whether it is this one."""
-        return self is other
+    def __init__(self, array: Any, indices: tuple[Any, ...], flat: bool = False) -> None:
+        """Say where it is."""
+        _ARRAY(self, array)
+        _INDICES(self, indices)
+        _FLAT(self, flat)
 
-    def __hash__(self) -> int:
-        """Tell it from all others."""
-        return id(self)
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse to be written to."""
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __repr__(self) -> str:
+        """Print it, for people who look for mistakes."""
+        return f"Access({self.array!r}, {self.indices!r}{', flat=True' if self.flat else ''})"
 
     def at(self, by: dict[Axis, Any]) -> Access:
         """Read at other indices."""
@@ -203,6 +213,9 @@ class Access(NamedTuple):
     def moved(self, indices: tuple[Any, ...]) -> Access:
         """Read the same array at indices; itself where they are its own."""
         return self if all(map(is_, indices, self.indices)) else Access(self.array, indices, self.flat)
+
+
+_ARRAY, _INDICES, _FLAT = [vars(Access)[name].__set__ for name in ("array", "indices", "flat")]
 
 
 class Number(NamedTuple):

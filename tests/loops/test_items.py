@@ -307,7 +307,8 @@ def test_what_a_test_reads_is_alive() -> None:
     Cond(Number(1.0, F8), ()), While(Number(1.0, F8), ()), Outlined(()), Tile(I, 8), a, apply("sin", a),
 ], ids=lambda one: type(one).__name__)
 def test_nothing_is_written_in_place(one: Any) -> None:
-    names = one._fields if hasattr(one, "_fields") else [field.name for field in fields(one)]
+    kind = type(one)
+    names = getattr(kind, "_fields", getattr(kind, "__slots__", None)) or [field.name for field in fields(one)]
     for name in names:
         with pytest.raises((FrozenInstanceError, AttributeError)):
             setattr(one, name, None)
