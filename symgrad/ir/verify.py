@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def verify(program: Program, stage: str = "program") -> Program:
-    """Check definitions, order, shapes and dtypes of a program and return it.
+    """Check names, definitions, order, shapes and dtypes of a program and return it.
 
     Raises:
         VerifyError: naming the stage and the node.
@@ -21,6 +21,13 @@ def verify(program: Program, stage: str = "program") -> Program:
     for node in program.inputs:
         if node.op.name != "input":
             raise VerifyError(f"{stage}: {node!r} stands among the inputs and is no input")
+    names = [node.param("name") for node in program.inputs]
+    if len(set(names)) < len(names):
+        raise VerifyError(f"{stage}: two inputs have one name, of {', '.join(names)}")
+    if not program.fortran <= set(names):
+        raise VerifyError(f"{stage}: {', '.join(sorted(program.fortran - set(names)))} lies by columns and is no input")
+    if program.labels and len(program.labels) != len(program.outputs):
+        raise VerifyError(f"{stage}: {len(program.labels)} names for {len(program.outputs)} outputs")
     for node in program.nodes():
         if node.op.name == "input":
             if node not in seen:
