@@ -85,7 +85,9 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
     for s in statements:
         array = s.target.array
         fixed = not any(isinstance(p, Lookup) or p in loop.members for i in s.target.indices for p in parts(i))
-        if s.how in {"=", "call"} or not array.is_memory or not fixed or uses[array] != 1 or not s.target.indices:
+        partly = any(axis not in loop.members for axis, _, _ in s.ranges)  # what it begins with may be nobody's
+        other = partly or not array.is_memory or not fixed or uses[array] != 1 or not s.target.indices
+        if other or s.how in {"=", "call"}:
             body.append(s)
             continue
         register = replace(temporary("r", (), array), line=s.line, place=Place.REGISTER)
