@@ -515,7 +515,9 @@ class _Trial:
                 loop: Any
                 loop, step = term.steps[0] if alone else (None, 0)  # type: ignore[union-attr,index]  # alone: a term
                 plain = step == 1 and isinstance(loop, Loop)
-                loops.add((loop.window if d in kept else loop) if plain else None)
+                cut = plain and any(outer.piece is not Piece.ALL for outer in touch.site.around)
+                one = loop.axis if cut else loop  # borders and interior are pieces of one loop
+                loops.add((loop.window if d in kept else one) if plain else None)
                 if len(loops) > 1 or loops & {None} or (d in kept and windows[d] not in loops):
                     raise self.wrong(
                         f"{touch.site}: {shown(touch.access)} is not the same place in dimension {d}, of which "

@@ -338,3 +338,13 @@ def test_what_is_undecided_is_counted_and_printed(monkeypatch: pytest.MonkeyPatc
 def test_a_value_of_an_index_needs_no_memory() -> None:
     c = Case()
     check([over(c.i, set_(a(c.y, c.i), IndexValue(c.i, DOUBLE), c.i))], c.x, c.y)
+
+
+def test_routines_write_more_than_they_are_given() -> None:
+    """The pivots of a factorization stand in rows beyond the matrix."""
+    def loss(A: Any, b: Any) -> Any:
+        return np.sum(np.linalg.solve(A, b)) + np.linalg.slogdet(A)[1] + np.sum(np.linalg.inv(A))
+
+    for specs in (("f64[5,5]", "f64[5]"), ("f64[n,n]", "f64[n]")):
+        made = sg.value_and_grad(loss, argnums=(0, 1), specs=specs, options=sg.Options(verify=True))
+        assert "routine(" in as_text(made.lower(*map(sg.spec, specs)).stages.of("loops"))
