@@ -8,7 +8,7 @@ from symgrad.api.reports import memory_of
 from symgrad.api.slopes import slopes
 from symgrad.ir.notation import Axis
 from symgrad.loops import cost as counting
-from symgrad.loops import threads
+from symgrad.loops import machine, threads
 from symgrad.loops.program import Loop, LoopProgram, Place, Team, Walk, paths, walk
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def shared(items: list[Loop]) -> list[str]:
             enough = "" if type(count) is int else f" where {count} >= {least}"
             said.append(f"loop {number} is shared among threads{enough}")
         elif not threads.pays(item):
-            said.append(f"loop {number} is serial: fewer than {threads.PAYS} operations")
+            said.append(f"loop {number} is serial: fewer than {machine.PAYS} operations")
         elif not item.tile:
             said.append(f"loop {number} is serial: it does not walk in tiles")
         else:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.notation import Access, Axis, accesses, as_index, looked_up, mapped, parts, substitute, symbolic
 from symgrad.ir.shapes import simplified
+from symgrad.loops.machine import EDGE, SHORTEST_FRAME
 from symgrad.loops.program import Kind
 
 if TYPE_CHECKING:
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 
     from symgrad.ir.notation import Statement
     from symgrad.loops.program import Array, LoopProgram
-
-EDGE = 8
-"""Ranges of one frame begin, and end, at most so far apart: what is beyond the ends is a border."""
-
-SHORT = 32
-"""A shorter axis has no interior worth a loop."""
 
 Place: TypeAlias = "Axis | tuple[Array, int]"
 """What has a place in a frame: an axis, or a dimension of an array."""
@@ -100,7 +95,7 @@ def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
     """Join places into frames: along what is computed first, along inputs last."""
     frames: dict[Place, Frame] = {}
     for place in _places(statements):
-        if isinstance(_extent(place), int) and _extent(place) < SHORT:
+        if isinstance(_extent(place), int) and _extent(place) < SHORTEST_FRAME:
             continue
         frames[place] = Frame(_extent(place), {place: 0})
     for place in _pinned(statements):

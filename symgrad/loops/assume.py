@@ -14,13 +14,11 @@ from symgrad.ir.extents import Large, chooses
 from symgrad.ir.notation import Access, Axis, Lookup, accesses, as_index, parts, substitute
 from symgrad.ir.shapes import simplified
 from symgrad.loops.lower import without_ones
+from symgrad.loops.machine import LARGE
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
     from symgrad.loops.program import Array, LoopProgram
-
-LEAST = (32, 128, 512)
-"""What is large: the first of these at which no minimum or maximum is left, or the last one."""
 
 
 def assume(lowered: LoopProgram) -> LoopProgram | None:
@@ -34,8 +32,8 @@ def assume(lowered: LoopProgram) -> LoopProgram | None:
         return None
     symbols = set().union(*[e.free_symbols for e in choices])
     symbols = {s for s in symbols if not hasattr(s, "index")}
-    large = _Large(symbols, LEAST[-1])
-    for least in LEAST:
+    large = _Large(symbols, LARGE[-1])
+    for least in LARGE:
         large = _Large(symbols, least)
         if not any(chooses(large.dim(e)) for e in choices):
             break

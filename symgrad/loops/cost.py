@@ -14,6 +14,7 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, looked_up, parts
+from symgrad.loops.machine import COMPILE_BYTES, COMPILE_SECONDS, SCHEDULED
 from symgrad.loops.products import nest_of
 from symgrad.loops.program import Kind, Loop, Piece, Walk
 from symgrad.ops.spelling import KINDS, cost, pattern
@@ -23,18 +24,6 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Around, Array, LoopProgram
 
-BASE, STATEMENT, LOOPED, LANES = 0.07, 1.5e-4, 3.2e-4, 7.4e-3
-"""Seconds of the C compiler: for any program, for each statement, more for one inside of loops, for a loop in lanes.
-
-Fitted to 54 programs of 2 to 90,000 statements on one machine with gcc 12, unrolled loops among them; leaving one out
-at a time, seconds are off by a factor of 1.5 in the mean and 4 at most, bytes by 1.2 and 2.
-"""
-
-BASE_BYTES, STATEMENT_BYTES, LOOPED_BYTES, LANES_BYTES = 40 * 2**20, 3500, 8200, 127_000
-"""Bytes of the C compiler, likewise."""
-
-SCHEDULED = 2e-4
-"""Seconds of our own for each statement, until there is C."""
 
 class Tally(NamedTuple):
     """What a program does in one call.
@@ -91,9 +80,11 @@ def sizes(program: LoopProgram) -> Sizes:
 
 def expected(size: Sizes) -> Expected:
     """Return what the C compiler is expected to take for a program of a size."""
-    seconds = BASE + STATEMENT * size.statements + LOOPED * size.looped + LANES * size.lanes
-    memory = BASE_BYTES + STATEMENT_BYTES * size.statements + LOOPED_BYTES * size.looped + LANES_BYTES * size.lanes
-    return Expected(seconds, memory)
+    counts = (1, size.statements, size.looped, size.lanes)
+    seconds, memory = [
+        sum([each * count for each, count in zip(by, counts, strict=True)]) for by in (COMPILE_SECONDS, COMPILE_BYTES)
+    ]
+    return Expected(seconds, int(memory))
 
 
 def at_least(nodes: int) -> Expected:

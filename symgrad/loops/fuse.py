@@ -12,40 +12,26 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import Access, Axis, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.lower import elements
+from symgrad.loops.machine import (
+    ALIVE,
+    CALL,
+    CANDIDATES,
+    HEAVY,
+    MANY_CLASSES,
+    NEAR_BYTES,
+    SIDE_BY_SIDE,
+    SMALL_WORK,
+    TINY,
+)
 from symgrad.loops.products import batch_axes, is_product
 from symgrad.loops.program import Loop
-from symgrad.loops.threads import CALL, operations
+from symgrad.loops.threads import operations
 from symgrad.loops.tile import Sweep, swept
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
     from symgrad.loops.program import Array, Item, LoopProgram
-
-
-TINY = 8
-"""A loop of at most so many iterations is no reason for a nest of its own."""
-
-MANY = 16
-"""With more classes of much the same work, none of them is the one to choose."""
-
-SMALL = 4096
-"""Classes that all carry less work are much the same."""
-
-ALIVE = 4096
-"""With fewer bytes alive for one iteration, tiles are long enough without a second loop."""
-
-LEAP = 1 << 16
-"""An array of at most so many bytes is near enough to be walked in any order."""
-
-ROWS = 128
-"""So many rows are too many to walk side by side, a piece of each at a time."""
-
-HEAVY = 1 << 13
-"""An iteration with a product of so many numbers shares no tile with others."""
-
-CANDIDATES = 4
-"""So many classes are compared for the outermost loop."""
 
 
 class Classes:
@@ -539,7 +525,7 @@ class Fusion:
         Statements that share a class belong together, and so does what is needed by some of them and needs others.
         Each part asks on its own: to ask all of them about each class would take the square of their number.
         """
-        if len(self.candidates(members, remaining)[1]) <= MANY:
+        if len(self.candidates(members, remaining)[1]) <= MANY_CLASSES:
             return [members]
         beside: dict[Any, list[Any]] = {k: [] for k in members}
         for k in members:
@@ -563,7 +549,7 @@ class Fusion:
             return next(iter(work), None)
         if any(self.products[k] for k in members):  # a tiny axis is a block's rows or lanes, inside
             able = [axis for axis in able if self.is_long(axis)] or able
-        if len(able) > MANY:  # a long chain of small loops: cut it in the middle, so that this takes n log n
+        if len(able) > MANY_CLASSES:  # a long chain of small loops: cut it in the middle, so that this takes n log n
             return self.middle(members, set(able), remaining)
         able = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]
         return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
@@ -578,7 +564,7 @@ class Fusion:
                 if axis in remaining[k]:
                     work[axis] = work.get(axis, 0) + self.work[k]
         most = max(work.values(), default=0)
-        return work, [axis for axis, w in work.items() if 2 * w >= most or most < SMALL]
+        return work, [axis for axis, w in work.items() if 2 * w >= most or most < SMALL_WORK]
 
     def middle(self, members: list[int], able: set[Axis], remaining: dict[int, frozenset[Axis]]) -> Axis:
         """Return the class of the most statements, of equals the one that comes up nearest to the middle."""
@@ -634,8 +620,9 @@ class Fusion:
         long = [self.axis_of[k][a] for a in remaining if a is not chosen]
         return [
             a.array for a in s.touched
-            if not a.flat and a.indices[-1:] == (own,) and elements([i.extent for i in long if i in a.indices]) >= ROWS
-            and elements(a.array.shape) * a.array.dtype.itemsize > LEAP
+            if not a.flat and a.indices[-1:] == (own,)
+            and elements([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE
+            and elements(a.array.shape) * a.array.dtype.itemsize > NEAR_BYTES
         ]
 
     def times(

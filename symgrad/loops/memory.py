@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
 from symgrad.ir.notation import Lookup, Statement, parts
+from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
 from symgrad.loops.program import Cond, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 from symgrad.loops.split import functions
 
@@ -24,20 +25,6 @@ if TYPE_CHECKING:
     from symgrad.ir.notation import Access
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Array, Item, Items, LoopProgram
-
-STACK = 4096
-"""Arrays of up to so many bytes stand on the stack."""
-
-STACK_TOTAL = 65536
-"""All arrays on the stack together."""
-
-LINE = 64
-"""What is larger starts at a cache line of its own; what is smaller at a multiple of `WORD`."""
-
-WORD = 8
-
-TRIES = 4
-"""So many free slots of the sizes next to the wanted one are compared with it."""
 
 
 class Life(NamedTuple):
@@ -258,10 +245,10 @@ class Pool:
     def _fitting(self, size: Dim, free: list[tuple[int, int]]) -> Piece | None:
         """Take the smallest free piece that is large enough; else, in the workspace, let the largest one grow."""
         at = bisect_left(free, (shapes.upper(size), -1))
-        for k in range(at, min(at + TRIES, len(free))):
+        for k in range(at, min(at + SLOTS_TRIED, len(free))):
             if no_less(self.pieces[free[k][1]].size, size):
                 return self.pieces[free.pop(k)[1]]
-        for k in range(at - 1, max(at - 1 - TRIES, -1), -1) if self.limit is None else ():
+        for k in range(at - 1, max(at - 1 - SLOTS_TRIED, -1), -1) if self.limit is None else ():
             if no_less(size, self.pieces[free[k][1]].size):
                 piece = self.pieces[free.pop(k)[1]]
                 piece.size = size

@@ -14,27 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
+from symgrad.loops.machine import INNER, LONG_CALL, LONG_ITERATION, OUTER, POLL_BLOCKED, SELDOM
 from symgrad.loops.program import Loop, Team, Walk, rebuild
 from symgrad.loops.threads import operations
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Item, Items, LoopProgram
-
-LONG = 20_000_000
-"""A call of so many operations may take 20 ms, and then it runs where it can be stopped."""
-
-STEP = 100_000_000
-"""Inside of an iteration of so many operations, which may take 100 ms, the loops look too."""
-
-SELDOM = 4096
-"""A loop of short iterations looks again after so many operations."""
-
-BLOCK = 8
-"""Register blocks do so many operations in the time of one."""
-
-OUTER, INNER = 1 << 30, 1 << 9
-"""Guesses for unknown extents: an outermost loop may be of any length, one inside of it is not."""
 
 
 def work(items: Items) -> Dim:
@@ -48,7 +34,7 @@ def work(items: Items) -> Dim:
             continue
         if isinstance(item, Loop):
             extent = _trips(item) if item.window is None else item.window.rows
-            times = times / (item.rows or 1) / (BLOCK if item.product else 1)
+            times = times / (item.rows or 1) / (POLL_BLOCKED if item.product else 1)
             if isinstance(extent, int):
                 times *= extent
             else:
@@ -71,7 +57,7 @@ def poll(program: LoopProgram) -> LoopProgram:
     sizes: dict[Item, float] = {}
     whole = sum(_sized(item, sizes) * _guess(item, OUTER) for item in program.body)
     looks: dict[Item, int] = {}
-    if whole >= LONG:
+    if whole >= LONG_CALL:
         _choose(program.body, sizes, OUTER, 0, looks)
 
     def change(old: Item, item: Item) -> Item:
@@ -99,7 +85,7 @@ def _sized(item: Item, sizes: dict[Item, float]) -> float:
     loop = item if isinstance(item, Loop) else None
     unknown = OUTER if loop is not None and loop.walk is Walk.THREADS else INNER
     total = sum(_sized(each, sizes) * _guess(each, unknown) for block in item.blocks for each in block)
-    sizes[item] = total / (BLOCK if loop is not None and loop.product else 1)
+    sizes[item] = total / (POLL_BLOCKED if loop is not None and loop.product else 1)
     return sizes[item]
 
 
@@ -110,7 +96,7 @@ def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, 
             since += operations(item)
             continue
         whole = sizes[item] * _guess(item, unknown)
-        if since + whole < LONG:
+        if since + whole < LONG_CALL:
             since += whole
         elif not isinstance(item, Loop) or item.walk is Walk.THREADS:
             for block in item.blocks:
@@ -122,7 +108,7 @@ def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, 
         else:
             looks[item] = _every(item, sizes[item])
             since = sizes[item] * looks[item]
-            if sizes[item] >= STEP:
+            if sizes[item] >= LONG_ITERATION:
                 since = _choose(item.body, sizes, INNER, 0, looks)
     return since
 

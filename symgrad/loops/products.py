@@ -16,28 +16,13 @@ import numpy as np
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, accesses, parts
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.align import shifted
+from symgrad.loops.machine import ADDED, ADDED_APART, BLOCK_FEWEST, BLOCK_VECTOR, BLOCK_WORTH, PANEL, TRIANGLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.ir.notation import Statement
     from symgrad.loops.program import Array, Loop, LoopProgram
-
-FEWEST = 4
-"""Fewer rows, lanes or terms are no block."""
-
-WORTH = 512
-"""So many products pay for a call."""
-
-PANEL = 128
-"""So many terms are added in registers before they are added to the sums."""
-
-VECTOR = 8
-"""About so many lanes and rows are done at once: what is not a multiple is padded."""
-
-
-HALF = 0.6
-"""So much of a product is done where a triangle of it counts."""
 
 
 class Part(NamedTuple):
@@ -129,7 +114,7 @@ def batch_axes(s: Statement) -> tuple[Axis, ...]:
     places = [{part for i in a.indices for part in parts(i)} for a in (s.target, *accesses(s.value))]
     batch = tuple([axis for axis in s.axes if all(axis in found for found in places)])
     extents = [upper(axis.extent) for axis in s.axes if axis not in batch]
-    return batch if len(extents) > 2 and min(extents) >= FEWEST and prod(extents) >= WORTH else ()
+    return batch if len(extents) > 2 and min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH else ()
 
 
 def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:
@@ -195,7 +180,7 @@ def _extent(loop: Loop) -> int:
 
 def _worth(made: Nest) -> bool:
     extents = [_extent(loop) for loop in made.loops]
-    return min(extents) >= FEWEST and extents[0] * extents[1] * extents[2] >= WORTH
+    return min(extents) >= BLOCK_FEWEST and extents[0] * extents[1] * extents[2] >= BLOCK_WORTH
 
 
 def _cost(made: Nest, s: Statement) -> float:
@@ -203,13 +188,13 @@ def _cost(made: Nest, s: Statement) -> float:
     rows, depth, lanes = [_extent(loop) for loop in made.loops]
 
     def padded(extent: int) -> int:
-        return -(-extent // VECTOR) * VECTOR
+        return -(-extent // BLOCK_VECTOR) * BLOCK_VECTOR
 
     factors: Any = s.value
     packed = depth * padded(lanes) * (0.2 if _by_ones(factors.args[1 - made.product.left], made.lanes) else 1.5)
-    added = rows * lanes * -(-depth // PANEL) * (0.3 if _by_ones(s.target, made.lanes) else 4.0)
-    done = padded(rows) * depth * padded(lanes) / (2 * VECTOR)
-    return (done if made.product.part is None else HALF * done) + packed + added
+    added = rows * lanes * -(-depth // PANEL) * (ADDED if _by_ones(s.target, made.lanes) else ADDED_APART)
+    done = padded(rows) * depth * padded(lanes) / (2 * BLOCK_VECTOR)
+    return (done if made.product.part is None else TRIANGLE * done) + packed + added
 
 
 def _by_ones(access: Access, loop: Loop) -> bool:

@@ -25,21 +25,13 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.loops.lower import elements
+from symgrad.loops.machine import AGAIN, CALL_AGAIN, COMPARED, DIVISION_AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from symgrad.ir.notation import Statement, Value
     from symgrad.loops.program import Array, LoopProgram
-
-OPERATIONS = 16
-"""A value is stored where more would be done again: about as many are done while 16 bytes come and go."""
-
-COMPARED = 2
-"""A boolean of so few operations on inputs is not kept until after a sum."""
-
-DIVISION, CALL = 8, 20
-"""A division, or a function of math.h, counts as so many operations."""
 
 
 class Recipe(NamedTuple):
@@ -95,7 +87,7 @@ class _Search:
         if any(displaced(a, s) for s in group for a in accesses(s.value)):
             for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
                 recipe = self.recipes[access.array]
-                if recipe.operations <= OPERATIONS and len(recipe.leaves) == 1:
+                if recipe.operations <= AGAIN and len(recipe.leaves) == 1:
                     (leaf,) = recipe.leaves
                     self.sharers.setdefault(leaf, set()).add(access.array)
         if len(group) == 1:
@@ -180,7 +172,7 @@ class _Search:
             return False
         recipe = self.recipes[array]
         new = recipe.leaves - self.stored
-        return recipe.operations <= OPERATIONS and all(len(new) == 1 < len(self.sharers.get(leaf, ())) for leaf in new)
+        return recipe.operations <= AGAIN and all(len(new) == 1 < len(self.sharers.get(leaf, ())) for leaf in new)
 
     def note(self, statement: Statement) -> None:
         """Keep the recipe of an elementwise value that one statement makes."""
@@ -200,7 +192,7 @@ class _Search:
 
         def read(access: Access) -> Value:
             recipe = self.recipes.get(access.array)
-            if access.flat or recipe is None or recipe.operations > OPERATIONS or access.array in self.stored:
+            if access.flat or recipe is None or recipe.operations > AGAIN or access.array in self.stored:
                 if access.array.is_temporary and access.indices:
                     leaves.add(access.array)
                 return access
@@ -209,10 +201,10 @@ class _Search:
             return at(recipe, access)
 
         value = statement.value
-        if operations[0] <= OPERATIONS:
+        if operations[0] <= AGAIN:
             value = mapped(value, read, lambda index: index)
         self.recipes[target.array] = Recipe(statement.axes, value, sum(operations), frozenset(leaves))
-        if sum(operations) * self.away[target.array] > OPERATIONS:
+        if sum(operations) * self.away[target.array] > AGAIN:
             self.stored.add(target.array)
 
     def notes(self) -> tuple[str, ...]:
@@ -252,7 +244,7 @@ def work(value: Value) -> int:
     """Count the operations of a value."""
     if isinstance(value, Apply):
         calls, divisions, others, indices = value.counts
-        return CALL * calls + DIVISION * divisions + others + indices
+        return CALL_AGAIN * calls + DIVISION_AGAIN * divisions + others + indices
     return int(isinstance(value, IndexValue))
 
 

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from symgrad.ir.notation import Axis, Statement
+from symgrad.loops.machine import CUT_SUM, CUT_TILE_ROWS, LONG, SHORT
 from symgrad.loops.program import Loop, Outlined, Place, Tile, Walk, kept, rebuild, touched, walk
 from symgrad.loops.vectorize import innermost
 
@@ -18,18 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.loops.program import Array, Item, Items, LoopProgram
-
-LONG = 1000
-"""A C function, or the body of an innermost loop, has at most so many statements."""
-
-SHORT = LONG // 2
-"""Where a body is cut, a piece has at least so many."""
-
-ROWS = 64
-"""The tile of a loop that is cut; less where much crosses the cuts (see `tile.fit`)."""
-
-SUM = 1000
-"""Cutting between a scalar sum's loop and its uses costs as much as so many values: the loop would lose its lanes."""
 
 
 def distribute(program: LoopProgram) -> LoopProgram:
@@ -46,9 +35,9 @@ def _distributed(item: Item) -> Item | Items:
     if any(s.prefix for s in item.body) or item.tile or item.walk is not Walk.FREE:  # type: ignore[union-attr]
         return item  # statements, all of them
     loops = tuple([replace(item, body=piece) for piece in cut(item.body)])
-    if item.window is not None or (type(item.extent) is int and item.extent <= ROWS):
+    if item.window is not None or (type(item.extent) is int and item.extent <= CUT_TILE_ROWS):
         return loops
-    tile = Tile(Axis(item.axis.name, item.axis.extent), ROWS)
+    tile = Tile(Axis(item.axis.name, item.axis.extent), CUT_TILE_ROWS)
     return Loop(item.axis, item.members, tuple([replace(loop, window=tile) for loop in loops]), tile=tile)
 
 
@@ -128,7 +117,7 @@ def _crossing(items: Items) -> list[int]:
                     last[array] = place
     change = [0] * (len(items) + 2)
     for array, begin in first.items():
-        weight = SUM if array in sums else 1
+        weight = CUT_SUM if array in sums else 1
         change[begin + 1] += weight
         change[last[array] + 1] -= weight
     for place in range(1, len(change)):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Statement, axes_of, parts
 from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.lower import elements
-from symgrad.loops.memory import STACK
+from symgrad.loops.machine import BLOCKED, CALL, COPIES_BYTES, COPY_BYTES, COPYING, FAR_BYTES, LINE, MATRIX, PAYS, STACK
 from symgrad.loops.products import is_product
 from symgrad.loops.program import (
     THREADS,
@@ -42,34 +42,6 @@ if TYPE_CHECKING:
 
     from symgrad.ir.shapes import Shape
     from symgrad.loops.program import Around, Item, Items, LoopProgram
-
-PAYS = 3_200_000
-"""Operations of a loop that are worth waking threads for: about a tenth of a millisecond, so that a thread which
-another program keeps from running does not cost more than it brings."""
-
-MOST = 1 << 23
-"""A thread's own copy of a sum has at most so many bytes."""
-
-ALL = 1 << 26
-"""All copies of sums of open extents have at most so many bytes together."""
-
-COPYING = 32
-"""A thread's own copy of a sum pays when there is so much work for each of its elements."""
-
-FAR = 1 << 20
-"""What is read from an array known to have more bytes counts as four operations."""
-
-LINE = 64
-"""Bytes of a cache line."""
-
-MATRIX = 64
-"""A guess at unknown extents of a matrix that a routine works on."""
-
-BLOCKED = 4
-"""So many operations of products in register blocks take the time of one elsewhere."""
-
-CALL = 8
-"""A function of math.h counts as so many operations."""
 
 
 def share(program: LoopProgram) -> LoopProgram:
@@ -116,7 +88,7 @@ def operations(statement: Statement) -> int:
     """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
     count = 1 if statement.routine is None else upper(statement.routine.work, MATRIX)
     sizes = [access.array.bytes for access in statement.reads]
-    count += 4 * sum([type(size) is int and size > FAR for size in sizes])
+    count += 4 * sum([type(size) is int and size > FAR_BYTES for size in sizes])
     if isinstance(statement.value, Apply):
         calls, divisions, others, _ = statement.value.counts
         count += CALL * calls + divisions + others
@@ -172,7 +144,7 @@ def grows(statement: Statement, loop: Loop, most: int) -> bool:
     if is_open(array):
         return upper(repaid(loop, array)) > 0
     size = elements(array.shape)
-    return size * array.dtype.itemsize <= MOST and size <= most
+    return size * array.dtype.itemsize <= COPY_BYTES and size <= most
 
 
 def is_open(array: Array) -> bool:
@@ -193,7 +165,7 @@ def copied(loop: Loop, sums: list[Array]) -> Any:
     """Count the threads that get copies of sums of open extents: as many as the work pays for, and memory allows."""
     import sympy
 
-    room = ALL // sum(size(array.shape) * array.dtype.itemsize + LINE for array in sums)
+    room = COPIES_BYTES // sum(size(array.shape) * array.dtype.itemsize + LINE for array in sums)
     return sympy.Min(symbol("threads") - 1, room, *[repaid(loop, array) for array in sums])
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Role, Statement, axes_of, parts
 from symgrad.ir.op import Elementwise
 from symgrad.loops.lower import elements
+from symgrad.loops.machine import CACHE, GRAIN, TILE_BLOCKS, TILE_LEAST, TILE_ROWS, TILE_SUMS, TILE_TERMS
 from symgrad.loops.products import find
 from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
 from symgrad.loops.threads import pays
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from symgrad.loops.program import Array, Item, Items, LoopProgram
-
-ROWS = 64
-"""The tile of a loop with loops inside: what lives for a tile fits the first cache."""
-
-TERMS = 1024
-"""The tile of a plain sum."""
-
-COPIES = 4096
-"""Sums of arrays up to so many elements are taken tile by tile too."""
 
 
 class Sweep(NamedTuple):
@@ -61,7 +53,7 @@ def swept(sweep: Sweep, new: list[Array]) -> Items:
     if len(sweep.nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
         return sweep.body
     inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
-    size = 1 if sweep.heavy else rows(inside, members) if inner or len(sweep.nests) > 1 else TERMS
+    size = 1 if sweep.heavy else rows(inside, members) if inner or len(sweep.nests) > 1 else TILE_TERMS
     if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
         return sweep.body
     before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))])
@@ -84,7 +76,7 @@ def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
     """Choose the tile of loops with loops inside: longer where it walks pieces of the rows of matrices, not rows."""
     read = [a for s in inside for a in s.reads if a.array.kind is Kind.INPUT]
     ends = [a.indices[-1] in members for a in read if len(a.indices) > 1]
-    return 4 * ROWS if 2 * sum(ends) > len(ends) else ROWS
+    return 4 * TILE_ROWS if 2 * sum(ends) > len(ends) else TILE_ROWS
 
 
 def adds_up(statement: Statement, members: frozenset[Axis]) -> bool:
@@ -95,7 +87,7 @@ def adds_up(statement: Statement, members: frozenset[Axis]) -> bool:
 
 def shares(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:
     """Tell sums that may be taken in a copy first: small, at plain places, and touched by nothing else in the loop."""
-    if array.dtype.kind != "f" or elements(array.shape) > COPIES:
+    if array.dtype.kind != "f" or elements(array.shape) > TILE_SUMS:
         return False
     for s in inside:
         looked_up = any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
@@ -195,20 +187,6 @@ def unit_stride(loop: Loop, statements: list[Statement]) -> int:
 # -- how long tiles are
 
 
-CACHE = 3 << 14
-"""What lives for a tile has at most so many bytes: the first cache, where there is one of 48 kB."""
-
-
-FEWEST, BLOCKS = 8, 32
-"""The shortest tile; and where sums of products are done in register blocks, which pack an operand for each tile.
-Where rows are lanes, tiles stay as long as they are: what is read anew for each row of lanes costs more than what
-leaves the first cache."""
-
-
-GRAIN = 64
-"""Threads share products out in pieces of so many rows, however long the tiles: short ones leave no thread idle."""
-
-
 def fit(program: LoopProgram) -> LoopProgram:
     """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
 
@@ -223,9 +201,9 @@ def fit(program: LoopProgram) -> LoopProgram:
     for array in program.arrays:
         for _, tile in array.windows:
             alive[tile] = alive.get(tile, 0) + elements(array.stored) * array.dtype.itemsize // tile.rows
-    sizes: dict[Tile, int] = {tile: 2 * ROWS for tile in blocks - alive.keys() if tile.rows == ROWS}
+    sizes: dict[Tile, int] = {tile: 2 * TILE_ROWS for tile in blocks - alive.keys() if tile.rows == TILE_ROWS}
     for tile, size in alive.items():
-        least, rows = BLOCKS if tile in blocks else FEWEST, tile.rows
+        least, rows = TILE_BLOCKS if tile in blocks else TILE_LEAST, tile.rows
         while tile not in lanes and rows > least and rows * size > CACHE:
             rows //= 2
         if rows != tile.rows:

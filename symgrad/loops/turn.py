@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.notation import Access, Apply, Axis, Statement, axes_of, parts
+from symgrad.loops.machine import TURNED_ROWS
 from symgrad.loops.products import is_product, looked_up_along
 from symgrad.loops.program import Loop, nested, rebuild, temporary
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
 Places: TypeAlias = "dict[Array, tuple[Array, int]]"
 
-LEAST = 32
-"""Fewer rows in a tile are not worth being lanes."""
-
 
 def turn(program: LoopProgram) -> LoopProgram:
     """Store temporaries of tiles with the rows last, where that pays."""
@@ -30,7 +28,7 @@ def turn(program: LoopProgram) -> LoopProgram:
     tiles: dict[Loop, list[Statement]] = {}
     for s, around in program.paths:
         for loop in around:
-            if loop.rows >= LEAST:
+            if loop.rows >= TURNED_ROWS:
                 tiles.setdefault(loop, []).append(s)
         for access in s.touched:
             uses.setdefault(access.array, []).append((s, around, access))

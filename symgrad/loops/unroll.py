@@ -32,8 +32,8 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.shapes import upper
-from symgrad.loops.fuse import TINY
-from symgrad.loops.products import FEWEST, WORTH, batch_axes, is_product
+from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
+from symgrad.loops.products import batch_axes, is_product
 from symgrad.loops.program import Kind, temporary
 from symgrad.ops.reduce import first_value
 
@@ -41,15 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.loops.program import Array, LoopProgram
-
-POINTS = 64
-"""One statement becomes at most so many."""
-
-WIDE = 32
-"""Further axes of more points than this are worth running as lanes."""
-
-BUDGET = 40_000
-"""All that is unrolled in a program makes at most so many statements; what has fewer elements goes first."""
 
 
 def unroll(lowered: LoopProgram) -> LoopProgram:
@@ -99,7 +90,7 @@ def moves(value: Any, whole: set[Array]) -> bool:
 def tiny(s: Statement) -> tuple[Axis, ...]:
     """List the axes of few elements, known now; none where there are many of them or something runs along them."""
     axes = tuple([axis for axis in s.axes if type(axis.extent) is int and axis.extent <= TINY])
-    return () if s.prefix or not 0 < elements(axes) <= POINTS else axes
+    return () if s.prefix or not 0 < elements(axes) <= UNROLLED else axes
 
 
 def choose(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
@@ -120,7 +111,7 @@ def choose(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
 
 def is_wide(s: Statement, axes: tuple[Axis, ...]) -> bool:
     """Tell a statement whose other axes are worth running as lanes."""
-    return prod([upper(axis.extent) for axis in s.axes if axis not in axes]) > WIDE
+    return prod([upper(axis.extent) for axis in s.axes if axis not in axes]) > WORTH_LANES
 
 
 def reckons(s: Statement) -> bool:
@@ -130,10 +121,10 @@ def reckons(s: Statement) -> bool:
 
 def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
     """Tell a sum of products that register blocks do faster: tiny in one axis, but not the tiniest."""
-    if len(s.axes) < 3 or len(axes) != 1 or axes[0].extent < FEWEST or not is_product(s):
+    if len(s.axes) < 3 or len(axes) != 1 or axes[0].extent < BLOCK_FEWEST or not is_product(s):
         return False
     extents = [upper(axis.extent) for axis in s.axes]
-    return min(extents) >= FEWEST and prod(extents) >= WORTH
+    return min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH
 
 
 def elements(axes: tuple[Axis, ...]) -> int:
@@ -156,7 +147,7 @@ def within(chosen: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
     most = 1
     for size in sorted({c for c in counts if c > 1}):
         total += size * counts.count(size)
-        if total > BUDGET:
+        if total > UNROLLED_ALL:
             break
         most = size
     return [axes if count <= most else () for axes, count in zip(chosen, counts, strict=True)]

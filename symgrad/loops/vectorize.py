@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Axis, Lookup, Statement, parts, substitute
+from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.products import looked_up_along
 from symgrad.loops.program import Loop, Piece, Place, Walk, paths, rebuild, temporary
 from symgrad.loops.recompute import checks
@@ -17,14 +18,8 @@ if TYPE_CHECKING:
 
     from symgrad.loops.program import Array, Item, Items, LoopProgram
 
-FEW = 4
-"""A loop of so few iterations gets no simd pragma."""
-
 SUMS = {"+=": "+", "max=": "maximum", "min=": "minimum"}
 """What lanes accumulate apart, each by the name of its reduction."""
-
-SHORT = 16
-"""A maximum of fewer numbers is found sooner one by one than by lanes, which are combined at the end."""
 
 
 def whole(program: LoopProgram) -> LoopProgram:
@@ -106,7 +101,7 @@ def vectorize(program: LoopProgram) -> LoopProgram:
     def change(old: Item, item: Item) -> Item:
         if not isinstance(item, Loop) or old in blocks or item.walk is not Walk.FREE or not innermost(item):
             return item
-        few = item.piece is Piece.BORDERS or (type(item.extent) is int and item.extent <= FEW)
+        few = item.piece is Piece.BORDERS or (type(item.extent) is int and item.extent <= FEW_LANES)
         sums = None if few else lanes(item, [*item.body])  # type: ignore[list-item]  # statements, all of them
         return item if sums is None else replace(item, walk=Walk.LANES, sums=sums)
 
@@ -156,7 +151,7 @@ def meet(loop: Loop, body: list[Statement]) -> bool:
 
 def is_short(loop: Loop) -> bool:
     """Tell a loop of so few iterations that lanes of a maximum do not pay."""
-    return type(loop.extent) is int and loop.extent < SHORT
+    return type(loop.extent) is int and loop.extent < SHORT_MAXIMUM
 
 
 def _own(target: Access, loop: Loop) -> bool:
@@ -165,10 +160,6 @@ def _own(target: Access, loop: Loop) -> bool:
 
 
 # -- unroll and jam
-
-
-ROWS = 4
-"""So many rows are added at once."""
 
 
 def jam(program: LoopProgram) -> LoopProgram:
@@ -183,7 +174,7 @@ def jam(program: LoopProgram) -> LoopProgram:
     def change(old: Item, item: Item) -> Item:
         if not isinstance(old, Loop) or not isinstance(item, Loop) or old not in outer:
             return item
-        return replace(item, jam=ROWS) if adds_rows(old, outer[old]) else item
+        return replace(item, jam=ROWS_AT_ONCE) if adds_rows(old, outer[old]) else item
 
     return program.with_body(rebuild(program.body, change))
 
@@ -197,7 +188,8 @@ def adds_rows(loop: Loop, around: tuple[Loop, ...]) -> bool:
         return False
     if loop.piece is not Piece.ALL or inner.piece is not Piece.ALL or loop.poll or inner.poll:
         return False
-    if type(loop.extent) is int and (loop.extent < 2 * ROWS or type(inner.extent) is int or len(inner.body) != 1):
+    few = type(loop.extent) is int and loop.extent < 2 * ROWS_AT_ONCE
+    if few or (type(loop.extent) is int and (type(inner.extent) is int or len(inner.body) != 1)):
         return False  # compilers unroll what is known, and better by themselves
     if type(inner.extent) is int and inner.window is None:
         return False

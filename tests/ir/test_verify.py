@@ -46,12 +46,15 @@ BROKEN: dict[str, tuple[Callable[[Made], Program], str]] = {
         lambda m: replace(m.program, inputs=(m.x, m.sine)), "sin .* among the inputs and is no input",
     ),
     "two inputs of a name": (
-        lambda m: replace(m.program, inputs=(m.x, m.node("input", (), m.x.params))), "two inputs have one name, of x, x",
+        lambda m: replace(m.program, inputs=(m.x, m.node("input", (), m.x.params))),
+        "two inputs have one name, of x, x",
     ),
     "a node that is no argument": (
         lambda m: replace(m.program, inputs=(m.x,)), "input .* is no argument of the program",
     ),
-    "columns of no input": (lambda m: replace(m.program, fortran=frozenset({"z"})), "z lies by columns and is no input"),
+    "columns of no input": (
+        lambda m: replace(m.program, fortran=frozenset({"z"})), "z lies by columns and is no input",
+    ),
     "labels too few": (lambda m: replace(m.program, outputs=(m.sum, m.sine), labels=("a",)), "1 names for 2 outputs"),
     "a use before its definition": (later, "add .* reads .*cos.*, which is not defined before it"),
     "parameters too many": (lambda m: m.of(m.node("sin", (m.x,), (1,))), r"sin .* has 1 parameters for \(\)"),

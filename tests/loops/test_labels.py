@@ -32,8 +32,8 @@ def naive(z, y):
 @pytest.fixture(params=[1 << 23, 1], ids=["serial", "threads"])
 def shared(request, monkeypatch):
     monkeypatch.setattr(threads, "PAYS", request.param)
-    monkeypatch.setattr(tile, "ROWS", 16)
-    monkeypatch.setattr(tile, "TERMS", 16)
+    monkeypatch.setattr(tile, "TILE_ROWS", 16)
+    monkeypatch.setattr(tile, "TILE_TERMS", 16)
 
 
 def labelled():

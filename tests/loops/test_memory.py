@@ -102,8 +102,8 @@ def test_random_programs_without_a_stack(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_random_programs_of_threads_without_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "STACK", -1)
     monkeypatch.setattr(threads, "PAYS", 1)
-    monkeypatch.setattr(tile, "TERMS", 4)
-    monkeypatch.setattr(tile, "ROWS", 2)
+    monkeypatch.setattr(tile, "TILE_TERMS", 4)
+    monkeypatch.setattr(tile, "TILE_ROWS", 2)
     check([random_program(seed) for seed in range(112, 124)], sg.Options(threads=3))
 
 

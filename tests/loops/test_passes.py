@@ -116,8 +116,8 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Numbers, ...], tuple[str, ..
 def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small programs be tiled, shared among threads, and cut, as large ones are."""
     for module, name, value in (
-        (threads, "PAYS", 40), (threads, "COPYING", 1), (tile, "ROWS", 8), (tile, "TERMS", 16), (turn, "LEAST", 4),
-        (split, "LONG", 40), (split, "SHORT", 20), (split, "ROWS", 8),
+        (threads, "PAYS", 40), (threads, "COPYING", 1), (tile, "TILE_ROWS", 8), (tile, "TILE_TERMS", 16),
+        (turn, "TURNED_ROWS", 4), (split, "LONG", 40), (split, "SHORT", 20), (split, "CUT_TILE_ROWS", 8),
     ):
         monkeypatch.setattr(module, name, value)
 

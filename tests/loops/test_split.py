@@ -25,7 +25,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let three statements be a long function."""
     monkeypatch.setattr(split, "LONG", 3)
     monkeypatch.setattr(split, "SHORT", 1)
-    monkeypatch.setattr(split, "ROWS", 2)
+    monkeypatch.setattr(split, "CUT_TILE_ROWS", 2)
 
 
 @pytest.mark.usefixtures("short")
@@ -36,8 +36,8 @@ def test_random_programs_in_short_functions() -> None:
 @pytest.mark.usefixtures("short")
 def test_random_programs_in_short_functions_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "PAYS", 1)
-    monkeypatch.setattr(tile, "TERMS", 4)
-    monkeypatch.setattr(tile, "ROWS", 2)
+    monkeypatch.setattr(tile, "TILE_TERMS", 4)
+    monkeypatch.setattr(tile, "TILE_ROWS", 2)
     check([random_program(seed) for seed in range(216, 232)], sg.Options(threads=3))
 
 
@@ -45,7 +45,7 @@ def test_random_programs_in_short_functions_of_threads(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("seed", range(300, 312))
 def test_named_extents_in_short_functions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "PAYS", 1)
-    monkeypatch.setattr(tile, "TERMS", 4)
+    monkeypatch.setattr(tile, "TILE_TERMS", 4)
     written = random_open_program(seed)
     _, loss = written.functions()
     derived = sg.value_and_grad(loss, argnums=written.argnums, specs=written.specs, options=sg.Options(threads=2))

@@ -172,7 +172,7 @@ def test_a_chain_of_shifts_stays_linear() -> None:
 def test_lines_of_every_extent(function: Callable[..., Any], count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One binary for n from nothing on gives what NumPy gives, and what a binary for each n gives."""
     monkeypatch.setattr(threads, "PAYS", 1)
-    monkeypatch.setattr(tile, "TERMS", 16)
+    monkeypatch.setattr(tile, "TILE_TERMS", 16)
     options = sg.Options(threads=count)
     of_all = sg.value_and_grad(function, specs=("f64[n]",), options=options)
     for n in (0, 1, 2, 3, 4, 31, 32, 33, 47, 1030):
@@ -188,7 +188,7 @@ def test_lines_of_every_extent(function: Callable[..., Any], count: int, monkeyp
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_planes_of_every_extent(function: Callable[..., Any], dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "PAYS", 1)
-    monkeypatch.setattr(tile, "ROWS", 8)
+    monkeypatch.setattr(tile, "TILE_ROWS", 8)
     of_all = sg.value_and_grad(function, specs=(f"f{8 * int(dtype[1])}[n,m]",), options=sg.Options(threads=2))
     for shape in ((0, 3), (1, 1), (2, 2), (2, 40), (40, 2), (33, 35), (70, 40)):
         check(of_all, function, rng.normal(size=shape).astype(dtype))
@@ -237,7 +237,7 @@ def random_steps(seed: int) -> Callable[..., Any]:
 @pytest.mark.parametrize("seed", range(16))
 def test_random_stencils(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "PAYS", 1)
-    monkeypatch.setattr(tile, "TERMS", 16)
+    monkeypatch.setattr(tile, "TILE_TERMS", 16)
     function = random_steps(seed)
     check(sg.value_and_grad(function, options=sg.Options(threads=1)), function, 0.5 * rng.normal(size=37))
     of_all = sg.value_and_grad(function, specs=("f64[n]",), options=sg.Options(threads=1 + seed % 2))

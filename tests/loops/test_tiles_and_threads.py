@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.loops import threads, tile, turn
+from symgrad.loops import machine, threads, tile, turn
 from symgrad.loops.program import Place
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
@@ -25,9 +25,9 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every loop long enough to be cut into tiles, and every tile worth a thread."""
     monkeypatch.setattr(threads, "PAYS", 1)
     monkeypatch.setattr(threads, "COPYING", 1)
-    monkeypatch.setattr(tile, "TERMS", 4)
-    monkeypatch.setattr(tile, "ROWS", 2)
-    monkeypatch.setattr(turn, "LEAST", 2)
+    monkeypatch.setattr(tile, "TILE_TERMS", 4)
+    monkeypatch.setattr(tile, "TILE_ROWS", 2)
+    monkeypatch.setattr(turn, "TURNED_ROWS", 2)
     monkeypatch.setattr(tile, "CACHE", 1 << 8)
 
 
@@ -233,4 +233,4 @@ def test_copies_of_sums_are_as_many_as_the_work_pays_for_and_memory_allows() -> 
     assert sizes[3, 1000] < 10_000
     assert copy[1 << 17] * 7 <= sizes[10_000, 1 << 17] < copy[1 << 17] * 7 + 10_000
     assert f.memory(n=10_000, d=1 << 24, threads=8).workspace < 10_000
-    assert f.memory(n=10_000, d=1 << 17, threads=256).workspace <= threads.ALL + 10_000
+    assert f.memory(n=10_000, d=1 << 17, threads=256).workspace <= machine.COPIES_BYTES + 10_000

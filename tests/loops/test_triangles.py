@@ -101,7 +101,7 @@ def test_with_named_extents_and_in_threads(monkeypatch):
     from symgrad.loops import threads, tile
 
     monkeypatch.setattr(threads, "PAYS", 1)
-    monkeypatch.setattr(tile, "ROWS", 16)
+    monkeypatch.setattr(tile, "TILE_ROWS", 16)
 
     def loss(L, x):
         return np.sum(np.tanh(np.einsum("kij,nkj->nki", np.tril(L), x)) ** 2)

@@ -178,7 +178,7 @@ def test_rows_that_are_looked_up_stay_loops() -> None:
 def test_the_budget_bounds_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     from symgrad.loops import unroll
 
-    monkeypatch.setattr(unroll, "BUDGET", 10)
+    monkeypatch.setattr(unroll, "UNROLLED_ALL", 10)
     function = sg.value_and_grad(arm, options=sg.Options(cache=False))
     function(np.array([0.1, 0.2, 0.3]))
     assert "for (" in code(function)

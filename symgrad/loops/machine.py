@@ -1,0 +1,217 @@
+"""The page of constants: every number of `loops/` and `render/` that was chosen for speed, memory or compile time.
+
+None of them changes what is computed, but for the order in which sums are added. Each has its unit, and where the
+number comes from:
+
+- *counted*: it follows from the hardware, or from how something is done;
+- *measured*: by what and on what, as far as that was written down;
+- *tried*: others were compared on programs of the benchmarks, and no table was kept;
+- *chosen*: not measured, or nobody wrote down how.
+"""
+
+from __future__ import annotations
+
+# -- caches and memory
+
+LINE = 64
+"""Bytes of a cache line. Counted (x86-64, most of ARM)."""
+
+WORD = 8
+"""Bytes: where an array of less than a line begins. Counted: the largest element."""
+
+CACHE = 3 << 14
+"""Bytes that live for one tile, at most. Counted: a first cache of 48 kB."""
+
+NEAR_BYTES = 1 << 16
+"""Bytes of an array that may be walked in any order. Chosen."""
+
+FAR_BYTES = 1 << 20
+"""Bytes of an array from which a read counts as four operations. Chosen."""
+
+STACK = 4096
+"""Bytes of an array that stands on the stack, at most. Chosen."""
+
+STACK_TOTAL = 1 << 16
+"""Bytes of all arrays on the stack of a function. Chosen: threads have small stacks."""
+
+SLOTS_TRIED = 4
+"""Free slots of neighbouring sizes that are compared with the wanted one. Chosen: planning stays linear."""
+
+# -- what operations cost, in additions
+
+CALL = 8
+"""Operations that a function of math.h counts as, in lanes. Chosen."""
+
+CALL_AGAIN, DIVISION_AGAIN = 20, 8
+"""Operations that a function of math.h, and a division, count as where a value is computed again. Chosen: by cycles."""
+
+BLOCKED = 4
+"""Operations in register blocks that take the time of one in a loop that threads share out. Tried."""
+
+POLL_BLOCKED = 8
+"""Operations in register blocks that take the time of one where a call's length is estimated. Chosen."""
+
+AGAIN = 16
+"""Operations that are done again, at most, so that a value need not be stored. Counted: about as many are done while
+16 bytes come and go."""
+
+COMPARED = 2
+"""Operations of a boolean that is not kept until after a sum, at most. Chosen."""
+
+# -- loops and tiles
+
+TINY = 8
+"""Iterations of a loop that is unrolled where that pays, and that is no reason for a nest, at most. Chosen: a vector
+of 512 bits in double precision."""
+
+UNROLLED = 64
+"""Statements that one becomes by unrolling, at most. Chosen."""
+
+UNROLLED_ALL = 40_000
+"""Statements that a program has by unrolling, at most. Counted by `COMPILE_SECONDS`: 6 s."""
+
+WORTH_LANES = 32
+"""Points of further axes from which on lanes beside a tiny axis pay. Chosen."""
+
+FEW_LANES = 4
+"""Iterations of a loop that gets no simd pragma, at most. Chosen: half a vector."""
+
+SHORT_MAXIMUM = 16
+"""Iterations from which on lanes of a maximum pay; they are combined at the end. Chosen."""
+
+TILE_ROWS = 64
+"""Rows of a tile of a loop with loops inside. Chosen: what lives for a tile fits the first cache."""
+
+TILE_TERMS = 1024
+"""Terms of a tile of a plain sum. Chosen: the error of a long sum grows with the number of tiles."""
+
+TILE_SUMS = 4096
+"""Elements of a sum that is taken tile by tile, at most. Chosen."""
+
+TILE_LEAST = 8
+"""Rows of the shortest tile. Chosen: a vector."""
+
+TILE_BLOCKS = 32
+"""Rows of the shortest tile around register blocks, which pack an operand for each tile. Chosen."""
+
+CUT_TILE_ROWS = 64
+"""Rows of a tile of a loop that is cut because its body is long. As `TILE_ROWS`."""
+
+TURNED_ROWS = 32
+"""Rows of a tile from which on they are lanes beside an unknown extent. Chosen."""
+
+ROWS_AT_ONCE = 4
+"""Rows of an open extent that are added at once. Chosen."""
+
+# -- the choice of loops
+
+MANY_CLASSES = 16
+"""Axis classes of much the same work beyond which none is chosen. Chosen: scheduling stays linear."""
+
+SMALL_WORK = 4096
+"""Operations below which classes are much the same. Chosen."""
+
+ALIVE = 4096
+"""Bytes that live for one iteration from which on a tile gets a second loop. Chosen."""
+
+SIDE_BY_SIDE = 128
+"""Rows that are too many to be walked side by side. Chosen."""
+
+HEAVY = 1 << 13
+"""Products of an iteration from which on it is a tile of its own. Chosen."""
+
+CANDIDATES = 4
+"""Classes that are compared for the outermost loop. Chosen."""
+
+EDGE = 8
+"""Places by which the ranges of a frame differ at its ends, at most. Chosen: borders are short."""
+
+SHORTEST_FRAME = 32
+"""Iterations of a frame, at least. Chosen: a shorter one has no interior worth a loop."""
+
+LARGE = (32, 128, 512)
+"""Unknown extents that are large, in this order. Chosen."""
+
+# -- sums of products
+
+BLOCK_FEWEST = 4
+"""Rows, lanes or terms of a block, at least. Chosen: half a vector."""
+
+BLOCK_WORTH = 512
+"""Products that are worth a call, at least. Chosen."""
+
+PANEL = 128
+"""Terms that are added in registers before they are added to the sums. Chosen."""
+
+BLOCK_VECTOR = 8
+"""Lanes and rows that are done at once, about: what is no multiple is padded. Counted: a vector of 512 bits."""
+
+PACKED, PACKED_APART = 0.2, 1.5
+"""Time of packing an element of the right operand, in terms of a vector: by ones, and in leaps. Chosen."""
+
+ADDED, ADDED_APART = 0.3, 4.0
+"""Time of adding registers to an element of the sums, likewise. Chosen."""
+
+TRIANGLE = 0.6
+"""Part of a product that is done where a triangle of it counts. Chosen: half, and what blocks stick out."""
+
+# -- threads
+
+PAYS = 3_200_000
+"""Operations that are worth waking threads for: about a tenth of a millisecond, so that a thread which another program
+keeps from running does not cost more than it brings. Tried: 1,500,000 before register blocks counted a quarter."""
+
+COPYING = 32
+"""Operations for each element of a sum from which on a thread's own copy of it pays. Chosen."""
+
+COPY_BYTES = 1 << 23
+"""Bytes of a thread's own copy of a sum, at most. Chosen."""
+
+COPIES_BYTES = 1 << 26
+"""Bytes of all copies of sums of open extents, at most. Chosen."""
+
+GRAIN = 64
+"""Rows of the pieces in which threads share products out, however long the tiles. Tried: short ones leave none idle."""
+
+# -- guesses
+
+MATRIX = 64
+"""Extent of a matrix that a routine works on, where it is unknown. Chosen."""
+
+OUTER, INNER = 1 << 30, 1 << 9
+"""Iterations of an outermost loop, and of one inside, of unknown extent, where a call's length is estimated. Chosen:
+such a call must be one that can be stopped."""
+
+# -- stopping a call
+
+LONG_CALL = 20_000_000
+"""Operations of a call that runs where it can be stopped: it may take 20 ms. Chosen."""
+
+LONG_ITERATION = 100_000_000
+"""Operations of an iteration inside of which loops look too: 100 ms. As `LONG_CALL`."""
+
+SELDOM = 4096
+"""Operations between two looks of a loop with short iterations. Chosen: too seldom to be measured."""
+
+# -- compile time
+
+LONG = 1000
+"""Statements of a C function, or of the body of an innermost loop, at most. Measured with gcc 12: its time grows faster
+than a function's length, and 10,000 operations in functions of 1,000 take 0.5 s."""
+
+SHORT = LONG // 2
+"""Statements of a piece where a body is cut, at least. Chosen."""
+
+CUT_SUM = 1000
+"""Values that a cut between a scalar sum's loop and its uses counts as. Chosen: the loop would lose its lanes."""
+
+COMPILE_SECONDS = (0.07, 1.5e-4, 3.2e-4, 7.4e-3)
+"""Seconds of the C compiler: for any program, for each statement, more for one inside of loops, for a loop in lanes.
+Measured: fitted to 54 programs of 2 to 90,000 statements with gcc 12, unrolled loops among them; leaving one out at a
+time, seconds are off by a factor of 1.5 in the mean and 4 at most, bytes by 1.2 and 2."""
+
+COMPILE_BYTES = (40 * 2**20, 3500, 8200, 127_000)
+"""Bytes of the C compiler, likewise."""
+
+SCHEDULED = 2e-4
+"""Seconds of our own for each statement, until there is C. Measured likewise."""

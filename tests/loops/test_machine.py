@@ -1,0 +1,48 @@
+"""The page of constants: each says what it counts and where the number comes from, and none stands elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import symgrad
+from symgrad.loops import machine
+
+ORIGINS = ("Counted", "Measured", "Tried", "Chosen", "As `", "likewise")
+
+OTHERS = {
+    "EVEN", "POINTS", "BOXES", "SMALL", "LARGE",  # what is checked, and where the verifier tries
+    "WIDE", "TEXT", "NARROW", "INT32", "ATOM, PRODUCT, SUM, CHOICE",  # how C is written
+    "NEAR", "READY", "OTHER", "KNOWN", "PARAMETERS", "WORKSPACE", "SURE",  # proofs and interfaces
+}
+"""Numbers that are not chosen for speed."""
+
+
+def constants(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the numbers a module names, each with what follows it."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
+        if isinstance(node, ast.Assign) and not any(
+            isinstance(n, (ast.Call, ast.Dict, ast.Set, ast.List)) for n in ast.walk(node.value)
+        ) and any(isinstance(n, ast.Constant) and type(n.value) in {int, float} for n in ast.walk(node.value)):
+            told = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else ""
+            yield ast.unparse(node.targets[0]).strip("()"), str(told)
+
+
+PAGE = dict(constants(Path(inspect.getfile(machine))))
+
+
+@pytest.mark.parametrize("name", PAGE)
+def test_a_constant_says_where_it_comes_from(name: str) -> None:
+    assert any(origin in PAGE[name] for origin in ORIGINS), PAGE[name]
+
+
+def test_no_other_module_has_one() -> None:
+    package = Path(inspect.getfile(symgrad)).parent
+    files = [f for room in ("loops", "render") for f in sorted((package / room).glob("*.py")) if f.stem != "machine"]
+    found = {f"{f.stem}.{name}" for f in files for name, _ in constants(f) if name not in OTHERS}
+    assert found == set()
