@@ -505,6 +505,8 @@ class _Trial:
         """Check that what is stored is enough: the tile that all walk, the element of one loop around all."""
         kept: Any = array.kept
         windows = dict(array.windows)
+        around = {loop for touch in found for loop in touch.site.around}
+        cut = any(loop.piece is not Piece.ALL for loop in around)  # borders and interior are pieces of one loop
         for d, dim in enumerate(array.shape):
             if (d in kept and d not in windows) or (d not in kept and dim == 1):
                 continue
@@ -515,8 +517,7 @@ class _Trial:
                 loop: Any
                 loop, step = term.steps[0] if alone else (None, 0)  # type: ignore[union-attr,index]  # alone: a term
                 plain = step == 1 and isinstance(loop, Loop)
-                cut = plain and any(outer.piece is not Piece.ALL for outer in touch.site.around)
-                one = loop.axis if cut else loop  # borders and interior are pieces of one loop
+                one = loop.axis if plain and cut else loop
                 loops.add((loop.window if d in kept else one) if plain else None)
                 if len(loops) > 1 or loops & {None} or (d in kept and windows[d] not in loops):
                     raise self.wrong(
