@@ -16,6 +16,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.build.toolchain import find
+from symgrad.loops.program import Loop, Walk
 from tests.looking import code, loops, sweeps
 from tests.table import numerical
 
@@ -226,7 +227,7 @@ def test_r44_shared_out_among_threads_it_still_needs_no_memory() -> None:
     assert "num_threads" in function.c_source
     assert "threads: at most 256" in function.c_source
     assert loops(function).workspace == 0
-    assert any(getattr(item, "threads", False) for item in loops(function).body)
+    assert any(isinstance(item, Loop) and item.walk is Walk.THREADS for item in loops(function).body)
 
 
 def test_r44_precise_is_the_same_at_every_level_of_optimization() -> None:

@@ -27,7 +27,6 @@ from symgrad.loops.tile import arrange, compensate, fit
 from symgrad.loops.turn import turn
 from symgrad.loops.unroll import unroll
 from symgrad.loops.vectorize import jam, promote, vectorize, whole
-from symgrad.loops.verify import Verifier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +93,8 @@ def schedule(lowered: LoopProgram, options: Options) -> LoopProgram:
     """
     if not options.verifies:
         return _scheduled(lowered, options, lambda program, _: program)
+    from symgrad.loops.verify import Verifier  # SymPy comes with it
+
     verifier = Verifier()
     loops = _scheduled(lowered, options, verifier.check)
     return replace(loops, undecided=tuple([f"{where}: {what}" for what, where in verifier.undecided.items()]))

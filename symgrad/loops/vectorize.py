@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, Lookup, Statement, parts, substitute
+from symgrad.ir.notation import Access, Axis, Lookup, Statement, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.products import looked_up_along
 from symgrad.loops.program import Loop, Piece, Place, Walk, paths, rebuild, temporary
@@ -97,19 +98,26 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
 def vectorize(program: LoopProgram) -> LoopProgram:
     """Mark the innermost loops whose iterations may run as lanes."""
     blocks = {loop for _, around in program.paths for loop in _within_products(around)}
+    loops = {loop: None for _, around in program.paths for loop in around}
+    named = {axis: loop.axis for loop in loops for axis in (loop.axis, *loop.members)}
+    loops = {loop: None for _, around in program.paths for loop in around}
+    named = {axis: loop.axis for loop in loops for axis in (loop.axis, *loop.members)}
 
     def change(old: Item, item: Item) -> Item:
         if not isinstance(item, Loop) or old in blocks or item.walk is not Walk.FREE or not innermost(item):
             return item
         few = item.piece is Piece.BORDERS or (type(item.extent) is int and item.extent <= FEW_LANES)
-        sums = None if few else lanes(item, [*item.body])  # type: ignore[list-item]  # statements, all of them
+        sums = None if few else lanes(item, [*item.body], named)  # type: ignore[list-item]  # statements, all of them
         return item if sums is None else replace(item, walk=Walk.LANES, sums=sums)
 
     return program.with_body(rebuild(program.body, change))
 
 
-def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | None:
-    """Return the scalar sums of a loop whose iterations are otherwise independent, None when they are not."""
+def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:
+    """Return the scalar sums of a loop whose iterations are otherwise independent, None when they are not.
+
+    `named` has for each axis that of the loop which walks it.
+    """
     inside = {s.target.array for s in body if s.how == "=" and not s.target.array.is_memory}
     sums: dict[Array, str] = {}
     for statement in body:
@@ -130,23 +138,38 @@ def lanes(loop: Loop, body: list[Statement]) -> tuple[tuple[str, Array], ...] | 
         elif not any(axis in loop.members for i in target.indices for axis in parts(i)):
             return None
     read = {access.array for s in body for access in s.reads}
-    if any(array in read for array in sums) or meet(loop, body):
+    if any(array in read for array in sums) or meet(loop, body, named):
         return None
     return tuple((how, array) for array, how in sums.items())
 
 
-def meet(loop: Loop, body: list[Statement]) -> bool:
-    """Whether iterations may touch what others write: an array that is written at `i + 1` and, say, at `i + 2`."""
+def meet(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> bool:
+    """Whether iterations may touch what others write: an array that is written at `i + 1` and, say, at `i + 2`.
+
+    Two accesses do not meet where the same index walks both, or where others of theirs never are the same.
+    """
     written = {s.target.array for s in body if s.target.array.is_memory}
-    walked: dict[Array, set[Any]] = {}
+    places: dict[Array, dict[tuple[Any, ...], None]] = {}
     for access in [access for s in body for access in s.touched if access.array in written]:
-        own = {
-            (d, index if isinstance(index, Axis) else substitute(index, dict.fromkeys(loop.members, loop.axis)))
-            for d, index in enumerate(access.indices) if any(axis in loop.members for axis in parts(index))
-        }
-        own = {(d, loop.axis if index in loop.members else index) for d, index in own}
-        walked[access.array] = walked.get(access.array, own) & own
-    return not all(walked.values())
+        place = tuple([substitute(index, named) for index in access.indices])
+        places.setdefault(access.array, {})[place] = None
+    walked = named[loop.axis]
+    for found in places.values():
+        if not all(any(walked in parts(index) for index in place) for place in found):
+            return True
+        if any(_may_meet(one, other, walked) for one, other in combinations(found, 2)):
+            return True
+    return False
+
+
+def _may_meet(one: tuple[Any, ...], other: tuple[Any, ...], walked: Axis) -> bool:
+    for a, b in zip(one, other, strict=True):
+        if walked in parts(a) or walked in parts(b):
+            if a == b:
+                return False
+        elif a != b and getattr(symbolic(a) - symbolic(b), "is_nonzero", True):
+            return False
+    return True
 
 
 def is_short(loop: Loop) -> bool:

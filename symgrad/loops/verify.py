@@ -708,7 +708,7 @@ class _Trial:
     def lanes(self, loop: Loop, array: Array, own: list[Touch]) -> None:
         """Check that no iteration of lanes touches what another one writes, but for sums that the loop names."""
         sums = {array: how for how, array in loop.sums}
-        if array not in sums and self.apart(own, (loop,), lanes=True):
+        if array not in sums and all(self.apart(part, (loop,), lanes=True) for part in self.rows(own, loop)):
             return
         here = f"{own[0].site}: lanes of {loop.axis.name}"
         if array in sums:
@@ -732,6 +732,20 @@ class _Trial:
         if not inside or not (array.private or array.slot is None):
             written = next(touch for touch in own if touch.how)
             raise self.wrong(f"{written.site}: threads share {shown(written.access)}, which each of them writes")
+
+    def rows(self, own: list[Touch], loop: Loop) -> list[list[Touch]]:
+        """Part accesses where an index that the loop does not walk differs by a number: other rows never meet."""
+        if len({(touch.access.flat, len(touch.terms)) for touch in own}) > 1:
+            return [own]
+        fixed = []
+        for d in range(len(own[0].terms)):
+            steps = {touch.terms[d].steps for touch in own}
+            if len(steps) == 1 and None not in steps and all(one is not loop for one, _ in own[0].terms[d].steps or ()):
+                fixed.append(d)
+        found: dict[Any, list[Touch]] = {}
+        for touch in own:
+            found.setdefault(tuple([touch.terms[d].start for d in fixed]), []).append(touch)
+        return [*found.values()]
 
     def apart(self, own: list[Touch], walked: Around, *, lanes: bool = False) -> bool:
         """Whether all accesses of an array walk along one dimension with a loop: then no two iterations meet."""
