@@ -21,7 +21,7 @@ from symgrad.api.override import override_gradient
 from symgrad.api.vmap import vmap
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import emit
-from symgrad.emit.request import Package
+from symgrad.emit.files import Package
 from symgrad.errors import NoGradient, SymgradError, SymgradWarning
 from symgrad.options import Options
 from symgrad.trace.overrides import named

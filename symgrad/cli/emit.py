@@ -16,7 +16,7 @@ from symgrad.emit.request import request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symgrad.emit.request import Package
+    from symgrad.emit.files import Package
 
 def emitted(
     targets: Sequence[str], words: Sequence[str], wrt: str | None, whats: Sequence[str], sizes: Sequence[str],

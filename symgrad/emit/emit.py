@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.argnums import Argnums
     from symgrad.emit.derive import Call
-    from symgrad.emit.request import Package
+    from symgrad.emit.files import Package
 
 
 def emit(

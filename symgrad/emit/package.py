@@ -11,11 +11,10 @@ from symgrad.emit import module as modules
 from symgrad.emit.cores import body, quoted
 from symgrad.emit.derive import derive
 from symgrad.emit.directives import with_lines
-from symgrad.emit.files import REPORT, refuse_foreign, write
+from symgrad.emit.files import REPORT, Package, refuse_foreign, write
 from symgrad.emit.python import python_view
 from symgrad.emit.recorded import case, difference, formula_types, refusals
 from symgrad.emit.report import report
-from symgrad.emit.request import Package
 from symgrad.emit.samples import Runner, never_finite, recorded
 from symgrad.emit.samples import difference as find_difference
 from symgrad.errors import ArgumentError, ArgumentValueError, SymgradWarning

@@ -1,4 +1,4 @@
-"""What a package should be, checked, and what was written of it."""
+"""What a package should be, checked."""
 
 from __future__ import annotations
 
@@ -87,22 +87,3 @@ def request(
         )
     made = replace(made, options=replace(made.options, blas=blas))
     return Request(folder, chosen, made, cc=(cc or "").strip(), cli=cli, **further)
-
-
-@dataclass(frozen=True)
-class Package:
-    """What was written.
-
-    Attributes:
-        folder: where.
-        name: of the module.
-        functions: the names of its functions in C.
-        files: the names of its files.
-        report: what report.json says.
-    """
-
-    folder: Path
-    name: str
-    functions: tuple[str, ...]
-    files: tuple[str, ...]
-    report: dict[str, Any]
