@@ -96,17 +96,6 @@ def same_number(found: Any, value: Any) -> bool:
     return bool(found) or bool(np.copysign(1.0, found) == np.copysign(1.0, value))
 
 
-def is_filled(node: Node, value: float) -> bool:
-    """Whether a node is a constant of this value everywhere."""
-    found = number(node)
-    return found is not None and bool(found == value)
-
-
-def argument(node: Node, op: str) -> Node | None:
-    """Return x where the node is op(x)."""
-    return node.inputs[0] if node.op.name == op else None
-
-
 def is_selection(node: Node) -> bool:
     """Whether a node holds elements of its first input: an elementwise function may as well come before it."""
     return getattr(node.op, "view", False) or node.op.name in {"gather", "take_along"}
