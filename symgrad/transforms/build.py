@@ -60,13 +60,9 @@ def again(graph: Graph, node: Node, source: Node) -> Node:
 
 # -- what a node is
 
-SPREADING = frozenset({"broadcast_to", "expand_dims", "reshape", "squeeze"})
-"""Views of one element that have nothing but this element."""
-
-
 def scalar(node: Node) -> Any:
     """Return a scalar constant's number (also behind views of it), None for anything else."""
-    while node.op.name in SPREADING:
+    while node.op.ordered or node.op.aligned:  # views that have nothing but one element, if that is all there is
         node = node.inputs[0]
     if node.op is leaves.constant and node.shape == ():
         return node.params[0].array[()]

@@ -32,7 +32,7 @@ from symgrad.ir.program import rebuild
 from symgrad.ops import leaves, load
 from symgrad.ops.declare import ANSWERS, OPS
 from symgrad.ops.traits import traits
-from symgrad.transforms.build import SPREADING, core, literal, make, minus, number, same_number, shaped
+from symgrad.transforms.build import core, literal, make, minus, number, same_number, shaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -262,7 +262,7 @@ def _may_be(term: Any, part: Any) -> bool:
     if kind is Variable and term.kind == VALUE:
         return True
     if isinstance(part, Op):
-        return part is leaves.constant or part.name in SPREADING
+        return part is leaves.constant or part.ordered or part.aligned
     return kind is Variable or term == part
 
 
