@@ -138,8 +138,8 @@ def write_json(path: Path, groups: dict[str, list[Row]]) -> None:
 def machine() -> dict[str, Any]:
     """Say what was measured on and with."""
     import symgrad as sg
-    from symgrad.build import toolchain
     from symgrad.build.threads import threads
+    from symgrad.build.toolchain import find as toolchain
 
     found = toolchain.find(sg.Options())
     versions = {package: version(package) for package in ("symgrad", "numpy", "jax", "torch", "drjit")}

@@ -8,17 +8,17 @@ array([1., 1.])
 from __future__ import annotations
 
 from symgrad.api import linalg
-from symgrad.api.checking import check_grads
-from symgrad.api.custom import custom_jvp, custom_vjp
-from symgrad.api.define import define_op
-from symgrad.api.derivatives import grad, jit, value_and_grad
-from symgrad.api.extern import extern
-from symgrad.api.function import Function
-from symgrad.api.gradients import gradients, stop_gradient
-from symgrad.api.jacobians import hessian, hvp, jacfwd, jacrev
-from symgrad.api.linearize import jvp, linearize, vjp
-from symgrad.api.override import override_gradient
-from symgrad.api.vmap import vmap
+from symgrad.api.call.function import Function
+from symgrad.api.check.checking import check_grads
+from symgrad.api.modes.derivatives import grad, jit, value_and_grad
+from symgrad.api.modes.gradients import gradients, stop_gradient
+from symgrad.api.modes.jacobians import hessian, hvp, jacfwd, jacrev
+from symgrad.api.modes.linearize import jvp, linearize, vjp
+from symgrad.api.modes.vmap import vmap
+from symgrad.api.rules.custom import custom_jvp, custom_vjp
+from symgrad.api.rules.define import define_op
+from symgrad.api.rules.extern import extern
+from symgrad.api.rules.override import override_gradient
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import emit
 from symgrad.emit.files import Package

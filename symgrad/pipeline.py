@@ -14,22 +14,22 @@ from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
 from symgrad.options import Target
-from symgrad.transforms.diagonals import diagonals
-from symgrad.transforms.hoist import hoist
+from symgrad.transforms.factor_sums import totals
 from symgrad.transforms.inline import inline
-from symgrad.transforms.pairs import pairs
+from symgrad.transforms.inplace.diagonals import diagonals
+from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
-from symgrad.transforms.shares import shares
-from symgrad.transforms.totals import totals
-from symgrad.transforms.writes import gather_writes
+from symgrad.transforms.sink import hoist
+from symgrad.transforms.softmax import shares
+from symgrad.transforms.symmetric_sums import pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from symgrad.build.interface import Interface
+    from symgrad.build.call.interface import Interface
     from symgrad.build.load import Library
-    from symgrad.build.toolchain import Toolchain
+    from symgrad.build.toolchain.find import Toolchain
     from symgrad.ir.program import Program
     from symgrad.loops.program import LoopProgram
     from symgrad.options import Options
@@ -135,8 +135,8 @@ def optimized(traced: Traced, stages: Stages) -> Program:
 
 def loops_and_c(stages: Stages, optimized: Program) -> tuple[LoopProgram, Source]:
     """Take an optimized program through lower, schedule and render."""
-    from symgrad.loops.lower import lower
     from symgrad.loops.passes import schedule
+    from symgrad.loops.statements.lower import lower
     from symgrad.render.render import render
 
     with uncollected():
@@ -170,10 +170,10 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     found = None if key is None else recall(key, optimized)
     if found is not None:
         return Built(optimized, stages, *found)
+    from symgrad.build.call.interface import interface
+    from symgrad.build.call.objects import called
     from symgrad.build.forecast import announce
-    from symgrad.build.interface import interface
     from symgrad.build.load import build as compile_and_load
-    from symgrad.build.objects import called
     from symgrad.loops.cost import at_least, expected, sizes
 
     said = announce(optimized, at_least(len(optimized.nodes())), stages.options)

@@ -17,7 +17,7 @@ import numpy as np
 import symgrad as sg
 from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ops import OPS, load
-from symgrad.ops.domains import Case, Domain
+from symgrad.ops.declare.domains import Case, Domain
 
 load()
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,8 @@ import pytest
 
 import symgrad as sg
 from benchmarks import accuracy
-from symgrad.build import machine, toolchain
+from symgrad.build.toolchain import find as toolchain
+from symgrad.build.toolchain import machine
 from symgrad.options import Options
 
 COLUMNS = ("f64", "f64 precise", "f32", "f32 precise")

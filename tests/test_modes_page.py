@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import symgrad as sg
-from symgrad.transforms import jvp
+from symgrad.transforms.derive import jvp
 
 PAGE = (Path(__file__).parent.parent / "docs" / "modes.md").read_text()
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -12,7 +12,7 @@ import pytest
 import symgrad as sg
 from symgrad.ir.op import Leaf
 from symgrad.ops import OPS
-from symgrad.ops.declare import COMPILED
+from symgrad.ops.declare.forms import COMPILED
 from tests import table as t
 
 SAMPLES, EDGES = t.groups("samples"), t.groups("edges")

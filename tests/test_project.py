@@ -178,7 +178,7 @@ def test_wheel_content(wheel):
     content = set(zipfile.ZipFile(wheel).namelist())
     package = {path.relative_to(ROOT).as_posix() for path in PACKAGE} | {"symgrad/py.typed", "symgrad_start.py"}
     package |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "symgrad").rglob("*.c")}  # the toolchain's probes
-    package.add("symgrad/build/watch.sh")
+    package.add("symgrad/build/toolchain/watch.sh")
     templates = {
         f"symgrad/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "templates").rglob("*") if path.is_file()
     }

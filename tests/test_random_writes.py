@@ -61,7 +61,7 @@ def test_forward_is_reverse(seeds: range) -> None:
 
 def test_a_wrong_write_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The programs can fail: with reads that ignore the last write, they do."""
-    from symgrad.transforms import writes
+    from symgrad.transforms.inplace import writes
 
     real = writes._Writes.read
     rng = Random(0)

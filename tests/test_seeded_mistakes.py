@@ -11,8 +11,8 @@ import pytest
 import symgrad as sg
 from symgrad.ir.notation import Access
 from symgrad.ops import OPS
-from symgrad.ops.views import unbroadcast
-from symgrad.transforms import rules, vjp
+from symgrad.ops.arrays.views import unbroadcast
+from symgrad.transforms.derive import rules, vjp
 from tests import table as t
 from tests.programs import random_program
 from tests.test_random_programs import check

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api import jacobians, vmap
+from symgrad.api.modes import jacobians, vmap
 from symgrad.ops import OPS, batched, load
-from symgrad.transforms import batch, guards, jvp, units
+from symgrad.transforms.derive import batch, guards, jvp
+from symgrad.transforms.rewrite import units
 
 load()
 X = np.array([[0.5, -1.0, 2.0], [1.5, 0.25, -0.5]])

@@ -13,7 +13,7 @@ import cffi
 import numpy as np
 
 import symgrad as sg
-from symgrad.build import toolchain
+from symgrad.build.toolchain import find as toolchain
 
 FURTHER = ("-ffp-contract=fast",)
 """What the hand-written C may beyond the generated: multiply and add in one rounding wherever that is faster."""

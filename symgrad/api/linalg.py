@@ -34,7 +34,7 @@ def solve_triangular(
     array([1., 2.])
     """
     from symgrad.ops import load
-    from symgrad.ops.systems import solve_triangular as solved
+    from symgrad.ops.linalg.systems import solve_triangular as solved
 
     load()
     return solved(a, b, trans, lower, unit_diagonal)
@@ -54,7 +54,7 @@ def cho_factor(a: Any, lower: bool = False) -> tuple[Any, bool]:
         LinAlgError: a is not positive definite, or no square matrix.
     """
     from symgrad.ops import load
-    from symgrad.ops.systems import cholesky
+    from symgrad.ops.linalg.systems import cholesky
 
     load()
     return cholesky(a, upper=not lower), lower
@@ -79,7 +79,7 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
     array([2., 3.])
     """
     from symgrad.ops import load
-    from symgrad.ops.systems import cho_solve as solved
+    from symgrad.ops.linalg.systems import cho_solve as solved
 
     load()
     return solved(c_and_lower, b)

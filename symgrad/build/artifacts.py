@@ -13,21 +13,21 @@ from functools import cache as once
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from symgrad.build import cache
-from symgrad.build.compiler import Compiled, library_names
-from symgrad.build.interface import Check, Interface, dims, ports
+from symgrad.build.cache import store as cache
+from symgrad.build.call.interface import Check, Interface, dims, ports
 from symgrad.build.load import load
 from symgrad.build.notice import warn_once
+from symgrad.build.toolchain.compiler import Compiled, library_names
 from symgrad.errors import Line, SerializationError
-from symgrad.ir.dims import evaluated
-from symgrad.ir.serial import record as described
+from symgrad.ir.saved.dims import evaluated
+from symgrad.ir.saved.programs import record as described
 from symgrad.ops import own
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.build.load import Library
-    from symgrad.build.toolchain import Toolchain
+    from symgrad.build.toolchain.find import Toolchain
     from symgrad.ir.program import Program
     from symgrad.options import Options
 

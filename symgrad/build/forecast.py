@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from symgrad.build import limits
+from symgrad.build.cache import limits
 from symgrad.build.notice import warn_once
 from symgrad.errors import CompileTimeError
 

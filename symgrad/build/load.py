@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import _cffi_backend  # type: ignore[import-untyped]
 
-from symgrad.build import blas, scratch
-from symgrad.build.compiler import Compiled, compile_library
+from symgrad.build import blas
 from symgrad.build.notice import warn_once
 from symgrad.build.threads import short_waits
+from symgrad.build.toolchain import scratch
+from symgrad.build.toolchain.compiler import Compiled, compile_library
 from symgrad.errors import ToolchainError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.build.toolchain import Toolchain
+    from symgrad.build.toolchain.find import Toolchain
     from symgrad.options import Options
     from symgrad.render.source import Source
 
@@ -78,7 +79,7 @@ def build(
     """Compile `source`, or find it in the cache, and load it; `announce` is called before a compiler runs.
 
     Example:
-        >>> from symgrad.build.toolchain import find
+        >>> from symgrad.build.toolchain.find import find
         >>> from symgrad.options import Options
         >>> from symgrad.render.source import Source
         >>> text = "int twice(double *x) { *x *= 2.0; return 0; }"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import optree
 
-from symgrad.api.axes import annotated_specs
+from symgrad.api.call.axes import annotated_specs
 from symgrad.cli.terminal import Refused
 from symgrad.errors import SymgradError
 from symgrad.ir.evaluate import concrete

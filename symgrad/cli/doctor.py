@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 
 import symgrad as sg
-from symgrad.build import cache, machine, threads, toolchain
-from symgrad.build.capabilities import Capabilities
+from symgrad.build import threads
+from symgrad.build.cache import store as cache
+from symgrad.build.toolchain import find as toolchain
+from symgrad.build.toolchain import machine
+from symgrad.build.toolchain.capabilities import Capabilities
 
 Rows = list[list[str]]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.cli.terminal import Refused
-from symgrad.trace.lines import error_line
+from symgrad.trace.source.lines import error_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -142,8 +142,8 @@ def info() -> None:
 @cache.command()
 def clear() -> None:
     """Delete them."""
-    from symgrad.build.cache import clear as delete
-    from symgrad.build.cache import location
+    from symgrad.build.cache.store import clear as delete
+    from symgrad.build.cache.store import location
     from symgrad.cli.doctor import size
 
     click.echo(f"{size(delete())} freed in {location()}")

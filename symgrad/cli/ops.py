@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ops import OPS, load
-from symgrad.ops.declare import ANSWERS
+from symgrad.ops.declare.forms import ANSWERS
 
 HEAD = ["name", "answers", "kind", "derivative", "C"]
 

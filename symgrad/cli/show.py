@@ -13,7 +13,7 @@ from symgrad.cli.terminal import Refused
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symgrad.api.function import Lowered
+    from symgrad.api.call.function import Lowered
 
 
 def lowered(target: str, words: Sequence[str], kind: str | None, wrt: str | None) -> Lowered:

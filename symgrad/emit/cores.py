@@ -6,14 +6,14 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from symgrad.loops.lower import lower
 from symgrad.loops.passes import schedule
+from symgrad.loops.statements.lower import lower
 from symgrad.ops import math_functions
 from symgrad.options import Options, Target
 from symgrad.pipeline import Stages, uncollected
 from symgrad.render import render
 from symgrad.render.source import Source
-from symgrad.transforms.watch import Watch, with_flags
+from symgrad.transforms.debug_nans import Watch, with_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
-import symgrad.api.derivatives as first
-import symgrad.api.jacobians as second
-from symgrad.api.argnums import chosen
-from symgrad.api.arguments import Arguments
-from symgrad.api.mode import function
-from symgrad.api.point import Point, at
+import symgrad.api.modes.derivatives as first
+import symgrad.api.modes.jacobians as second
+from symgrad.api.call.argnums import chosen
+from symgrad.api.call.arguments import Arguments
+from symgrad.api.modes.mode import function
+from symgrad.api.modes.point import Point, at
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import size
@@ -23,8 +23,8 @@ from symgrad.trace.signature import NAMESPACE, Spec, flatten, signature_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.api.argnums import Argnums
-    from symgrad.api.function import Function, Lowered
+    from symgrad.api.call.argnums import Argnums
+    from symgrad.api.call.function import Function, Lowered
     from symgrad.ir.node import Node
     from symgrad.options import Options
     from symgrad.trace.signature import Signature

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from symgrad.api.argnums import Argnums
+    from symgrad.api.call.argnums import Argnums
     from symgrad.emit.derive import Call
     from symgrad.emit.files import Package
 
@@ -75,8 +75,8 @@ def emit(
 
 def _call(fun: Callable[..., Any], specs: Any, static: tuple[str, ...], *, alone: bool) -> Call:
     """Put specs in the places of a function's arguments."""
-    from symgrad.api.arguments import Arguments
-    from symgrad.api.axes import annotated_specs
+    from symgrad.api.call.arguments import Arguments
+    from symgrad.api.call.axes import annotated_specs
     from symgrad.emit.derive import Call
 
     parameters = Arguments(fun).parameters

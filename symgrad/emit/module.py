@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from symgrad.emit.cores import EMBEDDED, FAST, PORTABLE, Core, body, core, passed, quoted, watched
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
-from symgrad.loops.memory import bytes_of
-from symgrad.ops.spelling import ctype
+from symgrad.loops.storage.allocate import bytes_of
+from symgrad.ops.declare.spelling import ctype
 from symgrad.options import TEAM, Options
 from symgrad.render.package import (
     ArgumentView,
@@ -22,14 +22,14 @@ from symgrad.render.package import (
 )
 from symgrad.render.render import extents
 from symgrad.render.sizes import calls, size
-from symgrad.trace.lines import definition
+from symgrad.trace.source.lines import definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from symgrad.emit.derive import Derived
     from symgrad.loops.program import Array
-    from symgrad.transforms.watch import Watch
+    from symgrad.transforms.debug_nans import Watch
 
 WORDS = {
     "value": "the value of {}", "grad": "the gradient of {}", "value_and_grad": "value and gradient of {}",

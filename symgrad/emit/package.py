@@ -6,7 +6,7 @@ import json
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from symgrad.build.compiler import rows_of_eight
+from symgrad.build.toolchain.compiler import rows_of_eight
 from symgrad.emit import module as modules
 from symgrad.emit.cores import body, quoted
 from symgrad.emit.derive import derive
@@ -25,7 +25,7 @@ from symgrad.render.package import ModuleView, SettingView, files
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from symgrad.api.argnums import Argnums
+    from symgrad.api.call.argnums import Argnums
     from symgrad.emit.derive import Call
     from symgrad.emit.module import Function
     from symgrad.emit.request import Request
@@ -144,7 +144,7 @@ def building(asked: Request, text: str) -> dict[str, Any]:
 
 
 def _origin(made: Function) -> str:
-    from symgrad.trace.lines import definition
+    from symgrad.trace.source.lines import definition
 
     line = definition(made.derived.call.fun)
     return f"{made.derived.call.name}() of {line}" if line is not None else f"{made.derived.call.name}()"

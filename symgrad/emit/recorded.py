@@ -12,7 +12,7 @@ from symgrad.emit.module import base_labels
 from symgrad.emit.samples import THREADS, matrices, slope_of
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
-from symgrad.ops.spelling import ctype
+from symgrad.ops.declare.spelling import ctype
 from symgrad.render.package import CaseView, DifferenceView, NumbersView, RefusalView
 from symgrad.render.printer import literal
 from symgrad.render.render import extents

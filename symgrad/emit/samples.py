@@ -16,7 +16,7 @@ from symgrad.ir.shapes import symbol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from symgrad.api.function import Lowered
+    from symgrad.api.call.function import Lowered
     from symgrad.emit.derive import Derived
     from symgrad.emit.draws import Array, Arrays, Formula
 

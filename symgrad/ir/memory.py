@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SizeError
 from symgrad.ir import shapes
-from symgrad.ir.dims import dim_to_json, evaluated
+from symgrad.ir.saved.dims import dim_to_json, evaluated
 
 if TYPE_CHECKING:
     import numpy as np

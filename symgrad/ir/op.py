@@ -35,7 +35,7 @@ class Op:
         log: the logarithm of its value, ``log(*x, **params)``, where that is positive by its form.
         logs: the same of the logarithms of its operands that are floats, ``logs(*logarithms, **params)``.
 
-    Of what works on arrays (what is true of an elementwise op is found out by trying it, see `symgrad.ops.traits`):
+    Of what works on arrays (of an elementwise op it is found out by trying, see `symgrad.ops.declare.traits`):
 
     Attributes:
         view: the result is the operand's elements in another order: never computed, only substituted.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentValueError, IndexOutOfBounds
-from symgrad.ir.dims import dim_to_json, evaluated
 from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.memory import too_large
+from symgrad.ir.saved.dims import dim_to_json, evaluated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,9 +15,9 @@ import numpy as np
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, looked_up, parts
 from symgrad.loops.machine import COMPILE_BYTES, COMPILE_SECONDS, SCHEDULED
-from symgrad.loops.products import nest_of
 from symgrad.loops.program import Kind, Loop, Piece, Walk
-from symgrad.ops.spelling import KINDS, cost, pattern
+from symgrad.loops.statements.products import nest_of
+from symgrad.ops.declare.spelling import KINDS, cost, pattern
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement

@@ -10,23 +10,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from symgrad.ir.shapes import simplified
-from symgrad.loops.align import align
-from symgrad.loops.assume import assume
-from symgrad.loops.copies import copies
-from symgrad.loops.fuse import fuse
-from symgrad.loops.memory import larger, plan
-from symgrad.loops.peel import peel
-from symgrad.loops.poll import poll
-from symgrad.loops.products import triangles
+from symgrad.loops.fusion.fuse import fuse
+from symgrad.loops.fusion.parallelize import share
+from symgrad.loops.fusion.tile import arrange, compensate, fit
+from symgrad.loops.nest.interrupts import poll
+from symgrad.loops.nest.layout import turn
+from symgrad.loops.nest.outline import distribute, split
+from symgrad.loops.nest.peel import peel
+from symgrad.loops.nest.vectorize import jam, promote, vectorize, whole
 from symgrad.loops.program import LoopProgram
-from symgrad.loops.recompute import recompute
-from symgrad.loops.split import distribute, split
-from symgrad.loops.store import adopt, contract
-from symgrad.loops.threads import share
-from symgrad.loops.tile import arrange, compensate, fit
-from symgrad.loops.turn import turn
-from symgrad.loops.unroll import unroll
-from symgrad.loops.vectorize import jam, promote, vectorize, whole
+from symgrad.loops.statements.align import align
+from symgrad.loops.statements.coalesce import copies
+from symgrad.loops.statements.products import triangles
+from symgrad.loops.statements.rematerialize import recompute
+from symgrad.loops.statements.unroll import unroll
+from symgrad.loops.statements.versioning import assume
+from symgrad.loops.storage.allocate import larger, plan
+from symgrad.loops.storage.contract import adopt, contract
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from symgrad.ir.node import Requirement
     from symgrad.ir.notation import Access, Value
     from symgrad.ir.shapes import Dim, Shape
-    from symgrad.loops.products import Product
+    from symgrad.loops.statements.products import Product
 
 
 # -- arrays

@@ -26,8 +26,8 @@ from symgrad.ir.bounds import nonnegative
 from symgrad.ir.extents import at
 from symgrad.ir.notation import Axis, Lookup, Statement, accesses, parts
 from symgrad.ir.shapes import size, symbol
+from symgrad.loops.nest.vectorize import SUMS
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, walk
-from symgrad.loops.vectorize import SUMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -1,6 +1,6 @@
 """Every op, by its name: ``symgrad.ops.logsumexp(x)`` works on arrays and on traced arrays.
 
-One module a family, named as NumPy's manual names them; `declare` says how an op is declared.
+One module a family, named as NumPy's manual names them; `declare.forms` says how an op is declared.
 """
 
 from __future__ import annotations
@@ -10,26 +10,30 @@ from typing import Any
 
 from symgrad.ir.op import Elementwise
 from symgrad.ir.op import Op as _Op
-from symgrad.ops import leaves as leaves
-from symgrad.ops.declare import OPS as OPS
-from symgrad.ops.declare import answer_scipy as _answer_scipy
-from symgrad.ops.spelling import is_call
+from symgrad.ops.declare import leaves as leaves
+from symgrad.ops.declare.forms import OPS as OPS
+from symgrad.ops.declare.forms import answer_scipy as _answer_scipy
+from symgrad.ops.declare.spelling import is_call
 
-_FAMILIES = (
-    "arithmetic", "exponential", "trigonometric", "hyperbolic", "rounding", "comparison", "logical", "special",
-    "selection", "views", "joining", "running", "reduce", "reductions", "contract", "indexing", "copies", "shaping",
-    "creation", "manipulation", "diagonals", "padding", "convolution", "norms", "products", "composites",
-    "statistics", "exponential_sums", "updates", "batched", "linalg", "factors",
-    "determinants", "systems", "adjoints",
-)
+_ROOMS = ("declare", "elementwise", "arrays", "numpy", "linalg")
+
+
+@cache
+def _families() -> tuple[str, ...]:
+    """Return the modules that declare ops: all there are in the rooms."""
+    from pathlib import Path
+
+    here = Path(__file__).parent
+    found = [f"{__name__}.{room}.{path.stem}" for room in _ROOMS for path in sorted((here / room).glob("[!_]*.py"))]
+    return (*found, f"{__name__}.adjoints", f"{__name__}.batched")
 
 
 def load() -> None:
     """Declare every family; the tracer asks for it before its first trace."""
     from importlib import import_module
 
-    for family in _FAMILIES:
-        import_module(f"symgrad.ops.{family}")
+    for family in _families():
+        import_module(family)
     _answer_scipy()
 
 
@@ -39,7 +43,7 @@ def own() -> frozenset[Any]:
     import sys
 
     load()
-    modules = [sys.modules[f"{__name__}.{family}"] for family in ("leaves", *_FAMILIES)]
+    modules = [sys.modules[family] for family in _families()]
     return frozenset([value for module in modules for value in vars(module).values() if isinstance(value, _Op)])
 
 

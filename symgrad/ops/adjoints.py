@@ -32,10 +32,10 @@ from symgrad.ir.notation import (
     symbolic,
 )
 from symgrad.ir.op import Structured
-from symgrad.ops.calculus import in_numpy, sp
-from symgrad.ops.copies import filled
-from symgrad.ops.declare import ANSWERS, OPS, structured
-from symgrad.ops.domains import case, integers, normal
+from symgrad.ops.arrays.copies import filled
+from symgrad.ops.declare.calculus import in_numpy, sp
+from symgrad.ops.declare.domains import case, integers, normal
+from symgrad.ops.declare.forms import ANSWERS, OPS, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Value
@@ -174,7 +174,7 @@ def _infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tu
 
 def _evaluate(g: Any, *xs: Any, of: str, wrt: int, params: tuple[Any, ...]) -> Any:
     """Go through the body point by point."""
-    from symgrad.ops import leaves
+    from symgrad.ops.declare import leaves
 
     arrays = [np.asarray(a) for a in (g, *xs)]
     nodes = tuple([Node(leaves.input_, (), ("x", a.shape, a.dtype), a.shape, a.dtype, None, 0) for a in arrays])

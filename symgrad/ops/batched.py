@@ -13,9 +13,9 @@ from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ir.notation import Access, Axis, Body, Statement, everywhere, symbolic
-from symgrad.ops import leaves
-from symgrad.ops.declare import OPS, structured
-from symgrad.ops.domains import case, integers, normal
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.domains import case, integers, normal
+from symgrad.ops.declare.forms import OPS, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Shape

@@ -25,11 +25,11 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
-from symgrad.loops.products import nest_of, step
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
-from symgrad.loops.recompute import checks
-from symgrad.ops.declare import ANSWERS
-from symgrad.ops.spelling import (
+from symgrad.loops.statements.products import nest_of, step
+from symgrad.loops.statements.rematerialize import checks
+from symgrad.ops.declare.forms import ANSWERS
+from symgrad.ops.declare.spelling import (
     BEYOND,
     FLAG,
     NOT_A_NUMBER,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.notation import Axis, Lookup
-from symgrad.ops.spelling import suffix
+from symgrad.ops.declare.spelling import suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable

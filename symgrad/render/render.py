@@ -14,8 +14,8 @@ from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.program import Walk
 from symgrad.ops import math_functions
-from symgrad.ops.selection import astype
-from symgrad.ops.spelling import stored
+from symgrad.ops.declare.spelling import stored
+from symgrad.ops.elementwise.selection import astype
 from symgrad.options import TEAM, Target
 from symgrad.render.functions import Functions, applied, foreign, words
 from symgrad.render.printer import literal

@@ -9,14 +9,14 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, AxisError, SymgradError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise
-from symgrad.ops.arithmetic import power_int
-from symgrad.ops.declare import ANSWERS, answer_scipy, loop_dtypes
+from symgrad.ops.declare.forms import ANSWERS, answer_scipy, loop_dtypes
+from symgrad.ops.elementwise.arithmetic import power_int
 from symgrad.trace.constants import refuse_others
-from symgrad.trace.lines import located, user_line
+from symgrad.trace.inplace.views import into
 from symgrad.trace.nested import settled
+from symgrad.trace.source.lines import located, user_line
 from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
-from symgrad.trace.views import into
 
 if TYPE_CHECKING:
     from symgrad.trace.state import Trace

@@ -8,10 +8,10 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.ir.node import Constant
-from symgrad.ops import leaves
-from symgrad.ops.declare import COMPILED
-from symgrad.ops.views import broadcast_to
-from symgrad.trace.lines import user_line
+from symgrad.ops.arrays.views import broadcast_to
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import COMPILED
+from symgrad.trace.source.lines import user_line
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node

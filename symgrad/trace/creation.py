@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradWarning, UnsupportedError
-from symgrad.ops.declare import ANSWERS, answer_scipy
+from symgrad.ops.declare.forms import ANSWERS, answer_scipy
 from symgrad.trace.answers import GIVES_ARRAYS, answered
-from symgrad.trace.caller import calls
-from symgrad.trace.fill import MAKERS
-from symgrad.trace.lines import user_line
-from symgrad.trace.local import call_function, lent
+from symgrad.trace.inplace.fill import MAKERS
+from symgrad.trace.inplace.local import call_function, lent
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.source.caller import calls
+from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import current
 from symgrad.trace.tracer import as_array
 

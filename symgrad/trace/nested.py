@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ops.declare import is_traced
+from symgrad.ops.declare.forms import is_traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

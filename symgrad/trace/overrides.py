@@ -14,8 +14,8 @@ import numpy as np
 from symgrad.errors import ArgumentError, DtypeError, Line, NoGradient, SymgradError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
-from symgrad.ops.declare import ANSWERS, OPS, shape_of
-from symgrad.trace.lines import user_line
+from symgrad.ops.declare.forms import ANSWERS, OPS, shape_of
+from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, as_node
 

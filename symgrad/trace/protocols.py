@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, MutationError, UnsupportedError
-from symgrad.ops.declare import ANSWERS, is_unset
+from symgrad.ops.declare.forms import ANSWERS, is_unset
 from symgrad.trace.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.constants import constant
 from symgrad.trace.indexing import getitem
-from symgrad.trace.lines import is_user_code, user_line
-from symgrad.trace.local import Flat, LocalArray, wrapped
-from symgrad.trace.local import call_ufunc as local_ufunc
-from symgrad.trace.mutation import add_in_place, in_place, setitem
+from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
+from symgrad.trace.inplace.local import call_ufunc as local_ufunc
+from symgrad.trace.inplace.mutation import add_in_place, in_place, setitem
+from symgrad.trace.inplace.views import store
+from symgrad.trace.inplace.writers import fill_flat, put_method
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.selected import Selected
+from symgrad.trace.source.lines import is_user_code, user_line
 from symgrad.trace.tracer import Tracer, as_array, kind_of, lift
-from symgrad.trace.views import store
-from symgrad.trace.writers import fill_flat, put_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from symgrad.errors import ArgumentError, ConcretizationError, LeakedTracerError, UnsupportedError
-from symgrad.trace.lines import is_user_code, user_line
+from symgrad.trace.source.lines import is_user_code, user_line
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node

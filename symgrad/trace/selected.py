@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from symgrad.errors import ConcretizationError
-from symgrad.ops.declare import UNSET
-from symgrad.ops.joining import lift
-from symgrad.trace.lines import user_line
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import UNSET
+from symgrad.trace.inplace.views import store
 from symgrad.trace.nested import settled
+from symgrad.trace.source.lines import user_line
 from symgrad.trace.tracer import Tracer
-from symgrad.trace.views import store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.shapes import simplified
-from symgrad.trace.lines import user_line
+from symgrad.trace.source.lines import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ class Trace:
         self.alive = True
         self.differentiated: tuple[Program, Program] | None = None  # what was first, as traced and as stable
         self.labels: dict[tuple[Node, ...], tuple[str, ...]] = {}  # names for what a derivative gave
-        self.signs: dict[Node, frozenset[str]] = {}  # of values that somebody asked for, see transforms/poles.py
+        self.signs: dict[Node, frozenset[str]] = {}  # of values that somebody asked for, see transforms/derive/poles.py
 
     def require(self, index: Any, extent: Any, otherwise: str = "", axis: int = 0) -> None:
         """Note that ``0 <= index < extent`` must hold when the program is called, and the user's line that needs it."""

@@ -27,12 +27,13 @@ from symgrad.ir.memory import refuse
 from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
-from symgrad.ops import leaves, load
-from symgrad.ops.declare import answer_scipy
-from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
+from symgrad.ops import load
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import answer_scipy
 from symgrad.trace.protocols import install
 from symgrad.trace.refusals import leaked
 from symgrad.trace.signature import Signature, flatten
+from symgrad.trace.source.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node
 

@@ -13,13 +13,13 @@ import numpy as np
 from symgrad.errors import ArgumentError, ConcretizationError, MutationError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ops import leaves
-from symgrad.ops.declare import is_traced
-from symgrad.ops.selection import astype
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import is_traced
+from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import user_line
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.refusals import Refusals, leaked
+from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import active
 
 if TYPE_CHECKING:
@@ -451,7 +451,7 @@ def in_force(op: Op) -> Op:
 def lift(value: Any) -> Any:
     """Turn a list into an array, traced when it holds a traced value; leave everything else alone."""
     if issubclass(type(value), (list, tuple)):
-        from symgrad.ops.joining import lift as joined
+        from symgrad.ops.arrays.joining import lift as joined
 
         return joined(value)
     return value

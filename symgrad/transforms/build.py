@@ -9,8 +9,8 @@ import numpy as np
 from symgrad.ir.node import Constant, Graph, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.ops import leaves
-from symgrad.ops.declare import OPS
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import Trace, current
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ import numpy as np
 from symgrad.ir.node import Constant
 from symgrad.ir.notation import Access, Apply, Axis, Number
 from symgrad.ir.op import Elementwise, Structured
-from symgrad.ops import leaves
-from symgrad.ops.selection import where
-from symgrad.ops.traits import traits
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.traits import traits
+from symgrad.ops.elementwise.selection import where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

@@ -22,7 +22,7 @@ import scipy.special
 
 import symgrad as sg
 from symgrad.ops import load
-from symgrad.ops.declare import ANSWERS, answer_scipy
+from symgrad.ops.declare.forms import ANSWERS, answer_scipy
 from tests.ops.calls import Call, quiet, read
 from tests.programs import leaves
 from tests.table import INTERPRETED

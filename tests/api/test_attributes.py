@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api.captured import read_attributes
+from symgrad.api.call.captures import read_attributes
 
 X = np.array([1.0, 2.0])
 

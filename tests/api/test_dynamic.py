@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import pipeline
-from symgrad.api.compilations import Sizes, unify
+from symgrad.api.call.compilations import Sizes, unify
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, ShapeError, SymgradWarning
 from tests.programs import leaves
 
@@ -394,7 +394,7 @@ def test_a_call_that_is_stopped_leaves_no_trace(monkeypatch, raised):
     def stopped(*args):
         raise raised
 
-    monkeypatch.setattr("symgrad.api.function.optimized", stopped)
+    monkeypatch.setattr("symgrad.api.call.function.optimized", stopped)
     with pytest.raises(type(raised)):
         function(np.ones(7), np.ones(7))
     monkeypatch.undo()
@@ -416,7 +416,7 @@ def test_a_fault_of_the_machines_refuses_no_extents(monkeypatch, fault):
             raise fault
         return real(*args)
 
-    monkeypatch.setattr("symgrad.api.function.build", failing)
+    monkeypatch.setattr("symgrad.api.call.function.build", failing)
     assert [function(np.ones(n), np.ones(n)) for n in (6, 7, 8)] == [6, 7, 8]
     assert function.cache_info().compilations == 3
     assert function.cache_info().refusals == ()

@@ -13,7 +13,7 @@ from scipy import LowLevelCallable, integrate, ndimage
 import symgrad as sg
 from symgrad.build.load import ffi
 from symgrad.errors import ArgumentError, ArgumentValueError
-from symgrad.ops.spelling import stored
+from symgrad.ops.declare.spelling import stored
 from symgrad.render.adapter import PARAMETERS
 from symgrad.trace import signature
 from tests.render.test_c import COMPILERS, STRICT

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.ir.serial import dumps, loads
+from symgrad.ir.saved.programs import dumps, loads
 from symgrad.ops import OPS
 
 RNG = np.random.default_rng(3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api import captured
+from symgrad.api.call import captures as captured
 from symgrad.errors import MutationError
 
 X = np.array([1.0, 2.0, 3.0])

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from symgrad.build import process, toolchain
+from symgrad.build.toolchain import find as toolchain
+from symgrad.build.toolchain import process
 from symgrad.options import Options
 from tests.build.sources import ROOT, forget, source_of
 

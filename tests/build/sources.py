@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from symgrad.build import cache, notice, toolchain
+from symgrad.build import notice
+from symgrad.build.cache import store as cache
+from symgrad.build.toolchain import find as toolchain
 from symgrad.render.source import Source
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +33,7 @@ def source_of(text=TWICE, entry="twice", prototype="int32_t twice(double *x, con
 BUILD = (
     "import sys\n"
     "from symgrad.options import Options\n"
-    "from symgrad.build.toolchain import find\n"
+    "from symgrad.build.toolchain.find import find\n"
     "from symgrad.build.load import build\n"
     "from tests.build.sources import source_of\n"
     "options = Options(compiler=sys.argv[1] if len(sys.argv) > 1 else None)\n"

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from symgrad.build import cache
-from symgrad.build.compiler import compile_library
+from symgrad.build.cache import store as cache
 from symgrad.build.load import build
+from symgrad.build.toolchain.compiler import compile_library
 from symgrad.errors import SymgradWarning
 from symgrad.options import Options
 from tests.build.sources import BUILD, TWICE, entries, finish, forget, source_of, works

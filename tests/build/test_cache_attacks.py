@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build import cache
+from symgrad.build.cache import store as cache
 from tests.build.sources import forget
 
 NAMES = ("f.so", "f.c")
@@ -286,7 +286,7 @@ def test_a_group_of_the_users_own_may_write(somebody, monkeypatch, group, member
 
 
 def test_a_process_looks_once(folder, tools, monkeypatch):
-    from symgrad.build import private
+    from symgrad.build.cache import private
 
     looked: list[Path] = []
     real = private.exposed
@@ -305,7 +305,7 @@ def test_a_process_looks_once(folder, tools, monkeypatch):
 def test_a_temporary_folder_that_others_may_replace_is_not_compiled_in(tmp_path, monkeypatch, tools, source):
     import tempfile
 
-    from symgrad.build import scratch
+    from symgrad.build.toolchain import scratch
 
     for name in ("open", "shut"):
         (tmp_path / name).mkdir()

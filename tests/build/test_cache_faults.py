@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.build import cache
-from symgrad.build.compiler import compile_library
+from symgrad.build.cache import store as cache
 from symgrad.build.load import build
+from symgrad.build.toolchain.compiler import compile_library
 from symgrad.errors import SymgradWarning
 from symgrad.options import Options
 from tests.build.sources import BUILD, TWICE, entries, forget, source_of, works
@@ -192,7 +192,7 @@ def test_a_disk_that_fills_while_writing_leaves_nothing(tools, source, folder, m
 def test_a_process_killed_while_writing_leaves_nothing_harmful(python, folder, tools, source, runs, tmp_path, after):
     kill = (
         "import os, signal\n"
-        "from symgrad.build import cache\n"
+        "from symgrad.build.cache import store as cache\n"
         "write, written = cache._write, []\n"
         "def stop(path, content):\n"
         f"    if len(written) == {after}:\n"

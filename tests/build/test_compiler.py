@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.build import process, scratch
-from symgrad.build.compiler import compile_library
 from symgrad.build.load import build
-from symgrad.build.toolchain import find
+from symgrad.build.toolchain import process, scratch
+from symgrad.build.toolchain.compiler import compile_library
+from symgrad.build.toolchain.find import find
 from symgrad.errors import SymgradWarning, ToolchainError
 from symgrad.options import Options
 from tests.build.sources import finish, source_of
@@ -164,7 +164,7 @@ def test_ctrl_c_kills_the_compiler_and_leaves_nothing(compiler, python, folder, 
         "import signal, sys\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it\n"
         "from symgrad.options import Options\n"
-        "from symgrad.build.toolchain import find\n"
+        "from symgrad.build.toolchain.find import find\n"
         "from symgrad.build.load import build\n"
         "from tests.build.sources import source_of\n"
         "options = Options(compiler=sys.argv[1])\n"
@@ -191,7 +191,7 @@ def test_the_compilers_temporary_files_stay_in_our_folder(compiler, source, tmp_
 
 
 def test_the_private_folder_is_private_and_goes_with_the_process(python, tmp_path):
-    code = "from symgrad.build import scratch; print(scratch.folder())"
+    code = "from symgrad.build.toolchain import scratch; print(scratch.folder())"
     out, _ = finish(python(code, TMPDIR=str(tmp_path)))
     assert Path(out.strip()).parent.parent == tmp_path
     assert list(tmp_path.glob("symgrad-*")) == []
@@ -201,7 +201,7 @@ def test_the_private_folder_is_private_and_goes_with_the_process(python, tmp_pat
 def test_a_forked_child_does_not_delete_its_parents_folder(python, tmp_path):
     code = (
         "import os, sys\n"
-        "from symgrad.build import scratch\n"
+        "from symgrad.build.toolchain import scratch\n"
         "mine = scratch.folder()\n"
         "child = os.fork()\n"
         "if child == 0:\n"
@@ -220,12 +220,12 @@ def test_folders_of_killed_processes_go(python, tmp_path):
         lock.write_text("")
         for path in (lock, lock.parent):
             os.utime(path, (time.time() - age,) * 2)
-    finish(python("from symgrad.build import scratch; scratch.folder()", TMPDIR=str(tmp_path)))
+    finish(python("from symgrad.build.toolchain import scratch; scratch.folder()", TMPDIR=str(tmp_path)))
     assert sorted(path.name for path in tmp_path.glob("*-*")) == ["other-old", "symgrad-new", "symgrad-thesis"]
 
 
 def test_many_folders_hold_one_file_open(python):
-    code = "import os; from symgrad.build import scratch\n[scratch.folder() for _ in range(9)]\n"
+    code = "import os; from symgrad.build.toolchain import scratch\n[scratch.folder() for _ in range(9)]\n"
     before, after = (finish(python(text + "print(len(os.listdir('/proc/self/fd')))"))[0] for text in
                      (code.replace("9", "1"), code))
     assert before == after

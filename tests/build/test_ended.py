@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.build import process, scratch
+from symgrad.build.toolchain import process, scratch
 from tests.build.sources import ROOT, finish
 from tests.build.test_compiler import ALWAYS, OURS, alive, wait_for
 
@@ -26,7 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from symgrad.options import Options
-from symgrad.build.toolchain import find
+from symgrad.build.toolchain.find import find
 from symgrad.build.load import build
 from tests.build.sources import TWICE, source_of
 options = Options(compiler=sys.argv[1])
@@ -152,7 +152,7 @@ def test_a_shell_that_somebody_ends_leaves_nothing_running(place, tmp_path, then
     assert place.is_dir()
 
 
-HOLDS = "from symgrad.build import scratch; import time; print(scratch.folder(), flush=True); time.sleep(60)"
+HOLDS = "from symgrad.build.toolchain import scratch; import time; print(scratch.folder(), flush=True); time.sleep(60)"
 
 
 def old(path, seconds=100):
@@ -169,7 +169,7 @@ def test_the_next_process_deletes_what_a_killed_one_left_and_no_other(python, pl
     old(kept)
     old(left)
     (place / "symgrad-linked").symlink_to(kept)
-    finish(python("from symgrad.build import scratch; scratch.folder()", TMPDIR=str(place)))
+    finish(python("from symgrad.build.toolchain import scratch; scratch.folder()", TMPDIR=str(place)))
     assert kept.is_dir()
     assert not left.exists()
     holding.kill()

@@ -65,7 +65,7 @@ def test_a_million_copies_are_refused_before_anything_is_scheduled(monkeypatch):
 
 def test_what_only_its_loops_show_is_refused_before_the_compiler_runs(monkeypatch):
     """Many loops in lanes: few operations, and long to compile."""
-    from symgrad.build import process
+    from symgrad.build.toolchain import process
 
     def layers(x):
         for _ in range(40):

@@ -12,7 +12,7 @@ import pytest
 
 from symgrad.build import load
 from symgrad.build.load import build, function_type
-from symgrad.build.toolchain import find
+from symgrad.build.toolchain.find import find
 from symgrad.errors import SymgradWarning, ToolchainError
 from symgrad.options import Options
 from tests.build.sources import source_of, works

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build import results as module
-from symgrad.build.results import ALONE, SPARE, _first, results
+from symgrad.build.call import results as module
+from symgrad.build.call.results import ALONE, SPARE, _first, results
 
 N = 200_000
 X = np.linspace(0.0, 1.0, N)

@@ -19,7 +19,7 @@ SUM = (
     "import os, sys\n"
     "from symgrad.build.load import build\n"
     "from symgrad.build.threads import get_num_threads, set_num_threads, threads\n"
-    "from symgrad.build.toolchain import find\n"
+    "from symgrad.build.toolchain.find import find\n"
     "from symgrad.options import Options\n"
     "from tests.build.sources import source_of\n"
     "text = '''#include <stdint.h>\n"

@@ -13,7 +13,7 @@ from symgrad.errors import VerifyError
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ir.verify import verify
-from symgrad.ops.declare import OPS
+from symgrad.ops.declare.forms import OPS
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 

@@ -11,7 +11,7 @@ from scipy import special
 
 import symgrad as sg
 from symgrad.ir.notation import Apply
-from symgrad.loops import threads
+from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.program import Walk, paths
 from tests.looking import code, loops
 

@@ -11,12 +11,12 @@ import pytest
 
 import symgrad as sg
 from symgrad import ops
-from symgrad.build import toolchain
 from symgrad.build.load import build
+from symgrad.build.toolchain import find as toolchain
 from symgrad.errors import VerifyError
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement
-from symgrad.loops import passes, split
-from symgrad.loops.memory import lives
+from symgrad.loops import passes
+from symgrad.loops.nest import outline as split
 from symgrad.loops.program import (
     Array,
     Cond,
@@ -35,6 +35,7 @@ from symgrad.loops.program import (
     rebuild,
     walk,
 )
+from symgrad.loops.storage.allocate import lives
 from symgrad.loops.text import as_text
 from symgrad.loops.verify import Verifier
 from symgrad.options import Target

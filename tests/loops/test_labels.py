@@ -8,8 +8,9 @@ from scipy import special
 
 import symgrad as sg
 from symgrad.errors import IndexOutOfBounds
-from symgrad.loops import threads, tile
-from symgrad.loops.lower import evenly_spaced
+from symgrad.loops.fusion import parallelize as threads
+from symgrad.loops.fusion import tile
+from symgrad.loops.statements.lower import evenly_spaced
 from tests.looking import code, loops
 
 THREE = sg.Options(threads=3)

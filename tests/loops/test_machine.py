@@ -43,6 +43,6 @@ def test_a_constant_says_where_it_comes_from(name: str) -> None:
 
 def test_no_other_module_has_one() -> None:
     package = Path(inspect.getfile(symgrad)).parent
-    files = [f for room in ("loops", "render") for f in sorted((package / room).glob("*.py")) if f.stem != "machine"]
+    files = [f for room in ("loops", "render") for f in sorted((package / room).rglob("*.py")) if f.stem != "machine"]
     found = {f"{f.stem}.{name}" for f in files for name, _ in constants(f) if name not in OTHERS}
     assert found == set()

@@ -10,7 +10,7 @@ import pytest
 from scipy import special
 
 import symgrad as sg
-from symgrad.build import toolchain
+from symgrad.build.toolchain import find as toolchain
 from symgrad.options import Options
 
 RNG = np.random.default_rng(7)

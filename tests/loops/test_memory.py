@@ -9,9 +9,11 @@ import pytest
 
 import symgrad as sg
 from symgrad.ir import shapes
-from symgrad.loops import memory, threads, tile
-from symgrad.loops.memory import Life, Pool, lives
+from symgrad.loops.fusion import parallelize as threads
+from symgrad.loops.fusion import tile
 from symgrad.loops.program import LoopProgram, Place
+from symgrad.loops.storage import allocate as memory
+from symgrad.loops.storage.allocate import Life, Pool, lives
 from tests.programs import random_open_program, random_program
 from tests.test_random_programs import check
 

@@ -12,15 +12,22 @@ import pytest
 import symgrad as sg
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.notation import Axis
-from symgrad.loops import align as align_pass
-from symgrad.loops import passes, recompute, split, store, threads, tile, turn, vectorize
-from symgrad.loops import unroll as unroll_pass
-from symgrad.loops.align import align
-from symgrad.loops.assume import assume
-from symgrad.loops.lower import lower
+from symgrad.loops import passes
+from symgrad.loops.fusion import parallelize as threads
+from symgrad.loops.fusion import tile
+from symgrad.loops.nest import layout as turn
+from symgrad.loops.nest import outline as split
+from symgrad.loops.nest import vectorize
 from symgrad.loops.program import Array, Loop, LoopProgram, Piece, Place, Slot, Walk, rebuild
+from symgrad.loops.statements import align as align_pass
+from symgrad.loops.statements import rematerialize as recompute
+from symgrad.loops.statements import unroll as unroll_pass
+from symgrad.loops.statements.align import align
+from symgrad.loops.statements.lower import lower
+from symgrad.loops.statements.unroll import unroll
+from symgrad.loops.statements.versioning import assume
+from symgrad.loops.storage import contract as store
 from symgrad.loops.text import as_text
-from symgrad.loops.unroll import unroll
 from tests.programs import leaves, random_open_program, random_program
 
 Numbers = np.ndarray[Any, Any]

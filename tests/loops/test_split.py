@@ -10,7 +10,9 @@ import pytest
 
 import symgrad as sg
 from symgrad.ir.notation import Access, Axis, Number, Statement
-from symgrad.loops import split, threads, tile
+from symgrad.loops.fusion import parallelize as threads
+from symgrad.loops.fusion import tile
+from symgrad.loops.nest import outline as split
 from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Outlined, Place, Walk, paths, picture
 from tests.looking import code, loops
 from tests.programs import random_open_program, random_program

@@ -12,7 +12,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ShapeError
-from symgrad.loops import threads, tile
+from symgrad.loops.fusion import parallelize as threads
+from symgrad.loops.fusion import tile
 from symgrad.loops.program import LoopProgram, Place, picture
 
 rng = np.random.default_rng(11)

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.loops import machine, threads, tile, turn
+from symgrad.loops import machine
+from symgrad.loops.fusion import parallelize as threads
+from symgrad.loops.fusion import tile
+from symgrad.loops.nest import layout as turn
 from symgrad.loops.program import Place
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program

@@ -98,7 +98,8 @@ def test_the_triangle_alone_is_done(dtype):
 
 
 def test_with_named_extents_and_in_threads(monkeypatch):
-    from symgrad.loops import threads, tile
+    from symgrad.loops.fusion import parallelize as threads
+    from symgrad.loops.fusion import tile
 
     monkeypatch.setattr(threads, "PAYS", 1)
     monkeypatch.setattr(tile, "TILE_ROWS", 16)

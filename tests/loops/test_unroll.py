@@ -176,7 +176,7 @@ def test_rows_that_are_looked_up_stay_loops() -> None:
 
 
 def test_the_budget_bounds_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    from symgrad.loops import unroll
+    from symgrad.loops.statements import unroll
 
     monkeypatch.setattr(unroll, "UNROLLED_ALL", 10)
     function = sg.value_and_grad(arm, options=sg.Options(cache=False))
@@ -203,7 +203,7 @@ def test_signs_of_zero_are_numpys() -> None:
 
 
 def test_a_lowered_program_without_tiny_axes_is_left_alone() -> None:
-    from symgrad.loops.unroll import unroll
+    from symgrad.loops.statements.unroll import unroll
 
     lowered = LoopProgram("f", (), (Array("out", (), np.dtype(float), Kind.OUTPUT),), (), ())
     assert unroll(lowered) is lowered

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jinja2
 import numpy as np
 
-from symgrad.ops import spelling
+from symgrad.ops.declare import spelling
 from symgrad.render.templates_dir import TEMPLATES
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ops.calculus import cotangents
-from symgrad.ops.declare import ANSWERS
+from symgrad.ops.declare.calculus import cotangents
+from symgrad.ops.declare.forms import ANSWERS
 
 
 class Taped(np.lib.mixins.NDArrayOperatorsMixin):

@@ -12,7 +12,7 @@ from symgrad.errors import ConcretizationError, SymgradError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.verify import verify
 from symgrad.ops import load
-from symgrad.ops.declare import ANSWERS
+from symgrad.ops.declare.forms import ANSWERS
 from symgrad.trace.signature import Signature, Spec, spec
 from symgrad.trace.trace import trace
 from tests.ops.calls import Call, quiet, read

@@ -15,8 +15,8 @@ import sympy
 import symgrad.ops
 from symgrad.errors import NoGradient, UnsupportedError
 from symgrad.ir.op import Elementwise
-from symgrad.ops.calculus import in_numpy, partials
-from symgrad.ops.declare import OPS
+from symgrad.ops.declare.calculus import in_numpy, partials
+from symgrad.ops.declare.forms import OPS
 from tests.ops import spelled
 from tests.ops.tape import derivatives, slopes
 

@@ -10,8 +10,8 @@ import pytest
 
 import symgrad.ops
 from symgrad.errors import DtypeError
-from symgrad.ops.calculus import cotangents
-from symgrad.ops.declare import OPS, loop_dtypes
+from symgrad.ops.declare.calculus import cotangents
+from symgrad.ops.declare.forms import OPS, loop_dtypes
 from tests.ops.tape import Taped, derivatives, gradient, slopes
 
 symgrad.ops.load()

@@ -17,7 +17,7 @@ import scipy.special  # noqa: F401 - its reductions are answered once it is impo
 
 import symgrad as sg
 from symgrad.ops import load
-from symgrad.ops.declare import ANSWERS, answer_scipy
+from symgrad.ops.declare.forms import ANSWERS, answer_scipy
 from tests.ops.calls import quiet
 
 load()

@@ -11,7 +11,7 @@ import optree
 import pytest
 
 import symgrad as sg
-from symgrad.ops.declare import ANSWERS
+from symgrad.ops.declare.forms import ANSWERS
 from symgrad.trace.protocols import METHODS
 from tests.ops.kinds import FAMILIES, Row, arguments, fault, name_of, numpys, symgrads, takes, tame, ways
 

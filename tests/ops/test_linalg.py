@@ -10,7 +10,7 @@ import scipy.linalg
 
 import symgrad as sg
 from symgrad.errors import ArgumentValueError, DtypeError, LinAlgError, ShapeError, SymgradError
-from symgrad.ops.products import NotSquare
+from symgrad.ops.linalg.products import NotSquare
 
 INTERPRETED = sg.Options(compiler="none")
 BOTH = pytest.mark.parametrize("options", [None, INTERPRETED], ids=["C", "interpreter"])

@@ -20,7 +20,7 @@ from tests.notation import run
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
-    from symgrad.ops.domains import Case
+    from symgrad.ops.declare.domains import Case
 
 load()
 CASES = [

@@ -13,14 +13,14 @@ import sympy
 import symgrad as sg
 from symgrad.ir.op import Composite, Elementwise, Structured
 from symgrad.ops import OPS, load
+from symgrad.ops.arrays.contract import einsum
+from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.batched import each as each_
-from symgrad.ops.calculus import cotangents
-from symgrad.ops.contract import einsum
-from symgrad.ops.declare import one_axis_more
-from symgrad.ops.domains import SPECIAL
-from symgrad.ops.reduce import sum_
-from symgrad.ops.spelling import pattern
-from symgrad.ops.traits import Traits, traits, truth
+from symgrad.ops.declare.calculus import cotangents
+from symgrad.ops.declare.domains import SPECIAL
+from symgrad.ops.declare.forms import one_axis_more
+from symgrad.ops.declare.spelling import pattern
+from symgrad.ops.declare.traits import Traits, traits, truth
 from tests.ops.test_structured import concrete_params, traced, values
 
 load()

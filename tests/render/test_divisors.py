@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build import toolchain
+from symgrad.build.toolchain import find as toolchain
 from symgrad.options import Options
 from symgrad.render.divisors import doubtful, inverse_of
 

@@ -12,7 +12,7 @@ import numpy as np
 import optree
 import pytest
 
-from symgrad.ops.declare import ANSWERS, answer_scipy
+from symgrad.ops.declare.forms import ANSWERS, answer_scipy
 from symgrad.trace.signature import Signature, leaf_spec
 from symgrad.trace.trace import prepare, trace
 from symgrad.trace.tracer import Tracer

@@ -20,9 +20,9 @@ import scipy.special
 
 from symgrad.errors import ConcretizationError, MutationError
 from symgrad.ir.text import as_text
-from symgrad.trace.caller import callee, may_trace
 from symgrad.trace.creation import Replaced, installed
-from symgrad.trace.local import LocalArray
+from symgrad.trace.inplace.local import LocalArray
+from symgrad.trace.source.caller import callee, may_trace
 from tests.trace.programs import agree, run, traced
 
 V = np.array([1.0, 2.0, 3.5])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from symgrad.ops.declare import ANSWERS, answer_scipy
+from symgrad.ops.declare.forms import ANSWERS, answer_scipy
 from symgrad.trace.trace import prepare
 from symgrad.trace.tracer import Tracer
 from tests.trace.test_aliasing import M

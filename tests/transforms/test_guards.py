@@ -10,10 +10,10 @@ import scipy.special
 
 import symgrad as sg
 from symgrad.ir.node import Graph
-from symgrad.ops.declare import OPS
+from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import Trace, tracing
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.guards import conditions, either, opposite
+from symgrad.transforms.derive.guards import conditions, either, opposite
 
 V = np.array([-1.0, 0.0, 4.0])
 Z = np.zeros(2)

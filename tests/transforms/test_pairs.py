@@ -10,10 +10,10 @@ from scipy import special
 
 import symgrad as sg
 from symgrad.ir.evaluate import evaluate
+from symgrad.transforms.factor_sums import totals
 from symgrad.transforms.inline import inline
-from symgrad.transforms.pairs import pairs
 from symgrad.transforms.rewrite.cheaper import cheaper
-from symgrad.transforms.totals import totals
+from symgrad.transforms.symmetric_sums import pairs
 
 RNG = np.random.default_rng(11)
 N = 7

@@ -18,13 +18,14 @@ from symgrad.ir.op import Elementwise
 from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
-from symgrad.ops import leaves
-from symgrad.ops.declare import OPS
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import OPS
 from symgrad.pipeline import uncollected
 from symgrad.trace.protocols import install
 from symgrad.trace.state import Trace, passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import literal, make
+from symgrad.transforms.derive.vjp import gradient
 from symgrad.transforms.rewrite.cheaper import CHEAPER, SIGNS, signs
 from symgrad.transforms.rewrite.engine import (
     NUMBER,
@@ -41,7 +42,6 @@ from symgrad.transforms.rewrite.engine import (
     rule,
 )
 from symgrad.transforms.rewrite.safer import SAFER
-from symgrad.transforms.vjp import gradient
 
 sg.ops.load()
 install()

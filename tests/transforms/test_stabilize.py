@@ -12,7 +12,7 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import rebuild
 from symgrad.ir.text import expression
 from symgrad.ir.verify import verify
-from symgrad.transforms import logarithms
+from symgrad.transforms.rewrite import logarithms
 from symgrad.transforms.rewrite.engine import Run
 from symgrad.transforms.rewrite.safer import SAFER, safer
 

@@ -13,11 +13,11 @@ import numpy as np
 from symgrad import ops
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise, Op
-from symgrad.ops import leaves
+from symgrad.ops.declare import leaves
 from symgrad.transforms.build import constant, literal, make
-from symgrad.transforms.places import PLACE_RULES
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
-from symgrad.transforms.views import VIEW_RULES
+from symgrad.transforms.rewrite.places import PLACE_RULES
+from symgrad.transforms.rewrite.views import VIEW_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,9 +29,10 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ir.program import rebuild
-from symgrad.ops import leaves, load
-from symgrad.ops.declare import ANSWERS, OPS
-from symgrad.ops.traits import traits
+from symgrad.ops import load
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import ANSWERS, OPS
+from symgrad.ops.declare.traits import traits
 from symgrad.transforms.build import core, literal, make, minus, number, same_number, shaped
 
 if TYPE_CHECKING:

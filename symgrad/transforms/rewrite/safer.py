@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad import ops
-from symgrad.ops.contract import parse
+from symgrad.ops.arrays.contract import parse
 from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, number, scaled
-from symgrad.transforms.logarithms import BOUNDED, GROWS, Logarithms
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Table, by, computed, family, rule, viewed
+from symgrad.transforms.rewrite.logarithms import BOUNDED, GROWS, Logarithms
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node

@@ -1,0 +1,1 @@
+"""A call: which function, which arguments, which compilation."""

@@ -1,0 +1,1 @@
+"""The modes: Python on traced values."""

@@ -1,0 +1,1 @@
+"""Libraries on disk."""

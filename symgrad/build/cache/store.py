@@ -1,0 +1,373 @@
+"""The libraries compiled before, on disk: content-addressed, private, checked before use, bounded in size.
+
+An entry is a folder named by the SHA-256 of what its library was made from; it holds the library, its C and
+a checksum of its name and of all that is in it, and appears by one rename. Small records (what the probe found) are
+files of their own, whose checksum covers their names too: what is exchanged or renamed is as good as damaged.
+Nothing else in the folder is ever read, counted or deleted: ``SYMGRAD_CACHE_DIR`` may name a folder in use.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import stat
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from symgrad.build.cache import limits, private
+from symgrad.build.notice import warn_once
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_OURS = re.compile(r"(?:[0-9a-f]{64}|record-[0-9a-f]{64}|(?:tmp|lock)-[0-9A-Za-z-]+)")
+_KEPT = re.compile(r"(?:record-)?[0-9a-f]{64}")
+_CHECKSUM = "sha256"
+_FORMAT = b"symgrad cache 2"  # part of every key: what an older symgrad kept otherwise is not found
+_STALE_SECONDS = 3600.0  # a temporary entry this old was left by a killed process
+_JUST_USED_SECONDS = 10.0  # another process may be between checking such an entry and loading it
+_FILL = 0.9  # eviction goes on to this part of the bound, so that it is not needed again at once
+_LOOK_AGAIN = 1 / 64  # of the bound is added between two counts of the folder: others add to it too
+_POLL_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Info:
+    """The state of the cache: its folder, entries (compiled libraries), bytes, bound, and why it is not used, if so."""
+
+    folder: Path
+    entries: int
+    bytes: int
+    limit: int
+    problem: str | None
+
+
+def key(*parts: str) -> str:
+    """Hash what a library depends on."""
+    return _sha256(_FORMAT, *[part.encode("utf-8", "surrogateescape") for part in parts]).decode()
+
+
+def location() -> Path:
+    """Return where the cache is: ``SYMGRAD_CACHE_DIR``, or the user's cache folder of this system."""
+    chosen = os.environ.get("SYMGRAD_CACHE_DIR")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("symgrad", appauthor=False))
+
+
+def store() -> Store | None:
+    """Open the cache; None, with one warning, where its folder cannot be used safely (looked at once a process)."""
+    folder = location()
+    if folder in _stores and folder.is_dir():
+        return _stores[folder]
+    problem = _prepare(folder)
+    if problem is None:
+        return _stores.setdefault(folder, Store(folder))
+    _say_uncached(folder, problem)
+    return None
+
+
+def info() -> Info:
+    """Count what the cache holds, without creating or changing anything.
+
+    Example:
+        >>> info().entries >= 0
+        True
+    """
+    folder = location()
+    problem = _check(folder) if os.path.lexists(folder) else None
+    entries = [] if problem else _entries(folder)
+    libraries = sum(1 for entry in entries if not entry.path.name.startswith("record-"))
+    return Info(folder, libraries, sum(entry.size for entry in entries), limits.cache_bytes(), problem)
+
+
+def clear() -> int:
+    """Delete all that symgrad keeps on disk and return the bytes freed; other files in the folder stay."""
+    folder = location()
+    if not os.path.lexists(folder) or _check(folder) is not None:
+        return 0
+    before = sum(entry.size for entry in _entries(folder))
+    for path in _listed(folder):
+        if _OURS.fullmatch(path.name):
+            _delete(path)
+    return before - sum(entry.size for entry in _entries(folder))
+
+
+class Store:
+    """The cache in a folder that was found private and fit for use."""
+
+    def __init__(self, folder: Path) -> None:
+        """Keep the folder; nothing is read yet."""
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._bytes: int | None = None
+        self._added = 0
+
+    def find(self, key: str, names: tuple[str, str]) -> Path | None:
+        """Return the folder of an entry that is whole, and this one; None where there is none (or a damaged one)."""
+        entry = self._folder / key
+        try:
+            if not stat.S_ISDIR(entry.lstat().st_mode):
+                return None
+        except OSError:
+            return None
+        try:
+            library, c, expected = [private.content(entry / name) for name in (*names, _CHECKSUM)]
+            whole = _entry_checksum(key, library, c, names) == expected
+        except OSError:
+            whole = False
+        if not whole:
+            warn_once(f"damaged {entry}", f"the cache entry {entry} is damaged; it is compiled again")
+            return None
+        _touch(entry)
+        return entry
+
+    def add(self, key: str, library: Path, c: Path) -> Path | None:
+        """Keep copies of a library and its C as one entry, in place of a damaged one; None where that fails."""
+        try:
+            data, text = library.read_bytes(), c.read_bytes()
+            checksum = _entry_checksum(key, data, text, (library.name, c.name))
+            files = {library.name: data, c.name: text, _CHECKSUM: checksum}
+            temporary = self._temporary()
+            try:
+                temporary.mkdir(mode=0o700)
+                for name, content in files.items():
+                    _write(temporary / name, content)
+                self._place(temporary, key)
+            finally:
+                shutil.rmtree(temporary, ignore_errors=True)
+        except OSError as error:
+            _say_uncached(self._folder, f"it cannot be written ({error})")
+            return None
+        self._count(sum(map(len, files.values())), self._folder / key)
+        return self._folder / key
+
+    def recall(self, key: str) -> bytes | None:
+        """Read a record; None where there is none (or a damaged one)."""
+        path = self._folder / f"record-{key}"
+        try:
+            expected, _, content = private.content(path).partition(b"\n")
+        except FileNotFoundError:
+            return None
+        except OSError:
+            expected = content = b""
+        if _record_checksum(key, content) != expected:
+            warn_once(f"damaged {path}", f"the cache's record {path} is damaged; it is made again")
+            return None
+        _touch(path)
+        return content
+
+    def record(self, key: str, content: bytes) -> None:
+        """Keep a record; where that fails it is not kept, with one warning for the folder."""
+        temporary = self._temporary()
+        try:
+            try:
+                _write(temporary, _record_checksum(key, content) + b"\n" + content)
+                temporary.replace(self._folder / f"record-{key}")
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            _say_uncached(self._folder, f"it cannot be written ({error})")
+
+    @contextlib.contextmanager
+    def lock(self, key: str, seconds: float) -> Iterator[None]:
+        """Be the only process (and thread) that makes `key`; after `seconds` go on alike, as twice is not wrong."""
+        path = self._folder / f"lock-{key}"
+        deadline = time.monotonic() + seconds
+        descriptor = _acquire(path)
+        while descriptor is None and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+            descriptor = _acquire(path)
+        try:
+            yield
+        finally:
+            if descriptor is not None and descriptor >= 0:
+                _release(path, descriptor)
+
+    def _temporary(self) -> Path:
+        return self._folder / f"tmp-{os.getpid()}-{os.urandom(8).hex()}"
+
+    def _place(self, temporary: Path, key: str) -> None:
+        """Rename a finished entry into its place, moving away what is there."""
+        entry = self._folder / key
+        if os.path.lexists(entry):
+            away = self._temporary()
+            with contextlib.suppress(FileNotFoundError):
+                entry.rename(away)
+            _delete(away)
+        temporary.rename(entry)
+
+    def _count(self, size: int, newest: Path) -> None:
+        """Add to the known size of the cache; where it may be above the bound, look and evict."""
+        limit = limits.cache_bytes()
+        with self._lock:
+            self._added += size
+            if self._bytes is None or self._added > limit * _LOOK_AGAIN or self._bytes + self._added > limit:
+                self._bytes, self._added = _evict(self._folder, newest), 0
+
+
+@dataclass(frozen=True)
+class _Entry:
+    used: float
+    size: int
+    path: Path
+
+
+_stores: dict[Path, Store] = {}
+os.register_at_fork(after_in_child=_stores.clear)  # another thread may have held a lock when the process forked
+
+
+def _prepare(folder: Path) -> str | None:
+    """Create the folder if it is missing; say what is wrong with it, or None."""
+    try:
+        # One by one: mkdir(parents=True) makes parents by the umask alone, so that others might replace the folder.
+        for missing in reversed([path for path in (folder, *folder.parents) if not os.path.lexists(path)]):
+            with contextlib.suppress(FileExistsError):
+                missing.mkdir(mode=0o700)
+    except OSError as error:
+        return f"it cannot be created ({error})"
+    return _check(folder)
+
+
+def _check(folder: Path) -> str | None:
+    """Say why libraries found in this folder could be another user's, or None."""
+    try:
+        status, parents = folder.lstat(), private.exposed(folder)
+    except OSError as error:
+        return f"it cannot be read ({error})"
+    problems = {
+        "it is a symbolic link": stat.S_ISLNK(status.st_mode),
+        "it is not a folder": not stat.S_ISDIR(status.st_mode),
+        "it belongs to another user": status.st_uid != os.getuid(),
+        f"other users may write to it (chmod go-w {folder})": private.writers(folder, status),
+    }
+    return next((problem for problem, found in problems.items() if found), parents)
+
+
+def _say_uncached(folder: Path, problem: str) -> None:
+    warn_once(
+        f"uncached {folder}",
+        f"the cache folder {folder} is not used: {problem}. Each process compiles again; "
+        "set SYMGRAD_CACHE_DIR to a folder that is yours alone.",
+    )
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _entries(folder: Path) -> list[_Entry]:
+    """List the entries and records with their sizes and when they were last used."""
+    found = []
+    for path in _listed(folder):
+        if _KEPT.fullmatch(path.name):
+            with contextlib.suppress(OSError):  # evicted by another process since
+                status = path.lstat()
+                inside = path.iterdir() if stat.S_ISDIR(status.st_mode) else [path]
+                size = sum(one.lstat().st_size for one in inside)
+                found.append(_Entry(status.st_mtime, size, path))
+    return found
+
+
+def _evict(folder: Path, newest: Path) -> int:
+    """Delete what killed processes left, and the least recently used beyond the bound; return the bytes that stay."""
+    now = time.time()
+    for path in _listed(folder):
+        if _OURS.fullmatch(path.name) and not _KEPT.fullmatch(path.name):
+            with contextlib.suppress(OSError):
+                if path.lstat().st_mtime < now - _STALE_SECONDS:
+                    _delete(path)
+    entries = sorted(_entries(folder), key=lambda entry: entry.used)
+    total, limit = sum(entry.size for entry in entries), limits.cache_bytes()
+    if total <= limit:
+        return total
+    for entry in entries:
+        if total <= limit * _FILL or entry.used > now - _JUST_USED_SECONDS:
+            break
+        if entry.path != newest:
+            _delete(entry.path)
+            total -= entry.size
+    return total
+
+
+def _delete(path: Path) -> None:
+    """Delete an entry or file; an entry vanishes in one rename first, so that nobody reads half of it."""
+    with contextlib.suppress(OSError):
+        if path.is_dir() and not path.is_symlink():
+            away = path.with_name(f"tmp-{os.getpid()}-{os.urandom(8).hex()}")
+            path.rename(away)
+            shutil.rmtree(away, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def _write(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+
+
+def _touch(path: Path) -> None:
+    """Note that it was used now (on a read-only file system nothing is evicted either)."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def _sha256(*parts: bytes) -> bytes:
+    """Hash contents, each with its length, so that no two lists run together."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(b"%d:" % len(part))
+        digest.update(part)
+    return digest.hexdigest().encode()
+
+
+def _entry_checksum(key: str, library: bytes, c: bytes, names: tuple[str, str]) -> bytes:
+    """Hash an entry with its key, its kind and the names of its files: no other's file or folder has it."""
+    return _sha256(b"entry", key.encode(), *[name.encode() for name in names], library, c)
+
+
+def _record_checksum(key: str, content: bytes) -> bytes:
+    return _sha256(b"record", key.encode(), content)
+
+
+def _acquire(path: Path) -> int | None:
+    """Take the lock file: its descriptor; None while another holds it; -1 where the file system has no locks."""
+    import fcntl
+
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        return -1
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(descriptor).st_ino == path.stat().st_ino:
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass  # held, or its holder deleted it since we opened it
+    except OSError:
+        os.close(descriptor)
+        return -1
+    os.close(descriptor)
+    return None
+
+
+def _release(path: Path, descriptor: int) -> None:
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        path.unlink()
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child forked meanwhile has the descriptor too
+    os.close(descriptor)

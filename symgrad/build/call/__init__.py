@@ -1,0 +1,1 @@
+"""From the arguments of a Python call to C and back."""

@@ -1,0 +1,394 @@
+"""The call: from the arguments of a Python call to C and back.
+
+A call of a `Function` is in one of seven states; each steps aside for the next where it cannot serve the arguments:
+
+1. *traced through* (`Function._inline`): inside of another trace nothing is called; the function is traced there.
+2. *in C* (`Call.short`): plain arrays that C can read as they lie. C checks them and calls; Python makes the results.
+3. *in Python* (`Call.in_python`): the same checks in Python: of numbers among the arguments, or of much workspace.
+4. *converted* (`Call.converted`): a compilation was looked for; what C cannot read is copied.
+5. *interpreted* (`Call.interpreted`): there is no compiler; NumPy evaluates the program.
+6. *bound* (`build.bound`): arrays were checked once, and are passed by address.
+7. *callback* (`build.callback`): SciPy calls C, without Python.
+
+What C is called with at some extents is a `Plan`, which all states but the first and the fifth share: the shapes that
+the arguments must have, those of the results, the workspace, and the words that C compares arguments with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optree
+
+from symgrad.build.call.interrupt import interruptible
+from symgrad.build.call.objects import WORKSPACE, Checker, checker
+from symgrad.build.call.results import SMALLEST as LARGE
+from symgrad.build.call.results import results as kept_blocks
+from symgrad.build.threads import changes, threads
+from symgrad.errors import IndexOutOfBounds, LinAlgError
+from symgrad.ir.evaluate import evaluate
+from symgrad.ir.requirements import REMEMBERED, require, unmet
+from symgrad.ir.saved.dims import dim_to_json, evaluated
+from symgrad.ir.shapes import is_static
+from symgrad.render.source import OTHER
+from symgrad.trace.signature import NAMESPACE, leaf_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Sequence
+
+    from symgrad.build.call.interface import Interface
+    from symgrad.build.load import Library
+    from symgrad.ir.program import Program
+    from symgrad.options import Options
+    from symgrad.trace.signature import Signature
+
+    Arrays = list[np.ndarray[Any, Any]]
+
+MISS: Any = object()
+"""What a call answers, and has called nothing, where its arguments are not what it was made for."""
+
+CONTIGUOUS_AND_ALIGNED = 0x101
+"""NumPy's flag bits C_CONTIGUOUS and ALIGNED."""
+
+LONG = 20_000_000
+"""Operations of a call that may take 20 ms, and so runs where Ctrl-C can end it."""
+
+SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+@dataclass(slots=True)
+class Plan:
+    """How C is called at some extents, with some number of threads.
+
+    Attributes:
+        inputs, outputs: the shapes of arguments and results.
+        words: what C compares arguments with; None where it cannot check them: much workspace, a long call.
+        function: what is called: a long call runs where Ctrl-C can end it.
+        passed: constants, extents and the number of threads, which follow the arrays.
+        workspace: bytes of scratch memory, whose pointer follows those.
+        last: what follows that.
+        large: whether results are so large that their memory is used again.
+        empty: makes results, as `np.empty` does.
+    """
+
+    inputs: list[tuple[int, ...]]
+    outputs: list[tuple[int, ...]]
+    words: Any
+    function: Callable[..., int] = int
+    passed: tuple[Any, ...] = ()
+    workspace: int = 0
+    last: tuple[Any, ...] = ()
+    large: bool = False
+    empty: Any = np.empty
+
+
+class Call:
+    """How one compilation is called.
+
+    Attributes:
+        unmet: lists the open extents, among some, that the program cannot be called with.
+        is_compiled: whether there is C.
+        interface, library: what C is passed, and where it is.
+        short: the call of a tuple of positional arguments, in C or in Python, that answers `MISS` where it needs a
+            conversion, or another compilation; None where there is none.
+    """
+
+    interface: Interface
+    library: Library
+    short: Callable[[tuple[Any, ...]], Any] | None = None
+
+    def __init__(
+        self, program: Program, interface: Interface | None, library: Library | None, signature: Signature,
+        options: Options, finish: Callable[[Any], Any], alone: Container[tuple[int, ...]] = (),
+    ) -> None:
+        """Make the call of a compiled function.
+
+        Args:
+            program: what was compiled.
+            interface: what is passed, and what comes back; None without a compiler.
+            library: the loaded function.
+            signature: what it was compiled for.
+            options: how many threads.
+            finish: makes what is returned of new arrays.
+            alone: extents that have a compilation of their own, and are not called with here.
+        """
+        self.program, self.signature, self.options, self.finish = program, signature, options, finish
+        self.unmet, self.is_compiled = unmet(program), False
+        if interface is None or library is None:
+            return
+        self.is_compiled, self.interface, self.library = True, interface, library
+        self._alone, self._ffi, self._memory = alone, library.ffi, memory(options)
+        typeof, from_buffer = library.ffi.typeof, library.ffi.from_buffer
+        self._inputs, self._outputs = [
+            [typeof(f"{ctype(port)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
+        ]
+        numbers = [spec.weak or (None if spec.shape or spec.array else np.float64) for spec in signature.specs]
+        self._wanted: list[tuple[Any, Any, Any]] = [
+            (number or np.ndarray, port.dtype, None if number else kind)
+            for port, number, kind in zip(interface.inputs, numbers, self._inputs, strict=True)
+        ]
+        self._dtypes = [port.dtype for port in interface.outputs]
+        self._constants = [from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
+        axes = [(str(d), k, axis) for k, port in enumerate(interface.inputs) for axis, d in enumerate(port.shape)]
+        self._places = [next((k, axis) for d, k, axis in axes if d == name) for name in interface.dims]
+        self._shapes = [
+            [p.shape if is_static(p.shape) else [dim_to_json(d) for d in p.shape] for p in ports]
+            for ports in (interface.inputs, interface.outputs)
+        ]
+        self._plans: dict[tuple[int, ...], Plan | None] = {}
+        self._large: Plan | None = None
+        self._checker, self._flatten = checker(interface, library), flatten_as(signature.tree)
+        self._only = None
+        if not interface.dims and not interface.threaded:
+            self._only = plan = self._planned((0,))
+            plan.empty = kept_blocks(plan.outputs, self._dtypes)
+        if not is_plain(signature):
+            return
+        self.short = self.in_python
+        if self._checker is not None and not any(numbers) and (self._only is None or self._only.words is not None):
+            self.short = self._in_c(self._checker)
+
+    # -- in C
+
+    def _in_c(self, checker: Checker) -> Callable[[tuple[Any, ...]], Any]:
+        """Make the call with arrays that C checks: at the last call's size first, then at its own."""
+        last = self._only or Plan([], [], checker.nothing)
+        check, flatten, finish, dtypes = checker.check, self._flatten, self.finish, self._dtypes
+
+        def in_c(args: tuple[Any, ...]) -> Any:
+            nonlocal last
+            leaves = args if flatten is None else flatten(args)
+            if leaves is None:
+                return MISS
+            plan = last
+            while True:
+                results = [*map(plan.empty, plan.outputs, dtypes)]
+                code = check(id(leaves), id(results), plan.words)
+                if not code:
+                    return finish(results)
+                if code != OTHER:
+                    raise self.failure(code, leaves)
+                found = None if self._only else self._plan(leaves)
+                if found is None or found is plan:
+                    return MISS
+                if found.words is None:
+                    return self.in_python(args)
+                last = plan = found
+
+        return in_c
+
+    # -- in Python
+
+    def in_python(self, args: tuple[Any, ...]) -> Any:
+        """Call with arrays and numbers that C can read as they are, each checked exactly."""
+        leaves = args if self._flatten is None else self._flatten(args)
+        if leaves is None or len(leaves) != len(self._wanted):
+            return MISS
+        plan = self._only or self._plan(leaves)
+        if plan is None:
+            return MISS
+        pointers, from_buffer = [], self._ffi.from_buffer
+        for leaf, shape, (of, dtype, kind) in zip(leaves, plan.inputs, self._wanted):  # noqa: B905 - strict costs time
+            if type(leaf) is not of:
+                return MISS
+            if kind is None:
+                if of is int and not SMALLEST <= leaf <= LARGEST:
+                    return MISS
+                pointers.append((leaf,))  # cffi copies a number to where C can read it
+            elif (
+                leaf.dtype is not dtype or leaf.shape != shape
+                or leaf.flags.num & CONTIGUOUS_AND_ALIGNED != CONTIGUOUS_AND_ALIGNED
+            ):
+                return MISS
+            else:
+                pointers.append(from_buffer(kind, leaf))
+        return self.finish(self._called(plan, pointers, leaves))
+
+    def _called(self, plan: Plan, pointers: Sequence[Any], leaves: Sequence[Any]) -> Arrays:
+        """Call C, which writes the results."""
+        from_buffer = self._ffi.from_buffer
+        scratch = from_buffer("char[]", self._memory(plan.workspace)) if plan.workspace else self._ffi.NULL
+        results = [*map(plan.empty, plan.outputs, self._dtypes)]
+        code = plan.function(*pointers, *map(from_buffer, self._outputs, results), *plan.passed, scratch, *plan.last)
+        if code:
+            raise self.failure(code, leaves)
+        return results
+
+    def failure(self, code: int, leaves: Sequence[Any]) -> IndexOutOfBounds | LinAlgError:
+        """Return the error of a failed check: which index, or which matrix, failed."""
+        check = self.interface.checks[code - 1]
+        if check.what:
+            return LinAlgError(check.what, line=check.line)
+        pairs = [zip(p.shape, np.shape(a), strict=True) for p, a in zip(self.interface.inputs, leaves, strict=True)]
+        extent = evaluated(check.extent, {str(dim): size for each in pairs for dim, size in each})
+        return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}", line=check.line)
+
+    # -- converted, or interpreted
+
+    def converted(self, leaves: Sequence[Any]) -> Any:
+        """Call with whatever fits the signature; C reads copies of what it cannot read as it lies.
+
+        Raises:
+            ArgumentError: an integer does not fit in 64 bits.
+            ArgumentValueError: extents disagree, or the program needs others.
+            IndexOutOfBounds: an index lies outside of its axis.
+        """
+        return self.finish(self.flat(leaves))
+
+    def flat(self, leaves: Sequence[Any]) -> Arrays:
+        """Call with whatever fits the signature: the results as they are, without the user's structure."""
+        arrays = as_inputs(leaves, self.signature)
+        if not self.is_compiled:
+            return self.interpreted(arrays)
+        plan = self.planned(arrays)
+        pairs = zip(arrays, self.interface.inputs, strict=True)
+        laid = [np.asarray(a, order="F").T if port.fortran else np.asarray(a, order="C") for a, port in pairs]
+        return self._called(plan, [*map(self._ffi.from_buffer, self._inputs, laid)], arrays)
+
+    def interpreted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
+        """Evaluate the program by NumPy.
+
+        Raises:
+            IndexOutOfBounds: as the compiled program would.
+        """
+        require(self.program, arrays)
+        try:
+            return evaluate(self.program, arrays)
+        except IndexError as error:
+            raise IndexOutOfBounds(str(error)) from None
+
+    # -- plans
+
+    def planned(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Plan:
+        """Return how C is called with arrays of the inputs' dtypes and ranks.
+
+        Raises:
+            ArgumentValueError: extents disagree, or the program needs others.
+            IndexOutOfBounds: an index the user wrote lies outside of its axis at these extents.
+        """
+        plan = self._only or self._plan(arrays)
+        if plan is None or plan.inputs != [a.shape for a in arrays]:
+            require(self.program, arrays)
+            plan = self._planned(self._key(arrays) or ())
+        return plan
+
+    def _key(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
+        """Return how often the number of threads has changed, and the open extents; None where no array has them."""
+        key = [changes.item() if self.interface.threaded else 0]
+        for k, axis in self._places:
+            leaf = leaves[k] if k < len(leaves) else None
+            if type(leaf) is not np.ndarray or leaf.ndim <= axis:
+                return None
+            key.append(leaf.shape[axis])
+        return tuple(key)
+
+    def _plan(self, leaves: Sequence[Any]) -> Plan | None:
+        """Return how C is called with some arguments, if they are what the plan says.
+
+        None for extents that this is not called with.
+        """
+        key = self._key(leaves)
+        if key is None:
+            return None
+        plan: Plan | None = self._plans.get(key)
+        if plan is None and key not in self._plans:
+            plan = self._planned(key)
+            extents = tuple([d for shape in plan.inputs for d in shape])
+            if self._places and (extents in self._alone or self.unmet(self._sizes(key))):
+                plan = None
+            if len(self._plans) > REMEMBERED:
+                self._plans.clear()
+            self._plans[key] = plan
+        if plan is None:
+            return None
+        if plan.large and plan is not self._large:  # of the last size alone: more memory would be missed elsewhere
+            if self._large is not None:
+                self._large.empty = np.empty
+            plan.empty, self._large = kept_blocks(plan.outputs, self._dtypes), plan
+        return plan
+
+    def _sizes(self, key: tuple[int, ...]) -> dict[str, int]:
+        """Return the open extents by their names."""
+        return dict(zip(self.interface.dims, key[1:], strict=True))
+
+    def _planned(self, key: tuple[int, ...]) -> Plan:
+        """Plan the call at some extents, with the threads that it may use now."""
+        interface, sizes = self.interface, self._sizes(key)
+        inputs, outputs = [
+            [s if type(s) is tuple else tuple([evaluated(d, sizes) for d in s]) for s in shapes]
+            for shapes in self._shapes
+        ]
+        sizes["threads"] = count = threads(self.options) if interface.threaded else 1
+        workspace = evaluated(interface.workspace, sizes)
+        long = interface.polled and evaluated(interface.work, sizes) >= LONG
+        words = None
+        if self._checker is not None and not long and workspace <= (0 if self.options.verifies else WORKSPACE):
+            words = self._checker.words(key[0], (count, *key[1:]), inputs)
+        return Plan(
+            inputs, outputs, words,
+            partial(interruptible, self.library.function) if long else self.library.function,
+            (*self._constants, *key[1:], count), workspace, (self._ffi.NULL,) * (interface.polled and not long),
+            any(prod(s) * dtype.itemsize >= LARGE for s, dtype in zip(outputs, self._dtypes, strict=True)),
+        )
+
+
+def as_inputs(leaves: Sequence[Any], signature: Signature) -> Arrays:
+    """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to.
+
+    An array that lies column by column stays so where the signature says so.
+
+    Raises:
+        ArgumentError: an integer does not fit in 64 bits.
+    """
+    arrays = []
+    for leaf, want, path in zip(leaves, signature.specs, signature.paths, strict=True):
+        if type(leaf) is int:
+            leaf_spec(leaf, path)
+        array = np.asarray(leaf, want.dtype)
+        flags = array.flags
+        if not ((flags.fnc if want.fortran else flags.c_contiguous) and flags.aligned):
+            array = np.array(array, want.dtype, order="C")
+        arrays.append(array)
+    return arrays
+
+
+def is_plain(signature: Signature) -> bool:
+    """Whether a signature has positional arguments alone, whose arrays lie row by row."""
+    return (
+        not signature.statics and not signature.tree.children()[1].num_leaves
+        and not any(s.fortran for s in signature.specs)
+        and all(s.shape or s.weak or s.array or s.dtype == np.float64 for s in signature.specs)
+    )
+
+
+def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None] | None:
+    """Make what flattens positional arguments of one structure; None where each is an array or a number itself."""
+    if all(child.is_leaf() for child in tree.children()[0].children()):
+        return None
+    flatten: Any = optree.tree_flatten
+    nothing: dict[str, Any] = {}
+
+    def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        leaves, found = flatten((args, nothing), namespace=NAMESPACE)
+        return tuple(leaves) if found == tree else None
+
+    return flat
+
+
+def memory(options: Options) -> Callable[[int], np.ndarray[Any, Any]]:
+    """Return what makes a workspace of so many bytes: uninitialized, or all ones, which is NaN, where one verifies."""
+    return partial(np.full, fill_value=255, dtype=np.uint8) if options.verifies else partial(np.empty, dtype=np.uint8)
+
+
+def ctype(array: Any) -> str:
+    """Name the C type of an array's elements."""
+    dtype = array.dtype
+    if dtype.kind == "f":
+        return "double" if dtype.itemsize == 8 else "float"
+    if dtype.kind == "b":
+        return "uint8_t"
+    return f"{'u' if dtype.kind == 'u' else ''}int{8 * dtype.itemsize}_t"

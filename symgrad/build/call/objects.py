@@ -1,0 +1,136 @@
+"""Calls with the addresses of NumPy's arrays, where memory has them as the generated C reads them."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.build.threads import changes
+from symgrad.ir.saved.dims import evaluated
+from symgrad.render.source import called_with_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from symgrad.build.call.interface import Interface
+    from symgrad.build.load import Library
+    from symgrad.render.source import Source
+
+WORKSPACE = 1 << 14
+"""Bytes of workspace that the call may put on the stack."""
+
+WORD = 8
+"""Bytes of a pointer: places in an array object are counted in them."""
+
+TYPE, DATA, RANK, SHAPE, DTYPE, FLAGS = 1, 2, 3, 4, 7, 8
+COUNT, ITEMS = 2, 3
+
+STILL = np.zeros(1, np.intp)
+"""A counter that never moves."""
+
+
+def _workspace(interface: Interface) -> int | None:
+    """Return the most bytes of workspace that C puts on the stack; None for a function that is not called by objects.
+
+    Its arrays lie row by row, and where the workspace does not depend on the call, there is little of it.
+    """
+    if any(port.fortran for port in (*interface.inputs, *interface.outputs)) or not is_readable():
+        return None
+    if interface.dims or interface.threaded or interface.polled:
+        return 0 if interface.workspace == 0 else WORKSPACE
+    size = evaluated(interface.workspace, {"threads": 1})
+    return size if size <= WORKSPACE else None
+
+
+def called(source: Source, interface: Interface) -> Source:
+    """Let a function be called with addresses of arrays, where that can be."""
+    workspace = _workspace(interface)
+    if workspace is None:
+        return source
+    from symgrad.render.objects import with_call  # with Jinja, which a process does without that compiles nothing
+
+    ranks, outputs, data = [len(p.shape) for p in interface.inputs], len(interface.outputs), len(interface.data)
+    return with_call(source, ranks, outputs, data, len(interface.dims), workspace, polled=interface.polled)
+
+
+class Checker:
+    """The call whose checks are compiled: ``check(id(arguments), id(results), words)``, see templates/objects.c.jinja.
+
+    Attributes:
+        nothing: the words of a call that no arguments fit.
+    """
+
+    def __init__(self, interface: Interface, library: Library, function: Callable[..., int]) -> None:
+        """Take the function of C; one of many arrays is given memory for their addresses at each call."""
+        ffi = self._ffi = library.ffi
+        self._counter = changes if interface.threaded else STILL
+        self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
+        self.nothing = ffi.new("intptr_t[]", [STILL.ctypes.data, -1])
+        self.check = function
+        if library.function is not library.entry:
+            count = len(interface.inputs) + len(interface.outputs) + len(interface.data)
+            place, kind = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
+            self.check = lambda arguments, results, words: function(arguments, results, words, place(kind))
+
+    def words(self, change: int, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Any:
+        """Return what arguments are compared with.
+
+        Args:
+            change: how often the number of threads has changed.
+            numbers: of threads, and the open extents.
+            shapes: of the arguments.
+        """
+        first = [self._counter.ctypes.data, change, id(np.ndarray), *numbers]
+        return self._ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in shapes for d in shape]])
+
+
+def checker(interface: Interface, library: Library) -> Checker | None:
+    """Find the call that takes addresses of arrays; None where there is none."""
+    if _workspace(interface) is None:
+        return None
+    from symgrad.build.load import ffi
+
+    many = library.function is not library.entry
+    kind = ffi.typeof(f"int32_t(*)(intptr_t, intptr_t, intptr_t *{', void **' * many})")
+    try:
+        function = library.keepalive.load_function(kind, called_with_objects(interface.entry))  # type: ignore[attr-defined]
+    except AttributeError:
+        return None
+    return Checker(interface, library, function)
+
+
+@cache
+def is_readable() -> bool:
+    """Whether this Python and this NumPy hold arrays in memory as the generated C reads them."""
+    from symgrad.build.load import ffi
+
+    if sys.implementation.name != "cpython" or not sys.maxsize > 1 << 32:
+        return False
+    items = (is_readable, 1.5, "x")
+    words = ffi.cast("intptr_t *", id(items))
+    if words[TYPE] != id(tuple) or words[COUNT] != 3 or [words[ITEMS + k] for k in range(3)] != [*map(id, items)]:
+        return False
+    words = ffi.cast("intptr_t *", id(listed := [*items]))
+    if words[TYPE] != id(list) or words[COUNT] != 3 or words[ITEMS] == id(items):
+        return False
+    held = ffi.cast("intptr_t *", words[ITEMS])
+    if [held[k] for k in range(3)] != [*map(id, listed)]:
+        return False
+    samples: list[Any] = [np.zeros(()), np.arange(6.0).reshape(2, 3), np.arange(8, dtype=np.int32)[::2]]
+    return all(_is_held(x) for x in (*samples, np.asfortranarray(np.ones((4, 5), np.float32))))
+
+
+def _is_held(x: np.ndarray[Any, Any]) -> bool:
+    from symgrad.build.load import ffi
+
+    words = ffi.cast("intptr_t *", id(x))
+    if words[TYPE] != id(np.ndarray) or words[DATA] != x.__array_interface__["data"][0] or words[DTYPE] != id(x.dtype):
+        return False
+    numbers = [ffi.cast("int32_t *", id(x) + WORD * place)[0] for place in (RANK, FLAGS)]
+    if numbers[0] != x.ndim or numbers[1] & 0xFFFF != x.flags.num & 0xFFFF:
+        return False
+    shape = ffi.cast("intptr_t *", words[SHAPE])
+    return all(shape[d] == dim for d, dim in enumerate(x.shape))

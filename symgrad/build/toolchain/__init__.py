@@ -1,0 +1,1 @@
+"""The C compiler: which one, what it can do, and how it is run."""

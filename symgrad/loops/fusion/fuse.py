@@ -1,0 +1,669 @@
+"""`fuse`: which axes are one loop, and which statements share it.
+
+Two axes are one class when an access reads one with the bare loop variable of the other. For a class, sweeps
+happen at odd times; a statement that does not iterate over it has an even time. Statements with one time are
+one loop. Inside it the same question is asked again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Access, Axis, Lookup, Number, Role, Statement, accesses, looked_up, parts
+from symgrad.ir.shapes import upper
+from symgrad.loops.fusion.parallelize import operations
+from symgrad.loops.fusion.tile import Sweep, swept
+from symgrad.loops.machine import (
+    ALIVE,
+    CALL,
+    CANDIDATES,
+    HEAVY,
+    MANY_CLASSES,
+    NEAR_BYTES,
+    SIDE_BY_SIDE,
+    SMALL_WORK,
+    TINY,
+)
+from symgrad.loops.program import Loop
+from symgrad.loops.statements.lower import elements
+from symgrad.loops.statements.products import batch_axes, is_product
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping, Sequence
+
+    from symgrad.loops.program import Array, Item, LoopProgram
+
+
+class Classes:
+    """Axes that are one loop variable: union-find, with the statements of each class.
+
+    A union that would put two axes of one statement into one class is refused.
+    """
+
+    def __init__(self) -> None:
+        """Start with every axis alone."""
+        self.parent: dict[Axis, Axis] = {}
+        self.users: dict[Axis, set[int]] = {}
+
+    def add(self, axis: Axis, statement: int) -> None:
+        """Enter an axis of a statement."""
+        self.parent.setdefault(axis, axis)
+        self.users.setdefault(axis, set()).add(statement)
+
+    def find(self, axis: Axis) -> Axis:
+        """Return the axis that stands for the class."""
+        root = axis
+        while self.parent[root] is not root:
+            root = self.parent[root]
+        while self.parent[axis] is not root:
+            self.parent[axis], axis = root, self.parent[axis]
+        return root
+
+    def unite(self, first: Axis, second: Axis) -> None:
+        """Make two axes of equal extents one class, unless a statement has both."""
+        a, b = self.find(first), self.find(second)
+        if a is b or a.extent != b.extent:
+            return
+        few, many = sorted((self.users[a], self.users[b]), key=len)
+        if any(user in many for user in few):
+            return
+        self.parent[b] = a
+        merged = self.users.pop(b)
+        if len(merged) > len(self.users[a]):
+            merged, self.users[a] = self.users[a], merged
+        self.users[a] |= merged
+
+
+class Graph:
+    """Who writes what before whom: for each statement, what it depends on and by which access.
+
+    An array's writers follow each other, so a reader depends on the last of them alone.
+
+    Attributes:
+        needs: for each statement, the writers of what it reads, and by which access.
+        users: for each statement, who needs it, and by which access.
+        given: for each statement, the inputs and constants that it reads.
+        long: for each extent, the statements that touch arrays with a dimension of it, and these arrays.
+    """
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        """Find the dependences in program order."""
+        self.statements = statements
+        self.needs: list[list[tuple[int, Access]]] = []
+        self.users: list[list[tuple[int, Access]]] = [[] for _ in statements]
+        last: dict[Array, int] = {}
+        for k, statement in enumerate(statements):
+            found = [(last[a.array], a) for a in statement.reads if a.array in last]
+            before = last.get(statement.target.array)
+            if before is not None:
+                found.append((before, statement.target))
+            self.needs.append(found)
+            for writer, access in found:
+                self.users[writer].append((k, access))
+            last[statement.target.array] = k
+        self.given = [{a.array: None for a in s.reads if a.array.is_given} for s in statements]
+        self.long: dict[Any, dict[int, list[Array]]] = {}
+        for k, s in enumerate(statements):
+            for array in dict.fromkeys([access.array for access in s.touched]):
+                for dim in dict.fromkeys(array.shape):
+                    self.long.setdefault(dim, {}).setdefault(k, []).append(array)
+        self.prefixed = [k for k, s in enumerate(statements) if s.prefix]
+
+    def running(self, members: Container[int]) -> set[Array]:
+        """Collect the running values that statements read."""
+        return {array for k in self.prefixed if k in members for array in self.statements[k].prefix}
+
+
+def components(beside: Mapping[Any, Iterable[Any]]) -> list[list[Any]]:
+    """Return the strongly connected parts of a graph, each after those that lie beside it (R. Tarjan, 1972).
+
+    Args:
+        beside: for each node those that an edge leads to; all of them are nodes.
+    """
+    found: list[list[Any]] = []
+    number: dict[Any, int] = {}
+    low: dict[Any, int] = {}
+    path: list[Any] = []  # of what is in no part yet
+    for start in beside:
+        todo = [] if start in number else [(start, iter(beside[start]))]
+        if todo:
+            number[start] = low[start] = len(number)
+            path.append(start)
+        while todo:
+            node, ahead = todo[-1]
+            for other in ahead:
+                if other not in number:
+                    number[other] = low[other] = len(number)
+                    path.append(other)
+                    todo.append((other, iter(beside[other])))
+                    break
+                low[node] = min(low[node], low[other])
+            else:
+                todo.pop()
+                if todo:
+                    low[todo[-1][0]] = min(low[todo[-1][0]], low[node])
+                if low[node] == number[node]:
+                    place = len(path) - 1
+                    while path[place] is not node:
+                        place -= 1
+                    found.append(path[place:])
+                    del path[place:]
+                    low.update(dict.fromkeys(found[-1], len(beside)))  # done: no edge into it leads back
+    return found
+
+
+def classify(statements: Sequence[Statement], graph: Graph) -> Classes:
+    """Unite axes: along what is computed first, along inputs last."""
+    classes = Classes()
+    for k, statement in enumerate(statements):
+        for axis in statement.axes:
+            classes.add(axis, k)
+    for k in range(len(statements)):
+        for writer, access in graph.needs[k]:
+            _along(classes, statements[writer].target.indices, access)
+    readers: dict[Array, Access] = {}
+    for statement in statements:
+        for access in accesses(statement.value):
+            if access.array.is_given and not access.flat:
+                first = readers.setdefault(access.array, access)
+                _along(classes, first.indices, access)
+    return classes
+
+
+def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
+    if access.flat:
+        return
+    for theirs, ours in zip(indices, access.indices, strict=True):
+        if theirs in classes.parent and ours in classes.parent:  # not what a routine walks itself
+            classes.unite(theirs, ours)
+
+
+def looked_up_rows(s: Statement, least: int) -> set[Axis]:
+    """Find the axes by which a statement looks up rows of more elements than `least`: along them it walks in leaps."""
+    found: set[Axis] = set()
+    for access in (s.target, *accesses(s.value)):
+        last = access.indices[-1] if access.indices and not access.flat else None
+        if isinstance(last, Axis) and upper(last.extent) > least:
+            found |= {p for table in looked_up(access.indices) for i in table.indices for p in parts(i)} - {last}
+    return found
+
+
+class Times:
+    """The times of some statements for one class: odd for those that iterate over it, even for the others.
+
+    As early as possible and as late as possible are both right; what lives from one sweep to a later one, and what is
+    read again, decides between them.
+    """
+
+    def __init__(self, fusion: Fusion, members: list[int], chosen: Axis, iterates: dict[int, bool]) -> None:
+        """Find which arrays are as long as a sweep."""
+        self.fusion, self.members, self.chosen, self.iterates = fusion, members, chosen, iterates
+        self.needs, self.users = fusion.graph.needs, fusion.graph.users
+        found: dict[int, list[Array]] = fusion.graph.long.get(chosen.extent, {})
+        self.long = {k: found[k] for k in members if k in found}
+
+    def best(self) -> dict[int, int]:
+        """Return the times of which least is stored and read again; as early as possible, where nothing else counts."""
+        early: dict[int, int] = {}
+        for k in self.members:
+            early[k] = self.earliest(k, early)
+        last = max(early.values(), default=0)
+        if last < 2 or not self.long:  # one sweep: there is nothing to choose
+            return early
+        late: dict[int, int] = {}
+        for k in reversed(self.members):
+            late[k] = max(early[k], self.latest(k, late, last))
+        stored = self.move(early, last, later=True)
+        return early if stored <= self.move(late, last, later=False) else late
+
+    def earliest(self, k: int, time: dict[int, int]) -> int:
+        """Return the first time after what a statement needs."""
+        if not self.iterates[k]:
+            t = 0
+            for writer, _ in self.needs[k]:
+                theirs = time.get(writer, 0)
+                if theirs > t:
+                    t = theirs + theirs % 2
+            return t
+        t = 1
+        for writer, access in self.needs[k]:
+            theirs = time.get(writer, 0)
+            if theirs % 2 == 0:
+                t = max(t, theirs + 1)
+            else:
+                t = max(t, theirs if self.fusion.local(writer, k, access, self.chosen) else theirs + 2)
+        return t
+
+    def latest(self, k: int, time: dict[int, int], last: int) -> int:
+        """Return the last time before what needs a statement."""
+        if not self.iterates[k]:
+            t = last - last % 2
+            for user, _ in self.users[k]:
+                theirs = time.get(user, t)
+                if theirs < t:
+                    t = theirs - theirs % 2
+            return t
+        t = last - (last % 2 == 0)
+        for user, access in self.users[k]:
+            if user not in time:
+                continue
+            theirs = time[user]
+            if theirs % 2 and self.fusion.local(k, user, access, self.chosen):
+                t = min(t, theirs)
+            else:
+                t = min(t, theirs - 2 if theirs % 2 else theirs - 1)
+        return t
+
+    def touching(self, time: dict[int, int]) -> dict[Array, dict[int, int]]:
+        """Count, for each long array, the statements of each time that touch it."""
+        found: dict[Array, dict[int, int]] = {}
+        for k, arrays in self.long.items():
+            here = time[k]
+            for array in arrays:
+                times = found.setdefault(array, {})
+                times[here] = times.get(here, 0) + 1
+        return found
+
+    def move(self, time: dict[int, int], last: int, *, later: bool) -> int:
+        """Move one statement after the other where that costs less; later also where it costs the same.
+
+        Returns:
+            The bytes of long arrays that are kept or read again, once for each further sweep.
+        """
+        touching = self.touching(time)
+        running = self.fusion.graph.running(time)
+        for k in reversed(self.members) if later else self.long:
+            s = self.fusion.statements[k]
+            if running and (s.prefix or s.target.array in running):
+                continue  # a running value and what reads it are one loop
+            here = time[k]
+            there = self.latest(k, time, last) if later else self.earliest(k, time)
+            if there == here or (there > here) != later:
+                continue
+            arrays = self.long.get(k, ())
+            more = sum([size(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays])
+            if more < 0 or (later and more == 0):
+                time[k] = there
+                for array in arrays:
+                    times = touching[array]
+                    times[there] = times.get(there, 0) + 1
+                    times[here] -= 1
+                    if not times[here]:
+                        del times[here]
+        return sum([(len(times) - 1) * size(array) for array, times in touching.items()])
+
+
+def size(array: Array) -> int:
+    """Estimate an array's bytes."""
+    return elements(array.shape) * array.dtype.itemsize
+
+
+class Fusion:
+    """The recursive scheduler: statements to a tree of loops."""
+
+    def __init__(self, lowered: LoopProgram) -> None:
+        """Classify the axes and weigh the statements."""
+        self.statements = lowered.statements
+        self.graph = Graph(self.statements)
+        self.classes = classify(self.statements, self.graph)
+        self.axis_of: list[dict[Axis, Axis]] = [
+            {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
+        ]
+        self.scattered = {
+            s.target.array for s in self.statements
+            if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
+        }
+        self.prefixes = {array for s in self.statements for array in s.prefix}
+        self.running = self.running_apart()
+        self.products = [is_product(s) for s in self.statements]
+        self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
+        around = [frozenset([*batch_axes(s), *looked_up_rows(s, TINY)]) for s in self.statements]
+        pairs = zip(self.axis_of, around, strict=True)
+        self.around = {found for own, kept in pairs for found, axis in own.items() if axis in kept}
+
+    def tree(self) -> list[Any]:
+        """Build the whole tree."""
+        everything = list(range(len(self.statements)))
+        remaining = {k: frozenset(self.axis_of[k]) for k in everything}
+        return self.block(everything, remaining, outermost=True)
+
+    def block(self, members: list[int], remaining: dict[int, frozenset[Axis]], *, outermost: bool = False) -> list[Any]:
+        """Schedule statements with the axes that no loop around them has taken.
+
+        An outermost loop that is not tiny becomes a `Sweep`: its body falls into nests of one kind each. Inside of
+        a nest, and for tiny loops, the same question is asked again.
+        """
+        items: list[Any] = []
+        parts: list[tuple[int, list[int], Any]] = [(0, members, None)]
+        while parts:
+            time, part, chosen = parts.pop()
+            if time % 2 == 0:
+                islands = self.islands(part, remaining)
+                if len(islands) > 1:
+                    parts.extend((0, island, None) for island in reversed(islands))
+                    continue
+                outer = self.choose(part, remaining)
+                if outer is None:
+                    items.extend(self.statements[k] for k in part)
+                else:
+                    parts.extend((t, p, outer) for t, p in reversed(self.times(part, outer, remaining)))
+            elif outermost and self.is_long(chosen):
+                axis = self.choose(part, remaining, chosen) or chosen  # alone it may be better off along another one
+                again = self.times(part, axis, remaining)
+                if axis is chosen or len(again) == 1:
+                    items.append(self.sweep(part, remaining, axis))
+                else:
+                    parts.extend((t, p, axis) for t, p in reversed(again))
+            else:
+                inner = {k: remaining[k] - {chosen} for k in part}
+                items.append(self.loop(chosen, part, self.block(part, inner)))
+        return items
+
+    def sweep(self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Sweep:
+        """Make the body of an outermost loop: nests of one kind each, those that share much inside of a second loop."""
+        nests: list[Loop] = []
+        body: list[Item] = []
+        second = self.second(part, remaining, chosen)
+        pieces = [(0, part)] if second is None else self.times(part, second, self.second_axes(part, remaining, chosen))
+        for time, piece in pieces:
+            taken = frozenset([second]) if second is not None and time % 2 else frozenset()
+            inner = {k: remaining[k] - taken for k in piece}
+            made = [self.nest(group, inner, chosen) for group in self.groups(piece, inner)]
+            nests += made
+            body += [self.loop(second, piece, [*made])] if second is not None and taken else made
+        return Sweep(chosen, tuple(nests), tuple(body), second is None and self.is_heavy(part, chosen))
+
+    def is_heavy(self, part: list[int], chosen: Axis) -> bool:
+        """Tell a class along which products are done one after the other, each of them long."""
+        walked = [k for k in part if self.products[k]]
+        if any(axis is self.axis_of[k][chosen] for k in part for axis, _, _ in self.statements[k].ranges):
+            return False
+        alone = all(self.axis_of[k][chosen] in batch_axes(self.statements[k]) for k in walked)
+        return alone and any(self.work[k] >= HEAVY * upper(chosen.extent) for k in walked)
+
+    def second_axes(
+        self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis,
+    ) -> dict[int, frozenset[Axis]]:
+        """Leave to each statement the long axes a second loop may take: of those with two besides the outermost."""
+        long = {k: frozenset([a for a in remaining[k] if upper(a.extent) > TINY and a is not chosen]) for k in part}
+        return {k: axes if len(axes) > 1 else frozenset() for k, axes in long.items()}
+
+    def second(self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Axis | None:
+        """Choose a second loop inside of a tile: where much lives for one, the class that makes it least.
+
+        A class that a product has in all of its arrays may be one; rows, lanes and depth stay inside.
+        """
+        axes = self.second_axes(part, remaining, chosen)
+        able: dict[Axis, None] = dict.fromkeys([axis for k in part for axis in sorted(axes[k], key=self.order)])
+        for k in part:
+            for axis in axes[k]:
+                if axis in able and not self.outside(k, axis, axes[k]):
+                    del able[axis]
+        alive = self.alive(part, axes, None)
+        if not able or alive < ALIVE:
+            return None
+        best = min(able, key=lambda axis: self.alive(part, axes, axis))
+        return best if 2 * self.alive(part, axes, best) <= alive else None
+
+    def order(self, axis: Axis) -> int:
+        """Return which statement has an axis first, so that equal programs give equal loops."""
+        return min(self.classes.users[axis])
+
+    def outside(self, k: int, axis: Axis, others: frozenset[Axis]) -> bool:
+        """Tell whether a loop over an axis may stand around a statement: no array is then walked in leaps."""
+        s = self.statements[k]
+        own = self.axis_of[k][axis]
+        rest = {self.axis_of[k][other] for other in others} - {own}
+        found = [s.target, *[a for a in accesses(s.value) if not a.flat]]
+        if self.products[k] and not all(own in a.indices for a in (s.target, *accesses(s.value))):
+            return False
+        return not any(a.indices and a.indices[-1] is own and rest & set(a.indices) for a in found)
+
+    def alive(self, part: list[int], axes: dict[int, frozenset[Axis]], second: Axis | None) -> int:
+        """Count the bytes that live for one iteration, under a second loop."""
+        time = {} if second is None else {k: t for t, piece in self.times(part, second, axes) for k in piece}
+        uses: dict[Array, set[int]] = {}
+        taken: dict[Array, int] = {}
+        for k in part:
+            for access in self.statements[k].touched:
+                if access.array.is_temporary:
+                    uses.setdefault(access.array, set()).add(time.get(k, 0))
+                    if second is not None and second in axes[k]:
+                        taken[access.array] = upper(second.extent)
+        total = 0
+        for array, times in uses.items():
+            whole = elements(array.shape[1:]) * array.dtype.itemsize
+            inside = len(times) == 1 and next(iter(times)) % 2 == 1
+            total += whole // taken.get(array, 1) if inside else whole
+        return total
+
+    def loop(self, chosen: Axis, part: list[int], body: list[Item]) -> Loop:
+        """Make the loop over a class."""
+        axes = frozenset([self.axis_of[k][chosen] for k in part])
+        return Loop(chosen, axes | {chosen}, tuple(body))
+
+    def groups(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[list[int]]:
+        """Gather statements that iterate over the same axes and need only what the same iteration makes.
+
+        Tiny axes do not count: they are loops inside of the group's nest. What a sum over further axes starts from
+        comes first, so that it stands between no two groups.
+        """
+        found: list[list[int]] = []
+        kinds: list[frozenset[Any]] = []
+        place: dict[int, int] = {}
+        latest: dict[frozenset[Any], int] = {}
+        for k in self.starts_first(members, remaining):
+            axes = frozenset([axis for axis in remaining[k] if self.is_long(axis)])
+            kind = axes | self.apart(k)
+            alone = len(axes) > 2 and self.products[k]
+            least = 0
+            for writer, access in self.graph.needs[k]:
+                if writer in place:
+                    at = place[writer]
+                    together = kinds[at] == kind and all(self.local(writer, k, access, axis) for axis in axes)
+                    least = max(least, at if together else at + 1)
+            where = latest.get(kind, -1)
+            if where < least or alone:
+                where = latest[kind] = len(found)
+                found.append([])
+                kinds.append(kind)
+            found[where].append(k)
+            place[k] = where
+            if alone:
+                del latest[kind]
+        return found
+
+    def running_apart(self) -> set[Array]:
+        """Find the running sums beside which so much is computed that it should be lanes, in a loop of its own."""
+        much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if operations(s) > CALL}
+        scans = [(own, s) for own, s in zip(self.axis_of, self.statements, strict=True) if s.prefix]
+        return {array for own, s in scans if frozenset(own) in much for array in s.prefix}
+
+    def apart(self, k: int) -> frozenset[Any]:
+        """Say what keeps a statement from others over its axes: its role, a flag that is no lanes, a running sum."""
+        s = self.statements[k]
+        flag = (
+            s.how in {"|=", "&="} and s.target.array not in self.prefixes
+            and any(a.indices and a.indices[-1] not in s.target.indices for a in s.reads)
+        )
+        kinds = {s.role} if s.role is not Role.VALUE else {s.how} if flag else set()
+        return frozenset(kinds | {"running"} if (s.prefix | {s.target.array}) & self.running else kinds)
+
+    def is_long(self, axis: Axis) -> bool:
+        """Tell an axis that is no tiny loop inside of a statement's nest, where no other would be lanes."""
+        return upper(axis.extent) > TINY or axis in self.around
+
+    def starts_first(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[int]:
+        """Put numbers that a statement over more axes adds to before everything else."""
+        starts = {
+            writer for k in members for writer, access in self.graph.needs[k]
+            if access is self.statements[k].target and isinstance(self.statements[writer].value, Number)
+            and writer in remaining and len(remaining[writer]) < len(remaining[k]) and not self.graph.needs[writer]
+        }
+        return sorted(members, key=lambda k: k not in starts) if starts else members
+
+    def nest(self, members: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Loop:
+        """Make a perfect nest of a group: the chosen class, what is parallel, what is reduced; then tiny loops."""
+        axes = [axis for axis in remaining[members[0]] if self.is_long(axis) and axis is not chosen]
+        reduced = {
+            axis for k in members for axis in axes if self.axis_of[k][axis] not in self.statements[k].target.indices
+        }
+        order = [chosen, *sorted(axes, key=lambda axis: (axis in reduced, self.position(axis, members[0])))]
+        inner = {k: remaining[k] - set(order) for k in members}
+        nest = self.loop(order[-1], members, self.block(members, inner))
+        for axis in reversed(order[:-1]):
+            nest = self.loop(axis, members, [nest])
+        return nest
+
+    def position(self, axis: Axis, member: int) -> int:
+        """Return where a statement has an axis, so that equal programs give equal loops."""
+        return self.statements[member].axes.index(self.axis_of[member][axis])
+
+    def islands(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[list[int]]:
+        """Part a long chain of small loops where no loop could join both sides, in an order that serves all needs.
+
+        Statements that share a class belong together, and so does what is needed by some of them and needs others.
+        Each part asks on its own: to ask all of them about each class would take the square of their number.
+        """
+        if len(self.candidates(members, remaining)[1]) <= MANY_CLASSES:
+            return [members]
+        beside: dict[Any, list[Any]] = {k: [] for k in members}
+        for k in members:
+            for axis in self.axis_of[k]:
+                if axis in remaining[k]:
+                    beside[k].append(axis)
+                    beside.setdefault(axis, []).append(k)
+            beside[k] += [writer for writer, _ in self.graph.needs[k] if writer in beside]
+        found = [sorted([k for k in part if type(k) is int]) for part in components(beside)]
+        return [part for part in found if part]
+
+    def choose(
+        self, members: list[int], remaining: dict[int, frozenset[Axis]], usual: Axis | None = None,
+    ) -> Axis | None:
+        """Choose the class of the outermost loop: of those with much work, the one that stores least between sweeps.
+
+        Where nothing speaks for another, it is the usual one.
+        """
+        work, able = self.candidates(members, remaining)
+        if len(work) <= 1:
+            return next(iter(work), None)
+        if any(self.products[k] for k in members):  # a tiny axis is a block's rows or lanes, inside
+            able = [axis for axis in able if self.is_long(axis)] or able
+        if len(able) > MANY_CLASSES:  # a long chain of small loops: cut it in the middle, so that this takes n log n
+            return self.middle(members, set(able), remaining)
+        able = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]
+        return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
+
+    def candidates(
+        self, members: list[int], remaining: dict[int, frozenset[Axis]],
+    ) -> tuple[dict[Axis, int], list[Axis]]:
+        """Return the work along each class, and the classes of much the same work as the one with most."""
+        work: dict[Axis, int] = {}
+        for k in members:
+            for axis in self.axis_of[k]:
+                if axis in remaining[k]:
+                    work[axis] = work.get(axis, 0) + self.work[k]
+        most = max(work.values(), default=0)
+        return work, [axis for axis, w in work.items() if 2 * w >= most or most < SMALL_WORK]
+
+    def middle(self, members: list[int], able: set[Axis], remaining: dict[int, frozenset[Axis]]) -> Axis:
+        """Return the class of the most statements, of equals the one that comes up nearest to the middle."""
+        count: dict[Axis, int] = dict.fromkeys(able, 0)
+        distance: dict[Axis, int] = {}
+        for place, k in enumerate(members):
+            for axis in self.axis_of[k]:
+                if axis in able and axis in remaining[k]:
+                    count[axis] += 1
+                    far = abs(2 * place - len(members))
+                    distance[axis] = min(far, distance.get(axis, far))
+        return min(distance, key=lambda axis: (-count[axis], distance[axis]))
+
+    def crossing(self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> int:
+        """Count the elements that live from one time to a later one, and those of inputs read at several times.
+
+        What is written at looked-up places is there as a whole in any case.
+        """
+        time = Times(self, members, chosen, {k: chosen in remaining[k] for k in members}).best()
+        stored: dict[Array, int] = {}
+        read: dict[Array, set[int]] = {}
+        for k in members:
+            here = time[k]
+            for writer, access in self.graph.needs[k]:
+                if time.get(writer, here) != here and access.array not in self.scattered:
+                    stored[access.array] = elements(access.array.shape)
+            for array in self.graph.given[k]:
+                read.setdefault(array, set()).add(here)
+        again = sum((len(times) - 1) * elements(array.shape) for array, times in read.items())
+        leaps = {(a, time[k]) for k in members if time[k] % 2 for a in self.leaps(k, chosen, remaining[k])}
+        return sum(stored.values()) + again + sum(elements(array.shape) for array, _ in leaps)
+
+    def leaping(self, time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> set[int]:
+        """Find sums whose matrix is read in leaps by them alone.
+
+        ``A[j, i] * y[i]`` in the sweep over i that makes ``y[i]``: a piece of every row for each tile, for a vector
+        that is not stored. It is better off in a sweep over the rows; unless this one reads those columns anyway.
+        """
+        readers: dict[tuple[Array, int], set[int]] = {}
+        for k, t in time.items():
+            if t % 2:
+                for array in self.leaps(k, chosen, remaining[k]):
+                    readers.setdefault((array, t), set()).add(k)
+        alone = {k for (k, *others) in readers.values() if not others}
+        running = self.graph.running(time)  # one loop with what reads it
+        return {k for k in alone if self.statements[k].how == "+=" and self.statements[k].target.array not in running}
+
+    def leaps(self, k: int, chosen: Axis, remaining: frozenset[Axis]) -> list[Array]:
+        """List the large matrices a statement walks in leaps when it runs in tiles of a class: their last axis."""
+        if self.products[k] or chosen not in remaining:
+            return []
+        s, own = self.statements[k], self.axis_of[k][chosen]
+        long = [self.axis_of[k][a] for a in remaining if a is not chosen]
+        return [
+            a.array for a in s.touched
+            if not a.flat and a.indices[-1:] == (own,)
+            and elements([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE
+            and elements(a.array.shape) * a.array.dtype.itemsize > NEAR_BYTES
+        ]
+
+    def times(
+        self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
+    ) -> list[tuple[int, list[int]]]:
+        """Give every statement its time for a class, and group them by it."""
+        iterates = {k: chosen in remaining[k] for k in members}
+        time = Times(self, members, chosen, iterates).best()
+        leaping = self.leaping(time, chosen, remaining)
+        if leaping and len(leaping) < sum(iterates.values()):
+            time = Times(self, members, chosen, iterates | dict.fromkeys(leaping, False)).best()
+        groups: dict[int, list[int]] = {}
+        for k in members:
+            groups.setdefault(time[k], []).append(k)
+        return sorted(groups.items())
+
+    def local(self, writer: int, reader: int, access: Access, chosen: Axis) -> bool:
+        """Tell whether a value is read in the very iteration that makes it."""
+        if access.array in self.statements[reader].prefix:
+            return True
+        made, own = self.axis_of[writer][chosen], self.axis_of[reader][chosen]
+        if access.flat:
+            return False
+        pairs = zip(self.statements[writer].target.indices, access.indices, strict=True)
+        same = [ours is own for theirs, ours in pairs if theirs is made]  # two on a diagonal: by rows and by columns
+        return (any(same) and all(same)) or self.accumulates(writer, reader, made, own)
+
+    def accumulates(self, writer: int, reader: int, made: Axis, own: Axis) -> bool:
+        """Tell two statements that add to one array along an axis both reduce: their order does not matter."""
+        first, second = self.statements[writer], self.statements[reader]
+        return (
+            first.target.array is second.target.array and first.how == second.how == "+="
+            and made not in first.target.indices and own not in second.target.indices
+            and first.target.array not in {a.array for a in accesses(second.value)}
+        )
+
+
+def fuse(program: LoopProgram) -> LoopProgram:
+    """Build the tree of loops; the outermost ones walk in tiles where they are long."""
+    body: list[Item] = []
+    new: list[Array] = []
+    for item in Fusion(program).tree():
+        body += swept(item, new) if isinstance(item, Sweep) else [item]
+    return program.with_body(tuple(body), new)

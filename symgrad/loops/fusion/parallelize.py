@@ -1,0 +1,287 @@
+"""`share`: the tiles of an outermost loop are shared out among threads, where the work pays for it.
+
+Every thread takes a run of neighbouring tiles and sums for itself; the sums are added in the threads' order. So a
+result depends on how many threads there are, and on nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Statement, axes_of, parts
+from symgrad.ir.shapes import size, symbol, upper
+from symgrad.loops.machine import BLOCKED, CALL, COPIES_BYTES, COPY_BYTES, COPYING, FAR_BYTES, LINE, MATRIX, PAYS, STACK
+from symgrad.loops.program import (
+    THREADS,
+    Array,
+    Kind,
+    Loop,
+    Place,
+    Share,
+    Team,
+    Walk,
+    nested,
+    paths,
+    rebuild,
+    temporary,
+    touched,
+    walk,
+)
+from symgrad.loops.statements.lower import elements
+from symgrad.loops.statements.products import is_product
+from symgrad.ops.arrays.reduce import first_value
+from symgrad.options import TEAM
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from symgrad.ir.shapes import Shape
+    from symgrad.loops.program import Around, Item, Items, LoopProgram
+
+
+def share(program: LoopProgram) -> LoopProgram:
+    """Share out the tiles of every outermost loop where that is right and pays."""
+    users: dict[Array, set[int]] = {}
+    for number, item in enumerate(program.body):
+        for one, _ in walk([item]):
+            for access in touched(one):
+                users.setdefault(access.array, set()).add(number)
+    body: list[Item] = []
+    new: list[Array] = []
+    order = {array: place for place, array in enumerate(program.arrays)}
+    teams = count(1)
+    for number, item in enumerate(program.body):
+        if isinstance(item, Loop) and item.tile and pays(item):
+            own = {a for a, numbers in users.items() if numbers == {number} and a.is_temporary}
+            if independent(item, own):
+                body += shared(item, own, order, new, teams)
+                continue
+        body.append(item)
+    return program.with_body(tuple(body), new)
+
+
+def work(loop: Loop) -> int:
+    """Count the operations of a loop, as many as take the time of what it does."""
+    total = 0
+    for statement, around in paths([loop]):
+        total += effort(statement) * elements(walked(around))
+    return total // BLOCKED
+
+
+def walked(around: Around) -> Shape:
+    """List how often the loops around a statement run, a loop over tiles and the loop over one together."""
+    windows = {loop.window for loop in around}
+    return tuple([outer.extent for outer in around if outer.tile is None or outer.tile not in windows])
+
+
+def effort(statement: Statement, unit: int = BLOCKED) -> int:
+    """Count the operations of a statement, each as `unit`, those of products as one."""
+    return operations(statement) * (1 if is_product(statement) else unit)
+
+
+def operations(statement: Statement) -> int:
+    """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
+    count = 1 if statement.routine is None else upper(statement.routine.work, MATRIX)
+    sizes = [access.array.bytes for access in statement.reads]
+    count += 4 * sum([type(size) is int and size > FAR_BYTES for size in sizes])
+    if isinstance(statement.value, Apply):
+        calls, divisions, others, _ = statement.value.counts
+        count += CALL * calls + divisions + others
+    return count
+
+
+def condition(loop: Loop) -> tuple[Any, int]:
+    """Say when a loop is worth sharing out: an extent, or a count of operations, and the least it must be.
+
+    Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
+    """
+    every: Any = 0
+    unit = BLOCKED if any(is_product(statement) for statement, _ in paths([loop])) else 1
+    for statement, around in paths([loop]):
+        every = every + effort(statement, unit) * size(walked(around))
+    rest = every - loop.extent * (unit * work(loop) // max(1, upper(loop.extent)))
+    if rest == 0 or type(every) is int:
+        return loop.extent, max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
+    return every, unit * PAYS
+
+
+def pays(loop: Loop) -> bool:
+    """Tell a loop with work enough."""
+    return work(loop) >= PAYS
+
+
+def independent(loop: Loop, own: set[Array]) -> bool:
+    """Whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
+    flat = [statement for statement, _ in paths([loop])]
+    uses = Counter([access.array for item, _ in walk([loop]) for access in touched(item)])
+    sums = Counter([(statement.target.array, statement.how) for statement in flat])
+    pay = work(loop) // COPYING
+    for statement in flat:
+        if statement.prefix:
+            return False
+        target = statement.target
+        if target.array in own or any(i in loop.members for i in target.indices):
+            continue
+        alone = uses[target.array] == sums[target.array, statement.how]
+        if not is_total(statement, own, loop) and not (alone and grows(statement, loop, pay)):
+            return False
+    return True
+
+
+def grows(statement: Statement, loop: Loop, most: int) -> bool:
+    """Tell a sum, or another accumulation over the loop, of so few elements that a thread's own copy pays."""
+    array = statement.target.array
+    if statement.how == "=" or any(
+        not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
+        for i in statement.target.indices
+    ):
+        return False
+    if is_open(array):
+        return upper(repaid(loop, array)) > 0
+    size = elements(array.shape)
+    return size * array.dtype.itemsize <= COPY_BYTES and size <= most
+
+
+def is_open(array: Array) -> bool:
+    """Tell an array of unknown size."""
+    return type(size(array.shape)) is not int
+
+
+def repaid(loop: Loop, array: Array) -> Any:
+    """Count the copies of a sum of open extents that the work of a loop pays for: operations for each element."""
+    total: Any = 0
+    for statement, around in paths([loop]):
+        done = effort(statement) * size(walked(around)) / size(array.shape)
+        total = total + (done if getattr(done, "is_polynomial", bool)() else 0)
+    return total // (BLOCKED * COPYING)
+
+
+def copied(loop: Loop, sums: list[Array]) -> Any:
+    """Count the threads that get copies of sums of open extents: as many as the work pays for, and memory allows."""
+    import sympy
+
+    room = COPIES_BYTES // sum(size(array.shape) * array.dtype.itemsize + LINE for array in sums)
+    return sympy.Min(symbol("threads") - 1, room, *[repaid(loop, array) for array in sums])
+
+
+def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
+    """Tell the addition of a tile's sum to the whole sum; what has an element for each iteration is none."""
+    if statement.how != "+=" or not isinstance(statement.value, Access) or statement.value.array not in own:
+        return False
+    if is_open(statement.target.array):
+        return False
+    return not any(p in loop.members or isinstance(p, Lookup) for i in statement.target.indices for p in parts(i))
+
+
+def shared(
+    loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int],
+) -> list[Item]:
+    """Put a loop over threads around a loop over tiles; new arrays go to `new`."""
+    flat = [statement for statement, _ in paths([loop]) if statement.target.array not in own]
+    totals = {s.target.array for s in flat if is_total(s, own, loop)}
+    grown = {s.target.array: s.how for s in flat if s.target.array not in totals
+             and not any(i in loop.members for i in s.target.indices)}
+    wide = [array for array in sorted(grown, key=order.__getitem__) if is_open(array)]
+    copies = Team(f"copies{next(teams)}", copied(loop, wide)) if wide else THREADS
+    team = Team(f"{copies.name} + 1", copies.count + 1) if wide else THREADS
+    thread, again = Axis("t", team), Axis("t", team)
+    first: list[Item] = []
+    before: list[Item] = []
+    after: list[Item] = []
+    combined: list[Item] = []
+    last: list[Item] = []
+    mine: dict[Array, Array] = {}
+    slices: dict[Array, tuple[Array, tuple[Axis, ...]]] = {}
+    seen: list[Share] = []
+    for array in wide:
+        share, start, end = spread(array, grown[array], copies)
+        seen.append(share)
+        new.extend((share.seen, share.rest))
+        slices[array] = share.seen, ()
+        first += start
+        last += end
+    for array in sorted(set(grown).difference(wide), key=order.__getitem__):
+        kept, start, add = sliced(array, grown[array], thread, again)
+        new.append(kept)
+        slices[array] = kept, (thread,)
+        before += start
+        combined += add
+    for array in sorted(totals, key=order.__getitem__):
+        mine[array], kept, start, store, add = totalled(array, thread, again)
+        new.extend((mine[array], kept))
+        before += start
+        after += store
+        combined += add
+
+    def change(_: Item, item: Item) -> Item:
+        """Let totals go into a thread's own sums, and large sums into what a thread has of them."""
+        if not isinstance(item, Statement):
+            return item
+        target = item.target
+        if target.array in mine and is_total(item, own, loop):
+            target = Access(mine[target.array], target.indices)
+        if target.array in slices:
+            kept, place = slices[target.array]
+            target = Access(kept, (*place, *(target.indices or (0,))))
+        return item if target is item.target else item.with_(target=target)
+
+    tiles = replace(loop, body=rebuild(loop.body, change), team=thread)
+    outer = Loop(
+        thread, frozenset([thread]), (*before, tiles, *after), Walk.THREADS, shares=tuple(seen), enough=condition(loop),
+    )
+    added = [Loop(again, frozenset([again]), tuple(combined), Walk.SEQUENTIAL)] if combined else []
+    return [*first, outer, *added, *last]
+
+
+def spread(array: Array, how: str, copies: Team) -> tuple[Share, Items, Items]:
+    """Give threads copies of a sum of an open extent, all but the first, which works in the sum itself.
+
+    Returns:
+        The sum as a thread sees it, what starts the copies, and what adds them to the sum.
+    """
+    every = size(array.shape)
+    rest = temporary("s", (copies.count, every + LINE // array.dtype.itemsize), array)
+    seen = Array(array.name, array.shape, array.dtype, Kind.SHARE, array.line, Place.PARAMETER)
+    begun, added = [(Axis("t", copies), Axis("i", every)) for _ in range(2)]
+    start = Number(first_value(how, array.dtype), array.dtype)
+    zero = Statement(Access(rest, begun), "=", start, begun)
+    add = Statement(Access(array, added[1:], flat=True), how, Access(rest, added), added)
+    return Share(seen, array, rest), nested([zero], begun), nested([add], added, Walk.SEQUENTIAL)
+
+
+def sliced(array: Array, how: str, thread: Axis, again: Axis) -> tuple[Array, Items, Items]:
+    """Give each thread a part of an array that has one for each; return it, what starts a part, what adds one up."""
+    apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
+    shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
+    kept = temporary("s", (places(shape, array.dtype), *shape), array)
+    first, last = axes_of(array.shape), axes_of(array.shape)
+    start = Number(first_value(how, array.dtype), array.dtype)
+    zero = Statement(Access(kept, (thread, *(first or (0,)))), "=", start, first)
+    add = Statement(Access(array, last), how, Access(kept, (again, *(last or (0,)))), (again, *last))
+    return kept, nested([zero], first), nested([add], last)
+
+
+def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Items, Items, Items]:
+    """Let each thread add up a total, and keep it when it is done.
+
+    Returns:
+        A thread's own total, where they are kept, what starts one, what keeps it, and what adds it to the others.
+    """
+    mine = temporary("q", array.shape, array)
+    kept = temporary("s", (places(array.shape, array.dtype), *array.shape), array)
+    first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
+    zero = Statement(Access(mine, first), "=", Number(0, array.dtype), first)
+    keep = Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store)
+    add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
+    return mine, kept, nested([zero], first), nested([keep], store), nested([add], last)
+
+
+def places(shape: Shape, dtype: np.dtype[Any]) -> Any:
+    """Say for how many threads a sum has places: for as many as there may be where that fits on the stack."""
+    bytes_ = TEAM * size(shape) * dtype.itemsize
+    return TEAM if type(bytes_) is int and bytes_ <= STACK else symbol("threads")

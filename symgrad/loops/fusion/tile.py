@@ -1,0 +1,284 @@
+"""`tile`: an outer loop walks in tiles, and inside of a tile its body falls into loops of one kind each.
+
+So what has no inner loop runs as lanes, values between the parts live for a tile, and sums are taken tile by
+tile: the error of a long sum grows with the number of tiles, not with the number of terms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Role, Statement, axes_of, parts
+from symgrad.ir.op import Elementwise
+from symgrad.loops.fusion.parallelize import pays
+from symgrad.loops.machine import CACHE, GRAIN, TILE_BLOCKS, TILE_LEAST, TILE_ROWS, TILE_SUMS, TILE_TERMS
+from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
+from symgrad.loops.statements.lower import elements
+from symgrad.loops.statements.products import find
+from symgrad.ops.elementwise.arithmetic import add, subtract
+from symgrad.ops.elementwise.comparison import equal
+from symgrad.ops.elementwise.selection import where
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
+
+
+class Sweep(NamedTuple):
+    """An outermost loop.
+
+    Attributes:
+        axis: what it walks.
+        nests: its loops over a tile of the axis, in order.
+        body: the same nests, some of them inside of loops over a second axis.
+        heavy: an iteration does products of its own, and much work: no other shares its tile.
+    """
+
+    axis: Axis
+    nests: tuple[Loop, ...]
+    body: Items
+    heavy: bool
+
+
+def swept(sweep: Sweep, new: list[Array]) -> Items:
+    """Turn a sweep into a loop over tiles around its nests, or into the nests alone; copies of sums go to `new`."""
+    members = frozenset([axis for nest in sweep.nests for axis in nest.members])
+    inside = [s for s, _ in paths(sweep.nests)]
+    sums = [s for s in inside if adds_up(s, members)]
+    running = any(s.prefix for s in inside)
+    if len(sweep.nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
+        return sweep.body
+    inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
+    size = 1 if sweep.heavy else rows(inside, members) if inner or len(sweep.nests) > 1 else TILE_TERMS
+    if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
+        return sweep.body
+    before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))])
+    new.extend(named.values())
+    tile = Tile(Axis(sweep.axis.name, sweep.axis.extent), size)
+    nests = frozenset(sweep.nests)
+
+    def change(old: Item, item: Item) -> Item:
+        if isinstance(item, Loop) and old in nests:
+            return replace(item, window=tile)
+        return into(item, named) if isinstance(item, Statement) and item.how == "+=" else item
+
+    body = rebuild(sweep.body, change)
+    if sweep.heavy:  # whose body is its nests
+        body = tuple([item for nest in body if isinstance(nest, Loop) for item in nest.body])
+    return (Loop(sweep.axis, members, (*before, *body, *after), tile=tile),)
+
+
+def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
+    """Choose the tile of loops with loops inside: longer where it walks pieces of the rows of matrices, not rows."""
+    read = [a for s in inside for a in s.reads if a.array.kind is Kind.INPUT]
+    ends = [a.indices[-1] in members for a in read if len(a.indices) > 1]
+    return 4 * TILE_ROWS if 2 * sum(ends) > len(ends) else TILE_ROWS
+
+
+def adds_up(statement: Statement, members: frozenset[Axis]) -> bool:
+    """Tell a sum that goes on over a loop's iterations."""
+    indices = statement.target.indices
+    return statement.how == "+=" and not any(p in members for i in indices for p in parts(i))
+
+
+def shares(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:
+    """Tell sums that may be taken in a copy first: small, at plain places, and touched by nothing else in the loop."""
+    if array.dtype.kind != "f" or elements(array.shape) > TILE_SUMS:
+        return False
+    for s in inside:
+        looked_up = any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
+        if s.target.array is array and (s not in sums or looked_up):
+            return False
+        if any(a.array is array for a in s.reads):
+            return False
+    return True
+
+
+def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array]]:
+    """Make, for each sum, a copy that starts at zero with each tile and is added to the sum after it."""
+    before: Items = ()
+    after: Items = ()
+    named: dict[Array, Array] = {}
+    for s in sums:
+        array = s.target.array
+        if array in named:
+            continue
+        copy = named[array] = temporary("p", array.shape, array)
+        first, last = axes_of(array.shape), axes_of(array.shape)
+        zero = Statement(Access(copy, first), "=", Number(0, array.dtype), first, s.line)
+        add = Statement(Access(array, last), "+=", Access(copy, last), last, s.line, Role.TOTAL)
+        before += nested([zero], first)
+        after += nested([add], last)
+    return before, after, named
+
+
+def into(s: Statement, named: Mapping[Array, Array]) -> Statement:
+    """Let a statement accumulate in another array."""
+    array = named.get(s.target.array)
+    return s if array is None else s.with_(target=Access(array, s.target.indices))
+
+
+# -- the order of loops
+
+
+def arrange(program: LoopProgram) -> LoopProgram:
+    """Put, in every perfect nest, the loop innermost that walks memory by ones."""
+    return program.with_body(_arranged(program.body))
+
+
+def _arranged(items: Items) -> Items:
+    made: list[Item] = []
+    for item in items:
+        if isinstance(item, (Loop, Statement)):
+            made.append(_ordered(item) if isinstance(item, Loop) else item)
+        else:
+            made.append(item.with_blocks(*map(_arranged, item.blocks)))
+    return kept(items, made)
+
+
+def _ordered(loop: Loop) -> Loop:
+    chain = [loop]
+    while not chain[-1].tile and len(chain[-1].body) == 1 and isinstance(chain[-1].body[0], Loop):
+        chain.append(chain[-1].body[0])
+    body = chain[-1].body
+    statements = [item for item in body if isinstance(item, Statement)]
+    if len(statements) < len(body):
+        return around(chain, _arranged(body))
+    free = [one for one in chain if not one.tile]
+    if len(free) < 2 or any(s.prefix for s in statements):
+        return loop
+    found = find(free, statements)
+    if found is None:
+        last = [max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))]
+    else:
+        last = [found.rows, found.depth, found.lanes]
+    order = [one for one in chain if one not in last]
+    if found is not None:
+        last[0] = replace(found.rows, product=found.product)
+    return around([*order, *last], body)
+
+
+def around(chain: Sequence[Loop], body: Items) -> Loop:
+    """Put loops around a body, the first outermost."""
+    for loop in reversed(chain):
+        inside = kept(loop.body, body)
+        body = (loop if inside is loop.body else replace(loop, body=inside),)
+    return body[0]  # type: ignore[return-value]  # the outermost
+
+
+def unit_stride(loop: Loop, statements: list[Statement]) -> int:
+    """Count the accesses that walk memory by ones along a loop, less those that leap."""
+    score = 0
+    for s in statements:
+        for access in s.touched:
+            last = len(access.indices) - 1
+            for position, index in enumerate(access.indices):
+                if index in loop.members:
+                    score += 1 if position == last else -1
+                elif not isinstance(index, (int, Axis)) and any(p in loop.members for p in parts(index)):
+                    score -= 1 if position < last or isinstance(index, Lookup) else 0
+    return score
+
+
+# -- how long tiles are
+
+
+def fit(program: LoopProgram) -> LoopProgram:
+    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
+
+    Where products are all there is, and nothing lives for a tile, they become longer: the right operand is packed once
+    for each.
+    """
+    blocks = {
+        loop.tile for _, around in program.paths if any(one.product for one in around) for loop in around if loop.tile
+    }
+    lanes = {tile for array in program.arrays for d, tile in array.windows if rows_last(array, d)}
+    alive: dict[Tile, int] = {}
+    for array in program.arrays:
+        for _, tile in array.windows:
+            alive[tile] = alive.get(tile, 0) + elements(array.stored) * array.dtype.itemsize // tile.rows
+    sizes: dict[Tile, int] = {tile: 2 * TILE_ROWS for tile in blocks - alive.keys() if tile.rows == TILE_ROWS}
+    for tile, size in alive.items():
+        least, rows = TILE_BLOCKS if tile in blocks else TILE_LEAST, tile.rows
+        while tile not in lanes and rows > least and rows * size > CACHE:
+            rows //= 2
+        if rows != tile.rows:
+            sizes[tile] = rows
+    new: dict[Any, Tile] = {tile: Tile(tile.start, rows) for tile, rows in sizes.items()}
+
+    def change(_: Item, item: Item) -> Item:
+        if not isinstance(item, Loop):
+            return item
+        tile, window = new.get(item.tile, item.tile), new.get(item.window, item.window)
+        grain = GRAIN if tile is not None and tile.rows > GRAIN and item.tile in blocks and item.team is not None else 0
+        if tile is item.tile and window is item.window and not grain:
+            return item
+        return replace(item, tile=tile, window=window, grain=grain)
+
+    made = replace(program, body=rebuild(program.body, change))
+    return made.renamed({
+        array: replace(array, windows=tuple([(d, new.get(tile, tile)) for d, tile in array.windows]))
+        for array in program.arrays if any(tile in new for _, tile in array.windows)
+    })
+
+
+def rows_last(array: Array, rows: int) -> bool:
+    """Whether an array of a tile is of unknown extent otherwise and has the rows last, as lanes."""
+    return array.kept is not None and array.kept[-1] == rows and any(type(dim) is not int for dim in array.stored)
+
+
+# -- sums in single precision
+
+SINGLE = np.dtype(np.float32)
+BOOLEAN = np.dtype(bool)
+
+
+def compensate(program: LoopProgram) -> LoopProgram:
+    """Let the totals of loops over tiles, in single precision, keep the digits that each addition would lose.
+
+    A sum of ten million terms is ten thousand tiles, and as many roundings at 24 bits would show. In double precision
+    they do not. (W. Kahan, Further remarks on reducing truncation errors, Communications of the ACM, 1965.)
+    """
+    new: list[Array] = []
+
+    def change(_: Item, item: Item) -> Item | Items:
+        if not isinstance(item, Loop) or not item.tile:
+            return item
+        pairs = [_compensated(inner, new) for inner in item.body]
+        body = kept(item.body, [inner for _, then in pairs for inner in then])
+        return item if body is item.body else (*[one for first, _ in pairs for one in first], replace(item, body=body))
+
+    return program.with_body(rebuild(program.body, change), new)
+
+
+def _compensated(item: Item, new: list[Array]) -> tuple[Items, Items]:
+    """Return what starts the lost digits at zero, and the addition that keeps them."""
+    total = item
+    while isinstance(total, Loop) and len(total.body) == 1:
+        total = total.body[0]
+    if not isinstance(total, Statement) or total.role is not Role.TOTAL or total.target.array.dtype != SINGLE:
+        return (), (item,)
+    array, axes = total.target.array, total.axes
+    lost, term, grown = [temporary(name, array.shape, array) for name in ("lost", "term", "grown")]
+    new.extend((lost, term, grown))
+    start = axes_of(array.shape)
+    zero = nested([Statement(Access(lost, start), "=", Number(0, SINGLE), start, total.line)], start)
+
+    def apply(op: Elementwise, *args: Any) -> Apply:
+        return Apply(op, args, SINGLE, SINGLE)
+
+    def step(target: Access, value: Any) -> Statement:
+        return total.with_(target=target, how="=", value=value, role=Role.VALUE)
+
+    here, t, c, g = [Access(a, axes) for a in (array, term, lost, grown)]
+    finite = Apply(equal, (c, c), BOOLEAN, SINGLE)  # an infinite total loses no digits
+    steps = [
+        step(t, apply(subtract, total.value, c)), step(g, apply(add, here, t)),
+        step(c, apply(subtract, apply(subtract, g, here), t)),
+        step(c, apply(where, finite, c, Number(0, SINGLE))), step(here, g),
+    ]
+    return zero, nested(steps, axes)

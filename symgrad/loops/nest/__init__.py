@@ -1,0 +1,1 @@
+"""What happens inside of a nest of loops: layouts, borders, lanes, interrupts, and functions of their own."""

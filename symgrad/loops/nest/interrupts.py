@@ -1,0 +1,123 @@
+"""`poll`: where a long call looks whether it should stop, and how long a call will take.
+
+A loop looks every few microseconds to milliseconds of work: often enough for a person who waits, too seldom to be
+measured. What runs as lanes or as a block cannot look; the loops around it do.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import lru_cache
+from math import ceil, prod
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Statement
+from symgrad.ir.shapes import upper
+from symgrad.loops.fusion.parallelize import operations
+from symgrad.loops.machine import INNER, LONG_CALL, LONG_ITERATION, OUTER, POLL_BLOCKED, SELDOM
+from symgrad.loops.program import Loop, Team, Walk, rebuild
+
+if TYPE_CHECKING:
+    from symgrad.ir.shapes import Dim
+    from symgrad.loops.program import Item, Items, LoopProgram
+
+
+def work(items: Items) -> Dim:
+    """Count the operations of a tree of loops, a number or an expression of the extents."""
+    terms: Counter[tuple[Dim, ...]] = Counter()
+    stack: list[tuple[Item, float, tuple[Dim, ...]]] = [(item, 1.0, ()) for item in items]
+    while stack:
+        item, times, named = stack.pop()
+        if isinstance(item, Statement):
+            terms[named] += max(1, ceil(operations(item) * times))
+            continue
+        if isinstance(item, Loop):
+            extent = _trips(item) if item.window is None else item.window.rows
+            times = times / (item.rows or 1) / (POLL_BLOCKED if item.product else 1)
+            if isinstance(extent, int):
+                times *= extent
+            else:
+                named = tuple(sorted((*named, extent), key=str))
+        stack.extend((inner, times, named) for block in item.blocks for inner in block)
+    total: Any = sum(count for dims, count in terms.items() if not dims)
+    for dims, count in terms.items():
+        if dims:
+            total = total + count * prod(dims)
+    return total
+
+
+def _trips(loop: Loop) -> Dim:
+    """How often a loop runs; threads share what they do, so a loop over them counts once."""
+    return 1 if isinstance(loop.extent, Team) else loop.extent
+
+
+def poll(program: LoopProgram) -> LoopProgram:
+    """Choose the loops that look; there are some where a call may be long."""
+    sizes: dict[Item, float] = {}
+    whole = sum(_sized(item, sizes) * _guess(item, OUTER) for item in program.body)
+    looks: dict[Item, int] = {}
+    if whole >= LONG_CALL:
+        _choose(program.body, sizes, OUTER, 0, looks)
+
+    def change(old: Item, item: Item) -> Item:
+        return replace(item, poll=looks[old]) if isinstance(item, Loop) and old in looks else item
+
+    return replace(program, body=rebuild(program.body, change), polled=bool(looks), work=work(program.body))
+
+
+def _guess(item: Item, unknown: int) -> float:
+    """Estimate how many iterations an item has; of a loop over tiles, how many tiles."""
+    if not isinstance(item, Loop):
+        return 1
+    if item.window is not None:
+        return item.window.rows
+    return max(1, _upper(_trips(item), unknown)) / (item.rows or 1)
+
+
+_upper = lru_cache(256)(upper)
+
+
+def _sized(item: Item, sizes: dict[Item, float]) -> float:
+    """Estimate the operations of one iteration of everything that has others inside, of a statement its own."""
+    if isinstance(item, Statement):
+        return operations(item)
+    loop = item if isinstance(item, Loop) else None
+    unknown = OUTER if loop is not None and loop.walk is Walk.THREADS else INNER
+    total = sum(_sized(each, sizes) * _guess(each, unknown) for block in item.blocks for each in block)
+    sizes[item] = total / (POLL_BLOCKED if loop is not None and loop.product else 1)
+    return sizes[item]
+
+
+def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, looks: dict[Item, int]) -> float:
+    """Choose loops and how often each looks; return the operations since the last look."""
+    for item in items:
+        if isinstance(item, Statement):
+            since += operations(item)
+            continue
+        whole = sizes[item] * _guess(item, unknown)
+        if since + whole < LONG_CALL:
+            since += whole
+        elif not isinstance(item, Loop) or item.walk is Walk.THREADS:
+            for block in item.blocks:
+                since = _choose(block, sizes, unknown, since, looks)
+        elif item.walk is Walk.LANES or item.product is not None:  # it looks once, before
+            if since >= SELDOM:
+                looks[item] = 1
+            since = whole if since >= SELDOM else since + whole
+        else:
+            looks[item] = _every(item, sizes[item])
+            since = sizes[item] * looks[item]
+            if sizes[item] >= LONG_ITERATION:
+                since = _choose(item.body, sizes, INNER, 0, looks)
+    return since
+
+
+def _every(loop: Loop, size: float) -> int:
+    """Choose how many iterations there are between looks, a power of two; a guessed length may be much shorter."""
+    if loop.tile:
+        return 1
+    every = 16 if any(not isinstance(inner.extent, int) for inner in loop.body if isinstance(inner, Loop)) else 1
+    while every * max(size, 1) < SELDOM:
+        every *= 2
+    return every

@@ -1,0 +1,139 @@
+"""`split`: what is too long for one C function becomes several, and a loop too long for one becomes several in a tile.
+
+A compiler's time grows faster than a function's length. Cuts are made where the fewest values cross.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from symgrad.ir.notation import Axis, Statement
+from symgrad.loops.machine import CUT_SUM, CUT_TILE_ROWS, LONG, SHORT
+from symgrad.loops.nest.vectorize import innermost
+from symgrad.loops.program import Loop, Outlined, Place, Tile, Walk, kept, rebuild, touched, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
+
+
+def distribute(program: LoopProgram) -> LoopProgram:
+    """Cut innermost loops with long bodies into several loops over a tile; what crosses the cuts lives for a tile.
+
+    The order of the statements of one iteration stays as it was, and no iteration reads what another one makes.
+    """
+    return program.with_body(rebuild(program.body, lambda _, item: _distributed(item)))
+
+
+def _distributed(item: Item) -> Item | Items:
+    if not isinstance(item, Loop) or len(item.body) <= LONG or not innermost(item):
+        return item
+    if any(s.prefix for s in item.body) or item.tile or item.walk is not Walk.FREE:  # type: ignore[union-attr]
+        return item  # statements, all of them
+    loops = tuple([replace(item, body=piece) for piece in cut(item.body)])
+    if item.window is not None or (type(item.extent) is int and item.extent <= CUT_TILE_ROWS):
+        return loops
+    tile = Tile(Axis(item.axis.name, item.axis.extent), CUT_TILE_ROWS)
+    return Loop(item.axis, item.members, tuple([replace(loop, window=tile) for loop in loops]), tile=tile)
+
+
+def split(program: LoopProgram) -> LoopProgram:
+    """Cut long blocks into `Outlined` ones, inner ones first; registers that cross the cuts become memory."""
+    body, _ = _divided(program.body)
+    if body is program.body:
+        return program
+    crossing = {array for array, parts in functions(body).items() if len(parts) > 1}
+
+    def change(_: Item, item: Item) -> Item:
+        if isinstance(item, Loop) and any(array in crossing for _, array in item.sums):
+            return replace(item, walk=Walk.FREE, sums=())
+        return item
+
+    body = rebuild(body, change) if any(loop.sums for _, around in program.paths for loop in around[-1:]) else body
+    return program.with_body(body).renamed({
+        array: replace(array, place=Place.WORKSPACE) for array in crossing if not array.is_memory
+    })
+
+
+def _divided(items: Items) -> tuple[Items, int]:
+    """Cut a block where it is long; return it and how many statements it has then."""
+    made: list[Item] = []
+    sizes = []
+    for item in items:
+        size, now = 1, item
+        if isinstance(item, Loop) and item.walk is Walk.LANES:
+            size += len(item.body)
+        elif not isinstance(item, Statement):
+            divided = [_divided(block) for block in item.blocks]
+            size += sum(inner for _, inner in divided)
+            if any(block is not old for (block, _), old in zip(divided, item.blocks, strict=True)):
+                now = item.with_blocks(*[block for block, _ in divided])
+        sizes.append(size)
+        made.append(now)
+    items, total = kept(items, made), sum(sizes)
+    # a loop over threads has the loop that it shares out right inside
+    if total <= LONG or len(items) == 1 or any(isinstance(item, Loop) and item.team for item in items):
+        return items, total
+    parts = tuple([Outlined(piece) for piece in cut(items, sizes)])
+    return parts, len(parts)
+
+
+def cut(items: Items, sizes: Sequence[int] | None = None) -> list[Items]:
+    """Cut a block into runs of `SHORT` to `LONG` statements, each cut where the fewest values cross.
+
+    Args:
+        items: loops and statements.
+        sizes: how many statements each has; one where left out.
+    """
+    ends = list(accumulate(sizes or [1] * len(items)))
+    crossing = _crossing(items)
+    pieces: list[Items] = []
+    start = done = 0
+    while ends[-1] - done > LONG:
+        furthest = max(start + 1, bisect_right(ends, done + LONG))
+        nearest = min(max(start + 1, bisect_left(ends, done + SHORT) + 1), furthest)
+        best = min(range(nearest, furthest + 1), key=lambda place: (crossing[place], -place))
+        pieces.append(items[start:best])
+        start, done = best, ends[best - 1]
+    return [*pieces, items[start:]] if start < len(items) else pieces
+
+
+def _crossing(items: Items) -> list[int]:
+    """Count, for the place before each item and for the end, the scalars that are touched before it and after it."""
+    first: dict[Array, int] = {}
+    last: dict[Array, int] = {}
+    sums: set[Array] = set()
+    for place, item in enumerate(items):
+        for one, _ in ((item, ()),) if isinstance(item, Statement) else walk([item]):
+            sums.update([array for _, array in one.sums] if isinstance(one, Loop) else ())
+            for access in touched(one):
+                array = access.array
+                if array.is_temporary and (array.kept is None or not array.is_memory):
+                    first.setdefault(array, place)
+                    last[array] = place
+    change = [0] * (len(items) + 2)
+    for array, begin in first.items():
+        weight = CUT_SUM if array in sums else 1
+        change[begin + 1] += weight
+        change[last[array] + 1] -= weight
+    for place in range(1, len(change)):
+        change[place] += change[place - 1]
+    return change
+
+
+def functions(items: Items) -> dict[Array, set[Outlined | None]]:
+    """Return the C functions that touch each array: the innermost outlined block, and None for the entry."""
+    found: dict[Array, set[Outlined | None]] = {}
+    stack: list[tuple[Item, Outlined | None]] = [(item, None) for item in items]
+    while stack:
+        item, home = stack.pop()
+        for access in touched(item):
+            found.setdefault(access.array, set()).add(home)
+        if not isinstance(item, Statement):
+            inside = item if isinstance(item, Outlined) else home
+            stack.extend([(inner, inside) for block in item.blocks for inner in block])
+    return found

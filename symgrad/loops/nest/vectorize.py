@@ -1,0 +1,241 @@
+"""Innermost loops: products for a BLAS, sums in registers, and which loops run as lanes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Access, Axis, Lookup, Statement, parts, substitute, symbolic
+from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
+from symgrad.loops.program import Loop, Piece, Place, Walk, paths, rebuild, temporary
+from symgrad.loops.statements.products import looked_up_along
+from symgrad.loops.statements.rematerialize import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
+
+SUMS = {"+=": "+", "max=": "maximum", "min=": "minimum"}
+"""What lanes accumulate apart, each by the name of its reduction."""
+
+
+def whole(program: LoopProgram) -> LoopProgram:
+    """Take the loops over tiles and threads away from products of which nothing lives for a tile, for a BLAS to do."""
+    held = {tile for array in program.arrays for _, tile in array.windows}
+    body: list[Item] = []
+    for item in program.body:
+        outer = isinstance(item, Loop) and item.walk is Walk.THREADS and len(item.body) == 1
+        tiles = item.body[0] if outer else item  # type: ignore[union-attr]  # a loop
+        if isinstance(tiles, Loop) and tiles.rows > 1 and tiles.tile not in held and _alone(tiles):
+            body += rebuild(tiles.body, partial(_untiled, tiles))
+        else:
+            body.append(item)
+    return program.with_body(tuple([
+        replace(item, product=item.product._replace(whole=True)) if isinstance(item, Loop) and item.product else item
+        for item in body
+    ]))
+
+
+def _untiled(tiles: Loop, _: Item, item: Item) -> Item:
+    return replace(item, window=None) if isinstance(item, Loop) and item.window == tiles.tile else item
+
+
+def _alone(tiles: Loop) -> bool:
+    """Whether a loop does products, and sets their sums to zero, and nothing else."""
+    products = any(isinstance(item, Loop) and item.product for item in tiles.body)
+    others = [s for s, around in paths(tiles.body) if not around or around[0].product is None]
+    return products and not any(s.reads for s in others)
+
+
+def promote(program: LoopProgram) -> LoopProgram:
+    """Let an innermost loop accumulate in a register what it would accumulate in one place of memory."""
+    new: list[Array] = []
+    blocks = {loop for _, around in program.paths for loop in _within_products(around)}
+
+    def change(old: Item, item: Item) -> Item | Items:
+        return item if not isinstance(item, Loop) or old in blocks or not innermost(item) else _promoted(item, new)
+
+    return program.with_body(rebuild(program.body, change), new)
+
+
+def _within_products(around: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    """Return the loops of a product."""
+    return next((around[k:] for k, loop in enumerate(around) if loop.product is not None), ())
+
+
+def innermost(loop: Loop) -> bool:
+    """Whether a loop has nothing but statements inside."""
+    return all(isinstance(item, Statement) for item in loop.body)
+
+
+def _promoted(loop: Loop, new: list[Array]) -> Items:
+    before: list[Item] = []
+    after: list[Item] = []
+    body: list[Item] = []
+    statements: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
+    uses = Counter([access.array for s in statements for access in s.touched])
+    for s in statements:
+        array = s.target.array
+        fixed = not any(isinstance(p, Lookup) or p in loop.members for i in s.target.indices for p in parts(i))
+        partly = any(axis not in loop.members for axis, _, _ in s.ranges)  # what it begins with may be nobody's
+        other = partly or not array.is_memory or not fixed or uses[array] != 1 or not s.target.indices
+        if other or s.how in {"=", "call"}:
+            body.append(s)
+            continue
+        register = replace(temporary("r", (), array), line=s.line, place=Place.REGISTER)
+        new.append(register)
+        here = Access(register, ())
+        before.append(Statement(here, "=", s.target, (), s.line))
+        body.append(s.with_(target=here))
+        after.append(Statement(s.target, "=", here, (), s.line))
+    return (*before, replace(loop, body=tuple(body)), *after) if before else (loop,)
+
+
+def vectorize(program: LoopProgram) -> LoopProgram:
+    """Mark the innermost loops whose iterations may run as lanes."""
+    blocks = {loop for _, around in program.paths for loop in _within_products(around)}
+    loops = {loop: None for _, around in program.paths for loop in around}
+    named = {axis: loop.axis for loop in loops for axis in (loop.axis, *loop.members)}
+    loops = {loop: None for _, around in program.paths for loop in around}
+    named = {axis: loop.axis for loop in loops for axis in (loop.axis, *loop.members)}
+
+    def change(old: Item, item: Item) -> Item:
+        if not isinstance(item, Loop) or old in blocks or item.walk is not Walk.FREE or not innermost(item):
+            return item
+        few = item.piece is Piece.BORDERS or (type(item.extent) is int and item.extent <= FEW_LANES)
+        sums = None if few else lanes(item, [*item.body], named)  # type: ignore[list-item]  # statements, all of them
+        return item if sums is None else replace(item, walk=Walk.LANES, sums=sums)
+
+    return program.with_body(rebuild(program.body, change))
+
+
+def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:
+    """Return the scalar sums of a loop whose iterations are otherwise independent, None when they are not.
+
+    `named` has for each axis that of the loop which walks it.
+    """
+    inside = {s.target.array for s in body if s.how == "=" and not s.target.array.is_memory}
+    sums: dict[Array, str] = {}
+    for statement in body:
+        target = statement.target
+        looked_up = any(looked_up_along(p, loop.members) for i in target.indices for p in parts(i))
+        if statement.prefix or looked_up or statement.routine is not None:
+            return None
+        partly = any(axis in loop.members for axis, _, _ in statement.ranges)
+        if partly or checks(statement):
+            return None
+        if not target.array.is_memory and not _own(target, loop):
+            if target.array in inside:
+                continue
+            alone = statement.how not in SUMS or (statement.how != "+=" and is_short(loop))
+            if alone or target.array.dtype.kind == "b":
+                return None
+            sums[target.array] = SUMS[statement.how]
+        elif not any(axis in loop.members for i in target.indices for axis in parts(i)):
+            return None
+    read = {access.array for s in body for access in s.reads}
+    if any(array in read for array in sums) or meet(loop, body, named):
+        return None
+    return tuple((how, array) for array, how in sums.items())
+
+
+def meet(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> bool:
+    """Whether iterations may touch what others write: an array that is written at `i + 1` and, say, at `i + 2`.
+
+    Two accesses do not meet where the same index walks both, or where others of theirs never are the same.
+    """
+    written = {s.target.array for s in body if s.target.array.is_memory}
+    places: dict[Array, dict[tuple[Any, ...], None]] = {}
+    for access in [access for s in body for access in s.touched if access.array in written]:
+        place = tuple([substitute(index, named) for index in access.indices])
+        places.setdefault(access.array, {})[place] = None
+    walked = named[loop.axis]
+    for found in places.values():
+        if not all(any(walked in parts(index) for index in place) for place in found):
+            return True
+        if any(_may_meet(one, other, walked) for one, other in combinations(found, 2)):
+            return True
+    return False
+
+
+def _may_meet(one: tuple[Any, ...], other: tuple[Any, ...], walked: Axis) -> bool:
+    for a, b in zip(one, other, strict=True):
+        if walked in parts(a) or walked in parts(b):
+            if a == b:
+                return False
+        elif a != b and getattr(symbolic(a) - symbolic(b), "is_nonzero", True):
+            return False
+    return True
+
+
+def is_short(loop: Loop) -> bool:
+    """Tell a loop of so few iterations that lanes of a maximum do not pay."""
+    return type(loop.extent) is int and loop.extent < SHORT_MAXIMUM
+
+
+def _own(target: Access, loop: Loop) -> bool:
+    """Tell a register that belongs to one iteration: an axis of it is this loop's."""
+    return any(index in loop.members for index in target.indices)
+
+
+# -- unroll and jam
+
+
+def jam(program: LoopProgram) -> LoopProgram:
+    """Let loops that add rows to one add several at once, so that what they are added to is read and written once.
+
+    ``for i: for j: s[j] += a[i] * X[i, j]`` reads and writes all of s for each i. Where the compiler sees how many j
+    there are, it keeps s in registers; where the extent is open it cannot. By four rows at once, in the same order for
+    each j, the sums are the same to the last bit.
+    """
+    outer = {loop: around[: k + 1] for _, around in program.paths for k, loop in enumerate(around)}
+
+    def change(old: Item, item: Item) -> Item:
+        if not isinstance(old, Loop) or not isinstance(item, Loop) or old not in outer:
+            return item
+        return replace(item, jam=ROWS_AT_ONCE) if adds_rows(old, outer[old]) else item
+
+    return program.with_body(rebuild(program.body, change))
+
+
+def adds_rows(loop: Loop, around: tuple[Loop, ...]) -> bool:
+    """Whether the iterations of a loop each add a row, of an open extent, to the same elements."""
+    inner = loop.body[0]
+    if len(loop.body) != 1 or not isinstance(inner, Loop) or inner.walk is not Walk.LANES or inner.sums:
+        return False
+    if loop.tile is not None or loop.walk is Walk.THREADS or loop.product is not None:
+        return False
+    if loop.piece is not Piece.ALL or inner.piece is not Piece.ALL or loop.poll or inner.poll:
+        return False
+    few = type(loop.extent) is int and loop.extent < 2 * ROWS_AT_ONCE
+    if few or (type(loop.extent) is int and (type(inner.extent) is int or len(inner.body) != 1)):
+        return False  # compilers unroll what is known, and better by themselves
+    if type(inner.extent) is int and inner.window is None:
+        return False
+    body: list[Statement] = [*inner.body]  # type: ignore[list-item]  # lanes have nothing else
+    names = {axis: one for one in (*around, inner) for axis in one.members}
+    sums = [_adds(s, loop, body) for s in body]
+    return any(sums) and all(sums[k] or _belongs(s, loop, body, names) for k, s in enumerate(body))
+
+
+def _adds(s: Statement, loop: Loop, body: list[Statement]) -> bool:
+    """Whether a statement adds to elements that no iteration of a loop has for itself, and nothing else looks at."""
+    array = s.target.array
+    alone = not any(part in loop.members for i in s.target.indices for part in parts(i))
+    touched = [a for other in body for a in other.touched if a.array is array]
+    return s.how == "+=" and not s.prefix and not s.ranges and array.is_memory and alone and len(touched) == 1
+
+
+def _belongs(s: Statement, loop: Loop, body: list[Statement], names: Mapping[Any, Loop]) -> bool:
+    """Whether an element, or a register, that is written belongs to one iteration of a loop, as all that reads it."""
+    array = s.target.array
+    if s.how != "=" or s.prefix or s.ranges or s.routine is not None:
+        return False
+    own = not array.is_memory or any(index in loop.members for index in s.target.indices)
+    reads = [a for other in body for a in other.reads if a.array is array]
+    place = [names.get(index, index) for index in s.target.indices]
+    return own and all([names.get(index, index) for index in a.indices] == place and not a.flat for a in reads)

@@ -1,0 +1,1 @@
+"""Statements in index notation: made of nodes, aligned, unrolled, rematerialized."""

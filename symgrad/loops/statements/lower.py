@@ -1,0 +1,383 @@
+"""`lower`: every node that is not a pure view becomes statements in index notation; views become indices."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.errors import ArgumentError
+from symgrad.ir import shapes
+from symgrad.ir.names import identifier
+from symgrad.ir.notation import (
+    SURE,
+    Access,
+    Apply,
+    IndexValue,
+    Lookup,
+    Number,
+    Role,
+    Statement,
+    as_index,
+    axes_of,
+    mapped,
+    parts,
+    substitute,
+    symbolic,
+)
+from symgrad.ir.op import Elementwise
+from symgrad.loops.program import Array, Check, Kind, LoopProgram, Place
+from symgrad.ops.declare import leaves
+from symgrad.ops.numpy.creation import arange
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.errors import Line
+    from symgrad.ir.node import Node
+    from symgrad.ir.notation import Axis, Body, Value
+    from symgrad.ir.program import Program
+
+EVEN = 1 << 31
+"""Integers up to this size are counted where they are evenly spaced."""
+
+class Source(NamedTuple):
+    """How a node's element at some indices is read: ``array[indices]`` with `axes` in the place of the indices.
+
+    Without an array it is `literal`: the same number everywhere, or (with axes) a number that is counted, which is
+    no less than the first of `limits` and no more than the second.
+    """
+
+    array: Array | None
+    axes: tuple[Axis, ...]
+    indices: tuple[Any, ...]
+    flat: bool
+    literal: Any = None
+    limits: tuple[Any, Any] | None = None
+
+    def at(self, indices: tuple[Any, ...]) -> Value:
+        """Read the element at these indices."""
+        if self.array is None and not self.axes:
+            return self.literal  # type: ignore[no-any-return]
+        by = dict(zip(self.axes, indices, strict=True))
+        if self.array is None:
+            return IndexValue(substitute(self.literal.index, by), self.literal.dtype)
+        return Access(self.array, tuple([substitute(i, by) for i in self.indices]), self.flat)
+
+
+def lower(program: Program) -> LoopProgram:
+    """Lower a program (without composites) to statements over arrays.
+
+    Returns:
+        Statements in program order; each output has an array of its own.
+    """
+    _refuse_two_of_a_name(program)
+    return _Lowering(program).run()
+
+
+class _Lowering:
+    """The state of one lowering: where each node's value stands, and the statements so far."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.sources: dict[Node, Source] = {}
+        self.statements: list[Statement] = []
+        self.arrays: list[Array] = []
+        self.checks: list[Check] = []
+        self.places: dict[tuple[Node, Any], Array] = {}
+        self.names: set[str] = set()
+
+    def run(self) -> LoopProgram:
+        """Lower every node, then store every output."""
+        inputs = []
+        for node in self.program.inputs:
+            name, axes = node.param("name"), axes_of(node.shape)
+            step = -1 if name in self.program.fortran else 1  # where an array lies column by column
+            inputs.append(self.array(name, node, Kind.INPUT, node.shape[::step]))
+            self.sources[node] = Source(inputs[-1], axes, axes[::step], flat=False)
+        for node in self.program.nodes():
+            if node not in self.sources:
+                self.sources[node] = self.lowered(node)
+        outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
+        done = tuple([without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)])
+        return LoopProgram(
+            self.program.name, tuple(inputs), tuple(outputs), tuple(self.arrays), done, tuple(self.checks),
+            rules=self.program.rules, requirements=self.program.requirements,
+        )
+
+    def array(self, name: str, node: Any, kind: Kind, shape: Any = None, data: Any = None) -> Array:
+        """Make an array with a name of its own."""
+        name = identifier(name, self.names) if name in self.names else name
+        self.names.add(name)
+        shape = node.shape if shape is None else shape
+        self.arrays.append(Array(name, shape, node.dtype, kind, node.line, Place.PARAMETER, data=data))
+        return self.arrays[-1]
+
+    def temporary(self, shape: Any, dtype: Any, line: Line | None, name: str = "t") -> Array:
+        """Make an array that lives during a call."""
+        place = (Place.REGISTER, ()) if shape == () else ()
+        self.arrays.append(Array(f"{name}{len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line, *place))
+        return self.arrays[-1]
+
+    def lowered(self, node: Node) -> Source:
+        """Lower one node."""
+        op = node.op
+        if op is leaves.constant:
+            return self.constant(node)
+        if op is leaves.extent:
+            return Source(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
+        if op is arange and node.inputs[0].op is leaves.constant:
+            return counted(node)
+        if isinstance(op, Elementwise):
+            axes = axes_of(node.shape)
+            target = self.temporary(node.shape, node.dtype, node.line)
+            args = tuple([self.sources[i].at(aligned(i, node.shape, axes)) for i in node.inputs])
+            kind = node.inputs[-1].dtype
+            value = Apply(op, args, node.dtype, kind, node.params)
+            self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
+            return _whole(target)
+        body = op.body(node)  # type: ignore[attr-defined]  # what is neither leaf nor elementwise is structured here
+        if op.view:
+            return self.view(node, body)
+        return self.instantiated(node, body)
+
+    def constant(self, node: Node) -> Source:
+        """Lower a constant: a literal when it is a scalar, data otherwise."""
+        data = node.params[0].array
+        if data.ndim == 0:
+            return Source(None, (), (), flat=False, literal=Number(data.item(), node.dtype))
+        steps = evenly_spaced(data)
+        if steps is not None:
+            axes = axes_of(node.shape)
+            index = sum([axis * step for axis, step in zip(axes, steps, strict=True) if step], int(data.flat[0]))
+            limits = (int(data.min()), int(data.max()))
+            return Source(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
+        number = sum(a.kind is Kind.CONSTANT for a in self.arrays)
+        return _whole(self.array(f"c{number}", node, Kind.CONSTANT, data=data))
+
+    def view(self, node: Node, body: Body) -> Source:
+        """Compose a view with what it views."""
+        statement = body.statements[0]
+        axes = statement.axes
+        read: Any = statement.value  # a view's value is an access
+        inner = self.sources[node.inputs[0]]
+        if inner.array is None and not inner.axes:
+            return inner
+        if not read.flat and inner.array is None:
+            return Source(None, axes, (), flat=False, literal=inner.at(read.indices), limits=inner.limits)
+        if not read.flat:
+            found: Any = inner.at(read.indices)
+            return Source(inner.array, axes, found.indices, inner.flat)
+        begin = _begin(inner)
+        if begin is None:
+            begin, inner = 0, _whole(self.copied(node.inputs[0], inner))
+        return Source(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
+
+    def copied(self, node: Node, source: Source) -> Array:
+        """Write a value that is only a view into an array of its own."""
+        target = self.temporary(node.shape, node.dtype, node.line)
+        axes = axes_of(node.shape)
+        self.statements.append(Statement(Access(target, axes), "=", source.at(axes), axes, node.line))
+        return target
+
+    def instantiated(self, node: Node, body: Body) -> Source:
+        """Put arrays in the place of a body's numbers."""
+        kinds = [(node.shape, node.dtype), *body.temporaries]
+        arrays = {-1 - k: self.temporary(*kind, node.line) for k, kind in enumerate(kinds)}
+        for statement in body.statements:
+            self.statements.append(self.bound(statement, node, arrays))
+        return _whole(arrays[-1])
+
+    def bound(self, statement: Statement, node: Node, arrays: dict[int, Array]) -> Statement:
+        """Bind one statement's operands."""
+
+        def read(a: Access) -> Any:
+            indices = tuple([index(i) for i in a.indices])
+            return self.read(node.inputs[a.array], indices, a.flat) if a.array >= 0 else at(a)
+
+        def at(a: Access) -> Access:
+            return Access(arrays[a.array], tuple([index(i) for i in a.indices]), a.flat)
+
+        def index(i: Any) -> Any:
+            return self.place(node, i, read) if isinstance(i, Lookup) else i
+
+        if statement.routine is not None:
+            self.strided(node, statement.value)
+        if statement.how == "check":
+            self.checks.append(Check(len(self.checks) + 1, -1, 0, node.line, statement.failure))
+            statement = statement.with_(check=len(self.checks))
+        prefix, target = frozenset([arrays[k] for k in statement.prefix]), at(statement.target)
+        return statement.with_(target=target, value=mapped(statement.value, read, index), prefix=prefix)
+
+    def place(self, node: Node, lookup: Lookup, found: Callable[[Access], Any]) -> Any:
+        """Bind an index that is looked up; what is counted and certain to lie on the axis is no lookup."""
+        read = found(lookup.access)
+        if isinstance(read, Number):  # one known place; it was checked while tracing
+            known = int(read.value)
+            return known if known >= 0 else lookup.extent + known
+        if isinstance(read, IndexValue):
+            numbers = node.inputs[lookup.access.array]
+            if within(self.sources[numbers].limits, lookup.extent):
+                return read.index
+            self.sources[numbers] = _whole(self.copied(numbers, self.sources[numbers]))
+            read = found(lookup.access)
+        key = numbers, extent = node.inputs[lookup.access.array], lookup.extent
+        if not self.checked(numbers, extent):
+            return Lookup(read, extent, 0)
+        if key not in self.places:
+            self.places[key] = self.checked_places(node, numbers, extent)
+        return Lookup(lookup.access.of(self.places[key]), extent, SURE)
+
+    def read(self, node: Node, indices: tuple[Any, ...], flat: bool) -> Value:
+        """Read a node's element, by one flat index where that is asked for."""
+        source = self.sources[node]
+        if flat and (source.array is not None or source.axes):
+            begin = _begin(source)
+            if begin is None:
+                begin, source = 0, _whole(self.copied(node, source))
+                self.sources[node] = source
+            return Access(source.array, (_after(begin, indices[0]),), flat=True)
+        return source.at(indices)
+
+    def strided(self, node: Node, read: Any) -> None:
+        """See that an operand stands in an array, its elements at even distances along each axis."""
+        if read.array >= 0:
+            operand = node.inputs[read.array]
+            source = self.sources[operand]
+            if source.array is None or source.flat or any(type(p) is Lookup for i in source.indices for p in parts(i)):
+                self.sources[operand] = _whole(self.copied(operand, source))
+
+    def checked(self, numbers: Node, extent: Any) -> bool:
+        """Whether indices are checked when they are used; constants were checked while tracing."""
+        source = self.sources[numbers]
+        return not (source.array is not None and source.array.kind is Kind.CONSTANT and type(extent) is int)
+
+    def checked_places(self, node: Node, numbers: Node, extent: Any) -> Array:
+        """Check integers, once for all that is looked up by them, and count negative ones from the end.
+
+        What uses them then has neither checks nor exits, so that it runs as lanes.
+        """
+        self.checks.append(Check(len(self.checks) + 1, -1, extent, node.line))
+        target = self.temporary(numbers.shape, np.dtype(np.int64), node.line, "n")
+        axes = axes_of(numbers.shape)
+        index = Lookup(self.sources[numbers].at(axes), extent, len(self.checks))
+        value = IndexValue(index, target.dtype)
+        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line, Role.PLACES))
+        return target
+
+    def stored(self, node: Node, position: int) -> Array:
+        """Copy an output into an array of its own; storage planning makes them one where it can."""
+        labels = self.program.labels
+        target = self.array(labels[position] if labels else f"out{position}", node, Kind.OUTPUT)
+        axes = axes_of(node.shape)
+        value = self.sources[node].at(axes)
+        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
+        return target
+
+
+def counted(node: Node) -> Source:
+    """Count from a known start: no array is needed."""
+    (axis,) = axes = axes_of(node.shape)
+    start, step = int(node.inputs[0].params[0].array), node.param("step")
+    ends = (start, start + step * (node.shape[0] - 1))
+    limits = ends if step >= 0 else ends[::-1]
+    return Source(None, axes, (), flat=False, literal=IndexValue(axis * step + start, node.dtype), limits=limits)
+
+
+def evenly_spaced(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
+    """Return by how much integers grow along each axis, where that is even: ``np.arange(n)[:, None]`` is counted.
+
+    >>> evenly_spaced(np.arange(12).reshape(3, 4)), evenly_spaced(np.array([0, 1, 3])), evenly_spaced(np.zeros(3, int))
+    ((4, 1), None, None)
+    """
+    if data.dtype.kind != "i" or data.size < 2 or max(-int(data.min()), int(data.max())) > EVEN:
+        return None
+    first = int(data.flat[0])
+    ones = [tuple([int(k == d) for k in range(data.ndim)]) for d in range(data.ndim)]
+    steps = tuple([int(data[one]) - first if dim > 1 else 0 for one, dim in zip(ones, data.shape, strict=True)])
+    walked = [np.arange(dim).reshape(-1, *[1] * (data.ndim - d - 1)) * s
+              for d, (dim, s) in enumerate(zip(data.shape, steps, strict=True))]
+    return steps if any(steps) and np.array_equal(sum(walked, first) + np.zeros_like(data), data) else None
+
+
+def within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
+    """Whether an index is certain to lie on an axis."""
+    if limits is None:
+        return False
+    least, space = limits[0], extent - 1 - limits[1]
+    return all(d >= 0 if type(d) is int else bool(d.is_nonnegative) for d in (least, space))
+
+
+def without_ones(statement: Statement) -> Statement:
+    """Put 0 in the place of axes with one iteration."""
+    ones: dict[Axis, Any] = {axis: 0 for axis in statement.axes if type(axis.extent) is int and axis.extent == 1}
+    return statement.at(ones) if ones else statement
+
+
+def _whole(array: Array) -> Source:
+    axes = axes_of(array.shape)
+    return Source(array, axes, axes, flat=False)
+
+
+def _begin(source: Source) -> Any | None:
+    """Return at which element of its array a source begins whose elements stand one after the other; None for others.
+
+    That is an array as it stands, or places next to each other of its first axis, or of one further in.
+    """
+    if source.array is None or source.flat:
+        return None
+    begin: Any = 0
+    size: Any = 1
+    walk = list(source.axes)
+    whole = True
+    for index, dim in zip(reversed(source.indices), reversed(source.array.shape), strict=True):
+        found = parts(index)
+        if found and not (whole and found == walk[-1:]):
+            return None
+        first: Any = 0 if index is (found and walk.pop()) else symbolic(index) - (found[0].symbol if found else 0)
+        if parts(as_index(first)):
+            return None
+        whole = bool(found) and whole and found[0].extent == dim
+        begin, size = begin + first * size, size * dim
+    return None if walk else as_index(begin)
+
+
+def _after(begin: Any, index: Any) -> Any:
+    """Count an index from somewhere."""
+    return index if type(begin) is int and begin == 0 else as_index(symbolic(index) + begin)
+
+
+def aligned(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:
+    """Return a broadcast operand's indices: the last axes, 0 where it is stretched."""
+    lead = len(shape) - len(node.shape)
+    return tuple([0 if d == 1 and shape[k + lead] != 1 else axes[k + lead] for k, d in enumerate(node.shape)])
+
+
+def elements(shape: Any) -> int:
+    """Estimate how many elements a shape has."""
+    total = 1
+    for dim in shape:
+        total *= shapes.upper(dim)
+    return total
+
+
+_DEFINED = re.compile(r"\b\w+[\s*]+([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\{")
+
+
+def _refuse_two_of_a_name(program: Program) -> None:
+    """Look at the texts of `extern` that a program calls.
+
+    Raises:
+        ArgumentError: two different texts define a function of one name.
+    """
+    found: dict[str, str] = {}
+    for node in program.nodes():
+        if not isinstance(node.op, Elementwise) or not node.op.source:
+            continue
+        for name in set(_DEFINED.findall(node.op.source)) - {"if"}:  # as in `else if (...) {`
+            if found.setdefault(name, node.op.source) != node.op.source:
+                raise ArgumentError(
+                    f"two different C texts define {name}(), and {program.name}() calls both", line=node.line,
+                    instead="another name in one of them, in its text and for sg.extern",
+                )

@@ -1,0 +1,267 @@
+"""`recompute`: a cheap value that is read at other places than it is made is computed again there.
+
+``ga[i - 1]`` in the loop that makes ``ga[i]`` needs all of ``ga`` first: a sweep, and an array in memory, between the
+two. Where ``ga`` takes a few operations on what is in memory anyway, its expression at i - 1 stands in its place, and
+nothing waits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from symgrad.ir.notation import (
+    Access,
+    Apply,
+    Axis,
+    IndexValue,
+    Lookup,
+    accesses,
+    looked_up,
+    mapped,
+    parts,
+    substitute,
+)
+from symgrad.loops.machine import AGAIN, CALL_AGAIN, COMPARED, DIVISION_AGAIN
+from symgrad.loops.statements.lower import elements
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from symgrad.ir.notation import Statement, Value
+    from symgrad.loops.program import Array, LoopProgram
+
+
+class Recipe(NamedTuple):
+    """How to compute an element again.
+
+    Attributes:
+        axes: where the element stands.
+        value: it, from inputs and from `leaves`.
+        operations: how many that takes.
+        leaves: the temporaries it is computed from.
+    """
+
+    axes: tuple[Axis, ...]
+    value: Value
+    operations: int
+    leaves: frozenset[Array]
+
+
+def recompute(lowered: LoopProgram) -> LoopProgram:
+    """Compute cheap values again where they are read at other places than they are made; its notes say which."""
+    search = _Search(lowered.statements)
+    groups = [list(group) for _, group in groupby(lowered.statements, key=lambda s: id(s.target.array))]
+    for group in groups:
+        search.survey(group)
+    search.recipes.clear()
+    statements = [s for group in groups for s in search.rewritten(group)]
+    return replace(lowered, body=tuple(without_unread(statements)), notes=search.notes())
+
+
+class _Search:
+    """What can be computed again, what is stored, and how often each value was."""
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        self.writers: dict[Array, int] = {}
+        for s in statements:
+            self.writers[s.target.array] = self.writers.get(s.target.array, 0) + 1
+        away = [a.array for s in statements for a in accesses(s.value) if displaced(a, s)]
+        self.away = Counter(away)
+        self.recipes: dict[Array, Recipe] = {}
+        self.stored: set[Array] = set()
+        self.sharers: dict[Array, set[Array]] = {}
+        self.times: dict[Array, int] = {}
+        self.phase: dict[Array, int] = {}
+        self.summed: set[Array] = set()
+        self.outer: dict[Array, Recipe] = {}
+        self.whole: set[Array] = set()
+        self.walked: set[Array] = set()
+
+    def survey(self, group: list[Statement]) -> None:
+        """Note which values are wanted elsewhere or later that one leaf would give, and which are wanted as arrays."""
+        self.whole |= {a.array for s in group for a in accesses(s.value) if s.how != "=" or not once(a, s)}
+        self.walked |= {a.array for s in group for a in s.reads if not looked_up(a.indices)}
+        if any(displaced(a, s) for s in group for a in accesses(s.value)):
+            for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
+                recipe = self.recipes[access.array]
+                if recipe.operations <= AGAIN and len(recipe.leaves) == 1:
+                    (leaf,) = recipe.leaves
+                    self.sharers.setdefault(leaf, set()).add(access.array)
+        if len(group) == 1:
+            self.note(group[0])
+
+    def rewritten(self, group: list[Statement]) -> list[Statement]:
+        """Put recipes in the place of what one array's statements read elsewhere, or from an earlier sweep."""
+        group = [self.replaced(s, lambda access, s: self.elsewhere(access, s) or self.picked(access, s)) for s in group]
+        phase = 0
+        for s in group:
+            for access in accesses(s.value):
+                away = access.array.is_temporary and displaced(access, s)
+                if away:
+                    self.stored.add(access.array)
+                phase = max(phase, self.phase.get(access.array, 0) + away)
+        late = any(a.array in self.summed for s in group for a in accesses(s.value))
+        group = [self.replaced(s, lambda access, s: self.earlier(access, s, phase)) for s in group]
+        group = [self.spread(self.replaced(s, self.compared)) for s in group] if late else group
+        self.phase[group[0].target.array] = phase
+        if late or any(s.how != "=" for s in group):
+            self.summed.add(group[0].target.array)
+        if len(group) == 1:
+            self.note(group[0])
+        return group
+
+    def replaced(self, statement: Statement, wanted: Callable[[Access, Statement], bool]) -> Statement:
+        """Put recipes in the place of the wanted reads."""
+        if not any(a.array in self.recipes and wanted(a, statement) for a in accesses(statement.value)):
+            return statement
+        if statement.routine is not None:  # it reads memory
+            self.stored |= {a.array for a in accesses(statement.value)}
+            return statement
+
+        def read(access: Access) -> Value:
+            recipe = self.recipes.get(access.array)
+            if recipe is None or not wanted(access, statement):
+                return access
+            self.stored |= recipe.leaves
+            self.times[access.array] = self.times.get(access.array, 0) + 1
+            return at(recipe, access)
+
+        return statement.with_(value=mapped(statement.value, read, lambda index: index))
+
+    def elsewhere(self, access: Access, statement: Statement) -> bool:
+        """Decide whether to compute a value again that is read at other places than it is made."""
+        return displaced(access, statement) and self.cheap(access.array)
+
+    def picked(self, access: Access, statement: Statement) -> bool:
+        """Decide whether to compute a few elements alone, of a value that is only looked up: those of the labels."""
+        array, recipe = access.array, self.recipes.get(access.array)
+        if recipe is None or array in self.walked or access.flat or not looked_up(access.indices):
+            return False
+        size = elements(array.shape)
+        large = [leaf for leaf in recipe.leaves if 2 * elements(leaf.shape) > size]
+        return 2 * elements([axis.extent for axis in statement.axes]) <= size and len(large) <= 1
+
+    def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
+        """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
+        return once(access, statement) and self.phase.get(access.array, 0) < phase and self.cheap(access.array)
+
+    def compared(self, access: Access, statement: Statement) -> bool:
+        """Decide whether to compare inputs again after a sum: bytes among numbers cost lanes more than that."""
+        recipe = self.recipes.get(access.array)
+        if recipe is None or recipe.leaves or access.array.dtype.kind != "b":
+            return False
+        return once(access, statement) and recipe.operations <= COMPARED
+
+    def spread(self, statement: Statement) -> Statement:
+        """Put outer products in the places of elementwise readers after a sum: their parts are smaller."""
+
+        def read(access: Access) -> Value:
+            recipe = None if access.array in self.whole else self.outer.get(access.array)
+            return access if recipe is None else at(recipe, access)
+
+        if not any(access.array in self.outer for access in accesses(statement.value)):
+            return statement
+        return statement.with_(value=mapped(statement.value, read, lambda index: index))
+
+    def cheap(self, array: Array) -> bool:
+        """Tell a value of few operations on what is stored, or on one value more that serves others as well."""
+        if array in self.stored:
+            return False
+        recipe = self.recipes[array]
+        new = recipe.leaves - self.stored
+        return recipe.operations <= AGAIN and all(len(new) == 1 < len(self.sharers.get(leaf, ())) for leaf in new)
+
+    def note(self, statement: Statement) -> None:
+        """Keep the recipe of an elementwise value that one statement makes."""
+        target = statement.target
+        if (
+            not target.array.is_temporary or self.writers[target.array] != 1 or statement.how != "="
+            or statement.prefix or target.indices != statement.axes or not target.indices
+            or any(looked_up(a.indices) for a in accesses(statement.value)) or checks(statement)
+        ):
+            return
+        if accesses(statement.value) and work(statement.value) <= COMPARED and all(
+            len(a.indices) < len(statement.axes) and not a.flat for a in accesses(statement.value)
+        ):
+            self.outer[target.array] = Recipe(statement.axes, statement.value, work(statement.value), frozenset())
+        leaves: set[Array] = set()
+        operations = [work(statement.value)]
+
+        def read(access: Access) -> Value:
+            recipe = self.recipes.get(access.array)
+            if access.flat or recipe is None or recipe.operations > AGAIN or access.array in self.stored:
+                if access.array.is_temporary and access.indices:
+                    leaves.add(access.array)
+                return access
+            operations.append(recipe.operations)
+            leaves.update(recipe.leaves)
+            return at(recipe, access)
+
+        value = statement.value
+        if operations[0] <= AGAIN:
+            value = mapped(value, read, lambda index: index)
+        self.recipes[target.array] = Recipe(statement.axes, value, sum(operations), frozenset(leaves))
+        if sum(operations) * self.away[target.array] > AGAIN:
+            self.stored.add(target.array)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what is computed again, and why that is cheaper."""
+        said = []
+        for array, times in self.times.items():
+            recipe = self.recipes[array]
+            line = f" ({array.line})" if array.line is not None else ""
+            places = "1 place" if times == 1 else f"{times} places"
+            count = f"{recipe.operations} operation{'s' if recipe.operations != 1 else ''}"
+            said.append(f"recomputed {array.name}{line} at {places}: {count} against {2 * array.dtype.itemsize} bytes")
+        return tuple(said)
+
+
+def once(access: Access, statement: Statement) -> bool:
+    """Tell a read of one element for each iteration."""
+    return not access.flat and len(access.indices) == len(statement.axes)
+
+
+def displaced(access: Access, statement: Statement) -> bool:
+    """Tell a read of one element for each iteration, at places computed from the axes."""
+    if access.flat or looked_up(access.indices) or not access.indices:
+        return False
+    if all(isinstance(index, Axis) for index in access.indices):
+        return False
+    walked = [part for index in access.indices for part in parts(index)]
+    return len(walked) == len(set(walked)) == len(statement.axes)
+
+
+def at(recipe: Recipe, access: Access) -> Value:
+    """Compute a recipe for other places."""
+    by: dict[Axis, Any] = dict(zip(recipe.axes, access.indices, strict=True))
+    return mapped(recipe.value, lambda a: a.at(by), lambda index: substitute(index, by))
+
+
+def work(value: Value) -> int:
+    """Count the operations of a value."""
+    if isinstance(value, Apply):
+        calls, divisions, others, indices = value.counts
+        return CALL_AGAIN * calls + DIVISION_AGAIN * divisions + others + indices
+    return int(isinstance(value, IndexValue))
+
+
+def without_unread(statements: list[Statement]) -> list[Statement]:
+    """Leave out what writes temporaries that nothing reads."""
+    read: set[Array] = set()
+    kept: list[Statement] = []
+    for s in reversed(statements):
+        if not s.target.array.is_temporary or s.target.array in read or checks(s):
+            kept.append(s)
+            read.update(a.array for a in s.reads)
+    return kept[::-1]
+
+
+def checks(statement: Statement) -> bool:
+    """Tell a statement that may fail: it is a check, or an integer that it reads is checked."""
+    read = isinstance(statement.value, IndexValue) and any(
+        isinstance(part, Lookup) and part.check > 0 for part in parts(statement.value.index)
+    )
+    return read or statement.how == "check"

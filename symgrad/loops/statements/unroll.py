@@ -1,0 +1,560 @@
+"""`unroll`: statements over tiny axes become one statement for each of their elements, at integer indices.
+
+So what surrounds the tiny loops has no loop inside of it and runs as lanes, and what is tiny altogether becomes
+straight-line code. What that leaves behind is put in order: arrays that are touched at integers only become one array
+for each element, a register or something as long as the wide axes. Copies of elements are read where they were copied
+from, zeros that are overwritten are not written, and what nobody reads is not computed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.notation import (
+    Access,
+    Apply,
+    Axis,
+    IndexValue,
+    Lookup,
+    Number,
+    Role,
+    Statement,
+    axes_of,
+    everywhere,
+    mapped,
+    parts,
+    substitute,
+)
+from symgrad.ir.shapes import upper
+from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
+from symgrad.loops.program import Kind, temporary
+from symgrad.loops.statements.products import batch_axes, is_product
+from symgrad.ops.arrays.reduce import first_value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.loops.program import Array, LoopProgram
+
+
+def unroll(lowered: LoopProgram) -> LoopProgram:
+    """Expand the statements over tiny axes, and split the arrays that only they had in common.
+
+    Returns:
+        The same results to the last bit: each sum adds its terms in the order it had.
+    """
+    chosen = within(choose(lowered.statements))
+    if not any(chosen):
+        return lowered
+    made = [expanded(s, axes) for s, axes in zip(lowered.statements, chosen, strict=True)]
+    whole = still_whole(made)
+    for k, s in enumerate(lowered.statements):
+        if chosen[k] and s.target.array in whole and moves(s.value, whole):
+            made[k] = [resolved(s, {})]
+    splitting = Splitting(statements := [s for group in made for s in group])
+    statements = [splitting.statement(s) for s in statements]
+    born = [*splitting.parts.values()]
+    statements, packed = walked_by_ones(living(forwarded(without_starts(statements), born)))
+    return replace(lowered, body=tuple(statements), arrays=(*lowered.arrays, *born, *packed))
+
+
+def expanded(s: Statement, axes: tuple[Axis, ...]) -> list[Statement]:
+    """Make a statement for each point of some axes, in the order a loop would have."""
+    points = product(*[range(axis.extent) for axis in axes])
+    return [resolved(s, dict(zip(axes, point, strict=True))) for point in points]
+
+
+def still_whole(made: list[list[Statement]]) -> set[Array]:
+    """Collect the arrays that do not fall apart."""
+    statements = [s for group in made for s in group]
+    taken = Splitting(statements).taken
+    return {access.array for s in statements for access in s.touched} - set(taken)
+
+
+def moves(value: Any, whole: set[Array]) -> bool:
+    """Tell a number, or an element of an array that stays whole: the loop that copies it is good as it is."""
+    return isinstance(value, Number) or (
+        isinstance(value, Access) and value.array in whole and value.array.is_temporary
+    )
+
+
+# -- which axes
+
+
+def tiny(s: Statement) -> tuple[Axis, ...]:
+    """List the axes of few elements, known now; none where there are many of them or something runs along them."""
+    axes = tuple([axis for axis in s.axes if type(axis.extent) is int and axis.extent <= TINY])
+    return () if s.prefix or not 0 < elements(axes) <= UNROLLED else axes
+
+
+def choose(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
+    """Choose the axes of each statement that are worth unrolling."""
+    running = {array for s in statements for array in s.prefix}
+    apart = Apart(statements)
+    chosen: list[tuple[Axis, ...]] = []
+    for s in statements:
+        axes = tiny(s)
+        if not axes or s.routine is not None or s.target.array in running or looks_up(s):
+            chosen.append(())
+            continue
+        axes = apart.without_batches(axes)
+        worth = (is_wide(s, axes) and reckons(s)) or any(apart.has(axis) for axis in axes)
+        chosen.append(axes if axes and worth and not is_block(s, axes) else ())
+    return chosen
+
+
+def is_wide(s: Statement, axes: tuple[Axis, ...]) -> bool:
+    """Tell a statement whose other axes are worth running as lanes."""
+    return prod([upper(axis.extent) for axis in s.axes if axis not in axes]) > WORTH_LANES
+
+
+def reckons(s: Statement) -> bool:
+    """Tell a statement that does more than move or start something."""
+    return s.how != "=" or isinstance(s.value, Apply)
+
+
+def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
+    """Tell a sum of products that register blocks do faster: tiny in one axis, but not the tiniest."""
+    if len(s.axes) < 3 or len(axes) != 1 or axes[0].extent < BLOCK_FEWEST or not is_product(s):
+        return False
+    extents = [upper(axis.extent) for axis in s.axes]
+    return min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH
+
+
+def elements(axes: tuple[Axis, ...]) -> int:
+    """Count the points of tiny axes."""
+    return prod([axis.extent for axis in axes])
+
+
+def looks_up(s: Statement) -> bool:
+    """Whether an index is looked up in what is not known now: no lanes, and rows are touched as a whole."""
+    return any(
+        isinstance(part, Lookup) and part.access.array.kind is not Kind.CONSTANT
+        for access in s.touched for index in access.indices for part in parts(index)
+    )
+
+
+def within(chosen: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
+    """Keep to the budget: leave the loops of the statements with the most elements."""
+    counts = [elements(axes) for axes in chosen]
+    total = 0
+    most = 1
+    for size in sorted({c for c in counts if c > 1}):
+        total += size * counts.count(size)
+        if total > UNROLLED_ALL:
+            break
+        most = size
+    return [axes if count <= most else () for axes, count in zip(chosen, counts, strict=True)]
+
+
+class Apart:
+    """The axes along which arrays would better be scalars.
+
+    They are those along which an array is taken apart (read or written at one place), those along which a temporary
+    is read again and again, and those that are unrolled beside a wide axis.
+    """
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        """Join the axes and the dimensions they walk; note what is indexed in another way."""
+        self.parent: dict[Any, Any] = {}
+        odd: list[Any] = []
+        for s in statements:
+            for access in s.touched:
+                if not access.array.is_temporary:
+                    continue
+                for d, index in enumerate(access.indices):
+                    place = (access.array, d)
+                    if isinstance(index, Axis) and not access.flat:
+                        self.parent[self.find(place)] = self.find(index)
+                    else:
+                        odd.append(place)
+        self.batches = {self.find(axis) for s in statements for axis in batch_axes(s)}
+        for s in statements:
+            few = self.without_batches(tiny(s))
+            if few and is_wide(s, few) and reckons(s) and not looks_up(s) and not is_block(s, few):
+                odd += few
+            for access in s.reads if len(s.axes) == len(few) > 1 else ():
+                if access.array.is_temporary and len(set(access.indices).intersection(few)) < len(few):
+                    odd += [axis for axis in few if axis in access.indices]
+        self.odd = {self.find(place) for place in odd}
+
+    def find(self, item: Any) -> Any:
+        """Return what stands for an axis's or a dimension's class."""
+        self.parent.setdefault(item, item)
+        while self.parent[item] is not item:
+            self.parent[item] = item = self.parent[self.parent[item]]
+        return item
+
+    def without_batches(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        """Leave out the axes along which products are done, one after the other, with all that is made of them."""
+        return tuple([axis for axis in axes if self.find(axis) not in self.batches])
+
+    def has(self, axis: Axis) -> bool:
+        """Whether an axis is taken apart somewhere."""
+        return self.find(axis) in self.odd
+
+
+# -- one point of a statement
+
+
+def resolved(s: Statement, by: dict[Axis, int]) -> Statement:
+    """Put integers in the place of axes, and numbers in the place of what is known then."""
+    axes = tuple([axis for axis in s.axes if axis not in by])
+    target = s.target.moved(tuple([at(i, by) for i in s.target.indices]))
+
+    value = mapped(s.value, lambda access: element(access, by), lambda i: at(i, by), folded)
+    if target is s.target and value is s.value and not by:
+        return s
+    return s.with_(target=target, value=value, axes=axes)
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> Number:
+    """Make a literal of a dtype."""
+    return Number(np.asarray(value).astype(dtype).item(), dtype)
+
+
+def folded(value: Apply | IndexValue) -> Any:
+    """Compute what is known now, as `simplify` does."""
+    if isinstance(value, IndexValue):
+        return number(value.index, value.dtype) if type(value.index) is int else value
+    if value.op.name == "where" and isinstance(value.args[0], Number):
+        kept = value.args[1 if value.args[0].value else 2]
+        if (kept.array if isinstance(kept, Access) else kept).dtype == value.dtype:
+            return kept
+    if not all(isinstance(a, Number) for a in value.args):
+        return value
+    known: Any = [np.asarray(a.value, a.dtype) for a in value.args]  # type: ignore[union-attr]  # numbers, all of them
+    with np.errstate(all="ignore"):
+        return number(value.op.evaluate(*known, **dict(zip(value.op.params, value.params, strict=True))), value.dtype)
+
+
+def element(access: Access, by: dict[Axis, int]) -> Any:
+    """Read an element: a constant's is a number."""
+    array, flat = access.array, access.flat
+    indices = tuple([at(i, by) for i in access.indices])
+    if flat:
+        indices, flat = unraveled(array, indices)
+    if array.kind is Kind.CONSTANT and not flat and within_bounds(array, indices):
+        return number(array.data[indices], array.dtype)
+    return access.moved(indices) if flat is access.flat else Access(array, indices, flat)
+
+
+def within_bounds(array: Array, indices: tuple[Any, ...]) -> bool:
+    """Tell integers that are right for an array."""
+    pairs = zip(indices, array.shape, strict=True)
+    return all(type(i) is int and type(dim) is int and 0 <= i < dim for i, dim in pairs)
+
+
+def unraveled(array: Array, indices: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
+    """Turn a flat index into one for each dimension, where all but the first are integers."""
+    (index,) = indices
+    tail = 1
+    for dim in array.shape[1:]:
+        if type(dim) is not int or dim == 0:
+            return indices, True
+        tail *= dim
+    linear = affine(index)
+    if not array.shape or linear is None or any(step % tail for _, step in linear[1]) or linear[0] < 0:
+        return indices, True
+    first = combined(linear[0] // tail, [(part, step // tail) for part, step in linear[1]])
+    rest: list[int] = []
+    left = linear[0] % tail
+    for dim in reversed(array.shape[1:]):
+        left, here = divmod(left, dim)
+        rest.append(here)
+    return (first, *reversed(rest)), False
+
+
+# -- indices
+
+
+def at(index: Any, by: dict[Axis, int]) -> Any:
+    """Put integers in the place of axes in an index."""
+    if type(index) is int:
+        return index
+    if isinstance(index, Axis):
+        return by.get(index, index)
+    if isinstance(index, Lookup):
+        return looked_up_at(index, by)
+    if not by:
+        return index
+    linear = affine(index)
+    if linear is None or any(isinstance(part, Lookup) for part, _ in linear[1]):
+        return substitute(index, by)
+    constant = linear[0] + sum(step * by[part] for part, step in linear[1] if part in by)
+    return combined(constant, [(part, step) for part, step in linear[1] if part not in by])
+
+
+def looked_up_at(lookup: Lookup, by: dict[Axis, int]) -> Any:
+    """Look up an index at a place: what stands in a constant is known now."""
+    found = element(lookup.access, by)
+    if isinstance(found, Number) and type(lookup.extent) is int:
+        known = int(found.value) + (lookup.extent if found.value < 0 else 0)
+        if 0 <= known < lookup.extent:
+            return known
+    return substitute(lookup, by)
+
+
+def affine(index: Any) -> tuple[int, list[tuple[Any, int]]] | None:
+    """Take an index apart into an integer and integer steps along axes; None where it is something else."""
+    if type(index) is int:
+        return index, []
+    if isinstance(index, (Axis, Lookup)):
+        return 0, [(index, 1)]
+    constant = 0
+    steps: list[tuple[Any, int]] = []
+    for term in index.args if index.is_Add else (index,):
+        if term.is_Integer:
+            constant += int(term)
+            continue
+        step, rest = term.as_coeff_Mul()
+        if not step.is_Integer or not hasattr(rest, "index"):
+            return None
+        steps.append((rest.index, int(step)))
+    return constant, steps
+
+
+def combined(constant: int, steps: list[tuple[Any, int]]) -> Any:
+    """Put an index together again."""
+    total: Any = constant
+    for part, step in steps:
+        total = part * step + total if isinstance(part, Axis) else part.symbol * step + total
+    return total
+
+
+# -- what unrolling leaves behind: arrays of one element
+
+
+class Splitting:
+    """Which dimensions of temporaries are integers everywhere, and the arrays that take their place."""
+
+    def __init__(self, statements: list[Statement]) -> None:
+        """Look at every access; running totals stay whole."""
+        self.whole: dict[Array, list[bool]] = {array: [True] for s in statements for array in s.prefix}
+        for s in statements:
+            for access in s.touched:
+                self.note(access)
+        self.taken = {
+            array: tuple([d for d, kept in enumerate(whole) if not kept])
+            for array, whole in self.whole.items() if not all(whole)
+        }
+        self.parts: dict[tuple[Array, tuple[int, ...]], Array] = {}
+        self.change = everywhere(self.access)
+
+    def note(self, access: Access) -> None:
+        """Note the dimensions that something else than an integer walks."""
+        array = access.array
+        if not array.is_temporary or not array.shape or self.whole.get(array) == [True]:
+            return
+        whole = self.whole.setdefault(array, [False] * len(array.shape))
+        for d, dim in enumerate(array.shape):
+            index = None if access.flat else access.indices[d]
+            whole[d] = whole[d] or type(index) is not int or type(dim) is not int or not 0 <= index < dim
+
+    def statement(self, s: Statement) -> Statement:
+        """Let a statement use the new arrays."""
+        used = any(access.array in self.taken for access in s.touched)
+        return s.mapped(*self.change) if used else s
+
+    def access(self, access: Access) -> Access:
+        """Put an element's own array in the place of the whole one."""
+        dims = self.taken.get(access.array)
+        if dims is None:
+            return access
+        place = tuple([access.indices[d] for d in dims])
+        kept = [d for d in range(len(access.array.shape)) if d not in dims]
+        return Access(self.part(access.array, place, kept), tuple([access.indices[d] for d in kept]))
+
+    def part(self, array: Array, place: tuple[int, ...], kept: list[int]) -> Array:
+        """Make the array of one element, once."""
+        made = self.parts.get((array, place))
+        if made is None:
+            name = "_".join([array.name, *map(str, place)])
+            shape = tuple([array.shape[d] for d in kept])
+            made = self.parts[array, place] = temporary(name, shape, array)
+        return made
+
+
+# -- starts
+
+
+def without_starts(statements: list[Statement]) -> list[Statement]:
+    """Leave out a start that is overwritten before anybody reads it, or that changes no bit of the first term."""
+    kept: list[Statement | None] = []
+    starts: dict[Array, int] = {}
+    for s in statements:
+        for access in s.reads:
+            starts.pop(access.array, None)
+        array = s.target.array
+        before = starts.pop(array, None)
+        if before is not None and covers(s) and (s.how == "=" or begins(s, kept[before])):  # type: ignore[arg-type]
+            kept[before] = None
+            s = s.with_(how="=")  # noqa: PLW2901 - the same statement, as the first one
+        elif s.how == "=" and isinstance(s.value, Number) and array.is_temporary and covers(s):
+            starts[array] = len(kept)
+        kept.append(s)
+    return [s for s in kept if s is not None]
+
+
+def covers(s: Statement) -> bool:
+    """Tell a statement that writes every element of its array exactly once."""
+    indices = s.target.indices
+    return (
+        len(set(indices)) == len(indices) == len(s.axes) and set(indices) == set(s.axes) and not s.target.flat
+        and all(axis.extent == dim for axis, dim in zip(indices, s.target.array.shape, strict=True))
+    )
+
+
+def begins(s: Statement, start: Statement) -> bool:
+    """Tell a first term that is the same with and without its start: 0.0 + -0.0 is 0.0."""
+    value: Any = s.value
+    if (value.array if isinstance(value, Access) else value).dtype != s.target.array.dtype:
+        return False
+    known = start.value.value  # type: ignore[union-attr]  # a start is a number
+    if s.how == "+=" and s.target.array.dtype.kind == "f" and not _is_square(value):
+        return False
+    return bool(known == first_value(s.how, s.target.array.dtype))
+
+
+def _is_square(value: Any) -> bool:
+    """Tell a product of one element with itself, which is never -0.0."""
+    if not isinstance(value, Apply) or value.op.name != "multiply":
+        return False
+    one, two = value.args
+    return (
+        isinstance(one, Access) and isinstance(two, Access) and one.array is two.array and one.flat == two.flat
+        and one.indices == two.indices
+    )
+
+
+# -- copies and what is dead
+
+
+def forwarded(statements: list[Statement], born: list[Array]) -> list[Statement]:
+    """Read elements where they were copied from."""
+    writes: dict[Array, int] = {}
+    last: dict[Array, int] = {}
+    for k, s in enumerate(statements):
+        array = s.target.array
+        writes[array] = writes.get(array, 0) + 1
+        last[array] = k
+    able = {array for array in born if writes.get(array) == 1}
+    source: dict[Array, tuple[tuple[Axis, ...], Any]] = {}
+
+    def read(access: Access) -> Any:
+        found = source.get(access.array)
+        if found is None:
+            return access
+        axes, value = found
+        return value.at(dict(zip(axes, access.indices, strict=True))) if isinstance(value, Access) else value
+
+    change = everywhere(read)
+    kept: list[Statement] = []
+    for k, s in enumerate(statements):
+        if any(access.array in source for access in s.reads):
+            s = s.mapped(*change)  # noqa: PLW2901 - the same statement, reading elsewhere
+        if s.target.array in able and s.how == "=" and not s.prefix and covers(s) and _stays(s.value, last, k):
+            source[s.target.array] = s.target.indices, s.value
+        else:
+            kept.append(s)
+    return kept
+
+
+def _stays(value: Any, last: dict[Array, int], now: int) -> bool:
+    """Tell a number, or an element that is not written any more."""
+    if isinstance(value, Number):
+        return True
+    if not isinstance(value, Access) or any(isinstance(p, Lookup) for i in value.indices for p in parts(i)):
+        return False
+    return last.get(value.array, -1) < now
+
+
+def living(statements: list[Statement]) -> list[Statement]:
+    """Leave out what nobody reads."""
+    needed: set[Array] = set()
+    kept: list[Statement] = []
+    for s in reversed(statements):
+        if s.target.array.is_temporary and s.target.array not in needed and s.how != "check":
+            continue
+        needed.update(access.array for access in s.reads)
+        kept.append(s)
+    return kept[::-1]
+
+
+# -- lanes
+
+
+def walked_by_ones(statements: list[Statement]) -> tuple[list[Statement], list[Array]]:
+    """Copy columns of inputs, so that lanes load them by ones.
+
+    That is done where a column is read again and again along another axis, and where vectors cannot be loaded or
+    stored in leaps as long as the rows.
+    """
+    columns = Columns()
+    found: list[Statement] = []
+    for s in statements:
+        wide = set(s.axes)
+        able = [
+            a for a in s.reads
+            if a.array.kind is Kind.INPUT and leap(a) and (awkward(leap(a)) or len(wide) > len(set(a.indices) & wide))
+        ]
+        if able:
+            s = s.mapped(*everywhere(partial(columns.one_of, able)))  # noqa: PLW2901 - the same statement, reading elsewhere
+        stored = s.target.array.kind is Kind.OUTPUT and awkward(leap(s.target)) and isinstance(s.value, Access)
+        found.append(s.with_(role=Role.COLUMN) if stored else s)
+    return [*columns.copies, *found], list(columns.made.values())
+
+
+class Columns:
+    """Columns of inputs as arrays of their own, and the statements that copy them."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self.made: dict[tuple[Any, ...], Array] = {}
+        self.copies: list[Statement] = []
+
+    def one_of(self, able: list[Access], access: Access) -> Access:
+        """Read an element of a column, where an access is one of those that are able."""
+        if not any(a.array is access.array and a.indices == access.indices and a.flat == access.flat for a in able):
+            return access
+        places = tuple([i if type(i) is int else None for i in access.indices])
+        kept = tuple([i for i in access.indices if type(i) is not int])
+        made = self.made.get((access.array, places))
+        if made is None:
+            made = self.made[access.array, places] = self.column(access.array, places)
+        return Access(made, kept)
+
+    def column(self, array: Array, places: tuple[int | None, ...]) -> Array:
+        """Copy a column."""
+        name = "_".join([array.name, *[str(p) for p in places if p is not None]])
+        shape = tuple([dim for dim, p in zip(array.shape, places, strict=True) if p is None])
+        made = temporary(name, shape, array)
+        axes = axes_of(shape)
+        walk = iter(axes)
+        source = Access(array, tuple([next(walk) if p is None else p for p in places]))
+        self.copies.append(Statement(Access(made, axes), "=", source, axes, role=Role.COLUMN))
+        return made
+
+
+def leap(access: Access) -> int:
+    """Return how far apart a column's elements are: bare axes, then integers; 0 for what is no column."""
+    if access.flat or not all(isinstance(i, (int, Axis)) for i in access.indices):
+        return 0
+    axes = [d for d, i in enumerate(access.indices) if isinstance(i, Axis)]
+    if not axes or len({access.indices[d] for d in axes}) < len(axes):
+        return 0
+    step = 1
+    for dim in access.array.shape[axes[-1] + 1 :]:
+        step *= dim if type(dim) is int else 0
+    return step if step > 1 else 0
+
+
+def awkward(step: int) -> bool:
+    """Tell leaps that compilers make no vectors of."""
+    return step > 3 and step & (step - 1) != 0

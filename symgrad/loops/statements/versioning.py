@@ -1,0 +1,109 @@
+"""`assume`: a program of unknown extents as it is when they are large.
+
+The extent of ``x[1:]`` is ``Max(0, n - 1)``, of ``np.concatenate([x[:1], x[1:]])`` a sum of minima and maxima, and none
+of them is known to be n. Where n is at least 32, it is n - 1 and n. So a program whose slices depend on unknown extents
+is scheduled twice: for large ones, where ranges begin and end at known places, and for all that are smaller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.extents import Large, chooses
+from symgrad.ir.notation import Access, Axis, Lookup, accesses, as_index, parts, substitute
+from symgrad.ir.shapes import simplified
+from symgrad.loops.machine import LARGE
+from symgrad.loops.statements.lower import without_ones
+
+if TYPE_CHECKING:
+    from symgrad.ir.notation import Statement
+    from symgrad.loops.program import Array, LoopProgram
+
+
+def assume(lowered: LoopProgram) -> LoopProgram | None:
+    """Simplify extents and indices for extents that are large; `least` says how large.
+
+    Returns:
+        The program, or None where there is nothing to simplify.
+    """
+    choices = _choices(lowered)
+    if not choices:
+        return None
+    symbols = set().union(*[e.free_symbols for e in choices])
+    symbols = {s for s in symbols if not hasattr(s, "index")}
+    large = _Large(symbols, LARGE[-1])
+    for least in LARGE:
+        large = _Large(symbols, least)
+        if not any(chooses(large.dim(e)) for e in choices):
+            break
+    ordered = sorted(symbols, key=lambda s: str(s.name))
+    return replace(large.program(lowered), least=dict.fromkeys(ordered, large.least))
+
+
+def _choices(lowered: LoopProgram) -> list[Any]:
+    """List the extents and indices with minima, maxima and remainders."""
+    found: dict[Any, None] = {}
+    for s in lowered.statements:
+        for axis in s.axes:
+            found.setdefault(axis.extent)
+        for access in (s.target, *accesses(s.value)):
+            for index in (*access.indices, *access.array.shape):
+                if not isinstance(index, (Axis, Lookup)):
+                    found.setdefault(index)
+    return [e for e in found if type(e) is not int and chooses(e)]
+
+
+class _Large(Large):
+    """A program's extents, where each is at least so large."""
+
+    def __init__(self, symbols: set[Any], least: int) -> None:
+        super().__init__(symbols, least)
+        self.arrays: dict[Array, Array] = {}
+        self.axes: dict[Axis, Axis] = {}
+
+    def axis(self, axis: Axis) -> Axis:
+        """Return one axis for each: statements of one running value have the same ones."""
+        if axis not in self.axes:
+            self.axes[axis] = Axis(axis.name, self.dim(axis.extent))
+        return self.axes[axis]
+
+    def dim(self, dim: Any) -> Any:
+        """Simplify an extent or an index."""
+        if isinstance(dim, (int, Axis, Lookup)):
+            return dim
+        return as_index(simplified(self.simpler(dim)))
+
+    def array(self, array: Array) -> Array:
+        """Copy an array that has a place of its own in each of the two programs."""
+        if array.is_given:
+            return array
+        if array not in self.arrays:
+            self.arrays[array] = replace(array, shape=tuple([self.dim(d) for d in array.shape]))
+        return self.arrays[array]
+
+    def program(self, lowered: LoopProgram) -> LoopProgram:
+        """Copy a program."""
+        return replace(
+            lowered, body=tuple([self.statement(s) for s in lowered.statements]),
+            outputs=tuple(map(self.array, lowered.outputs)), arrays=tuple(map(self.array, lowered.arrays)),
+        )
+
+    def statement(self, s: Statement) -> Statement:
+        """Copy a statement."""
+        walked = s.routine.axes if s.routine is not None else ()
+        by: dict[Axis, Any] = {a: self.axis(a) for a in (*s.axes, *walked) if chooses(a.extent)}
+
+        def index(i: Any) -> Any:
+            if isinstance(i, Lookup):
+                return Lookup(access(i.access), self.dim(i.extent), i.check)
+            copies = {p.symbol: index(p).symbol for p in parts(i) if isinstance(p, Lookup)}
+            i = i.subs(copies) if copies else i
+            return self.dim(substitute(i, by) if by else i)
+
+        def access(a: Access) -> Access:
+            return Access(self.array(a.array), tuple([index(i) for i in a.indices]), a.flat)
+
+        routine = None if s.routine is None else s.routine.at(by)
+        axes, prefix = tuple([by.get(a, a) for a in s.axes]), frozenset(map(self.array, s.prefix))
+        return without_ones(s.mapped(access, index, routine=routine, axes=axes, prefix=prefix))

@@ -1,0 +1,175 @@
+"""Where every array lives: array contraction, and outputs as the memory of temporaries.
+
+A value lives at the innermost loop around all that touches it, and drops the axes of the loops around that point: a
+register, a small array on the stack, or a part of the workspace (`symgrad.loops.storage.allocate` says which part).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from symgrad.ir.notation import Access, Axis, Statement
+from symgrad.loops.program import Kind, Loop, Place, Tile, common, paths, rebuild, touched, walk
+
+if TYPE_CHECKING:
+    from symgrad.loops.program import Around, Array, Item, LoopProgram
+
+
+# -- array contraction
+
+
+def contract(program: LoopProgram) -> LoopProgram:
+    """Drop, from every temporary, the dimensions that loops around all its uses have taken."""
+    uses: dict[Array, list[tuple[Access, Around]]] = {}
+    passed: set[Array] = set()
+    previous: tuple[Item, ...] = ()
+    loops: Around = ()
+    for item, around in walk(program.body):
+        if around is not previous:  # what stands in one block has the same around it
+            previous, loops = around, tuple([one for one in around if isinstance(one, Loop)])
+        accesses = touched(item)
+        for access in accesses:
+            uses.setdefault(access.array, []).append((access, loops))
+        if isinstance(item, Statement) and item.routine is not None:
+            passed |= {access.array for access in accesses}
+    made = {array: _contracted(array, found, array in passed) for array, found in uses.items() if array.is_temporary}
+    return program.renamed({array: new for array, new in made.items() if new is not array})
+
+
+def _contracted(array: Array, found: list[tuple[Access, Around]], passed: bool) -> Array:
+    shared = common([around for _, around in found])
+    reads = [access for access, _ in found]
+    kept: list[int] = []
+    windows: list[tuple[int, Tile]] = []
+    for d, dim in enumerate(array.shape):
+        if type(dim) is int and dim == 1 and not any(access.flat for access in reads):
+            continue
+        taking = [loop for loop in shared if _taken(reads, d, loop)]
+        if all(loop.rows > 1 for loop in taking):
+            kept.append(d)
+            windows += [(d, loop.tile) for loop in taking[:1] if loop.tile is not None]
+    place = Place.WORKSPACE if kept or passed else Place.REGISTER
+    if array.kept == () and place is array.place:
+        return array
+    return replace(array, kept=tuple(kept), windows=tuple(windows), place=place)
+
+
+def _taken(found: list[Access], dimension: int, loop: Loop) -> bool:
+    return all(not access.flat and access.indices[dimension] in loop.members for access in found if access.indices)
+
+
+# -- outputs as the memory of temporaries
+
+
+def adopt(program: LoopProgram) -> LoopProgram:
+    """Let a temporary be an output: one it is copied to or, stored in full, one that is made of it at the end."""
+    writers: dict[Array, list[Statement]] = {}
+    for statement, _ in program.paths:
+        if statement.target.array.kind is Kind.OUTPUT:
+            writers.setdefault(statement.target.array, []).append(statement)
+    named: dict[Array, Array] = {}
+    copied: set[Statement] = set()
+    for output, copies in writers.items():
+        source = copies[0].value
+        if (
+            isinstance(source, Access) and source.array.kept and _alike(source.array, output)
+            and source.array not in named
+            and all(_copies(statement, source.array) for statement in copies)  # unrolled, one for each element
+        ):
+            named[source.array] = output
+            copied.update(copies)
+    taken = set(named.values())
+    over = _overwritten(program, writers)
+    named |= {t: output for t, output in over.items() if t not in named and output not in taken}
+
+    def change(_: Item, item: Item) -> Item | None:
+        if isinstance(item, Loop) and not item.body:
+            return None
+        return None if item in copied else item
+
+    used = {access.array for item, _ in walk(program.body) for access in touched(item)}
+    arrays = tuple([a for a in program.arrays if (a in used and a not in named) or a.kind is Kind.INPUT])
+    made = replace(program, body=rebuild(program.body, change) if copied else program.body, arrays=arrays)
+    return made.renamed(named)
+
+
+def _alike(source: Array, output: Array) -> bool:
+    """Whether a temporary could be kept where an output is."""
+    return source.is_temporary and source.shape == output.shape and source.dtype == output.dtype
+
+
+def _copies(statement: Statement, source: Array) -> bool:
+    """Whether a statement copies elements of an array to their own places."""
+    value = statement.value
+    same = isinstance(value, Access) and value.array is source and value.indices == statement.target.indices
+    return same and statement.how == "=" and not value.flat  # type: ignore[union-attr]  # an access
+
+
+class _End(NamedTuple):
+    """Where an output is written, each element once.
+
+    Attributes:
+        top: the number of the item of the program that it is in.
+        order: the number of the statement.
+        around: the loops around it.
+        place: the loops its indices are the variables of.
+    """
+
+    top: int
+    order: int
+    around: Around
+    place: tuple[int, ...]
+
+
+def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) -> dict[Array, Array]:
+    """Find temporaries that are read for the last time, each element by itself, where an output's element is written.
+
+    Where two could be the same output it is the one that is read first.
+    """
+    single = {found[0]: output for output, found in writers.items() if len(found) == 1 and _once(found[0])}
+    if not single:
+        return {}
+    tops = [(top, *found) for top, item in enumerate(program.body) for found in paths([item])]
+    tests = [item for item, _ in walk(program.body) if not isinstance(item, Statement)]
+    tested = {access.array for item in tests for access in touched(item)}
+    ends: dict[Array, _End] = {}
+    for order, (top, s, around) in enumerate(tops):
+        place = _place(s.target, around) if s in single else None
+        if place is not None:
+            ends[single[s]] = _End(top, order, around, place)
+    wanted: dict[Array, Array] = {}
+    for output, end in ends.items():
+        body = [s for s in end.around[-1].body if isinstance(s, Statement)] if end.around else []
+        read = [a.array for s in body for a in s.reads if _alike(a.array, output) and is_whole(a.array)]
+        wanted |= {array: output for array in read[:1] if array not in wanted and array not in tested}
+    for order, (top, s, around) in enumerate(tops):
+        for access in s.touched:
+            if access.array not in wanted:
+                continue
+            end = ends[wanted[access.array]]
+            if top < end.top:
+                continue
+            own = around == end.around and order <= end.order and _place(access, around) == end.place
+            if not own or s.routine is not None:
+                del wanted[access.array]
+    return wanted
+
+
+def _once(statement: Statement) -> bool:
+    """Whether a statement writes each element of its array once, by itself."""
+    partly = statement.ranges or statement.prefix or statement.routine is not None or statement.target.flat
+    return statement.how == "=" and not partly
+
+
+def _place(access: Access, around: Around) -> tuple[int, ...] | None:
+    """Return which loops an access's indices are the variables of; None for any other kind of index."""
+    walked = {axis: k for k, loop in enumerate(around) if loop.rows <= 1 for axis in loop.members}
+    found = [walked.get(i, -1) if isinstance(i, Axis) else -1 for i in access.indices]
+    return None if access.flat or -1 in found else tuple(found)
+
+
+def is_whole(array: Array) -> bool:
+    """Whether an array is stored in full, or at least for a tile."""
+    dims = tuple([d for d, dim in enumerate(array.shape) if dim != 1])
+    return array.kept == dims != ()

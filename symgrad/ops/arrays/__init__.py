@@ -1,0 +1,1 @@
+"""Ops on arrays: contractions, reductions, views, gathers and writes."""

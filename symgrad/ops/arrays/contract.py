@@ -1,0 +1,332 @@
+"""Sums of products: matmul, dot, einsum and their kin are one op, in one notation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, axes_of
+from symgrad.ops.arrays.copies import fresh
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import placed_in
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of, structured
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Dim, Shape
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def parse(subscripts: str) -> tuple[list[str], str]:
+    """Split ``"ij,jk->ik"`` into the operands' labels and the result's."""
+    left, result = subscripts.split("->")
+    return left.split(","), result
+
+
+def _extents(terms: list[str], operands: Any) -> dict[str, Dim]:
+    found: dict[str, Dim] = {}
+    for labels, x in zip(terms, operands, strict=True):
+        if len(labels) != len(x.shape):
+            raise ShapeError(
+                f"the labels {labels!r} name {len(labels)} axes of an array with shape {shapes.show(x.shape)}"
+            )
+        for label, dim in zip(labels, x.shape, strict=True):
+            if found.setdefault(label, dim) != dim:
+                raise ShapeError(
+                    f"cannot contract {' and '.join(shapes.show(o.shape) for o in operands)}: "
+                    f"{label!r} is {found[label]} in one and {dim} in the other"
+                )
+    return found
+
+
+def _infer(*operands: Node, subscripts: str) -> tuple[Shape, Any]:
+    terms, result = parse(subscripts)
+    extents = _extents(terms, operands)
+    return tuple([extents[label] for label in result]), operands[0].dtype
+
+
+def _body(node: Node) -> Body:
+    """``T[out] += A[...] * B[...]`` over every label: shape rule and loops in one line."""
+    terms, result = parse(node.params[0])
+    axes = {label: Axis(label, dim) for label, dim in _extents(terms, node.inputs).items()}
+    dtype = node.dtype
+    boolean = dtype.kind == "b"
+    times = OPS["logical_and" if boolean else "multiply"]
+    value: Any = None
+    for k, labels in enumerate(terms):
+        factor = Access(k, tuple([axes[label] for label in labels]))
+        value = factor if value is None else Apply(times, (value, factor), dtype, dtype)  # type: ignore[arg-type]
+    start = axes_of(node.shape)
+    target = tuple([axes[label] for label in result])
+    order = (*target, *[axis for label, axis in axes.items() if label not in result])
+    if len(order) == len(target):
+        return Body((Statement(Access(-1, target), "=", value, order, node.line),))
+    return Body((
+        Statement(Access(-1, start), "=", Number(0, dtype), start, node.line),
+        Statement(Access(-1, target), "|=" if boolean else "+=", value, order, node.line),
+    ))
+
+
+def _evaluate(*operands: Any, subscripts: str) -> Any:
+    return np.einsum(subscripts, *operands, optimize=len(operands) > 1)
+
+
+def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:  # noqa: ARG001
+    """Swap an operand's labels with the result's; labels nobody else has are broadcast, places of zeros left out."""
+    terms, result = parse(subscripts)
+    where = dict(zip(result, placed_in(g), strict=True))
+    cotangents = []
+    for k, labels in enumerate(terms):
+        summed = {label: part for label, part in where.items() if label not in labels}
+        others = [(t, _parts(t, o, summed)) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
+        known = set(result).union(*[set(t) for t, _ in others]) if others else set(result)
+        kept = "".join(label for label in labels if label in known)
+        inputs = ",".join([result, *[t for t, _ in others]])
+        part = einsum(_parts(result, g, summed), *[o for _, o in others], subscripts=f"{inputs}->{kept}")
+        if kept != labels:
+            missing = tuple([d for d, label in enumerate(labels) if label not in known])
+            part = OPS["broadcast_to"](OPS["expand_dims"](part, axes=missing), shape=shape_of(operands[k]))
+        cotangents.append(part)
+    return tuple(cotangents) if len(cotangents) > 1 else cotangents[0]
+
+
+def _parts(labels: str, x: Any, where: dict[str, Any]) -> Any:
+    """Take parts of some axes of an operand."""
+    if all(where.get(label) is None for label in labels):
+        return x
+    pairs = zip(labels, shape_of(x), strict=True)
+    return OPS["slice"](x, index=tuple([where.get(label) or (0, dim, 1) for label, dim in pairs]))
+
+
+def _text(node: Node, names: list[str]) -> str:
+    subscripts = node.params[0]
+    terms, result = parse(subscripts)
+    if len(terms) == 2 and terms[0] and terms[1] and terms[0][-1] == terms[1][-2 if len(terms[1]) > 1 else 0]:
+        rows, columns = terms[0][:-1], terms[1][-1] if len(terms[1]) > 1 else ""
+        batch = terms[1][:-2]
+        if rows[: len(batch)] == batch and len(rows) - len(batch) <= 1 and result == rows + columns:
+            return f"{names[0]} @ {names[1]}"
+    return f'np.einsum("{subscripts}", {", ".join(names)})'
+
+
+einsum = structured(
+    name="einsum", params=("subscripts",), infer=_infer, evaluate=_evaluate, body=_body, vjp=_vjp, text=_text,
+    regular=True, linear=(0, 1, 2),
+    sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),
+            case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)),
+            case(lambda a, b: np.einsum("ij,kj->ik", a, b) ** 2, (2, 3), (4, 3)),
+            case(lambda a: np.einsum("ij->j", a) ** 2, (2, 3)), case(lambda a: np.einsum("ii->i", a) ** 2, (3, 3)),
+            case(lambda a, b: (a @ b) ** 2, (2, 1, 3, 4), (5, 4, 2))),
+    edges=(case(lambda a, b: a @ b, (3, 0), (0, 2)), case(lambda a, b: a @ b, (0, 3), (3, 2))),
+    doc="A sum of products over labels, as numpy.einsum writes them.",
+)
+
+
+# -- NumPy's functions
+
+
+def contract(subscripts: str, *operands: Any) -> Any:
+    """Contract arrays of any dtypes: cast, take diagonals of repeated labels, pair by pair."""
+    parts = [lift(x) for x in operands]
+    kind = np.result_type(*[p.dtype for p in parts])
+    parts = [p if p.dtype == kind else p.astype(kind) for p in parts]
+    terms, result = parse(subscripts)
+    for k, labels in enumerate(terms):
+        terms[k], parts[k] = _distinct(labels, parts[k])
+    terms, parts = _unstretched(terms, parts)
+    while len(parts) > 2:
+        i, j = _cheapest(terms, parts)
+        rest = result + "".join(t for k, t in enumerate(terms) if k not in {i, j})
+        kept = "".join(dict.fromkeys(label for label in terms[i] + terms[j] if label in rest))
+        made = einsum(parts[i], parts[j], subscripts=f"{terms[i]},{terms[j]}->{kept}")
+        terms = [t for k, t in enumerate(terms) if k not in {i, j}] + [kept]
+        parts = [p for k, p in enumerate(parts) if k not in {i, j}] + [made]
+    return einsum(*parts, subscripts=f"{','.join(terms)}->{result}")
+
+
+def _distinct(labels: str, x: Any) -> tuple[str, Any]:
+    """Take the diagonal where an operand repeats a label."""
+    while len(set(labels)) != len(labels):
+        first = next(k for k, label in enumerate(labels) if label in labels[k + 1 :])
+        second = labels.index(labels[first], first + 1)
+        extents = shape_of(x)[first], shape_of(x)[second]
+        if extents[0] != extents[1]:
+            raise ShapeError(f"label {labels[first]!r} names axes of extents {extents[0]} and {extents[1]}")
+        order = [k for k in range(len(labels)) if k not in {first, second}] + [first, second]
+        x = OPS["diagonal"](OPS["transpose"](x, axes=tuple(order)), offset=0)
+        labels = "".join(labels[k] for k in order[:-1])
+    return labels, x
+
+
+def _unstretched(terms: list[str], parts: list[Any]) -> tuple[list[str], list[Any]]:
+    """Drop axes of extent 1 that broadcast against the same label of another operand."""
+    extents: dict[str, Dim] = {}
+    for labels, part in zip(terms, parts, strict=True):
+        for label, dim in zip(labels, shape_of(part), strict=True):
+            if extents.setdefault(label, dim) == 1:
+                extents[label] = dim
+    found = []
+    for labels, part in zip(terms, parts, strict=True):
+        ones = tuple([k for k, d in enumerate(shape_of(part)) if d == 1 and extents[labels[k]] != 1])
+        kept = "".join(label for k, label in enumerate(labels) if k not in ones)
+        found.append((kept, OPS["squeeze"](part, axes=ones) if ones else part))
+    return [kept for kept, _ in found], [part for _, part in found]
+
+
+def _cheapest(terms: list[str], parts: list[Any]) -> tuple[int, int]:
+    """Choose the pair whose product has the fewest multiplications."""
+    extents = {
+        label: shapes.upper(dim, 1000)
+        for labels, part in zip(terms, parts, strict=True)
+        for label, dim in zip(labels, shape_of(part), strict=True)
+    }
+
+    def work(pair: tuple[int, int]) -> int:
+        total = 1
+        for label in set(terms[pair[0]] + terms[pair[1]]):
+            total *= extents[label]
+        return total
+
+    return min(((i, j) for j in range(len(terms)) for i in range(j)), key=work)
+
+
+@answers(np.matmul)
+def matmul(a: Any, b: Any, /) -> Any:
+    """As `numpy.matmul`: batched over leading axes, which broadcast."""
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError("matmul: an operand has no axes", instead="a * b for scalars")
+    inner_b = shape_of(b)[-2 if b.ndim > 1 else 0]
+    if shape_of(a)[-1] != inner_b:
+        raise ShapeError(
+            f"matmul: {shapes.show(shape_of(a))} @ {shapes.show(shape_of(b))}: "
+            f"the inner extents {shape_of(a)[-1]} and {inner_b} differ"
+        )
+    rows, columns = "m" * (a.ndim > 1), "n" * (b.ndim > 1)
+    batch_a, batch_b = shape_of(a)[:-2], shape_of(b)[:-2]
+    shapes.broadcast(batch_a, batch_b)
+    rank = max(len(batch_a), len(batch_b))
+    labels = LETTERS[:10][-rank:] if rank else ""
+    ones_a = _stretched(batch_a, batch_b)
+    ones_b = _stretched(batch_b, batch_a)
+    left = "".join(label for k, label in enumerate(labels[rank - len(batch_a) :]) if k not in ones_a)
+    right = "".join(label for k, label in enumerate(labels[rank - len(batch_b) :]) if k not in ones_b)
+    a = OPS["squeeze"](a, axes=ones_a) if ones_a else a
+    b = OPS["squeeze"](b, axes=ones_b) if ones_b else b
+    return contract(f"{left}{rows}k,{right}k{columns}->{labels}{rows}{columns}", a, b)
+
+
+def _stretched(batch: Shape, other: Shape) -> tuple[int, ...]:
+    """Return the axes of extent 1 that broadcast against a longer one."""
+    offset = len(other) - len(batch)
+    return tuple([k for k, d in enumerate(batch) if d == 1 and k + offset >= 0 and other[k + offset] != 1])
+
+
+def _typed(x: Any) -> Any:
+    """Give one of Python's numbers a dtype: a product of arrays does not take it for weak."""
+    return x if getattr(x, "weak", None) is None else x.astype(x.dtype)
+
+
+@answers(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """As `numpy.dot`."""
+    refuse("dot", out=out)
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return np.multiply(_typed(a), _typed(b))
+    return np.tensordot(a, b, axes=([-1], [-2 if b.ndim > 1 else 0]))
+
+
+@answers(np.inner)
+def inner(a: Any, b: Any, /) -> Any:
+    """As `numpy.inner`."""
+    a, b = lift(a), lift(b)
+    if a.ndim == 0 or b.ndim == 0:
+        return np.multiply(_typed(a), _typed(b))
+    return np.tensordot(a, b, axes=([-1], [-1]))
+
+
+@answers(np.vdot)
+def vdot(a: Any, b: Any, /) -> Any:
+    """As `numpy.vdot`."""
+    return np.tensordot(np.ravel(a), np.ravel(b), axes=1)
+
+
+@answers(np.outer)
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """As `numpy.outer`."""
+    refuse("outer", out=out)
+    return np.multiply(np.ravel(lift(a))[:, None], np.ravel(lift(b))[None, :])
+
+
+@answers(np.tensordot)
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """As `numpy.tensordot`."""
+    a, b = lift(a), lift(b)
+    if issubclass(type(axes), (int, np.integer)):
+        pair_a, pair_b = list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))
+    else:
+        pair_a, pair_b = [list(p) if isinstance(p, (list, tuple)) else [p] for p in axes]
+    pair_a = [normal_axis(k, a.ndim) for k in pair_a]
+    pair_b = [normal_axis(k, b.ndim) for k in pair_b]
+    if len(pair_a) != len(pair_b) or any(shape_of(a)[i] != shape_of(b)[j] for i, j in zip(pair_a, pair_b, strict=True)):
+        shown = f"{shapes.show(shape_of(a))} and {shapes.show(shape_of(b))}"
+        raise ShapeError(f"tensordot: {shown} do not fit along {pair_a} and {pair_b}")
+    labels_a = list(LETTERS[: a.ndim])
+    labels_b = list(LETTERS[a.ndim : a.ndim + b.ndim])
+    for i, j in zip(pair_a, pair_b, strict=True):
+        labels_b[j] = labels_a[i]
+    result = [label for k, label in enumerate(labels_a) if k not in pair_a]
+    result += [label for k, label in enumerate(labels_b) if k not in pair_b]
+    return contract(f"{''.join(labels_a)},{''.join(labels_b)}->{''.join(result)}", a, b)
+
+
+@answers(np.einsum)
+def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:  # noqa: ARG001
+    """As `numpy.einsum` with subscripts as a string; whatever `optimize` says, the cheapest pair goes first."""
+    refuse("einsum", out=out, **keywords)
+    subscripts, *arrays = operands
+    if not isinstance(subscripts, str):
+        raise UnsupportedError(
+            "np.einsum with lists of labels", instead='the string form, np.einsum("ij,jk->ik", a, b)'
+        )
+    arrays = _fitted(subscripts, [lift(x) for x in arrays])
+    spelled = _explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays])
+    labels, _, result = spelled.partition("->")
+    if len(arrays) == 1 and set(labels) == set(result) and len(labels) == arrays[0].ndim:
+        left, view = _distinct(labels, arrays[0])  # nothing is summed: NumPy gives a view
+        view = np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
+        return view if left else fresh(view)
+    return contract(spelled, *arrays)
+
+
+def _fitted(subscripts: str, arrays: list[Any]) -> list[Any]:
+    """Return the operands: as many as the subscripts name."""
+    if len(subscripts.split("->", maxsplit=1)[0].split(",")) != len(arrays):
+        raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
+    return arrays
+
+
+def _explicit(subscripts: str, ranks: list[int]) -> str:
+    """Write out ``...`` and an implied result."""
+    left, arrow, result = subscripts.partition("->")
+    terms = left.split(",")
+    used = set(subscripts)
+    free = [label for label in LETTERS if label not in used]
+    wide = max([r - len(t.replace("...", "")) for t, r in zip(terms, ranks, strict=True) if "..." in t], default=0)
+    dots = "".join(free[:wide])
+    spelled = []
+    for term, rank in zip(terms, ranks, strict=True):
+        here = rank - len(term.replace("...", ""))
+        spelled.append(term.replace("...", dots[len(dots) - here :] if here > 0 else ""))
+    if arrow:
+        result = result.replace("...", dots)
+    else:
+        every = "".join(terms).replace(".", "")
+        result = dots + "".join(sorted(label for label in set(every) if every.count(label) == 1))
+    return f"{','.join(spelled)}->{result}"

@@ -1,0 +1,219 @@
+"""New arrays like others, copies, dtypes, and what an array is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import ANSWERS, COMPILED, OPS, answers, dims, is_traced, normal_axes, shape_of
+
+if TYPE_CHECKING:
+    from symgrad.ir.shapes import Shape
+
+
+def fresh(x: Any) -> Any:
+    """Return a new array of the same value, which later writes to `x` do not reach."""
+    return type(x)(x.node, x.owner) if is_traced(x) else np.array(x)
+
+
+def an_array(x: Any) -> Any:
+    """Return a new array of the value of a traced number."""
+    made = fresh(x)
+    made.is_array = True
+    return made
+
+
+def filled(like: Any, value: Any, shape: Shape, dtype: Any) -> Any:
+    """Return a new array of one value in the trace of `like`, or a plain one."""
+    value = lift(value) if is_traced(value) or isinstance(value, (list, tuple)) else np.asarray(value, dtype)
+    if value.dtype != dtype:
+        value = value.astype(dtype)
+    if is_traced(like) and not is_traced(value):  # a node of its own even where the shapes are the same
+        return type(like).__symgrad_bind__(like, OPS["broadcast_to"], (value,), {"shape": shape})
+    return fresh(stretched(like, value, shape))
+
+
+def stretched(like: Any, x: Any, shape: Shape) -> Any:
+    """Broadcast to a shape that may have unknown extents; a plain array joins the trace of `like` for that."""
+    if shape_of(x) == shape:
+        return x
+    if is_traced(like) and not is_traced(x):
+        return type(like).__symgrad_bind__(like, OPS["broadcast_to"], (x,), {"shape": shape})
+    return OPS["broadcast_to"](x, shape=shape)
+
+
+def extents(shape: Any) -> Shape:
+    """Turn a shape as users write it, an array of integers included, into integers and SymPy expressions."""
+    found = dims(shape)
+    if any(type(d) is int and d < 0 for d in found):
+        raise ShapeError(f"negative dimensions are not allowed: {shapes.show(found)}")
+    return found
+
+
+@answers(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # noqa: ARG001 - NumPy's signature
+    """As `numpy.copy`."""
+    return fresh(lift(a))
+
+
+def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
+    """As `ndarray.astype`.
+
+    Raises:
+        TypeError: when `casting` forbids it, or symgrad does not compile the dtype.
+    """
+    if is_traced(dtype):
+        raise ArgumentError("x.astype(a traced value): a dtype is needed", instead="y.dtype")
+    x, kind = lift(x), np.dtype(dtype)
+    if kind not in COMPILED:
+        raise UnsupportedError(
+            f"x.astype({kind}) of a traced array: symgrad compiles bool, integers, float32 and float64",
+            instead="np.float32 or np.float64",
+        )
+    if not np.can_cast(x.dtype, kind, casting):  # type: ignore[arg-type]
+        raise UnsupportedError(f"cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")
+    made = fresh(x) if x.dtype == kind else OPS["astype"](x, dtype=kind)
+    return an_array(made) if is_traced(x) and not x.is_number else made
+
+
+ANSWERS["astype"] = to_dtype
+
+
+@answers(np.astype)
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """As `numpy.astype`."""
+    _cpu(device)
+    if not hasattr(x, "astype") or getattr(x, "weak", None) is not None:
+        raise ArgumentError("np.astype of one of Python's numbers", instead="np.float64(x)")
+    return x if not copy and x.dtype == np.dtype(dtype) else to_dtype(x, dtype)
+
+
+def _cpu(device: Any) -> None:
+    if device not in {None, "cpu"}:
+        raise ShapeError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
+
+
+def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
+    _cpu(device)
+    a = lift(a)
+    kind = a.dtype if dtype is None else np.dtype(dtype)
+    return filled(a, value, shape_of(a) if shape is None else extents(shape), kind)
+
+
+@answers(np.zeros_like, np.empty_like)
+def zeros_like(
+    a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001
+) -> Any:
+    """As `numpy.zeros_like`; `numpy.empty_like` gives zeros too."""
+    return _like(a, 0, dtype, shape, device)
+
+
+@answers(np.ones_like)
+def ones_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001
+) -> Any:
+    """As `numpy.ones_like`."""
+    return _like(a, 1, dtype, shape, device)
+
+
+@answers(np.full_like)
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,  # noqa: ARG001
+    device: Any = None,
+) -> Any:
+    """As `numpy.full_like`."""
+    return _like(a, fill_value, dtype, shape, device)
+
+
+# -- what an array is
+
+
+@answers(np.shape)
+def shape(a: Any) -> Any:
+    """As `numpy.shape`."""
+    return lift(a).shape
+
+
+@answers(np.ndim)
+def ndim(a: Any) -> int:
+    """As `numpy.ndim`."""
+    rank: int = lift(a).ndim
+    return rank
+
+
+@answers(np.size)
+def size(a: Any, axis: Any = None) -> Any:
+    """As `numpy.size`."""
+    a = lift(a)
+    total: Any = 1
+    for k in normal_axes(axis, a.ndim):
+        total = total * a.shape[k]
+    return total
+
+
+def promoted(*values: Any) -> np.dtype[Any]:
+    """Return the dtype that arrays, dtypes and numbers promote to; Python's numbers are weak."""
+    kinds: list[Any] = []
+    for value in values:
+        kind = type(value)  # isinstance() takes a traced number for a plain one
+        if issubclass(kind, (bool, np.bool)):
+            kinds.append(np.dtype(bool))
+        elif issubclass(kind, (int, float)) and not issubclass(kind, np.generic):
+            kinds.append(kind(0))
+        elif issubclass(kind, (str, type, np.dtype)):
+            kinds.append(np.dtype(value))
+        else:
+            array = lift(value)
+            weak = getattr(array, "weak", None)
+            kinds.append(array.dtype if weak is None else weak(0))
+    return np.result_type(*kinds)
+
+
+answers(np.result_type)(promoted)
+
+
+@answers(np.iscomplexobj)
+def iscomplexobj(x: Any) -> bool:  # noqa: ARG001 - no value of symgrad is complex
+    """As `numpy.iscomplexobj`: no value of symgrad is complex."""
+    return False
+
+
+@answers(np.isrealobj)
+def isrealobj(x: Any) -> bool:  # noqa: ARG001
+    """As `numpy.isrealobj`: every value of symgrad is real."""
+    return True
+
+
+@answers(np.iscomplex)
+def iscomplex(x: Any) -> Any:
+    """As `numpy.iscomplex`: False for each element."""
+    return _like(x, 0, bool, None, None)
+
+
+@answers(np.isreal)
+def isreal(x: Any) -> Any:
+    """As `numpy.isreal`: True for each element."""
+    return _like(x, 1, bool, None, None)
+
+
+@answers(np.real, np.real_if_close)
+def real(val: Any, tol: float = 100) -> Any:  # noqa: ARG001
+    """As `numpy.real`: the array itself."""
+    return lift(val)
+
+
+@answers(np.imag)
+def imag(val: Any) -> Any:
+    """As `numpy.imag`: zeros."""
+    return lift(val).imag
+
+
+@answers(np.conjugate)
+def conjugate(x: Any, /) -> Any:
+    """As `numpy.conjugate`: a copy; of booleans int8, which NumPy has a loop for."""
+    x = lift(x)
+    return fresh(x) if x.dtype.kind != "b" else x.astype(np.int8)

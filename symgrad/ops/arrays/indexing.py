@@ -1,0 +1,350 @@
+"""Indexing by arrays of integers: gathers, and the scatters that are their adjoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Axis, Body, Lookup, Number, Statement, axes_of
+from symgrad.ops.arrays.copies import fresh
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.domains import case, integers, normal
+from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, shape_of, structured
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+X, OUT = 0, -1
+
+
+class IndexShapes(ShapeError, IndexError):  # noqa: N818 - stands beside IndexError
+    """Index arrays whose shapes do not fit together or to the indexed array."""
+
+
+class OutOfBounds(ArgumentValueError, IndexError):  # noqa: N818 - likewise
+    """A constant index that the indexed axis does not have."""
+
+
+# -- gather: x[..., i, ...] and its adjoint
+
+
+def first_axis(axes: tuple[int, ...]) -> int:
+    """Return where NumPy puts the axes of the index arrays: in place when they are neighbours, else in front."""
+    return axes[0] if axes == tuple(range(axes[0], axes[0] + len(axes))) else 0
+
+
+def index_shape(indices: tuple[Node, ...], axes: tuple[int, ...], rank: int) -> Shape:
+    """Check the index arrays and broadcast their shapes."""
+    if len(indices) != len(axes) or not axes or list(axes) != sorted(set(axes)) or axes[-1] >= rank:
+        raise ShapeError(f"{len(indices)} index arrays for the axes {axes} of an array of {rank} axes")
+    for index in indices:
+        if index.dtype.kind not in "iu":
+            raise DtypeError(f"an index array must hold integers, not {index.dtype}", instead="i.astype(np.int64)")
+    try:
+        return shapes.broadcast(*[index.shape for index in indices])
+    except ShapeError as error:
+        raise IndexShapes(f"shape mismatch of index arrays: {error.what}") from None
+
+
+def gathered_shape(shape: Shape, part: Shape, axes: tuple[int, ...]) -> Shape:
+    """Return the shape of a gather."""
+    rest = tuple([d for k, d in enumerate(shape) if k not in axes])
+    start = first_axis(axes)
+    return (*rest[:start], *part, *rest[start:])
+
+
+def key_of(indices: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[Any, ...]:
+    """Write the index in Python."""
+    by_axis = dict(zip(axes, indices, strict=True))
+    return tuple([by_axis.get(k, slice(None)) for k in range(axes[-1] + 1)])
+
+
+def _stretched(array: int, shape: Shape, axes: tuple[Axis, ...], stretched: Shape) -> Access:
+    """Read an index array that is broadcast along `axes`."""
+    offset = len(axes) - len(shape)
+    places = [0 if d == 1 and stretched[k] != 1 else axes[k] for k, d in enumerate(shape, offset)]
+    return Access(array, tuple(places))
+
+
+def looked_up(node: Node, extents: Shape, result: tuple[Axis, ...], first: int = 1) -> tuple[Any, ...]:
+    """Return the element of the gathered array for an element of the result: lookups on the indexed axes.
+
+    The index arrays are the operands from `first` on.
+    """
+    axes, indices = node.param("axes"), node.inputs[first:]
+    part = shapes.broadcast(*[index.shape for index in indices])
+    start = first_axis(axes)
+    inner = result[start : start + len(part)]
+    rest = iter((*result[:start], *result[start + len(part) :]))
+    source: list[Any] = []
+    for k, extent in enumerate(extents):
+        if k in axes:
+            j = axes.index(k)
+            source.append(Lookup(_stretched(first + j, indices[j].shape, inner, part), extent, 0))
+        else:
+            source.append(next(rest))
+    return tuple(source)
+
+
+def _gather_infer(x: Node, *indices: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
+    return gathered_shape(x.shape, index_shape(indices, axes, len(x.shape)), axes), x.dtype
+
+
+def _gather_body(node: Node) -> Body:
+    out = axes_of(node.shape)
+    source = Access(X, looked_up(node, node.inputs[0].shape, out))
+    return Body((Statement(Access(OUT, out), "=", source, out, node.line),))
+
+
+def _gather_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> tuple[Any, ...]:  # noqa: ARG001
+    return scatter_add(g, *indices, axes=axes, shape=shape_of(x)), *[None] * len(indices)
+
+
+def _gather_text(node: Node, names: list[str]) -> str:
+    entries = key_of(tuple(names[1:]), node.param("axes"))
+    parts = [":" if isinstance(entry, slice) else entry for entry in entries]
+    return f"{names[0]}[{', '.join(parts)}]"
+
+
+_ROWS = (normal(), integers(-3, 2))
+_PAIRS = (*_ROWS, _ROWS[1])
+
+
+def _gathers(axes: tuple[int, ...]) -> Any:
+    """Make the function of a case."""
+    return lambda a, *indices: OPS["gather"](a, *indices, axes=axes) ** 2
+
+
+def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """Make the function of a case."""
+    return lambda g, *indices: OPS["scatter_add"](g, *indices, axes=axes, shape=shape) ** 2
+
+
+gather = structured(
+    name="gather", params=("axes",), infer=_gather_infer, body=_gather_body, vjp=_gather_vjp, text=_gather_text,
+    moves=True, batched=None,
+    put=lambda x, value, *indices, axes: OPS["scatter_set"](x, value, *indices, axes=axes, unique=False),
+    evaluate=lambda x, *indices, axes: np.asarray(x)[key_of(indices, axes)],
+    sample=(case(_gathers((0,)), (3, 4), (2, 5), domain=_ROWS), case(_gathers((1,)), (2, 3, 2), (2, 2), domain=_ROWS),
+            case(_gathers((0, 1)), (3, 4), (2, 1), (3,), domain=_PAIRS),
+            case(_gathers((0, 2)), (3, 4, 5), (6,), (), domain=_PAIRS),
+            case(lambda a: a[:, [2, 0, 2]] ** 2, (2, 3)),
+            case(lambda a: a[np.array([True, False, True])] ** 2, (3, 2))),
+    edges=(case(_gathers((0,)), (3,), (0,), domain=_ROWS), case(_gathers((0,)), (3, 0), (2,), domain=_ROWS)),
+    doc="Elements at the places that arrays of integers name.",
+)
+
+
+def _scatter_infer(g: Node, *indices: Node, axes: tuple[int, ...], shape: Shape) -> tuple[Shape, Any]:
+    want = gathered_shape(shape, index_shape(indices, axes, len(shape)), axes)
+    if g.shape != want:
+        have, into, need = map(shapes.show, (g.shape, shape, want))
+        raise ShapeError(f"cannot scatter {have} into {into}: {need} is needed")
+    return shape, g.dtype
+
+
+def _scatter_value(g: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> Any:
+    g = np.asarray(g)
+    out = np.zeros(shape, g.dtype)
+    np.add.at(out, key_of(indices, axes), g)
+    return out
+
+
+def adding(dtype: np.dtype[Any]) -> str:
+    """Return how values of a dtype are accumulated."""
+    return "|=" if dtype.kind == "b" else "+="
+
+
+def _scatter_body(node: Node) -> Body:
+    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
+    target = Access(OUT, looked_up(node, node.shape, part))
+    return Body((
+        Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
+        Statement(target, adding(node.dtype), Access(X, part), part, node.line),
+    ))
+
+
+def _scatter_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: Any, shape: Any) -> tuple[Any, ...]:  # noqa: ARG001
+    return gather(g, *indices, axes=axes), *[None] * len(indices)
+
+
+scatter_add = structured(
+    name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value, body=_scatter_body,
+    vjp=_scatter_vjp, moves=True, batched=None,
+    sample=(case(_scatters((0,), (3, 2)), (5, 2), (5,), domain=_ROWS),
+            case(_scatters((0, 2), (3, 2, 4)), (5, 2), (5,), (1,), domain=_PAIRS)),
+    edges=(case(_scatters((0,), (3,)), (0,), (0,), domain=_ROWS),),
+    doc="Zeros with values added at the places that arrays of integers name: the adjoint of gather.",
+)
+
+
+# -- take_along_axis: one index for each element, and its adjoint
+
+
+def _along_infer(x: Node, indices: Node, axis: int) -> tuple[Shape, Any]:
+    index_shape((indices,), (axis,), len(x.shape))
+    if [d for k, d in enumerate(x.shape) if k != axis] != [d for k, d in enumerate(indices.shape) if k != axis]:
+        have, given = shapes.show(x.shape), shapes.show(indices.shape)
+        raise ShapeError(f"take_along_axis: {have} and {given} differ beside axis {axis}")
+    return indices.shape, x.dtype
+
+
+def _one_lookup(axes: tuple[Axis, ...], axis: int, extent: Any) -> tuple[Any, ...]:
+    return (*axes[:axis], Lookup(Access(1, axes), extent, 0), *axes[axis + 1 :])
+
+
+def _along_body(node: Node) -> Body:
+    out, axis = axes_of(node.shape), node.param("axis")
+    source = Access(X, _one_lookup(out, axis, node.inputs[0].shape[axis]))
+    return Body((Statement(Access(OUT, out), "=", source, out, node.line),))
+
+
+_PICKS = (case(lambda a, i: OPS["take_along"](a, i, axis=1) ** 2, (2, 3), (2, 4), domain=_ROWS),
+          case(lambda a, i: OPS["take_along"](a, i, axis=0) ** 2, (3, 2), (1, 2), domain=_ROWS))
+
+take_along = structured(
+    name="take_along", params=("axis",), infer=_along_infer, body=_along_body, sample=_PICKS,
+    evaluate=np.take_along_axis, moves=True,
+    vjp=lambda g, y, x, indices, axis: (OPS["add_along"](g, indices, axis=axis, extent=shape_of(x)[axis]), None),  # noqa: ARG005
+    text=lambda node, names: f"np.take_along_axis({names[0]}, {names[1]}, {node.params[0]})",
+    edges=(case(lambda a, i: OPS["take_along"](a, i, axis=1), (2, 3), (2, 0), domain=_ROWS),),
+    doc="For each index, the element of its row.",
+)
+
+
+def _add_along_infer(g: Node, indices: Node, axis: int, extent: Any) -> tuple[Shape, Any]:
+    if g.shape != indices.shape:
+        raise ShapeError(f"cannot add {shapes.show(g.shape)} at {shapes.show(indices.shape)} places")
+    return (*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype
+
+
+def _add_along_value(g: Any, indices: Any, axis: int, extent: int) -> Any:
+    g = np.asarray(g)
+    out = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
+    places = list(np.indices(g.shape, sparse=True))
+    places[axis] = indices
+    np.add.at(out, tuple(places), g)
+    return out
+
+
+def _add_along_body(node: Node) -> Body:
+    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
+    axis, extent = node.params
+    return Body((
+        Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
+        Statement(Access(OUT, _one_lookup(part, axis, extent)), adding(node.dtype), Access(X, part), part, node.line),
+    ))
+
+
+add_along = structured(
+    name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value,
+    body=_add_along_body, vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),  # noqa: ARG005
+    moves=True,
+    sample=(case(lambda g, i: OPS["add_along"](g, i, axis=1, extent=3) ** 2, (2, 4), (2, 4), domain=_ROWS),),
+    edges=(case(lambda g, i: OPS["add_along"](g, i, axis=0, extent=3), (0, 2), (0, 2), domain=_ROWS),),
+    doc="Zeros with each value added into its row at its index: the adjoint of take_along_axis.",
+)
+
+
+# -- NumPy's functions
+
+
+def checked(x: Any, axis: int, indices: Any) -> Any:
+    """Check a constant index against a known extent and count it from the front; a traced one is checked in the run.
+
+    Raises:
+        IndexError: when an index is out of bounds.
+    """
+    extent = shape_of(x)[axis]
+    if is_traced(indices):
+        if indices.dtype.kind not in "iu":
+            raise DtypeError(f"an index array must hold integers, not {indices.dtype}", instead="i.astype(np.int64)")
+        return indices
+    if indices.dtype.kind not in "iub" or (indices.dtype.kind == "b" and indices.size):
+        raise DtypeError(f"an index array must hold integers, not {indices.dtype}", instead="i.astype(np.int64)")
+    indices = indices.astype(np.int64)
+    if type(extent) is not int:
+        return indices
+    bad = indices[(indices < -extent) | (indices >= extent)]
+    if bad.size:
+        raise OutOfBounds(f"index {bad.flat[0]} is out of bounds for axis {axis} with size {extent}")
+    return np.where(indices < 0, indices + extent, indices)
+
+
+def _fitted(indices: Any, extent: Any, mode: str) -> Any:
+    """Bring indices into range as ``mode="wrap"`` or ``mode="clip"`` say."""
+    if type(extent) is not int:
+        raise UnsupportedError(f"np.take(..., mode={mode!r}) along an unknown extent", instead="np.clip of the indices")
+    if mode == "wrap":
+        return np.remainder(indices, extent)
+    return np.minimum(np.maximum(indices, 0), extent - 1)
+
+
+@answers(np.take)
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    """As `numpy.take`."""
+    from symgrad.ops.declare.forms import refuse
+
+    refuse("take", out=out)
+    a, indices = lift(a), lift(indices)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    k = normal_axis(axis, a.ndim)
+    if not is_traced(indices) and indices.size == 0:
+        indices = indices.astype(np.int64)
+    if mode in {"wrap", "clip"}:
+        indices = _fitted(indices, shape_of(a)[k], mode)
+    elif mode != "raise":
+        raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if not is_traced(indices) and indices.ndim == 0:
+        place = (*[slice(None)] * k, int(checked(a, k, indices)))
+        return fresh(a[place])
+    return gather(a, checked(a, k, indices), axes=(k,))
+
+
+@answers(np.ix_)
+def ix_(*args: Any) -> tuple[Any, ...]:
+    """As `numpy.ix_`: each array of integers along an axis of its own."""
+    found = []
+    for k, given in enumerate(args):
+        places = lift(given)
+        if places.ndim != 1:
+            raise ShapeError("Cross index must be 1 dimensional")
+        if places.dtype.kind == "b":
+            if is_traced(places):
+                raise UnsupportedError("np.ix_ of a traced mask, which names as many places as it has true ones")
+            places = np.flatnonzero(places)
+        places = places if is_traced(places) or places.size else places.astype(np.intp)
+        beside = tuple([d for d in range(len(args)) if d != k])
+        found.append(OPS["expand_dims"](places, axes=beside) if is_traced(places) else np.expand_dims(places, beside))
+    return tuple(found)
+
+
+@answers(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """As `numpy.take_along_axis`."""
+    arr, indices = lift(arr), lift(indices)
+    if axis is None:
+        if indices.ndim != 1:
+            raise ShapeError("when axis=None, `indices` must have a single dimension.")
+        arr, axis = np.ravel(arr), 0
+    if arr.ndim != indices.ndim:
+        raise ShapeError("`indices` and `arr` must have the same number of dimensions")
+    k = normal_axis(axis, arr.ndim)
+    have, want = shape_of(arr), shape_of(indices)
+    try:
+        beside = shapes.broadcast(*[(*s[:k], 1, *s[k + 1 :]) for s in (have, want)])
+    except ShapeError:
+        given = f"{shapes.show(have)} and indices of {shapes.show(want)}"
+        raise IndexShapes(f"shape mismatch: {given} along axis {k}") from None
+    parts = []
+    for x, shape in ((arr, have), (indices, want)):
+        full = (*beside[:k], shape[k], *beside[k + 1 :])
+        parts.append(x if full == shape else OPS["broadcast_to"](x, shape=full))
+    return take_along(parts[0], checked(parts[0], k, parts[1]), axis=k)
+
+

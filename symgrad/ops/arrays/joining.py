@@ -1,0 +1,131 @@
+"""Joining arrays: concatenate, stack, pad; and arrays written as lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Body, Statement, axes_of
+from symgrad.ir.shapes import simplified
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+
+def _concatenate_infer(*xs: Node, axis: int) -> tuple[Shape, Any]:
+    first = xs[0]
+    total: Any = 0
+    for x in xs:
+        if len(x.shape) != len(first.shape) or any(
+            a != b for k, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if k != axis
+        ):
+            raise ShapeError(
+                f"cannot concatenate {shapes.show(first.shape)} and {shapes.show(x.shape)} along axis {axis}"
+            )
+        total = total + x.shape[axis]
+    return (*first.shape[:axis], simplified(total), *first.shape[axis + 1 :]), first.dtype
+
+
+def offsets(xs: Any, axis: int) -> list[Any]:
+    """Return where each part starts."""
+    found: list[Any] = [0]
+    for x in xs[:-1]:
+        found.append(simplified(found[-1] + shape_of(x)[axis]))
+    return found
+
+
+def _concatenate_body(node: Node) -> Body:
+    axis = node.param("axis")
+    statements, offset = [], 0
+    for k, x in enumerate(node.inputs):
+        axes = axes_of(x.shape)
+        one = x.shape[axis] == 1  # its only place is a number, and costs no algebra
+        target = tuple([(offset if one else a + offset) if d == axis else a for d, a in enumerate(axes)])
+        statements.append(Statement(Access(-1, target), "=", Access(k, axes), axes, node.line))
+        offset = simplified(offset + x.shape[axis])
+    return Body(tuple(statements))
+
+
+def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int) -> tuple[Any, ...]:  # noqa: ARG001
+    parts = []
+    for x, start in zip(xs, offsets(xs, axis), strict=True):
+        index = [(0, d, 1) for d in shape_of(x)]
+        index[axis] = (start, shape_of(x)[axis], 1)
+        parts.append(OPS["slice"](g, index=tuple(index)))
+    return tuple(parts)
+
+
+concatenate = structured(
+    name="concatenate", params=("axis",), infer=_concatenate_infer, body=_concatenate_body, vjp=_concatenate_vjp,
+    evaluate=lambda *xs, axis: np.concatenate(xs, axis), moves=True,
+    text=lambda node, names: f"np.concatenate(({', '.join(names)},), axis={node.params[0]})",
+    sample=(case(lambda a, b: np.concatenate([a, b, a], axis=1) ** 2, (2, 3), (2, 2)),
+            case(lambda a, b: np.stack([a, b], axis=-1) ** 2, (3,), (3,))),
+    edges=(case(lambda a, b: np.concatenate([a, b]), (0,), (2,)),),
+)
+
+
+def holds_traced(value: Any) -> bool:
+    """Tell a list (of lists ...) that holds a traced array."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if is_traced(item):
+            return True
+        if isinstance(item, (list, tuple)):
+            stack.extend(item)
+    return False
+
+
+def lift(value: Any, dtype: Any = None) -> Any:
+    """Return a traced or a plain array for what NumPy takes as one: an array, a number, lists of these."""
+    if is_traced(value):
+        value = value.tracer() if hasattr(type(value), "dim") else value
+        return value if dtype is None else value.astype(dtype)
+    if isinstance(value, (list, tuple)) and holds_traced(value):
+        return np.stack([lift(item, dtype) for item in value])
+    return np.asarray(value, dtype)
+
+
+def _joined(xs: Any, dtype: Any, casting: Any) -> list[Any]:
+    """Lift what is joined and give it one dtype, where `casting` allows."""
+    parts = [lift(x) for x in xs]
+    kind = np.dtype(dtype) if dtype is not None else np.result_type(*[p.dtype for p in parts])
+    for p in parts:
+        if not np.can_cast(p.dtype, kind, casting):
+            raise ArgumentError(f"cannot join arrays of {p.dtype} as {kind} by the rule casting={casting!r}")
+    return [p if p.dtype == kind else p.astype(kind) for p in parts]
+
+
+@answers(np.concatenate)
+def concatenate_answer(
+    xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind",
+) -> Any:
+    """As `numpy.concatenate`."""
+    refuse("concatenate", out=out)
+    if is_traced(xs):
+        xs = list(xs)
+    parts = _joined(xs, dtype, casting)
+    if axis is None:
+        parts, axis = [np.ravel(p) for p in parts], 0
+    if any(p.ndim == 0 for p in parts):
+        raise ShapeError("zero-dimensional arrays cannot be concatenated", instead="np.stack, or np.array([x, y])")
+    return concatenate(*parts, axis=normal_axis(axis, parts[0].ndim))
+
+
+@answers(np.stack)
+def stack_answer(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As `numpy.stack`."""
+    refuse("stack", out=out)
+    parts = _joined(arrays, dtype, casting)
+    if any(shape_of(p) != shape_of(parts[0]) for p in parts):
+        different = sorted({shapes.show(shape_of(p)) for p in parts})
+        raise ShapeError(f"all input arrays must have the same shape, not {', '.join(different)}")
+    k = normal_axis(axis, parts[0].ndim + 1)
+    return concatenate(*[OPS["expand_dims"](p, axes=(k,)) for p in parts], axis=k)

@@ -1,0 +1,178 @@
+"""Sums, products, extrema over axes, and where extrema are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Axis, Body, IndexValue, Number, Statement, Temporary, axes_of
+from symgrad.ops.arrays.running import exclusive_product, reverse
+from symgrad.ops.declare.domains import booleans, case, distinct, inf, nan
+from symgrad.ops.declare.forms import OPS, shape_of, structured
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+
+X, OUT = 0, -1
+I64 = np.dtype(np.int64)
+
+
+def first_value(how: str, dtype: np.dtype[Any]) -> Any:
+    """Return what an accumulation starts from."""
+    if how in {"+=", "|="}:
+        return 0
+    if how in {"*=", "&="}:
+        return 1
+    if dtype.kind == "f":
+        return -inf if how == "max=" else inf
+    if dtype.kind == "b":
+        return how == "min="
+    return np.iinfo(dtype).min if how == "max=" else np.iinfo(dtype).max
+
+
+def reduction_body(node: Node, how: str) -> Body:
+    """Start, then ``T[i] how A[i, k]`` along the reduced axes k."""
+    axes = axes_of(node.inputs[0].shape)
+    kept = tuple([a for k, a in enumerate(axes) if k not in node.param("axes")])
+    start = axes_of(node.shape)
+    first = Number(first_value(how, node.dtype), node.dtype)
+    return Body((
+        Statement(Access(OUT, start), "=", first, start, node.line),
+        Statement(Access(OUT, kept), how, Access(X, axes), axes, node.line),
+    ))
+
+
+def _reduction(
+    name: str, how: str, evaluate: Any, vjp: Any, *, sample: Any, edges: Any, nondiff: bool = False, dtype: Any = None,
+    used: Any = None, moves: bool = False, whole: bool = False,
+) -> Any:
+    return structured(
+        name=name, params=("axes",), nondiff=nondiff, vjp=vjp, used=used, moves=moves, whole=whole, regular=True,
+        infer=lambda x, axes: (shapes.without(x.shape, axes), dtype or x.dtype),
+        evaluate=lambda x, axes: evaluate(x, axis=axes), body=lambda node: reduction_body(node, how),
+        text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})", sample=sample, edges=edges,
+    )
+
+
+def _started(evaluate: Any, how: str) -> Any:
+    """Let an extremum start as its body does: rows may be empty where there are none, or where an extent is found 0."""
+    return lambda x, axis: evaluate(x, axis=axis, initial=first_value(how, x.dtype))
+
+
+def spread(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """Give a reduced value its axes back, each with x's extent."""
+    return OPS["broadcast_to"](OPS["expand_dims"](g, axes=axes), shape=shape_of(x)) if axes else g
+
+
+def along(g: Any, axes: tuple[int, ...]) -> Any:
+    """Give a reduced value its axes back with extent 1, to broadcast against x."""
+    return OPS["expand_dims"](g, axes=axes) if axes else g
+
+
+def _extremum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    """Share the cotangent evenly among ties, as JAX does."""
+    at = np.equal(x, along(y, axes))
+    count = OPS["sum"](at.astype(g.dtype), axes=axes)
+    return np.where(at, along(g / count, axes), np.zeros((), g.dtype))
+
+
+def _prod_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:  # noqa: ARG001
+    """Multiply, for each factor, all the others: exact where factors are zero."""
+    ndim = len(shape_of(x))
+    kept = tuple([k for k in range(ndim) if k not in axes])
+    order = (*kept, *axes)
+    moved = OPS["transpose"](x, axes=order)
+    lead, tail = shape_of(moved)[: len(kept)], shape_of(moved)[len(kept) :]
+    size: Any = 1
+    for dim in tail:
+        size = size * dim
+    flat = OPS["reshape"](moved, shape=(*lead, size))
+    others = exclusive_product(flat) * reverse(exclusive_product(reverse(flat)))
+    back = OPS["reshape"](others, shape=(*lead, *tail))
+    inverse = tuple(sorted(range(ndim), key=order.__getitem__))
+    return along(g, axes) * OPS["transpose"](back, axes=inverse)
+
+
+_AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a) ** 2, (2, 3)),
+         case(lambda a: a.sum(axis=(0, -1), keepdims=True) * a, (2, 3, 2)))
+_EMPTY = (case(lambda a: np.sum(a, axis=1), (3, 0)), case(np.sum, ()), case(lambda a: np.sum(a, 0), (0, 2)))
+
+sum_ = _reduction(
+    "sum", "+=", np.sum, lambda g, y, x, axes: spread(g, x, axes), moves=True, whole=True, sample=_AXES, edges=_EMPTY,  # noqa: ARG005
+)
+prod = _reduction(
+    "prod", "*=", np.prod, _prod_vjp,
+    sample=(case(lambda a: np.prod(a, axis=1), (3, 4)), case(lambda a: np.prod(a, axis=(0, 2)) ** 2, (2, 3, 2))),
+    edges=(case(lambda a: np.prod(a, 0), (0, 2)),),
+)
+max_ = _reduction(
+    "max", "max=", _started(np.max, "max="), _extremum_vjp,
+    used=lambda y, x, axes: np.logical_not(np.less(x, along(y, axes))),  # where it is NaN, all are
+    sample=(case(lambda a: np.max(a, axis=1) ** 2, (3, 4), domain=distinct()), case(np.max, (5,), domain=distinct())),
+    edges=(case(lambda a: np.max(a, 0), (3, 0)), case(lambda a: np.max(a * np.array([1.0, nan])), (2,))),
+)
+min_ = _reduction(
+    "min", "min=", _started(np.min, "min="), _extremum_vjp,
+    used=lambda y, x, axes: np.logical_not(np.greater(x, along(y, axes))),
+    sample=(case(lambda a: np.min(a, axis=0) ** 2, (3, 4), domain=distinct()), case(np.min, (5,), domain=distinct())),
+    edges=(case(lambda a: np.min(a, 0), (3, 0)), case(lambda a: np.min(a * np.array([1.0, nan])), (2,))),
+)
+any_ = _reduction(
+    "any", "|=", np.any, None, nondiff=True, dtype=np.dtype(bool),
+    sample=(case(lambda a: np.any(a, axis=0), (3, 4), domain=booleans()),),
+    edges=(case(lambda a: np.any(a > 0), (0,)),),
+)
+all_ = _reduction(
+    "all", "&=", np.all, None, nondiff=True, dtype=np.dtype(bool),
+    sample=(case(lambda a: np.all(a, axis=1), (3, 4), domain=booleans()),),
+    edges=(case(lambda a: np.all(a > 0), (0,)),),
+)
+
+
+sum_.logs = lambda x, axes: OPS["logsumexp"](x, axes=axes)
+prod.logs = lambda x, axes: sum_(x, axes=axes)
+max_.logs, min_.logs = max_, min_  # the larger one has the larger logarithm
+
+
+# -- positions of extrema
+
+
+def _arg_body(node: Node, how: str) -> Body:
+    """Find the extremum, then the first place that holds it (or the first NaN)."""
+    x = node.inputs[0]
+    axis = node.param("axis")
+    outer, first, axes = axes_of(node.shape), axes_of(node.shape), axes_of(x.shape)
+    again, start = axes_of(x.shape), axes_of(node.shape)
+
+    def kept(of: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        return tuple([a for k, a in enumerate(of) if k != axis])
+
+    best = -2
+    boolean, here = np.dtype(bool), Access(X, again)
+    same = Apply(OPS["equal"], (here, Access(best, kept(again))), boolean, x.dtype)  # type: ignore[arg-type]
+    odd = Apply(OPS["not_equal"], (here, here), boolean, x.dtype)  # type: ignore[arg-type]
+    hit = Apply(OPS["logical_or"], (same, odd), boolean, boolean) if x.dtype.kind == "f" else same  # type: ignore[arg-type]
+    far = Number(np.iinfo(np.int64).max, I64)
+    place = Apply(OPS["where"], (hit, IndexValue(again[axis], I64), far), I64, I64)  # type: ignore[arg-type]
+    return Body((
+        Statement(Access(best, outer), "=", Number(first_value(how, x.dtype), x.dtype), outer, node.line),
+        Statement(Access(best, kept(axes)), how, Access(X, axes), axes, node.line),
+        Statement(Access(OUT, start), "=", far, start, node.line),
+        Statement(Access(OUT, kept(again)), "min=", place, again, node.line),
+    ), (Temporary(tuple([a.extent for a in first]), x.dtype),))
+
+
+def _position(name: str, how: str, evaluate: Any) -> Any:
+    return structured(
+        name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (shapes.without(x.shape, (axis,)), I64),
+        evaluate=lambda x, axis: evaluate(x, axis=axis), body=lambda node: _arg_body(node, how),
+        text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})",
+        sample=(case(lambda a: evaluate(a, axis=1), (3, 4), domain=distinct()), case(evaluate, (2, 3))),
+        edges=(case(lambda a: evaluate(a * np.array([1.0, nan, nan])), (3,)), case(lambda a: evaluate(a * 0), (3,))),
+    )
+
+
+argmax = _position("argmax", "max=", np.argmax)
+argmin = _position("argmin", "min=", np.argmin)

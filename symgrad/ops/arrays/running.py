@@ -1,0 +1,164 @@
+"""Running totals along one axis, and the linear recurrence that is their derivatives' form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, Temporary, axes_of
+from symgrad.ops.arrays.indexing import adding
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of, structured, summed_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.ir.node import Node
+
+X, OUT = 0, -1
+
+
+def last_axis(x: Any, start: Any, count: Any, step: int = 1) -> Any:
+    """Slice the last axis."""
+    shape = shape_of(x)
+    return OPS["slice"](x, index=(*[(0, d, 1) for d in shape[:-1]], (start, count, step)))
+
+
+def reverse(x: Any) -> Any:
+    """Turn the last axis around."""
+    extent = shape_of(x)[-1]
+    return last_axis(x, extent - 1, extent, -1)
+
+
+def shifted(x: Any, fill: int) -> Any:
+    """Move along the last axis by one: fill, x[0], x[1], ..."""
+    shape = shape_of(x)
+    index = (*[(0, d, 1) for d in shape[:-1]], (1, fewer(shape[-1]), 1))
+    head = last_axis(x, 0, fewer(shape[-1]))
+    if fill == 0:
+        return OPS["place"](head, indices=(index,), shape=shape)
+    ones = np.where(np.False_, x, np.ones((), x.dtype))
+    return OPS["set_slice"](ones, head, index=index)
+
+
+def fewer(extent: Any) -> Any:
+    """Return one less, but not less than none."""
+    if type(extent) is int:
+        return max(extent - 1, 0)
+    import sympy
+
+    return sympy.Max(extent - 1, 0)
+
+
+def exclusive_product(x: Any) -> Any:
+    """Multiply, along the last axis, what stands before each element."""
+    return shifted(OPS["cumprod"](x, axis=len(shape_of(x)) - 1), 1)
+
+
+def _running_body(
+    node: Node, total: Callable[[Access, tuple[Axis, ...]], tuple[str, Any, frozenset[int]]], first: int,
+) -> Body:
+    """Keep a total along one axis, and write it down after each step."""
+    axis = len(node.shape) - 1 if "axis" not in node.op.params else node.param("axis")
+    outer = axes_of(shapes.without(node.shape, (axis,)))
+    axes = axes_of(node.shape)
+    kept = tuple([a for k, a in enumerate(axes) if k != axis])
+    acc = Access(-2, kept)
+    how, value, prefix = total(acc, axes)
+    return Body((
+        Statement(Access(-2, outer), "=", Number(first, node.dtype), outer, node.line),
+        Statement(acc, how, value, axes, node.line, prefix=prefix),
+        Statement(Access(OUT, axes), "=", acc, axes, node.line, prefix=frozenset({-2})),
+    ), (Temporary(tuple([a.extent for a in outer]), node.dtype),))
+
+
+cumsum = structured(
+    name="cumsum", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
+    evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
+    body=lambda node: _running_body(node, lambda _, axes: (adding(node.dtype), Access(X, axes), frozenset()), 0),
+    vjp=lambda g, y, x, axis: _flip(OPS["cumsum"](_flip(g, axis), axis=axis), axis),  # noqa: ARG005
+    moves=True, running=True,
+    text=lambda node, names: f"np.cumsum({names[0]}, axis={node.params[0]})",
+    sample=(case(lambda a: np.cumsum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumsum(a) ** 2, (2, 3))),
+    edges=(case(np.cumsum, (0,)),),
+)
+
+
+def _flip(x: Any, axis: int) -> Any:
+    shape = shape_of(x)
+    return OPS["slice"](x, index=tuple([(d - 1, d, -1) if k == axis else (0, d, 1) for k, d in enumerate(shape)]))
+
+
+def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
+    """``P[k-1] * r[k]`` with ``r[k] = g[k] + x[k+1] r[k+1]``: exact where factors are zero."""
+    last = len(shape_of(x)) - 1
+    order = (*[k for k in range(last + 1) if k != axis], axis)
+    inverse = tuple(sorted(range(last + 1), key=order.__getitem__))
+    g, y, x = [OPS["transpose"](v, axes=order) for v in (g, y, x)]
+    r = reverse(recurrence(shifted(reverse(x), 0), reverse(g)))
+    return OPS["transpose"](shifted(y, 1) * r, axes=inverse)
+
+
+cumprod = structured(
+    name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
+    evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
+    body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
+    vjp=_cumprod_vjp, regular=True, running=True,
+    text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
+    sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
+    edges=(case(np.cumprod, (0,)),),
+)
+
+
+def _recurrence_value(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    out = np.zeros_like(b)
+    total = np.zeros(b.shape[:-1], b.dtype)
+    for k in range(b.shape[-1]):
+        total = a[..., k] * total + b[..., k]
+        out[..., k] = total
+    return out
+
+
+def _recurrence_body(node: Node) -> Body:
+    kind = node.dtype
+
+    def total(acc: Access, axes: tuple[Axis, ...]) -> tuple[str, Any, frozenset[int]]:
+        product = Apply(OPS["multiply"], (Access(0, axes), acc), kind, kind)  # type: ignore[arg-type]
+        return "=", Apply(OPS["add"], (product, Access(1, axes)), kind, kind), frozenset({-2})  # type: ignore[arg-type]
+
+    return _running_body(node, total, 0)
+
+
+def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:  # noqa: ARG001
+    following = shifted(reverse(a), 0)
+    r = reverse(recurrence(following, reverse(g)))
+    return r * shifted(y, 0), r
+
+
+recurrence = structured(
+    name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,  # noqa: ARG005
+    vjp=_recurrence_vjp, regular=True, running=True, linear=(1,),
+    sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
+    edges=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (0,), (0,)),),
+    doc="``y[k] = a[k] * y[k-1] + b[k]`` along the last axis, from ``y[-1] = 0``.",
+)
+
+
+def _running(name: str) -> Any:
+    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        refuse(name, out=out)
+        a = lift(a)
+        a = a.astype(summed_dtype(a, dtype))
+        if axis is None:
+            a, axis = np.ravel(a), 0
+        return OPS[name](a, axis=normal_axis(axis, a.ndim))
+
+    return running
+
+
+answers(np.cumsum)(_running("cumsum"))
+answers(np.cumprod)(_running("cumprod"))

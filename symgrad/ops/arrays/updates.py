@@ -1,0 +1,189 @@
+"""An array with elements of it replaced or added to, at places that arrays of integers name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError
+from symgrad.ir import regions, shapes
+from symgrad.ir.notation import Access, Body, Statement, axes_of
+from symgrad.ops.arrays.indexing import adding, first_axis, gather, gathered_shape, index_shape, key_of, looked_up
+from symgrad.ops.arrays.views import as_slices, source_index
+from symgrad.ops.declare.domains import case, integers, normal
+from symgrad.ops.declare.forms import OPS, shape_of, structured
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+X, VALUE, OUT = 0, 1, -1
+
+
+def _infer(x: Node, value: Node, *indices: Node, axes: tuple[int, ...], **_: Any) -> tuple[Shape, Any]:
+    part = index_shape(indices, axes, len(x.shape))
+    want = gathered_shape(x.shape, part, axes)
+    if len(part) > 1:
+        raise ShapeError(f"index arrays of {len(part)} axes: with one axis alone it is clear which write comes last")
+    if value.shape != want or value.dtype != x.dtype:
+        have = f"{value.dtype}{shapes.show(value.shape)}"
+        raise ShapeError(f"cannot write {have} into {x.dtype}{shapes.show(x.shape)}: {shapes.show(want)} is needed")
+    return x.shape, x.dtype
+
+
+def _body(node: Node, how: str) -> Body:
+    """Copy, then write or add in the order of the index arrays' one axis."""
+    everywhere, part = axes_of(node.shape), axes_of(node.inputs[VALUE].shape)
+    target = Access(OUT, looked_up(node, node.shape, part, first=2))
+    return Body((
+        Statement(Access(OUT, everywhere), "=", Access(X, everywhere), everywhere, node.line),
+        Statement(target, how, Access(VALUE, part), part, node.line),
+    ))
+
+
+# -- scatter_set: x[i] = value
+
+
+def _set_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...], unique: bool) -> Any:  # noqa: ARG001
+    out = np.array(x)
+    out[key_of(indices, axes)] = value
+    return out
+
+
+def _zeros_like(g: Any) -> Any:
+    return OPS["broadcast_to"](np.zeros((), g.dtype), shape=shape_of(g))
+
+
+def _stays(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
+    """Tell, for each written value, whether it is the last one written to its place: only that one stays.
+
+    Each write puts its number at its place; a write stays where its own number is found afterwards.
+    """
+    part = shapes.broadcast(*[shape_of(i) for i in indices])
+    if not part:
+        return True
+    own = OPS["arange"](_zero(indices, part), count=part[0], step=1)
+    nobody = OPS["broadcast_to"](np.int64(-1), shape=extents)
+    every = tuple(range(len(indices)))
+    last = gather(scatter_set(nobody, own, *indices, axes=every, unique=False), *indices, axes=every)
+    start, rank = first_axis(axes), len(shape_of(value))
+    beside = tuple([k for k in range(rank) if k != start])
+    return OPS["expand_dims"](np.equal(last, own), axes=beside) if beside else np.equal(last, own)
+
+
+def _zero(indices: tuple[Any, ...], part: Shape) -> Any:
+    """Return 0, traced where the count is not known."""
+    if type(part[0]) is int:
+        return np.int64(0)
+    along = next(i for i in indices if shape_of(i) == part)
+    return OPS["sum"](along[:0].astype(np.int64), axes=(0,))
+
+
+def _set_vjp(g: Any, y: Any, x: Any, value: Any, *indices: Any, axes: Any, unique: bool) -> tuple[Any, ...]:  # noqa: ARG001
+    taken = gather(g, *indices, axes=axes)
+    kept = scatter_set(g, _zeros_like(taken), *indices, axes=axes, unique=unique)
+    if not unique:
+        extents = tuple([shape_of(x)[a] for a in axes])
+        stays = _stays(value, indices, extents, axes)
+        taken = taken if stays is True else np.where(stays, taken, np.zeros((), g.dtype))
+    return kept, taken, *[None] * len(indices)
+
+
+_PLACES = (normal(), normal(), integers(-3, 2))
+_ONE = (*_PLACES, _PLACES[2])
+
+
+def _sets(axes: tuple[int, ...]) -> Any:
+    """Make the function of a case."""
+    return lambda x, v, *i: OPS["scatter_set"](x, v, *i, axes=axes, unique=False) ** 2
+
+
+scatter_set = structured(
+    name="scatter_set", params=("axes", "unique"), infer=_infer, evaluate=_set_value, vjp=_set_vjp,
+    moves=True, batched=None, body=lambda node: _body(node, "="),
+    sample=(case(_sets((0,)), (3,), (7,), (7,), domain=_PLACES), case(_sets((0,)), (3, 2), (2,), (), domain=_PLACES),
+            case(_sets((1,)), (2, 3), (2, 5), (5,), domain=_PLACES),
+            case(_sets((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
+    edges=(case(_sets((0,)), (3,), (0,), (0,), domain=_PLACES),),
+    doc="An array with elements replaced, as x[i] = value leaves it; of writes to one place the last stays.",
+)
+
+
+# -- add_at: np.add.at
+
+
+def _add_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    out = np.array(x)
+    np.add.at(out, key_of(indices, axes), value)
+    return out
+
+
+def _adds(axes: tuple[int, ...]) -> Any:
+    """Make the function of a case."""
+    return lambda x, v, *i: OPS["add_at"](x, v, *i, axes=axes) ** 2
+
+
+add_at = structured(
+    name="add_at", params=("axes",), infer=_infer, evaluate=_add_value, moves=True, batched=None,
+    body=lambda node: _body(node, adding(node.dtype)),
+    vjp=lambda g, y, x, value, *indices, axes: (g, gather(g, *indices, axes=axes), *[None] * len(indices)),  # noqa: ARG005
+    sample=(case(_adds((0,)), (3,), (7,), (7,), domain=_PLACES),
+            case(_adds((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
+    edges=(case(_adds((0,)), (3,), (0,), (0,), domain=_PLACES),),
+    doc="An array with values added at places, as often as they are named: what np.add.at leaves.",
+)
+
+
+# -- assemble: many slices at once
+
+
+def _assemble_infer(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
+    for value, index in zip(values, indices, strict=True):
+        want = tuple([p[1] for p in index if len(p) == 3])
+        if len(index) != len(x.shape) or value.shape != want or value.dtype != x.dtype:
+            raise ShapeError(f"cannot store {value.dtype}{shapes.show(value.shape)} at {index} of {x.dtype}{x.shape}")
+    return x.shape, x.dtype
+
+
+def _assemble_value(x: Any, *values: Any, indices: Any) -> Any:
+    out = np.array(x)
+    for value, index in zip(values, indices, strict=True):
+        out[as_slices(index)] = value
+    return out
+
+
+def _covers(indices: Any, shape: Shape) -> bool:
+    """Tell slices that are all of an array; they share no element."""
+    return all(regions.is_known(i) for i in indices) and sum(regions.count(i) for i in indices) == shapes.size(shape)
+
+
+def _assemble_body(node: Node) -> Body:
+    everywhere, indices = axes_of(node.shape), node.params[0]
+    statements = []
+    if not _covers(indices, node.shape):
+        statements.append(Statement(Access(OUT, everywhere), "=", Access(X, everywhere), everywhere, node.line))
+    for k, (value, index) in enumerate(zip(node.inputs[1:], indices, strict=True), 1):
+        part = axes_of(value.shape)
+        target = Access(OUT, tuple(source_index(index, part)))
+        statements.append(Statement(target, "=", Access(k, part), part, value.line))
+    return Body(tuple(statements))
+
+
+def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[Any, ...]:  # noqa: ARG001
+    parts = [OPS["slice"](g, index=index) for index in indices]
+    if _covers(indices, shape_of(x)):
+        return None, *parts
+    return OPS["assemble"](g, *[_zeros_like(part) for part in parts], indices=indices), *parts
+
+
+_SLICES = (((1,), (0, 2, 1)), ((0,), (1,)), ((2, 2, -1), (2, 1, 1)))
+
+assemble = structured(
+    name="assemble", params=("indices",), infer=_assemble_infer, evaluate=_assemble_value, body=_assemble_body,
+    vjp=_assemble_vjp, moves=True,
+    sample=(case(lambda x, a, b, c: OPS["assemble"](x, a, b, c, indices=_SLICES) ** 2, (3, 3), (2,), (), (2, 1)),
+            case(lambda x, a, b: OPS["assemble"](x, a, b, indices=(((0,),), ((1, 2, 1),))) ** 2, (3,), (), (2,))),
+    edges=(case(lambda x, a: OPS["assemble"](x, a, indices=(((1, 0, 1),),)), (3,), (0,)),),
+    doc="An array with slices of it replaced, none of which share an element: what writes one by one leave.",
+)

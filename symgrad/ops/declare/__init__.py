@@ -1,0 +1,1 @@
+"""How an op is declared, and what follows from the declaration."""

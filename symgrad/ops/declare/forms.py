@@ -1,0 +1,365 @@
+"""How an op is declared: one call gives its meaning, derivative, C and tests.
+
+Three kinds: `elementwise`, `structured`, `composite`. Each call enters the op into `OPS` (by name) and
+into `ANSWERS` (by the NumPy or SciPy function it answers), which is all the rest of symgrad looks at.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import DtypeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
+from symgrad.ops.declare import spelling
+from symgrad.ops.declare.late import Late
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+OPS: dict[str, Op] = {}
+"""Every op by its name."""
+
+ANSWERS: dict[Any, Any] = {}
+"""What answers a NumPy or SciPy function: an elementwise op, or a Python function with NumPy's signature."""
+
+WAITING: dict[str, Any] = {}
+"""What answers a function of scipy.special that nobody has imported yet, by the function's name."""
+
+INT = np.dtype(np.int64)
+
+COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
+"""The dtypes symgrad compiles."""
+
+
+def _enter(op: Op) -> Op:
+    if op.name in OPS:
+        raise ValueError(f"op {op.name!r} is declared twice")
+    if not isinstance(op, Leaf) and (op.sample is None or op.edges is None):
+        raise ValueError(f"op {op.name!r} needs sample= and edges=: without them nothing would test it")
+    OPS[op.name] = op
+    return op
+
+
+def _answer(function: Any, answer: Any) -> None:
+    if isinstance(function, Late):
+        WAITING[function.__name__] = answer
+    else:
+        ANSWERS[function] = answer
+
+
+def answer_scipy() -> bool:
+    """Enter what answers scipy.special's functions if somebody has imported it; tell whether it is entered."""
+    if "scipy.special" not in sys.modules:
+        return False
+    special = import_module("scipy.special") if WAITING else None  # it waits where another thread is half-way
+    for name, answer in list(WAITING.items()):
+        function = getattr(special, name)
+        ANSWERS[function] = answer
+        if isinstance(answer, Elementwise):
+            answer.numpy = answer.evaluate = function
+        WAITING.pop(name, None)
+    return True
+
+
+@cache
+def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
+    """Ask NumPy which loop a ufunc would run: dtypes of its inputs and its output.
+
+    `kinds` are dtypes, or ``int``, ``float`` for Python scalars, which are weak (NEP 50).
+
+    Raises:
+        DtypeError: when there is no such loop or symgrad does not compile its dtypes.
+    """
+    try:
+        found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
+    except TypeError as error:
+        raise DtypeError(f"np.{ufunc.__name__} has no loop for {', '.join(map(_kind, kinds))}") from error
+    if all(dtype.kind == "O" for dtype in found[: len(kinds)]):  # Python integers alone, which NumPy compares exactly
+        found = ufunc.resolve_dtypes((*map(np.dtype, kinds), *[None] * ufunc.nout))
+    for dtype in found:
+        if dtype not in COMPILED:
+            raise DtypeError(
+                f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} computes in {dtype}, "
+                "which symgrad does not compile",
+                instead="convert the argument first, e.g. x.astype(np.float64)",
+            )
+    op = ANSWERS.get(ufunc)
+    if isinstance(op, Elementwise) and spelling.pattern(op.c, found[: ufunc.nin], found[-1]) is None:
+        raise DtypeError(
+            f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} has no form in C",
+            instead="convert an argument to float first, e.g. x.astype(np.float64)",
+        )
+    return tuple(found)
+
+
+def _kind(kind: Any) -> str:
+    return kind.name if isinstance(kind, np.dtype) else f"Python {kind.__name__}"
+
+
+def elementwise(
+    *,
+    numpy: Any,
+    sample: Any,
+    edges: tuple[Any, ...],
+    c: str | Mapping[str, str],
+    ddx: Callable[..., Any] | None = None,
+    name: str | None = None,
+    result: Any = None,
+    arity: int | None = None,
+    doc: str = "",
+    **fields: Any,
+) -> Elementwise:
+    """Declare a scalar function that works along broadcast arrays.
+
+    Args:
+        numpy: the ufunc it answers, which gives its meaning and its dtype rule; or any callable, with `result`.
+        sample: a domain, or one for each argument, that tests draw from.
+        edges: special arguments (numbers, or tuples of them) whose value must be NumPy's to the last bit or 4 ULP.
+        c: the C spelling. A bare name is a math.h function; ``"{0} + {1}"`` is a pattern; a dict tells kinds
+            apart: ``f`` floating, ``i`` signed, ``u`` unsigned, ``b`` bool (of the last argument); see `spelling`.
+        ddx: the partial derivatives in NumPy words, a callable of ``(x1, ..., y)``: one value, or a tuple; None in
+            the tuple where there is none. Where calculus of `value` alone would be inaccurate or slow.
+        result: dtype rule where `numpy` is no ufunc: a callable of the inputs' dtypes.
+        fields: more of `Elementwise`: value, vjp, nondiff, used, log, logs, lanes, infix, steep, exact, commutes, ...
+    """
+    ufunc = numpy if isinstance(numpy, (np.ufunc, Late)) else None
+    op = Elementwise(
+        name or numpy.__name__, evaluate=numpy, numpy=numpy, sample=sample, edges=edges, partials=ddx,
+        arity=arity or (ufunc.nin if ufunc else 1), c=spelling.by_kind(c), doc=doc or first_line(numpy), **fields,
+    )
+    op.infer = _elementwise_infer(op, ufunc, result)
+    op.text = _elementwise_text(op, ufunc)
+    _enter(op)
+    if ufunc is not None:
+        _answer(ufunc, op)
+    return op
+
+
+def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | Late | None, result: Any) -> Callable[..., tuple[Shape, Any]]:
+    def infer(*inputs: Node, **params: Any) -> tuple[Shape, np.dtype[Any]]:
+        if len(inputs) != op.arity:
+            raise TypeError(f"{op.name} takes {op.arity} arguments, not {len(inputs)}")
+        shape = shapes.broadcast(*[x.shape for x in inputs])
+        if ufunc is None:
+            return shape, result(*[x.dtype for x in inputs], **params)
+        kinds = tuple([x.dtype for x in inputs])
+        loop = loop_dtypes(ufunc, kinds)
+        if loop[: op.arity] != kinds:
+            raise DtypeError(f"{op.name} of {', '.join(k.name for k in kinds)} has no loop without a cast")
+        return shape, loop[op.arity]
+
+    return infer
+
+
+def _elementwise_text(op: Elementwise, ufunc: np.ufunc | Late | None) -> Any:
+    if ufunc is not None:
+        prefix = f"{'np' if hasattr(np, ufunc.__name__) else 'scipy.special'}.{ufunc.__name__}"
+    else:
+        prefix = f"{'np' if getattr(np, op.name, None) is op.numpy else 'ops'}.{op.name}"
+
+    def text(node: Node, names: list[str]) -> str:
+        from symgrad.ir.text import show
+
+        if op.infix is not None:
+            return f" {op.infix} ".join(names) if op.arity > 1 else f"{op.infix}{names[0]}"
+        extra = [f"{k}={show(v)}" for k, v in zip(op.params, node.params, strict=True)]
+        return f"{prefix}({', '.join(names + extra)})"
+
+    return text
+
+
+def one_axis_more(size: Any, **params: Any) -> dict[str, Any]:
+    """Return parameters that mean the same of operands with one more axis in front, by the names that they have."""
+
+    def whole(index: tuple[Any, ...]) -> tuple[Any, ...]:
+        return ((0, size, 1), *index)
+
+    moved: dict[str, Callable[[Any], Any]] = {
+        "axis": lambda axis: axis + 1, "axes": lambda axes: tuple([axis + 1 for axis in axes]), "index": whole,
+        "indices": lambda indices: tuple([whole(index) for index in indices]), "shape": lambda shape: (size, *shape),
+    }
+    return {name: moved[name](value) if name in moved else value for name, value in params.items()}
+
+
+def structured(
+    *, name: str, infer: Callable[..., tuple[Shape, Any]], evaluate: Callable[..., Any], body: Callable[..., Any],
+    sample: Any, edges: tuple[Any, ...], batched: Callable[..., dict[str, Any]] | None = one_axis_more, **fields: Any,
+) -> Structured:
+    """Declare an array operation with a body in index notation.
+
+    Args:
+        infer: ``infer(*nodes, **params) -> (shape, dtype)``.
+        evaluate: its meaning in NumPy, ``evaluate(*arrays, **params)``.
+        body: ``body(node) -> Body``: statements of index notation over operands 0, 1, ... and the result -1.
+        sample: cases (see `domains.case`) that the generated table runs.
+        edges: cases with special values.
+        batched: its parameters where every operand has one more axis in front; by their names where it is left away.
+        fields: more of `Op`: its parameters' names, its rule, and what is true of it.
+    """
+    op = Structured(
+        name, infer=infer, evaluate=evaluate, body=body, sample=sample, edges=edges, batched=batched, **fields,
+    )
+    _enter(op)
+    return op
+
+
+def composite(
+    *, name: str, infer: Callable[..., tuple[Shape, Any]], sample: Any, edges: tuple[Any, ...],
+    evaluate: Callable[..., Any] | None = None, **fields: Any,
+) -> Callable[[Callable[..., Any]], Composite]:
+    """Declare a function of other ops that has a derivative rule of its own; decorate its body with this.
+
+    The body is plain NumPy of ``(*x, **params)``; `op.vjp` is set by ``@op_name.rule``-style assignment, and `fields`
+    are more of `Op`.
+    """
+
+    def declare(body: Callable[..., Any]) -> Composite:
+        op = Composite(
+            name, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
+            batched=one_axis_more, doc=first_line(body), **fields,
+        )
+        _enter(op)
+        return op
+
+    return declare
+
+
+def name_apart(name: str) -> str:
+    """Name an op of the user's: never as one of symgrad's, which passes know by their names."""
+    from symgrad.ops import load
+
+    load()
+    while name in OPS:
+        name += "_"
+    return name
+
+
+def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: Any = None) -> Leaf:
+    """Declare a node without inputs."""
+    op = Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True)
+    _enter(op)
+    return op
+
+
+def answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a Python function with NumPy's signature as what answers these NumPy functions when traced."""
+
+    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        for answered in functions:
+            _answer(answered, function)
+        return function
+
+    return enter
+
+
+def is_traced(value: Any) -> bool:
+    """Tell a traced array (or an unknown extent) from a plain value."""
+    return hasattr(type(value), "__symgrad_bind__")
+
+
+def shape_of(value: Any) -> Shape:
+    """Return a shape as parameters hold it: integers and SymPy expressions."""
+    node = getattr(value, "node", None)
+    return tuple(np.shape(value)) if node is None else node.shape
+
+
+def equal(one: Any, other: Any, traced: Any, otherwise: str) -> bool:
+    """Whether two extents are equal; what depends on an open one is asked of the trace, see `Trace.equal`.
+
+    Args:
+        one, other: the extents.
+        traced: what may be a traced array; where none is, extents are numbers.
+        otherwise: what to say of a call where they are equal although that was taken not to be.
+    """
+    if type(one) is type(other) is int:
+        return one == other
+    same: bool = traced.owner.equal(one, other, otherwise)
+    return same
+
+
+def fit(a: Any, b: Any, one: Any, other: Any) -> bool:
+    """Whether an extent of one array equals one of another's, where that decides what is done with them."""
+    shown = " and ".join([shapes.show(shape_of(x)) for x in (a, b)])
+    why = f"whether the shapes {shown} fit together is asked, and in this call alone they may"
+    return equal(one, other, a if is_traced(a) else b, why)
+
+
+def same_shape(a: Any, b: Any) -> bool:
+    """Whether two arrays have one shape, where that decides what is done with them."""
+    pairs = zip(shape_of(a), shape_of(b), strict=False)
+    return bool(a.ndim == b.ndim and all(fit(a, b, one, other) for one, other in pairs))
+
+
+def dims(shape: Any) -> Shape:
+    """Turn a shape as users write it (a number, a tuple, an array; with extents) into integers and expressions."""
+    if issubclass(type(shape), np.ndarray):
+        shape = shape.tolist()
+    entries = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple([d.dim if hasattr(d, "dim") else operator.index(d) for d in entries])
+
+
+def normal_axis(axis: Any, ndim: int) -> int:
+    """Count an axis from the front.
+
+    Raises:
+        numpy.exceptions.AxisError: when there is no such axis.
+        TypeError: when it is no integer; NumPy takes no Boolean for one here.
+    """
+    if type(axis) in {bool, np.bool}:
+        raise TypeError("an integer is required for the axis")
+    position = operator.index(axis)
+    if not -ndim <= position < ndim:
+        raise np.exceptions.AxisError(position, ndim)
+    return position % ndim
+
+
+def normal_axes(axis: Any, ndim: int, *, listed: bool = False) -> tuple[int, ...]:
+    """Turn NumPy's ``axis=`` (None, an integer, a tuple; `listed`, also a list) into axes counted from the front."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, (tuple, list) if listed else tuple) else (axis,)
+    found = tuple(sorted([normal_axis(a, ndim) for a in axes]))
+    if len(set(found)) != len(found):
+        raise ValueError("duplicate value in 'axis'")
+    return found
+
+
+def summed_dtype(x: Any, dtype: Any) -> Any:
+    """Return the dtype NumPy sums in: small integers and booleans in int64."""
+    if dtype is not None:
+        return np.dtype(dtype)
+    kind = x.dtype
+    if kind.kind in "bi" and kind.itemsize <= INT.itemsize:
+        return INT
+    return np.dtype(np.uint64) if kind.kind == "u" else kind
+
+
+def first_line(function: Any) -> str:
+    """Return the first sentence of a docstring that is one."""
+    lines = [line.strip() for line in (getattr(function, "__doc__", "") or "").splitlines()]
+    return next((line for line in lines if line.endswith(".")), "")
+
+
+UNSET: Any = np._NoValue  # noqa: SLF001 - NumPy's mark of an argument left away
+
+
+def is_unset(value: Any) -> bool:
+    """Tell an argument that was left away, or given as None."""
+    return value is None or value is UNSET
+
+
+def refuse(function: str, **keywords: Any) -> None:
+    """Refuse keywords of a NumPy function whose meaning would be lost."""
+    for name, value in keywords.items():
+        if not is_unset(value):
+            raise UnsupportedError(f"np.{function}(..., {name}=...) on traced arrays", instead=f"leave {name}= away")

@@ -1,0 +1,1 @@
+"""Ops that are a formula for each element."""

@@ -1,0 +1,54 @@
+"""Truth values, and the bits of integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.ops.declare.domains import PAIRS, SPECIAL, booleans, distinct, integers, pairs
+from symgrad.ops.declare.forms import elementwise
+
+BITS = pairs(0, 1, -1, 5, 127, -128)
+SHIFTS = tuple((a, b) for a in (0, 1, -1, 5, -128) for b in (0, 1, 7, 8, 31, 32, 63, 64, -1))
+
+logical_and = elementwise(
+    numpy=np.logical_and, nondiff=True, c={"fiu": "{0} != 0 && {1} != 0", "b": "{0} && {1}"},
+    sample=distinct(), edges=PAIRS)
+
+logical_or = elementwise(
+    numpy=np.logical_or, nondiff=True, c={"fiu": "{0} != 0 || {1} != 0", "b": "{0} || {1}"},
+    sample=distinct(), edges=PAIRS)
+
+logical_xor = elementwise(
+    numpy=np.logical_xor, nondiff=True, c={"fiu": "({0} != 0) != ({1} != 0)", "b": "{0} != {1}"},
+    sample=distinct(), edges=PAIRS)
+
+logical_not = elementwise(
+    numpy=np.logical_not, nondiff=True, c={"fiu": "{0} == 0", "b": "!{0}"}, sample=distinct(), edges=SPECIAL)
+
+bitwise_and = elementwise(
+    numpy=np.bitwise_and, nondiff=True, infix="&", c={"iu": "({t})({0} & {1})", "b": "{0} && {1}"},
+    sample=booleans(), edges=BITS)
+
+bitwise_or = elementwise(
+    numpy=np.bitwise_or, nondiff=True, infix="|", c={"iu": "({t})({0} | {1})", "b": "{0} || {1}"},
+    sample=booleans(), edges=BITS)
+
+bitwise_xor = elementwise(
+    numpy=np.bitwise_xor, nondiff=True, infix="^", c={"iu": "({t})({0} ^ {1})", "b": "{0} != {1}"},
+    sample=booleans(), edges=BITS)
+
+invert = elementwise(
+    numpy=np.invert, nondiff=True, infix="~", c={"iu": "({t})~{0}", "b": "!{0}"},
+    sample=booleans(), edges=(0, 1, -1, 5, 127, -128))
+
+# A shift by the number of bits or more, or by a negative number, is undefined in C; NumPy shifts everything out.
+left_shift = elementwise(
+    numpy=np.left_shift, nondiff=True, infix="<<",
+    c={"iu": "({t})((uint64_t){1} < 8 * sizeof({t}) ? (uint64_t){0} << {1} : 0)"},
+    sample=integers(0, 20), edges=SHIFTS)
+
+right_shift = elementwise(
+    numpy=np.right_shift, nondiff=True, infix=">>",
+    c={"i": "({t})((uint64_t){1} < 8 * sizeof({t}) ? {0} >> {1} : {0} < 0 ? -1 : 0)",
+       "u": "({t})((uint64_t){1} < 8 * sizeof({t}) ? {0} >> {1} : 0)"},
+    sample=integers(0, 20), edges=SHIFTS)

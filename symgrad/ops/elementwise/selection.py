@@ -1,0 +1,100 @@
+"""Choosing between two values, and converting one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import DtypeError, UnsupportedError
+from symgrad.ops.declare import spelling
+from symgrad.ops.declare.calculus import sp
+from symgrad.ops.declare.domains import SPECIAL, booleans, inf, integers, nan, normal
+from symgrad.ops.declare.forms import answers, elementwise
+
+I64 = np.dtype(np.int64)
+
+BEYOND = tuple([s * v for v in (1.5, 200.0, 300.0, 7e4, 2.0**31, 2.0**31 + 0.5, 3e9, 2.0**32, 5e9, 1e18, 2.0**63,
+                                1.8e19, 2.0**64, 1e300) for s in (1, -1)])
+"""Numbers that integers of some width do not hold."""
+
+
+def _where_dtype(condition: np.dtype[Any], a: np.dtype[Any], b: np.dtype[Any]) -> np.dtype[Any]:
+    if condition.kind != "b" or a != b:
+        raise DtypeError(f"where of {condition.name}, {a.name}, {b.name}: bool and twice the same dtype are needed")
+    return a
+
+
+where = elementwise(
+    numpy=np.where, arity=3, result=_where_dtype, value=lambda c, a, b: sp.Piecewise((a, sp.Ne(c, 0)), (b, True)),
+    vjp=lambda g, _y, c, _a, _b: (None, np.where(c, g, 0), np.where(c, 0, g)),  # g * c: 0 * inf is NaN
+    used=lambda _y, c, _a, _b: (None, c, np.logical_not(c)), logs=np.where,
+    c={"fiub": "{0} ? {1} : {2}"}, sample=(booleans(), normal(), normal()),
+    edges=((True, nan, 1.0), (False, nan, 1.0), (True, -0.0, inf), (False, 1.0, -inf)))
+
+
+@answers(np.where)
+def where_answer(condition: Any, /, *branches: Any) -> Any:
+    """As `numpy.where` with three arguments; Python's numbers are weak."""
+    if len(branches) != 2:
+        raise UnsupportedError(
+            "np.where(condition) has a result whose size depends on values",
+            instead="np.where(condition, a, b), or sums and means of np.where(condition, x, 0)",
+        )
+    from symgrad.ops.arrays.joining import lift
+
+    condition = lift(condition)
+    if condition.dtype.kind != "b":
+        condition = np.not_equal(condition, 0)
+    weak = [type(branch) in (int, float) for branch in branches]
+    values = [branch if number else lift(branch) for branch, number in zip(branches, weak, strict=True)]
+    dtype = np.result_type(*[value if number else _promoted(value) for value, number in zip(values, weak, strict=True)])
+    cast = [value if not hasattr(value, "dtype") or value.dtype == dtype else value.astype(dtype) for value in values]
+    return where(condition, *[value if hasattr(value, "dtype") else np.asarray(value, dtype) for value in cast])
+
+
+def _promoted(value: Any) -> Any:
+    """Return what promotion sees of an array: its dtype, or a Python number where it is as weak as one."""
+    weak = getattr(value, "weak", None)
+    return weak(0) if weak is not None else value.dtype
+
+
+def _astype(x: Any, dtype: Any) -> Any:
+    """Convert to another dtype, as ``x.astype(dtype)``."""
+    x, kind = np.asarray(x), np.dtype(dtype)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _cut(x, kind) if x.dtype.kind == "f" and kind.kind in "iu" else x.astype(kind)
+
+
+def _cut(x: Any, kind: np.dtype[Any]) -> Any:
+    """Cut floats to integers as the C does (`sg_int32` and its kin), and NumPy on x86-64 wherever it is consistent.
+
+    What the integers on the way do not hold, NaN included, becomes their least; then bits are cut off, which wraps.
+    """
+    way = np.dtype(spelling.via(kind))
+    if way.kind == "u":
+        high = x >= 2.0**63
+        return _cut(np.where(high, x - x.dtype.type(2.0**63), x), I64).view(way) ^ (high.astype(way) << np.uint64(63))
+    limit = x.dtype.type(2.0 ** (8 * way.itemsize - 1))
+    return np.where(np.abs(x) < limit, x, -limit).astype(way).astype(kind)
+
+
+def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:  # noqa: ARG001
+    return astype(g, dtype=x.dtype) if x.dtype.kind == "f" and g.dtype.kind == "f" else None
+
+
+astype = elementwise(
+    name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
+    vjp=_astype_vjp,
+    c={"fiub": "({t}){0}", "f>i": "({t})sg_{via}{f}({0})", "f>u": "({t})sg_{via}{f}({0})"},
+    sample=normal(), edges=(*SPECIAL, *BEYOND))
+
+
+def _unchanged(x: Any) -> Any:
+    """Return the value itself, as a constant of every derivative."""
+    return np.asarray(x)
+
+
+stop = elementwise(
+    name="stop_gradient", numpy=_unchanged, result=lambda x: x, nondiff=True, c={"fiub": "{0}"},
+    sample=integers(-3, 3), edges=SPECIAL)

@@ -1,0 +1,149 @@
+"""Functions of `scipy.special`: error functions, the logistic function and its kin, the gamma function's logarithm."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ops.declare.calculus import sp
+from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
+from symgrad.ops.declare.forms import elementwise
+from symgrad.ops.declare.late import Late
+from symgrad.ops.elementwise.hyperbolic import cosh
+
+if TYPE_CHECKING:
+    from symgrad.ir.op import Elementwise
+
+# -- error functions
+
+erf = elementwise(
+    numpy=Late("erf"), value=sp.erf, ddx=lambda x, _y: 2 / math.sqrt(math.pi) * np.exp(-x * x),
+    c="erf", sample=normal(), edges=SPECIAL)
+
+erfc = elementwise(
+    numpy=Late("erfc"), value=sp.erfc, ddx=lambda x, _y: -2 / math.sqrt(math.pi) * np.exp(-x * x),
+    c="erfc", sample=normal(), edges=(*SPECIAL, 26.0))
+
+ndtr = elementwise(
+    numpy=Late("ndtr"), value=lambda x: sp.erfc(-x / sp.sqrt(2)) / 2,
+    ddx=lambda x, _y: 1 / math.sqrt(2 * math.pi) * np.exp(x * x * -0.5),
+    c="0.5{f} * erfc{f}({0} * -0.7071067811865476{f})", sample=normal(), edges=(*SPECIAL, -37.0))
+
+
+# -- the logistic function
+
+def _expit_slope(x: Any) -> Any:
+    """Return expit(x) * expit(-x), the derivative of expit, to the last digit at either end."""
+    small = np.exp(-np.abs(x))
+    return small / np.square(1 + small)
+
+
+def _logit_slope(x: Any) -> Any:
+    """Return 1 / (x * (1 - x)), the derivative of logit."""
+    return 1 / (x * (1 - x))
+
+
+expit_slope = elementwise(
+    name="expit_slope", numpy=_expit_slope, result=lambda x: x,
+    value=lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2, ddx=lambda x, y: -y * np.tanh(0.5 * x),
+    c="sg_expit_slope{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
+
+expit = elementwise(
+    numpy=Late("expit"), value=lambda x: 1 / (1 + sp.exp(-x)), ddx=lambda x, _y: expit_slope(x),
+    c="sg_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
+
+logit_slope = elementwise(
+    name="logit_slope", numpy=_logit_slope, result=lambda x: x, value=lambda x: 1 / (x * (1 - x)),
+    ddx=lambda x, y: (2 * x - 1) * y * y,  # taken factor by factor it would be inf - inf near 0
+    c="1.0{f} / ({0} * (1.0{f} - {0}))", sample=between(0.05, 0.95), edges=SPECIAL)
+
+logit = elementwise(
+    numpy=Late("logit"), value=lambda x: sp.log(x / (1 - x)), ddx=lambda x, _y: logit_slope(x),
+    c="sg_logit{f}({0})", sample=between(0.05, 0.95), edges=(*SPECIAL, 0.31, 0.64))
+
+log_expit = elementwise(
+    numpy=Late("log_expit"), value=lambda x: -sp.log(1 + sp.exp(-x)), ddx=lambda x, _y: expit(-x),
+    c="sg_log_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -1000.0))
+
+
+# -- logarithms of 1 - exp(x) and of cosh(x), which cancel near 0 and overflow far from it
+
+def _log1mexp(x: Any) -> Any:
+    """Return log(1 - exp(x)), for x < 0."""
+    with np.errstate(all="ignore"):
+        return np.where(np.greater(x, -math.log(2)), np.log(-np.expm1(x)), np.log1p(-np.exp(x)))
+
+
+log1mexp = elementwise(
+    name="log1mexp", numpy=_log1mexp, result=lambda x: x, value=lambda x: sp.log(1 - sp.exp(x)),
+    ddx=lambda x, _y: np.exp(x) / np.expm1(x),  # -1 / expm1(-x) has no second derivative far from 0
+    c="{0} > -0.6931471805599453{f} ? log{f}(-expm1{f}({0})) : log1p{f}(-exp{f}({0}))",
+    sample=between(-4.0, -0.1), edges=(0.0, -1.0, -1e-8, -1e-160, -37.0, -745.0, -1e3, -inf, 1.0, nan))
+
+
+def _log_cosh(x: Any) -> Any:
+    """Return log(cosh(x))."""
+    size, half = np.abs(x), np.sinh(np.minimum(np.abs(x), 1) / 2)
+    far = size + (np.log1p(np.exp(-2 * size)) - np.asarray(math.log(2), size.dtype))
+    return np.where(size < 1, np.log1p(2 * half * half), far)
+
+
+log_cosh = elementwise(
+    name="log_cosh", numpy=_log_cosh, result=lambda x: x, value=lambda x: sp.log(sp.cosh(x)),
+    ddx=lambda x, _y: np.tanh(x), c="sg_log_cosh{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -1e3))
+
+expit.log, cosh.log = log_expit, log_cosh
+
+
+# -- products with a logarithm: 0 where the factor is 0, and so is their gradient at (0, 0)
+
+def _xlogy_vjp(g: Any, _y: Any, a: Any, b: Any) -> Any:
+    corner = (a == 0) & (b == 0)
+    return np.where(corner, 0, g * np.log(b)), np.where(corner, 0, g * (a / b))
+
+
+def _xlog1py_vjp(g: Any, _y: Any, a: Any, b: Any) -> Any:
+    corner = (a == 0) & (b == -1)
+    return np.where(corner, 0, g * np.log1p(b)), np.where(corner, 0, g * (a / (1 + b)))
+
+
+xlogy = elementwise(
+    numpy=Late("xlogy", 2), value=lambda a, b: a * sp.log(b), vjp=_xlogy_vjp,
+    c="{0} == 0.0{f} && {1} == {1} ? 0.0{f} : {0} * log{f}({1})", sample=(normal(), positive()), edges=PAIRS)
+
+xlog1py = elementwise(
+    numpy=Late("xlog1py", 2), value=lambda a, b: a * sp.log(1 + b), vjp=_xlog1py_vjp,
+    c="{0} == 0.0{f} && {1} == {1} ? 0.0{f} : {0} * log1p{f}({1})", sample=(normal(), positive()),
+    edges=(*PAIRS, (0.0, -1.0), (2.0, 1e-300)))
+
+
+# -- the logarithm of gamma and its derivatives
+
+def _polygamma(x: Any, order: int) -> Any:
+    """Return the derivative of digamma of this order, at least 1."""
+    x = np.asarray(x)
+    with np.errstate(all="ignore"):
+        return np.asarray(Late("polygamma")(order, np.asarray(x, np.float64)), x.dtype)
+
+
+POLES = (0.5, 1.0, 1e-8, 1e-100, 1e3, 1e160, 745.0, inf, nan, -0.5, -2.5, -37.25)
+
+polygamma: Elementwise = elementwise(
+    name="polygamma", params=("order",), numpy=_polygamma, result=lambda x, order: x,  # noqa: ARG005
+    ddx=lambda x, _y, order: polygamma(x, order=order + 1), c="sg_polygamma{f}({0}, {order})",
+    sample=positive(), edges=POLES)
+
+trigamma = elementwise(
+    name="trigamma", numpy=lambda x: _polygamma(x, 1), result=lambda x: x, value=lambda x: sp.polygamma(1, x),
+    ddx=lambda x, _y: polygamma(x, order=2), c="sg_trigamma{f}({0})", sample=positive(), edges=POLES,
+    doc="Return the second derivative of the logarithm of gamma.")
+
+digamma = elementwise(
+    name="digamma", numpy=Late("digamma"), value=sp.digamma, ddx=lambda x, _y: trigamma(x),
+    c="sg_digamma{f}({0})", sample=positive(), edges=(*POLES, 0.0, -0.0, -1.0, 1.4616321449683622))
+
+gammaln = elementwise(
+    numpy=Late("gammaln"), value=sp.loggamma, ddx=lambda x, _y: digamma(x),
+    c="sg_gammaln{f}({0})", sample=positive(), edges=(*POLES, 0.0, -1.0, -inf))

@@ -1,0 +1,217 @@
+"""Products of vectors and matrices that are made of other products."""
+
+from __future__ import annotations
+
+import operator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.shapes import simplified
+from symgrad.ops.arrays.contract import LETTERS, contract
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of
+from symgrad.ops.numpy.diagonals import ones_diagonal
+
+PLANE, SPACE = 2, 3
+
+
+class NotSquare(ShapeError, np.linalg.LinAlgError):  # noqa: N818 - stands beside LinAlgError
+    """A matrix that would have to be square."""
+
+
+@answers(np.cross)
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+    """As `numpy.cross`, for vectors of three components (and of two, where NumPy still takes them)."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = lift(a), lift(b)
+    if a.ndim < 1 or b.ndim < 1:
+        raise ShapeError("At least one array has zero dimension")
+    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
+    lengths = (shape_of(a)[-1], shape_of(b)[-1])
+    if not set(lengths) <= {PLANE, SPACE}:
+        raise ShapeError(f"np.cross takes vectors of 3 components, not of {lengths[0]} and {lengths[1]}")
+    a0, a1, b0, b1 = a[..., 0], a[..., 1], b[..., 0], b[..., 1]
+    if lengths == (PLANE, PLANE):
+        return a0 * b1 - a1 * b0
+    first, second = _third_components(a, b, lengths)
+    found = np.stack([*_first_two((a0, a1), (b0, b1), first, second), a0 * b1 - a1 * b0], axis=-1)
+    return np.moveaxis(found, -1, axisc)
+
+
+def _third_components(a: Any, b: Any, lengths: tuple[Any, Any]) -> tuple[Any, Any]:
+    return (a[..., 2] if lengths[0] == SPACE else None), (b[..., 2] if lengths[1] == SPACE else None)
+
+
+def _first_two(a: tuple[Any, Any], b: tuple[Any, Any], a2: Any, b2: Any) -> tuple[Any, Any]:
+    """Return the first two components; a vector without a third one has 0 there."""
+    if a2 is None:
+        return a[1] * b2, -(a[0] * b2)
+    if b2 is None:
+        return -(a2 * b[1]), a2 * b[0]
+    return a[1] * b2 - a2 * b[1], a2 * b[0] - a[0] * b2
+
+
+@answers(np.linalg.cross)
+def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """As `numpy.linalg.cross`."""
+    x1, x2 = lift(x1), lift(x2)
+    if shape_of(x1)[axis] != SPACE or shape_of(x2)[axis] != SPACE:
+        raise ShapeError("Both input arrays must be (arrays of) 3-dimensional vectors")
+    return cross(x1, x2, axis=axis)
+
+
+@answers(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    """As `numpy.kron`."""
+    a, b = lift(a), lift(b)
+    rank = max(a.ndim, b.ndim)
+    have_a, have_b = [(1,) * (rank - x.ndim) + shape_of(x) for x in (a, b)]
+    left = OPS["reshape"](a, shape=tuple([d for n in have_a for d in (n, 1)]))
+    right = OPS["reshape"](b, shape=tuple([d for n in have_b for d in (1, n)]))
+    shape = tuple([simplified(n * m) for n, m in zip(have_a, have_b, strict=True)])
+    return OPS["reshape"](np.multiply(left, right), shape=shape)
+
+
+@answers(np.linalg.multi_dot)
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """As `numpy.linalg.multi_dot`: the cheapest order of products is chosen."""
+    refuse("linalg.multi_dot", out=out)
+    parts = [lift(x) for x in arrays]
+    if len(parts) < 2:
+        raise ShapeError("Expecting at least two arrays.")
+    ranks = [p.ndim for p in parts]
+    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
+        raise ShapeError(f"multi_dot takes matrices, and vectors at the ends, not arrays of {ranks} axes")
+    for left, right in pairwise(parts):
+        if shape_of(left)[-1] != shape_of(right)[0]:
+            raise ShapeError(f"shapes {shapes.show(shape_of(left))} and {shapes.show(shape_of(right))} not aligned")
+    terms = [LETTERS[k : k + 2] for k in range(len(parts))]
+    if ranks[0] == 1:
+        terms[0] = terms[0][1]
+    if ranks[-1] == 1:
+        terms[-1] = terms[-1][0]
+    result = (terms[0][0] if ranks[0] > 1 else "") + (terms[-1][-1] if ranks[-1] > 1 else "")
+    return contract(f"{','.join(terms)}->{result}", *parts)
+
+
+@answers(np.linalg.matrix_power)
+def matrix_power(a: Any, n: Any) -> Any:
+    """As `numpy.linalg.matrix_power`."""
+    a = lift(a)
+    if a.ndim < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
+        raise NotSquare(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
+    if not hasattr(n, "__index__"):
+        raise UnsupportedError("exponent must be an integer")
+    left = operator.index(n)
+    if left < 0:
+        a, left = np.linalg.inv(a), -left
+    if left == 0:
+        return ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
+    if left == SPACE:
+        return np.matmul(np.matmul(a, a), a)
+    square: Any = a
+    result: Any = None
+    while True:
+        left, odd = divmod(left, 2)
+        if odd:
+            result = square if result is None else np.matmul(result, square)
+        if not left:
+            return result
+        square = np.matmul(square, square)
+
+
+def _axis_last(x: Any, axis: int) -> Any:
+    x = lift(x)
+    if x.ndim == 0:
+        raise ShapeError("vecdot: an operand has no axes")
+    return np.moveaxis(x, axis, -1)
+
+
+@answers(np.linalg.vecdot)
+def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """As `numpy.linalg.vecdot`."""
+    a, b = lift(x1), lift(x2)
+    for x in (a, b):
+        normal_axis(axis, x.ndim)
+    return vecdot(_axis_last(a, axis), _axis_last(b, axis))
+
+
+def _same(name: str, n: Any, m: Any) -> None:
+    if n != m:
+        raise ShapeError(f"{name}: the extents {n} and {m} that are summed over differ")
+
+
+def vecdot(x1: Any, x2: Any, /) -> Any:
+    """As `numpy.vecdot`."""
+    a, b = _axis_last(x1, -1), _axis_last(x2, -1)
+    _same("vecdot", shape_of(a)[-1], shape_of(b)[-1])
+    return np.matmul(a[..., None, :], b[..., :, None])[..., 0, 0]
+
+
+def matvec(x1: Any, x2: Any, /) -> Any:
+    """As `numpy.matvec`."""
+    a, b = lift(x1), _axis_last(x2, -1)
+    if a.ndim < 2:
+        raise ShapeError("matvec: the first operand needs two axes")
+    _same("matvec", shape_of(a)[-1], shape_of(b)[-1])
+    return np.matmul(a, b[..., :, None])[..., 0]
+
+
+def vecmat(x1: Any, x2: Any, /) -> Any:
+    """As `numpy.vecmat`."""
+    a, b = _axis_last(x1, -1), lift(x2)
+    if b.ndim < 2:
+        raise ShapeError("vecmat: the second operand needs two axes")
+    _same("vecmat", shape_of(a)[-1], shape_of(b)[-2])
+    return np.matmul(a[..., None, :], b)[..., 0, :]
+
+
+for _function in (vecdot, matvec, vecmat):  # vecdot came with NumPy 2.0, the others with 2.2
+    if hasattr(np, _function.__name__):
+        answers(getattr(np, _function.__name__))(_function)
+
+
+@answers(np.linalg.outer)
+def linalg_outer(x1: Any, x2: Any, /) -> Any:
+    """As `numpy.linalg.outer`."""
+    x1, x2 = lift(x1), lift(x2)
+    if x1.ndim != 1 or x2.ndim != 1:
+        raise ShapeError(f"Input arrays must be one-dimensional, but they are {x1.ndim=} and {x2.ndim=}.")
+    return np.outer(x1, x2)
+
+
+@answers(np.linalg.matmul)
+def linalg_matmul(x1: Any, x2: Any, /) -> Any:
+    """As `numpy.linalg.matmul`."""
+    return np.matmul(x1, x2)
+
+
+@answers(np.linalg.tensordot)
+def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """As `numpy.linalg.tensordot`."""
+    return np.tensordot(x1, x2, axes=axes)
+
+
+@answers(np.vander)
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+    """As `numpy.vander`, the powers by running products."""
+    x = lift(x)
+    if x.ndim != 1:
+        raise ShapeError("x must be a one-dimensional array or sequence.")
+    count = shape_of(x)[0] if N is None else N
+    if type(count) is not int:
+        raise UnsupportedError("np.vander of an unknown extent without N", instead="np.vander(x, N) with a number")
+    if count < 0:
+        raise ShapeError("negative dimensions are not allowed")
+    x = x.astype(np.promote_types(x.dtype, int))
+    if count == 0:
+        return np.zeros_like(x, shape=(*x.shape, 0))
+    ones = np.ones_like(x)[:, None]
+    powers = ones if count == 1 else np.concatenate([ones, np.broadcast_to(x[:, None], (*x.shape, count - 1))], axis=1)
+    columns = np.cumprod(powers, axis=1)
+    return columns if increasing else columns[:, ::-1]

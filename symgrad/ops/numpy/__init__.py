@@ -1,0 +1,1 @@
+"""NumPy's functions in terms of ops."""

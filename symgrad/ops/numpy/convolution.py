@@ -1,0 +1,133 @@
+"""Convolution and correlation of two one-dimensional arrays, in index notation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement
+from symgrad.ops.arrays.copies import promoted
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import OPS, answers, shape_of, structured
+from symgrad.ops.numpy.manipulation import sliced, turned
+from symgrad.ops.numpy.reductions import require_some
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+
+def _two_vectors(a: Node, b: Node) -> None:
+    if len(a.shape) != 1 or len(b.shape) != 1 or a.dtype != b.dtype:
+        found = " and ".join(f"{x.dtype}{shapes.show(x.shape)}" for x in (a, b))
+        raise ShapeError(f"two vectors of one dtype are needed, not {found}")
+
+
+def _convolve_infer(a: Node, b: Node) -> tuple[Shape, Any]:
+    _two_vectors(a, b)
+    return (shapes.simplified(a.shape[0] + b.shape[0] - 1),), a.dtype
+
+
+def _slide_infer(a: Node, b: Node) -> tuple[Shape, Any]:
+    _two_vectors(a, b)
+    return (shapes.simplified(a.shape[0] - b.shape[0] + 1),), a.dtype
+
+
+def _summed(node: Node, target: Any, left: Any, axes: tuple[Axis, Axis]) -> Body:
+    """Zeros, then ``T[target] += A[left] * B[j]``."""
+    boolean = node.dtype.kind == "b"
+    start = Axis("i", node.shape[0])
+    factors = (Access(0, (left,)), Access(1, (axes[1],)))
+    product = Apply(OPS["logical_and" if boolean else "multiply"], factors, node.dtype, node.dtype)  # type: ignore[arg-type]
+    return Body((
+        Statement(Access(-1, (start,)), "=", Number(0, node.dtype), (start,), node.line),
+        Statement(Access(-1, (target,)), "|=" if boolean else "+=", product, axes, node.line),
+    ))
+
+
+def _convolve_body(node: Node) -> Body:
+    i, j = Axis("i", node.inputs[0].shape[0]), Axis("j", node.inputs[1].shape[0])
+    return _summed(node, i + j, i, (i, j))
+
+
+def _slide_body(node: Node) -> Body:
+    i, j = Axis("i", node.shape[0]), Axis("j", node.inputs[1].shape[0])
+    return _summed(node, i, i + j, (i, j))
+
+
+convolve = structured(
+    name="convolve", infer=_convolve_infer, evaluate=np.convolve, body=_convolve_body,
+    vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)), regular=True, linear=(0, 1), batched=None,  # noqa: ARG005
+    sample=(case(lambda a, b: np.convolve(a, b) ** 2, (5,), (3,)),
+            case(lambda a, b: np.convolve(a, b, "same") ** 2, (2,), (4,))),
+    edges=(case(np.convolve, (1,), (1,)),), doc="``y[i + j] += a[i] * b[j]``.",
+)
+
+slide = structured(
+    name="slide", infer=_slide_infer, evaluate=lambda a, b: np.correlate(a, b, "valid"), body=_slide_body,
+    vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)), regular=True, linear=(0, 1), batched=None,  # noqa: ARG005
+    sample=(case(lambda a, b: OPS["slide"](a, b) ** 2, (5,), (3,)),
+            case(lambda a, b: np.correlate(a, b) ** 2, (4,), (6,))),
+    edges=(case(lambda a, b: OPS["slide"](a, b) + 1, (3,), (3,)),),
+    doc="``y[i] += a[i + j] * b[j]``: b slides along a.",
+)
+
+
+def _vectors(name: str, a: Any, v: Any) -> tuple[Any, Any]:
+    a, v = np.atleast_1d(lift(a)), np.atleast_1d(lift(v))
+    kind = promoted(a, v)
+    if shape_of(a)[0] == 0 or shape_of(v)[0] == 0:
+        raise ArgumentValueError(f"{name}: {'a' if shape_of(a)[0] == 0 else 'v'} cannot be empty")
+    if a.ndim != 1 or v.ndim != 1:
+        raise ShapeError("object too deep for desired array")
+    for vector in (a, v):
+        require_some(vector, 0, name.removeprefix("np."))
+    return a if a.dtype == kind else a.astype(kind), v if v.dtype == kind else v.astype(kind)
+
+
+def _known_lengths(a: Any, v: Any, mode: str) -> tuple[int, int]:
+    n, m = shape_of(a)[0], shape_of(v)[0]
+    if type(n) is not int or type(m) is not int:
+        raise UnsupportedError(
+            f'mode="{mode}" needs to know which of the lengths {n} and {m} is greater',
+            instead='mode="full" and a slice',
+        )
+    return n, m
+
+
+def _cut(full: Any, n: int, m: int, mode: str) -> Any:
+    """Cut the middle out of a full convolution."""
+    shorter, longer = sorted((n, m))
+    if mode == "same":
+        return sliced(full, 0, (shorter - 1) // 2, longer)
+    raise ArgumentValueError(f"mode must be one of 'valid', 'same', or 'full' (got {mode!r})")
+
+
+@answers(np.convolve)
+def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
+    """As `numpy.convolve`."""
+    a, v = _vectors("np.convolve", a, v)
+    if mode == "full":
+        return convolve(a, v)
+    n, m = _known_lengths(a, v, mode)
+    if n < m:
+        a, v = v, a
+    return slide(a, turned(v, (0,))) if mode == "valid" else _cut(convolve(a, v), n, m, mode)
+
+
+@answers(np.correlate)
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """As `numpy.correlate`."""
+    if not np.ndim(a) or not np.ndim(v):
+        raise ShapeError("np.correlate of a number: object of too small depth for desired array")
+    a, v = _vectors("np.correlate", a, v)
+    if mode == "full":
+        return convolve(a, turned(v, (0,)))
+    n, m = _known_lengths(a, v, mode)
+    if n < m:
+        return turned(correlate(v, a, mode), (0,))
+    return slide(a, v) if mode == "valid" else _cut(convolve(a, turned(v, (0,))), n, m, mode)

@@ -1,0 +1,90 @@
+"""Array creation: what depends on a traced value or on an unknown extent."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import DtypeError, ShapeError
+from symgrad.ir import shapes
+from symgrad.ir.notation import Access, Apply, Body, IndexValue, Statement, axes_of
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, structured
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+_I64 = np.dtype(np.int64)
+
+
+def _arange_infer(start: Node, count: Any, step: int) -> tuple[Shape, Any]:  # noqa: ARG001
+    if start.shape != () or start.dtype != _I64:
+        raise DtypeError(f"arange counts from an integer, not from {start.dtype} of shape {shapes.show(start.shape)}")
+    return (count,), _I64
+
+
+def _arange_body(node: Node) -> Body:
+    (axis,) = axes = axes_of(node.shape)
+    offset = IndexValue(axis * node.param("step"), _I64)
+    value = Apply(OPS["add"], (Access(0, ()), offset), _I64, _I64)  # type: ignore[arg-type]
+    return Body((Statement(Access(-1, axes), "=", value, axes, node.line),))
+
+
+def _from(x: Any) -> Any:
+    return np.floor(np.sum(x)).astype(np.int64)
+
+
+arange = structured(
+    name="arange", params=("count", "step"), infer=_arange_infer, body=_arange_body, nondiff=True, batched=None,
+    evaluate=lambda start, count, step: start + np.arange(count) * step,
+    sample=(case(lambda a: a * OPS["arange"](_from(a), count=3, step=2), (3,)),
+            case(lambda a: a / (OPS["arange"](_from(a) * 0 + 9, count=4, step=-1)), (2, 4))),
+    edges=(case(lambda a: OPS["arange"](_from(a), count=0, step=1), (2,)),),
+    doc="Integers from a start, as many as an extent.",
+)
+
+
+@answers(np.linspace)
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None,
+    axis: Any = 0, *, device: Any = None,
+) -> Any:
+    """As `numpy.linspace`; the number of points must be known, or an open extent (`spaced`)."""
+    refuse("linspace", device=device)
+    count = operator.index(num)
+    if count < 0:
+        raise ShapeError(f"Number of samples, {count}, must be non-negative.")
+    gaps = count - 1 if endpoint else count
+    start, stop = np.multiply(lift(start), 1.0), np.multiply(lift(stop), 1.0)
+    span = np.subtract(stop, start)
+    step = np.divide(span, gaps) if gaps > 0 else np.multiply(span, np.nan)
+    along = np.reshape(np.arange(count, dtype=np.float64), (-1,) + (1,) * span.ndim).astype(span.dtype)
+    points = np.add(np.multiply(along, step if gaps > 0 else span), start)
+    if endpoint and count > 1:
+        last = np.broadcast_to(stop, points.shape[1:])[None]
+        points = np.concatenate([points[:-1], last])
+    return _finished(points, step, axis, dtype, retstep=retstep)
+
+
+def spaced(
+    start: Any, stop: Any, places: Any, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: Any = 0,
+) -> Any:
+    """As `numpy.linspace`, of as many points as there are `places`: integers from 0 to an open extent."""
+    start, stop = np.multiply(lift(start), 1.0), np.multiply(lift(stop), 1.0)
+    span, gaps = np.subtract(stop, start), places.shape[0] - 1 if endpoint else places.shape[0]
+    some, place = np.greater(gaps, 0), np.reshape(places, (-1,) + (1,) * np.ndim(span))
+    step = np.divide(span, np.where(some, gaps, 1).astype(span.dtype))
+    points = np.add(np.multiply(place.astype(span.dtype), step), start)
+    points = np.where(np.logical_and(np.equal(place, gaps), some), stop, points)
+    return _finished(points, np.where(some, step, np.nan), axis, dtype, retstep=retstep)
+
+
+def _finished(points: Any, step: Any, axis: Any, dtype: Any, *, retstep: bool) -> Any:
+    points = np.moveaxis(points, 0, normal_axis(axis, points.ndim))
+    if dtype is not None:
+        points = (np.floor(points) if np.dtype(dtype).kind in "iu" else points).astype(dtype)
+    return (points, step) if retstep else points

@@ -1,0 +1,157 @@
+"""logsumexp, softmax and log_softmax: what no exponential may overflow, with derivatives of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import DtypeError
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.reduce import along
+from symgrad.ops.declare.domains import between, case, inf, nan
+from symgrad.ops.declare.forms import INT, OPS, answers, composite, normal_axes
+from symgrad.ops.declare.late import Late
+from symgrad.ops.numpy.norms import floating
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+Axes = tuple[int, ...]
+
+
+def _floats(name: str, x: Node) -> Any:
+    if x.dtype.kind != "f":
+        raise DtypeError(f"{name} of {x.dtype}", instead="x.astype(np.float64)")
+    return x.dtype
+
+
+def _reduced(x: Node, axes: Axes) -> tuple[Shape, Any]:
+    return tuple([d for k, d in enumerate(x.shape) if k not in axes]), _floats("logsumexp", x)
+
+
+def _sum(x: Any, axes: Axes) -> Any:
+    """Sum over axes, which stay with extent 1."""
+    return along(OPS["sum"](x, axes=axes), axes)
+
+
+def _finite_max(x: Any, axes: Axes) -> Any:
+    """Return the maximum along axes, which stay with extent 1; 0 where it is not finite."""
+    m = along(OPS["max"](x, axes=axes), axes)
+    return np.where(np.isfinite(m), m, np.zeros((), x.dtype))
+
+
+_SPREAD = between(-700, 700)
+
+
+def _row(call: Any, *entries: float) -> Any:
+    """Write a case of one row with special values in it."""
+    return case(lambda a: call(a * 0 + np.array(entries)), (len(entries),))
+
+
+@composite(
+    name="logsumexp", params=("axes",), regular=True, infer=_reduced,
+    sample=(case(lambda a: OPS["logsumexp"](a, axes=(1,)) ** 2, (3, 4)),
+            case(lambda a: OPS["logsumexp"](a, axes=(0, 2)), (2, 3, 2), domain=_SPREAD)),
+    edges=tuple([_row(lambda x: OPS["logsumexp"](x, axes=(0,)), *row) for row in (
+        (-inf, -inf), (inf, 0.0), (inf, inf), (nan, 1.0), (-inf, 3.0), (1000.0, 1000.0), (-1000.0, -1000.0), (5.0,))]),
+)
+def logsumexp(x: Any, axes: Axes) -> Any:
+    """Take the logarithm of a sum of exponentials."""
+    m = _finite_max(x, axes)  # the shift cannot overflow, and cancels in the value
+    total = np.log(OPS["sum"](np.exp(x - m), axes=axes))
+    return total + (OPS["squeeze"](m, axes=axes) if axes else m)
+
+
+def _logsumexp_vjp(g: Any, y: Any, x: Any, axes: Axes) -> Any:
+    """Share the cotangent by softmax; inf - inf is 0 where both are infinite, and a finite tie keeps its derivative."""
+    y = along(y, axes)
+    both = np.isinf(y) & np.equal(x, y)
+    return along(g, axes) * np.exp(np.where(both, np.zeros((), x.dtype), x - y))
+
+
+logsumexp.vjp = _logsumexp_vjp
+
+
+@composite(
+    name="softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("softmax", x)),  # noqa: ARG005
+    sample=(case(lambda a: OPS["softmax"](a, axes=(1,)) ** 2, (3, 4)),
+            case(lambda a: OPS["softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
+    edges=tuple([_row(lambda x: OPS["softmax"](x, axes=(0,)), *row) for row in (
+        (-inf, 0.0), (1000.0, 0.0), (-1000.0, 0.0, 0.0), (nan, 1.0), (5.0,))]),
+)
+def softmax(x: Any, axes: Axes) -> Any:
+    """Divide exponentials by their sum."""
+    e = np.exp(x - along(OPS["max"](x, axes=axes), axes))
+    return e / _sum(e, axes)
+
+
+softmax.vjp = lambda g, y, x, axes: y * (g - _sum(g * y, axes))  # noqa: ARG005
+
+
+softmax.log = lambda x, axes: OPS["log_softmax"](x, axes=axes)
+
+
+@composite(
+    name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("log_softmax", x)),  # noqa: ARG005
+    sample=(case(lambda a: OPS["log_softmax"](a, axes=(1,)) ** 2, (3, 4)),
+            case(lambda a: OPS["log_softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
+    edges=tuple([_row(lambda x: OPS["log_softmax"](x, axes=(0,)), *row) for row in (
+        (-inf, 0.0), (1000.0, 0.0), (-1000.0, 0.0, 0.0), (nan, 1.0), (5.0,))]),
+)
+def log_softmax(x: Any, axes: Axes) -> Any:
+    """Take the logarithm of softmax without taking the softmax."""
+    shifted = x - _finite_max(x, axes)
+    return shifted - np.log(_sum(np.exp(shifted), axes))
+
+
+log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum(g, axes)  # noqa: ARG005
+
+
+# -- SciPy's functions
+
+
+def _shifted(name: str, x: Any) -> Any:
+    """Convert integers to float64, where SciPy, too, shifts in a type that does not wrap and gives float64."""
+    x = lift(x)
+    if x.dtype.kind == "f":
+        return x
+    if x.dtype.kind != "i" or x.dtype.itemsize < INT.itemsize // 2:
+        raise DtypeError(f"scipy.special.{name} of {x.dtype}", instead="x.astype(np.float64)")
+    return x.astype(np.float64)
+
+
+@answers(Late("logsumexp"))
+def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
+    """As `scipy.special.logsumexp`."""
+    a = np.atleast_1d(floating(a))  # so that keepdims gives a number an axis, as SciPy does
+    if b is None:
+        axes = normal_axes(axis, a.ndim)
+        y = logsumexp(a, axes=axes)
+        y = along(y, axes) if keepdims else y
+        return (y, np.where(np.isnan(y), y, np.ones_like(y))) if return_sign else y
+    b = floating(b)
+    a, b = np.broadcast_arrays(a + b * 0, b)
+    axes = normal_axes(axis, a.ndim)
+    a = np.where(np.equal(b, 0), np.asarray(-np.inf, a.dtype), a)
+    m = _finite_max(a, axes)
+    total = _sum(b * np.exp(a - m), axes)
+    sign, y = np.sign(total), np.log(np.abs(total) if return_sign else total) + m
+    if not keepdims and axes:
+        sign, y = [OPS["squeeze"](v, axes=axes) for v in (sign, y)]
+    return (y, sign) if return_sign else y
+
+
+@answers(Late("softmax"))
+def softmax_answer(x: Any, axis: Any = None) -> Any:
+    """As `scipy.special.softmax`."""
+    x = _shifted("softmax", x)
+    return softmax(x, axes=normal_axes(axis, x.ndim))
+
+
+@answers(Late("log_softmax"))
+def log_softmax_answer(x: Any, axis: Any = None) -> Any:
+    """As `scipy.special.log_softmax`."""
+    x = _shifted("log_softmax", x)
+    return log_softmax(x, axes=normal_axes(axis, x.ndim))

@@ -1,0 +1,351 @@
+"""Array manipulation as NumPy writes it: turning, repeating, splitting, stacking, diagonals."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ir.shapes import simplified
+from symgrad.ops.arrays.copies import extents, fresh
+from symgrad.ops.arrays.indexing import gather
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
+
+if TYPE_CHECKING:
+    from symgrad.ir.shapes import Dim
+
+
+def static(function: str, name: str, value: Any) -> Any:
+    """Return an argument that must be known while tracing.
+
+    Raises:
+        UnsupportedError: when it is traced.
+    """
+    entries = value if isinstance(value, (tuple, list)) else (value,)
+    if any(is_traced(entry) and not hasattr(entry, "dim") for entry in entries):
+        raise UnsupportedError(
+            f"np.{function}: {name} is traced, and the result's shape or place depends on it",
+            instead=f"a plain {name}; static_argnames= where it is an argument",
+        )
+    return value
+
+
+def sliced(x: Any, axis: int, start: Any, count: Any, step: int = 1) -> Any:
+    """Slice one axis by start, count and step."""
+    index = [(0, d, 1) for d in shape_of(x)]
+    index[axis] = (simplified(start), simplified(count), step)
+    return OPS["slice"](x, index=tuple(index))
+
+
+# -- turning
+
+
+def turned(x: Any, axes: tuple[int, ...]) -> Any:
+    """Reverse axes."""
+    index = [(simplified(d - 1), d, -1) if k in axes else (0, d, 1) for k, d in enumerate(shape_of(x))]
+    return OPS["slice"](x, index=tuple(index)) if axes or x.ndim else fresh(x)
+
+
+@answers(np.flip)
+def flip(m: Any, axis: Any = None) -> Any:
+    """As `numpy.flip`."""
+    m = lift(m)
+    return turned(m, normal_axes(axis, m.ndim, listed=True))
+
+
+def _at_least(m: Any, rank: int) -> Any:
+    m = lift(m)
+    if m.ndim < rank:
+        raise ShapeError(f"Input must be >= {rank}-d.")
+    return m
+
+
+@answers(np.fliplr)
+def fliplr(m: Any) -> Any:
+    """As `numpy.fliplr`."""
+    return turned(_at_least(m, 2), (1,))
+
+
+@answers(np.flipud)
+def flipud(m: Any) -> Any:
+    """As `numpy.flipud`."""
+    return turned(_at_least(m, 1), (0,))
+
+
+@answers(np.rot90)
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """As `numpy.rot90`."""
+    m = lift(m)
+    if len(axes) != 2:
+        raise ShapeError("len(axes) must be 2.")
+    first, second = [normal_axis(a, m.ndim) for a in axes]
+    if first == second:
+        raise ShapeError("Axes must be different.")
+    quarter = static("rot90", "k", k) % 4
+    if quarter in {0, 2}:
+        return turned(m, (first, second) if quarter else ())
+    if quarter == 1:
+        return np.swapaxes(turned(m, (second,)), first, second)
+    return turned(np.swapaxes(m, first, second), (second,))
+
+
+@answers(np.roll)
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """As `numpy.roll`."""
+    a = lift(a)
+    if axis is None:
+        return np.reshape(roll(np.ravel(a), shift, 0), a.shape)
+    shift_by = dims(shift)
+    axes = [normal_axis(k, a.ndim) for k in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if len(shift_by) != len(axes) and 1 not in {len(shift_by), len(axes)}:
+        raise ShapeError("'shift' and 'axis' should be scalars or 1D sequences")
+    count = max(len(shift_by), len(axes)) if shift_by and axes else 0
+    total: dict[int, Any] = {}
+    for j in range(count):
+        k = axes[j % len(axes)]
+        total[k] = total.get(k, 0) + shift_by[j % len(shift_by)]
+    for k, s in total.items():
+        a = _rolled(a, s, k)
+    return fresh(a)
+
+
+def _rolled(a: Any, shift: Any, axis: int) -> Any:
+    """Put the last elements in front."""
+    extent = shape_of(a)[axis]
+    if type(extent) is int and type(shift) is int:
+        moved: Any = shift % extent if extent else 0
+    else:
+        import sympy
+
+        moved = sympy.Mod(shift, sympy.Max(extent, 1))
+    if moved == 0:
+        return a
+    return OPS["concatenate"](sliced(a, axis, extent - moved, moved), sliced(a, axis, 0, extent - moved), axis=axis)
+
+
+# -- repeating
+
+
+@answers(np.tile)
+def tile(A: Any, reps: Any) -> Any:
+    """As `numpy.tile`."""
+    a = lift(A)
+    times = extents(static("tile", "reps", reps))
+    have = (1,) * (len(times) - a.ndim) + shape_of(a)
+    times = (1,) * (len(have) - len(times)) + times
+    rows = tuple([d for pair in zip(times, have, strict=True) for d in pair])
+    apart = OPS["reshape"](a, shape=tuple([d for n in have for d in (1, n)]))
+    return fresh(OPS["reshape"](
+        OPS["broadcast_to"](apart, shape=rows),
+        shape=tuple([simplified(t * n) for t, n in zip(times, have, strict=True)]),
+    ))
+
+
+@answers(np.repeat)
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """As `numpy.repeat`; the repeats are plain numbers."""
+    a = lift(a)
+    if axis is None:
+        a, axis = np.ravel(a), 0
+    k = normal_axis(axis, a.ndim)
+    extent = shape_of(a)[k]
+    if not hasattr(repeats, "dim"):
+        counts = np.asarray(static("repeat", "repeats", repeats))
+        if counts.size != 1:
+            return _repeated(a, k, extent, counts)
+        repeats = int(counts.reshape(()))
+    times = extents(repeats)[0]
+    apart = OPS["expand_dims"](a, axes=(k + 1,))
+    have = shape_of(a)
+    wide = OPS["broadcast_to"](apart, shape=(*have[: k + 1], times, *have[k + 1 :]))
+    return fresh(OPS["reshape"](wide, shape=(*have[:k], simplified(extent * times), *have[k + 1 :])))
+
+
+def _repeated(a: Any, k: int, extent: Dim, counts: Any) -> Any:
+    if type(extent) is not int:
+        raise UnsupportedError("np.repeat by an array along an unknown extent", instead="one number of repeats")
+    return gather(a, np.repeat(np.arange(extent), counts), axes=(k,))
+
+
+# -- splitting
+
+
+def _parts(ary: Any, cuts: list[Any], axis: int) -> list[Any]:
+    lead = (slice(None),) * axis
+    places = [(*lead, slice(low, high)) for low, high in zip([0, *cuts], [*cuts, None], strict=True)]
+    return [ary[place] for place in places]
+
+
+def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list[Any]:
+    ary = lift(ary)
+    k = normal_axis(axis, ary.ndim)
+    extent = shape_of(ary)[k]
+    given = indices_or_sections
+    if isinstance(given, (tuple, list, np.ndarray)):
+        places = static("split", "indices", list(given))
+        return _parts(ary, [c if hasattr(c, "dim") else operator.index(c) for c in places], k)
+    sections = int(static("split", "sections", given))
+    if even and type(extent) is int and extent % given:
+        raise ShapeError("array split does not result in an equal division")
+    if sections <= 0:
+        raise ArgumentValueError("number sections must be larger than 0.")
+    if type(extent) is not int:
+        import sympy
+
+        width = sympy.cancel(extent / sympy.Integer(sections))
+        if not width.is_integer:
+            raise UnsupportedError(
+                f"the unknown extent {extent} does not split into {sections} parts", instead="np.split(x, [index, ...])"
+            )
+        return [sliced(ary, k, width * j, width) for j in range(sections)]
+    each, extra = divmod(extent, sections)
+    sizes = [each + 1] * extra + [each] * (sections - extra)
+    starts = [sum(sizes[:j]) for j in range(sections)]
+    return [sliced(ary, k, start, width) for start, width in zip(starts, sizes, strict=True)]
+
+
+@answers(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+    """As `numpy.split`."""
+    return _split(ary, indices_or_sections, axis, even=True)
+
+
+@answers(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+    """As `numpy.array_split`."""
+    return _split(ary, indices_or_sections, axis, even=False)
+
+
+@answers(np.hsplit)
+def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """As `numpy.hsplit`."""
+    ary = _at_least(ary, 1)
+    return _split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0, even=True)
+
+
+@answers(np.vsplit)
+def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """As `numpy.vsplit`."""
+    return _split(_at_least(ary, 2), indices_or_sections, 0, even=True)
+
+
+@answers(np.dsplit)
+def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+    """As `numpy.dsplit`."""
+    return _split(_at_least(ary, 3), indices_or_sections, 2, even=True)
+
+
+def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
+    """As `numpy.unstack`."""
+    x = lift(x)
+    if x.ndim == 0:
+        raise ShapeError("Input array must be at least 1-d.")
+    return tuple(np.moveaxis(x, axis, 0))
+
+
+if hasattr(np, "unstack"):  # NumPy 2.1
+    answers(np.unstack)(unstack)
+
+
+# -- stacking
+
+
+def _joined(parts: list[Any], axis: int, dtype: Any, casting: str) -> Any:
+    return np.concatenate(parts, axis, dtype=dtype, casting=casting)  # type: ignore[call-overload]
+
+
+@answers(np.vstack)
+def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As `numpy.vstack`."""
+    return _joined([np.atleast_2d(lift(x)) for x in tup], 0, dtype, casting)
+
+
+@answers(np.hstack)
+def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
+    """As `numpy.hstack`."""
+    parts = [np.atleast_1d(lift(x)) for x in tup]
+    return _joined(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype, casting)
+
+
+@answers(np.dstack)
+def dstack(tup: Any) -> Any:
+    """As `numpy.dstack`."""
+    return np.concatenate([np.atleast_3d(lift(x)) for x in tup], 2)
+
+
+@answers(np.column_stack)
+def column_stack(tup: Any) -> Any:
+    """As `numpy.column_stack`."""
+    parts = [np.atleast_1d(lift(x)) for x in tup]
+    return np.concatenate([p[:, None] if p.ndim == 1 else p for p in parts], 1)
+
+
+@answers(np.block)
+def block(arrays: Any) -> Any:
+    """As `numpy.block`."""
+    rank = max(_depth(arrays), *[lift(x).ndim for x in _leaves(arrays)])
+    return fresh(_block(arrays, rank, rank - _depth(arrays)))
+
+
+def _depth(arrays: Any) -> int:
+    return 1 + _depth(arrays[0]) if isinstance(arrays, list) and arrays else 0
+
+
+def _leaves(arrays: Any) -> list[Any]:
+    if not isinstance(arrays, list):
+        return [arrays]
+    if not arrays:
+        raise ArgumentValueError("List at arrays cannot be empty")
+    return [leaf for item in arrays for leaf in _leaves(item)]
+
+
+def _block(arrays: Any, rank: int, axis: int) -> Any:
+    if isinstance(arrays, list):
+        return np.concatenate([_block(item, rank, axis + 1) for item in arrays], axis)
+    leaf = lift(arrays)
+    return np.expand_dims(leaf, tuple(range(rank - leaf.ndim)))
+
+
+@answers(np.append)
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """As `numpy.append`."""
+    arr, values = lift(arr), lift(values)
+    if axis is None:
+        return np.concatenate([np.ravel(arr), np.ravel(values)])
+    return np.concatenate([arr, values], axis)
+
+
+@answers(np.delete)
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """As `numpy.delete`, at plain places."""
+    arr = lift(arr)
+    if axis is None:
+        arr, axis = np.ravel(arr), 0
+    k = normal_axis(axis, arr.ndim)
+    extent = shape_of(arr)[k]
+    if type(extent) is not int:
+        raise UnsupportedError("np.delete along an unknown extent", instead="np.concatenate([x[:k], x[k + 1:]])")
+    left = np.delete(np.arange(extent), static("delete", "obj", obj))
+    steps = np.unique(np.diff(left))
+    if left.size and steps.size <= 1 and (not steps.size or steps[0] == 1):
+        return fresh(sliced(arr, k, int(left[0]), left.size))
+    return gather(arr, left, axes=(k,))
+
+
+@answers(np.meshgrid)
+def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
+    """As `numpy.meshgrid`."""
+    if indexing not in {"xy", "ij"}:
+        raise ArgumentValueError("Valid values for `indexing` are 'xy' and 'ij'.")
+    rank = len(xi)
+    found = []
+    for k, x in enumerate(xi):
+        flat = np.ravel(lift(x))
+        place = 1 - k if indexing == "xy" and rank > 1 and k < 2 else k
+        found.append(OPS["expand_dims"](flat, axes=tuple([d for d in range(rank) if d != place])) if rank > 1 else flat)
+    if not sparse:
+        found = list(np.broadcast_arrays(*found)) if found else []
+    return tuple([fresh(x) for x in found]) if copy else tuple(found)

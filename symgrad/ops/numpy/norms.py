@@ -1,0 +1,131 @@
+"""Norms, with gradient 0 at 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.reduce import along
+from symgrad.ops.declare.forms import OPS, answers, normal_axis, shape_of
+from symgrad.ops.numpy.reductions import require_some, root
+
+F64 = np.dtype(np.float64)
+
+
+def floating(x: Any) -> Any:
+    """Convert integers and booleans to float64."""
+    x = lift(x)
+    return x if x.dtype.kind == "f" else x.astype(F64)
+
+
+@answers(np.linalg.norm)
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """As `numpy.linalg.norm`, but for the norms that need singular values."""
+    x = floating(x)
+    frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)
+    if axis is None and (ord is None or frobenius):
+        axes = tuple(range(x.ndim))
+        return _kept(_euclidean(x, axes), axes, keepdims)
+    axes = _given_axes(x, axis)
+    if len(axes) == 1:
+        return _kept(_vector(x, ord, axes), axes, keepdims)
+    if len(axes) != 2:
+        raise ShapeError("Improper number of dimensions to norm.")
+    if axes[0] == axes[1]:
+        raise ShapeError("Duplicate axes given.")
+    return _kept(_matrix(x, ord, axes[0], axes[1]), tuple(sorted(axes)), keepdims)
+
+
+def _given_axes(x: Any, axis: Any) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(x.ndim))
+    if not isinstance(axis, tuple):
+        if not hasattr(axis, "__index__"):
+            raise UnsupportedError("'axis' must be None, an integer or a tuple of integers")
+        axis = (axis,)
+    return tuple([normal_axis(k, x.ndim) for k in axis])
+
+
+def _kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
+    return along(y, axes) if keepdims else y
+
+
+def _euclidean(x: Any, axes: tuple[int, ...]) -> Any:
+    return root(OPS["sum"](x * x, axes=tuple(sorted(axes))))
+
+
+def _greatest(x: Any, axes: tuple[int, ...]) -> Any:
+    """Return the maximum of what is not negative: 0 where there is nothing."""
+    reduced = [shape_of(x)[k] for k in axes]
+    if 0 in reduced:
+        return OPS["sum"](x, axes=axes)
+    y = OPS["max"](x, axes=axes)
+    return y if all(type(d) is int for d in reduced) else np.maximum(y, 0)
+
+
+def _extremum(order: float, x: Any, axes: tuple[int, ...]) -> Any:
+    if order > 0:
+        return _greatest(x, axes)
+    if any(shape_of(x)[k] == 0 for k in axes):
+        raise ArgumentValueError("zero-size array to reduction operation minimum which has no identity")
+    for k in axes:
+        require_some(x, k, "linalg.norm")
+    return OPS["min"](x, axes=axes)
+
+
+def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
+    if order is None or order == 2:
+        return _euclidean(x, axes)
+    if isinstance(order, str):
+        raise ArgumentValueError(f"Invalid norm order '{order}' for vectors")
+    size = np.abs(x)
+    if order in {np.inf, -np.inf}:
+        return _extremum(order, size, axes)
+    if order == 0:
+        return OPS["sum"](np.not_equal(x, 0).astype(x.dtype), axes=axes)
+    if order == 1:
+        return OPS["sum"](size, axes=axes)
+    power = np.asarray(order, x.dtype)
+    terms = size**power
+    if 0 < order < 1:  # the derivative of a root is infinite at 0
+        terms = np.where(np.equal(x, 0), np.zeros((), x.dtype), terms)
+    total = OPS["sum"](terms, axes=axes)
+    inverse = np.asarray(1, x.dtype) / power
+    return total**inverse if order < 0 else np.where(np.equal(total, 0), np.zeros((), x.dtype), total**inverse)
+
+
+def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
+    if order is None or (isinstance(order, str) and order in {"f", "fro"}):
+        return _euclidean(x, (rows, columns))
+    if (isinstance(order, str) and order == "nuc") or order in {2, -2}:
+        raise UnsupportedError(
+            f"np.linalg.norm(x, ord={order!r}) of a matrix needs its singular values", instead='ord="fro", 1 or np.inf'
+        )
+    if isinstance(order, str) or order not in {1, -1, np.inf, -np.inf}:
+        raise ArgumentValueError("Invalid norm order for matrices.")
+    summed, over = (rows, columns) if order in {1, -1} else (columns, rows)
+    total = OPS["sum"](np.abs(x), axes=(summed,))
+    return _extremum(order, total, (over - (summed < over),))
+
+
+@answers(np.linalg.vector_norm)
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """As `numpy.linalg.vector_norm`."""
+    x = lift(x)
+    axes = tuple(range(x.ndim)) if axis is None else _given_axes(x, axis)
+    axes = tuple(sorted(axes))
+    if len(axes) == 1:
+        return norm(x, ord, axes, keepdims=keepdims)
+    rest = [k for k in range(x.ndim) if k not in axes]
+    moved = np.transpose(x, (*rest, *axes))
+    flat = np.reshape(moved, (*[x.shape[k] for k in rest], np.size(x, axes)))
+    return _kept(norm(flat, ord, -1), axes, keepdims)
+
+
+@answers(np.linalg.matrix_norm)
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """As `numpy.linalg.matrix_norm`."""
+    return norm(x, ord, (-2, -1), keepdims=keepdims)

@@ -1,0 +1,112 @@
+"""Padding: constants, and repetitions of what is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ir.shapes import simplified
+from symgrad.ops.arrays.copies import filled, fresh
+from symgrad.ops.arrays.indexing import gather
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of
+from symgrad.ops.numpy.manipulation import sliced, static, turned
+from symgrad.ops.numpy.reductions import require_some
+
+
+@answers(np.pad)
+def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> Any:
+    """As `numpy.pad` with mode constant, edge, reflect, symmetric or wrap; the widths are plain integers."""
+    array = lift(array)
+    widths = _widths(pad_width, array.ndim)
+    if mode == "constant":
+        values = keywords.pop("constant_values", 0)
+        _no_more(keywords)
+        return _constant(array, widths, values)
+    if mode in {"reflect", "symmetric"}:
+        kind = keywords.pop("reflect_type", "even")
+        refuse("pad", reflect_type=None if kind == "even" else kind)
+    _no_more(keywords)
+    if mode == "empty":
+        return _constant(array, widths, 0)
+    if mode not in {"edge", "reflect", "symmetric", "wrap"}:
+        raise UnsupportedError(f"np.pad(..., mode={mode!r}) of traced arrays", instead="np.concatenate of the parts")
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
+            array = _extended(array, axis, before, after, mode)
+    return fresh(array)
+
+
+def _no_more(keywords: dict[str, Any]) -> None:
+    if keywords:
+        raise ArgumentValueError(f"unsupported keyword arguments for this mode: {sorted(keywords)}")
+
+
+def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    """Write the widths with one pair for each axis."""
+    if isinstance(pad_width, dict):
+        found = [(0, 0)] * rank
+        for axis, width in pad_width.items():
+            both = width if isinstance(width, tuple) else (width, width)
+            found[normal_axis(axis, rank)] = (int(both[0]), int(both[1]))
+        pad_width = found
+    width = np.asarray(static("pad", "pad_width", pad_width))
+    if width.dtype.kind not in "iu" and width.size:
+        raise UnsupportedError("`pad_width` must be of integral type.")
+    if (width < 0).any():
+        raise ArgumentValueError("index can't contain negative values")
+    try:
+        pairs = np.broadcast_to(width, (rank, 2))
+    except ValueError as error:
+        raise ShapeError(f"the pad widths {pad_width} do not fit an array of {rank} axes: {error}") from None
+    return [(int(before), int(after)) for before, after in pairs]
+
+
+def _constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
+    """Pad with one constant (or zeros) at once, with different ones axis by axis."""
+    shape = tuple([simplified(d + b + a) for d, (b, a) in zip(shape_of(x), widths, strict=True)])
+    if shape == shape_of(x):
+        return fresh(x)
+    index = tuple([(b, d, 1) for d, (b, _) in zip(shape_of(x), widths, strict=True)])
+    single = lift(values)
+    if single.ndim == 0:
+        if not is_traced(single) and single == 0 and not (single.dtype.kind == "f" and np.signbit(single)):
+            return OPS["place"](x, indices=(index,), shape=shape)
+        return OPS["set_slice"](filled(x, values, shape, x.dtype), x, index=index)
+    pairs = np.broadcast_to(single, (x.ndim, 2))
+    for axis, (before, after) in enumerate(widths):
+        have = shape_of(x)
+        ends = [filled(x, pairs[axis, side], (*have[:axis], width, *have[axis + 1 :]), x.dtype)
+                for side, width in enumerate((before, after))]
+        x = OPS["concatenate"](ends[0], x, ends[1], axis=axis)
+    return x
+
+
+def _extended(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
+    """Continue an axis in both directions with elements it has."""
+    extent = shape_of(x)[axis]
+    if extent == 0:
+        raise ArgumentValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
+    if mode == "edge":
+        require_some(x, axis, "pad")
+        ends = [_repeated_edge(x, axis, place, width) for place, width in ((0, before), (extent - 1, after))]
+        return OPS["concatenate"](ends[0], x, ends[1], axis=axis)
+    if type(extent) is not int:
+        raise UnsupportedError(f"np.pad(..., mode={mode!r}) along an unknown extent", instead='"constant" or "edge"')
+    if max(before, after) > extent - (mode == "reflect"):
+        return gather(x, np.pad(np.arange(extent), (before, after), mode=mode), axes=(axis,))  # type: ignore[call-overload]
+    inset = 1 if mode == "reflect" else 0
+    if mode == "wrap":
+        head, tail = sliced(x, axis, extent - before, before), sliced(x, axis, 0, after)
+    else:
+        head = turned(sliced(x, axis, inset, before), (axis,))
+        tail = turned(sliced(x, axis, extent - inset - after, after), (axis,))
+    return OPS["concatenate"](head, x, tail, axis=axis)
+
+
+def _repeated_edge(x: Any, axis: int, place: Any, width: int) -> Any:
+    edge = sliced(x, axis, place, 1)
+    have = shape_of(x)
+    return OPS["broadcast_to"](edge, shape=(*have[:axis], width, *have[axis + 1 :]))

@@ -1,0 +1,256 @@
+"""Statistics: averages, covariances, counts, and the reductions that leave NaN out."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ops.arrays.copies import promoted
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import (
+    OPS,
+    UNSET,
+    answers,
+    is_traced,
+    is_unset,
+    normal_axes,
+    normal_axis,
+    refuse,
+    same_shape,
+    shape_of,
+)
+from symgrad.ops.numpy.reductions import count, kept, refuse_whole, root
+
+I64 = np.dtype(np.int64)
+
+
+@answers(np.ptp)
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """As `numpy.ptp`."""
+    refuse("ptp", out=out)
+    return np.subtract(np.max(a, axis, keepdims=keepdims), np.min(a, axis, keepdims=keepdims))
+
+
+@answers(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """As `numpy.count_nonzero`."""
+    a = lift(a)
+    counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
+    axes = normal_axes(axis, a.ndim)
+    return kept(OPS["sum"](counted.astype(I64), axes=axes), axes, keepdims or False)
+
+
+@answers(np.average)
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    """As `numpy.average`."""
+    a = lift(a)
+    keep = keepdims is not UNSET and bool(operator.index(keepdims))
+    axes = normal_axes(axis, a.ndim)
+    if weights is None:
+        mean = np.mean(a, axes, keepdims=keep)
+        total: Any = np.full_like(mean, count(a, axes)) if returned else None
+    else:
+        weights = _weights(a, axis, lift(weights))
+        kind = promoted(a, weights, np.float64) if a.dtype.kind != "f" else promoted(a, weights)
+        scale = np.sum(weights, axes, dtype=kind, keepdims=keep)
+        mean = np.sum(np.multiply(a, weights).astype(kind), axes, keepdims=keep) / scale
+        total = np.broadcast_to(scale, mean.shape) if returned else None
+    return (mean, np.copy(total)) if returned else mean
+
+
+def _weights(a: Any, axis: Any, weights: Any) -> Any:
+    """Give weights of some axes the rank of the array."""
+    if same_shape(a, weights):
+        return weights
+    if axis is None:
+        raise UnsupportedError("Axis must be specified when shapes of a and weights differ.")
+    axes = tuple([normal_axis(k, a.ndim) for k in (axis if isinstance(axis, tuple) else (axis,))])
+    if shape_of(weights) != tuple([shape_of(a)[k] for k in axes]):
+        raise ShapeError("Shape of weights must be consistent with shape of a along specified axis.")
+    order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return np.expand_dims(np.transpose(weights, order), tuple([k for k in range(a.ndim) if k not in axes]))
+
+
+# -- covariance
+
+
+@answers(np.cov)
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Any:
+    """As `numpy.cov`."""
+    if ddof is not None and ddof != int(ddof):
+        raise ArgumentValueError("ddof must be integer")
+    refuse_whole("cov", dtype)
+    x = _observations(lift(m), y, dtype, rowvar=rowvar)
+    if fweights is not None and lift(fweights).dtype.kind not in "iu":
+        raise ArgumentError("fweights must be integer")
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None and not is_traced(lift(given)) and np.any(np.less(given, 0)):
+            raise ArgumentValueError(f"{name} cannot be negative")
+    fewer = int(ddof) if ddof is not None else (0 if bias else 1)
+    weights = None if fweights is None else np.asarray(lift(fweights), float) if not is_traced(fweights) else fweights
+    if aweights is not None:
+        weights = lift(aweights) if weights is None else np.multiply(weights, aweights)
+    if weights is None:
+        center, fact = np.mean(x, axis=1), x.shape[1] - fewer
+        scaled = x - center[:, None]
+        return _scaled(np.matmul(scaled, scaled.T), fact)
+    total = np.sum(weights)
+    center = np.sum(x * weights, axis=1) / total
+    scaled = x - center[:, None]
+    if fewer == 0:
+        fact = total
+    elif aweights is None:
+        fact = total - fewer
+    else:
+        fact = total - fewer * np.sum(np.multiply(weights, aweights)) / total
+    return _scaled(np.matmul(scaled, (scaled * weights).T), fact)
+
+
+def _scaled(products: Any, fact: Any) -> Any:
+    if issubclass(type(fact), (int, float, np.number)):
+        fact = max(fact, 0)
+        return np.squeeze(products / float(fact)) if fact else np.squeeze(products / np.zeros((), products.dtype))
+    return np.squeeze(products / np.maximum(fact, 0))
+
+
+def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
+    """Stack variables as rows, in floating point."""
+    if m.ndim > 2 or (y is not None and lift(y).ndim > 2):
+        raise ShapeError(f"{'m' if m.ndim > 2 else 'y'} has more than 2 dimensions")
+    kind = np.dtype(dtype) if dtype is not None else promoted(m, *(() if y is None else (y,)), np.float64)
+    rows = [np.atleast_2d(lift(v).astype(kind)) for v in ((m,) if y is None else (m, y))]
+    ranks = [m.ndim] if y is None else [m.ndim, lift(y).ndim]
+    turned = [r.T if not rowvar and rank != 1 else r for r, rank in zip(rows, ranks, strict=True)]
+    return np.concatenate(turned) if len(turned) > 1 else turned[0]
+
+
+@answers(np.corrcoef)
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """As `numpy.corrcoef`."""
+    c = cov(x, y, rowvar, dtype=dtype)
+    if c.ndim == 0:
+        return c / c
+    deviation = np.sqrt(np.diagonal(c))
+    return np.clip(c / deviation[:, None] / deviation[None, :], -1, 1)
+
+
+# -- reductions that leave NaN out
+
+
+def _without_nan(a: Any, value: float, dtype: Any = None) -> tuple[Any, Any]:
+    """Replace NaN; return the array and where the NaN were, None where the dtype has none."""
+    a = lift(a)
+    if a.dtype.kind != "f":
+        return a, None
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
+        raise ArgumentError("If a is inexact, then dtype must be inexact")
+    missing = np.isnan(a)
+    return np.where(missing, np.asarray(value, a.dtype), a), missing
+
+
+@answers(np.nansum)
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """As `numpy.nansum`."""
+    return np.sum(_without_nan(a, 0)[0], axis, dtype, out, keepdims, initial, where)
+
+
+@answers(np.nanprod)
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:
+    """As `numpy.nanprod`."""
+    return np.prod(_without_nan(a, 1)[0], axis, dtype, out, keepdims, initial, where)
+
+
+@answers(np.nancumsum)
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As `numpy.nancumsum`."""
+    return np.cumsum(_without_nan(a, 0)[0], axis, dtype, out)
+
+
+@answers(np.nancumprod)
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """As `numpy.nancumprod`."""
+    return np.cumprod(_without_nan(a, 1)[0], axis, dtype, out)
+
+
+def _nan_extremum(name: str, reduce: Any, worst: float, a: Any, arguments: tuple[Any, ...]) -> Any:
+    axis, out, keepdims, initial, where = arguments
+    refuse(name, out=out, where=None if where is True else where)
+    a, missing = _without_nan(a, worst)
+    y = reduce(a, axis, None, keepdims, initial)
+    if missing is None or not is_unset(initial):
+        return y
+    return np.where(np.all(missing, axis, keepdims=keepdims), np.asarray(np.nan, y.dtype), y)
+
+
+@answers(np.nanmax)
+def nanmax(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:
+    """As `numpy.nanmax`: NaN where there is nothing else."""
+    return _nan_extremum("nanmax", np.max, -np.inf, a, (axis, out, keepdims, initial, where))
+
+
+@answers(np.nanmin)
+def nanmin(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+) -> Any:
+    """As `numpy.nanmin`: NaN where there is nothing else."""
+    return _nan_extremum("nanmin", np.min, np.inf, a, (axis, out, keepdims, initial, where))
+
+
+def _present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
+    return np.sum(np.logical_not(missing).astype(dtype), axis, keepdims=keepdims)
+
+
+@answers(np.nanmean)
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
+) -> Any:
+    """As `numpy.nanmean`."""
+    refuse("nanmean", out=out, where=None if where is True else where)
+    a, missing = _without_nan(a, 0, dtype)
+    if missing is None:
+        return np.mean(a, axis, dtype, keepdims=keepdims)
+    kind = a.dtype if dtype is None else np.dtype(dtype)
+    return np.sum(a, axis, kind, keepdims=keepdims) / _present(missing, axis, kind, keepdims=keepdims)
+
+
+@answers(np.nanvar)
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:
+    """As `numpy.nanvar`."""
+    refuse("nanvar", out=out, where=None if where is True else where)
+    filled, missing = _without_nan(a, 0, dtype)
+    if missing is None:
+        return np.var(filled, axis, dtype, None, ddof, keepdims)
+    kind = filled.dtype if dtype is None else np.dtype(dtype)
+    filled = filled.astype(kind)
+    number = _present(missing, axis, kind, keepdims=True)
+    center = np.sum(filled, axis, keepdims=True) / number if is_unset(mean) else mean
+    deviation = np.where(missing, np.zeros((), kind), filled - center)
+    total = np.sum(deviation * deviation, axis, keepdims=keepdims)
+    left = _present(missing, axis, kind, keepdims=keepdims) - (ddof if is_unset(correction) else correction)
+    return np.where(np.greater(left, 0), total / left, np.asarray(np.nan, kind))
+
+
+@answers(np.nanstd)
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:
+    """As `numpy.nanstd`."""
+    return root(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))

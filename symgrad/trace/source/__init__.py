@@ -1,0 +1,1 @@
+"""The user's code: which line is running, and who called."""

@@ -1,0 +1,129 @@
+"""The user's lines: which statement of their code is running now."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import linecache
+import os
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import Line, SymgradError
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+_HERE = str(Path(__file__).absolute().parents[2])
+_STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
+_SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_foreign: dict[str, bool] = {}
+_lines: dict[tuple[str, int], Line] = {}
+
+
+def is_user_code(filename: str) -> bool:
+    """Tell a user's file from those of symgrad, NumPy, SciPy and Python's standard library."""
+    found = _foreign.get(filename)
+    if found is None:
+        found = _foreign[filename] = not _is_library(filename)
+    return found
+
+
+def _is_library(filename: str) -> bool:
+    if filename.startswith(("<frozen ", "<__array_function__", *_libraries())):
+        return True
+    try:
+        real = os.path.realpath(filename)
+    except ValueError:  # a lone surrogate, or a null: no file has such a name
+        return False
+    return real.startswith(_STANDARD) and not any(site in filename for site in _SITE)
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    """Return the folders of symgrad, NumPy and SciPy (which is found, not imported)."""
+    scipy = importlib.util.find_spec("scipy")
+    elsewhere = scipy.submodule_search_locations if scipy is not None else None
+    found = [_HERE, str(Path(np.__file__).absolute().parent), *(elsewhere or ())]
+    return tuple([folder.rstrip(os.sep) + os.sep for folder in found])
+
+
+_ends: set[CodeType] = set()
+
+
+def ends_here(function: Any) -> Any:
+    """Mark a function of symgrad's: what it does by itself is done for no line of the user's, whoever calls it."""
+    _ends.add(function.__code__)
+    return function
+
+
+def user_frame() -> FrameType | None:
+    """Return the innermost frame of the user's code."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same, slower
+    while frame is not None and not is_user_code(frame.f_code.co_filename):
+        if frame.f_code in _ends:
+            return None
+        frame = frame.f_back
+    return frame
+
+
+def error_line(error: BaseException) -> Line | None:
+    """Return the innermost line of the user's code that an error went through."""
+    found, step = None, error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        if is_user_code(name):
+            found = Line(name, step.tb_lineno, linecache.getline(name, step.tb_lineno).strip())
+        step = step.tb_next
+    return found
+
+
+def raised_in_library(error: BaseException) -> bool:
+    """Tell an error that a library raised from one that the user's code raised."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and not is_user_code(step.tb_frame.f_code.co_filename)
+
+
+def raised_in_symgrad(error: BaseException) -> bool:
+    """Whether an error came through symgrad's code after the user's last line."""
+    found, step = False, error.__traceback__
+    while step is not None:
+        name = step.tb_frame.f_code.co_filename
+        found = name.startswith(_HERE + os.sep) or (found and not is_user_code(name))
+        step = step.tb_next
+    return found
+
+
+def definition(function: object) -> Line | None:
+    """Return the line where a user's function is defined."""
+    code = getattr(inspect.unwrap(function) if callable(function) else None, "__code__", None)
+    if code is None:
+        return None
+    number = code.co_firstlineno
+    return Line(code.co_filename, number, linecache.getline(code.co_filename, number).strip())
+
+
+def user_line() -> Line | None:
+    """Return the line of the user's code that is running, None when there is none on the stack."""
+    frame = user_frame()
+    if frame is None:
+        return None
+    key = (frame.f_code.co_filename, frame.f_lineno)
+    found = _lines.get(key)
+    if found is None:
+        found = _lines[key] = Line(*key, linecache.getline(*key).strip())
+    return found
+
+
+def located(error: Exception) -> Exception:
+    """Add the user's line to an error that has none."""
+    if isinstance(error, SymgradError) and error.line is None:
+        return type(error)(error.what, line=user_line(), instead=error.instead)
+    return error

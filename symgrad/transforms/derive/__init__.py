@@ -1,0 +1,1 @@
+"""Derivatives: reverse and forward mode, batches, and the guards of cotangents."""

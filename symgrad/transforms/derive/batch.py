@@ -1,0 +1,180 @@
+"""`batch`: a program for one example becomes the program for many, with one more axis in front.
+
+Elementwise ops broadcast. The body of a structured op gets one more index on every access of a batched array (`each`);
+for ops whose meaning lies in their axes alone the parameters say the same, so that views stay views and sums sums.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError, VerifyError
+from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.program import Program, copied, replaced
+from symgrad.ir.shapes import simplified
+from symgrad.ops.arrays.contract import LETTERS, einsum, parse
+from symgrad.ops.arrays.views import broadcast_to, expand_dims, reshape
+from symgrad.ops.batched import each, stand_in
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import OPS
+from symgrad.trace.state import passing
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import make, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.shapes import Dim
+    from symgrad.trace.state import Trace
+
+
+def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program, list[bool]]:
+    """Compute a program for each index of an axis in front of some of its inputs.
+
+    Args:
+        program: for one example.
+        mapped: which inputs have the axis.
+        size: its extent.
+
+    Returns:
+        The program for all, and which of its outputs have the axis.
+    """
+    program, trace = opened(program)
+    graph = trace.graph
+    start = len(graph) + 1
+    new: dict[Node, Node] = {}
+    many: set[Node] = set()
+    for node, has in zip(program.inputs, mapped, strict=True):
+        shape = (size, *node.shape) if has else node.shape
+        new[node] = graph.node(leaves.input_, (), (node.param("name"), shape, node.dtype), shape, node.dtype, node.line)
+        many.update([node] if has else [])
+    before = graph.line
+    for node in program.nodes():
+        if node in new:
+            continue
+        graph.line = node.line
+        inputs = tuple([new.get(i, i) for i in node.inputs])
+        if many.isdisjoint(node.inputs):
+            new[node] = copied(graph, node, inputs)
+            continue
+        with passing(trace):
+            new[node] = _batched(trace, node, inputs, tuple([i in many for i in node.inputs]), size)
+        many.add(node)
+    graph.line = before
+    inputs, outputs = tuple([new[i] for i in program.inputs]), tuple([new.get(o, o) for o in program.outputs])
+    made = replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
+    return made, [o in many for o in program.outputs]
+
+
+def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...], size: Dim) -> Node:
+    """Make a node for all examples from its operands for all."""
+    op, graph, params = node.op, trace.graph, dict(zip(node.op.params, node.params, strict=True))
+    if isinstance(op, Elementwise):
+        found = graph.node(op, _aligned(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
+    elif op is einsum:
+        found = make(graph, op, *xs, subscripts=_labelled(node, mapped))
+    elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
+        found = make(graph, for_all(op, mapped), *xs, **params)
+    elif op.columns and not any(mapped[:-1]):
+        found = _beside(trace, node, xs, size)
+    elif op.batched is None:
+        found = make(graph, each, *xs, of=op.name, mapped=mapped, params=node.params)
+    else:
+        filled = [_all(graph, x, m, size) for x, m in zip(_aligned(trace, node, xs, mapped), mapped, strict=True)]
+        found = make(graph, op, *filled, **op.batched(size, **params))
+    if found.shape != (size, *node.shape) or found.dtype != node.dtype:
+        raise VerifyError(f"{found!r} is no batch of {size} of {node!r}")
+    return found
+
+
+def _aligned(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...]) -> tuple[Node, ...]:
+    """Put the axes of extent 1 that broadcasting adds behind the batch's axis, where an operand has fewer."""
+    if not (isinstance(node.op, Elementwise) or node.op.aligned):
+        return xs
+    new = [tuple(range(1, len(node.shape) - len(x.shape) + 2)) if m else () for x, m in zip(xs, mapped, strict=True)]
+    return tuple([make(trace.graph, expand_dims, x, axes=m) if m else x for x, m in zip(xs, new, strict=True)])
+
+
+def _labelled(node: Node, mapped: tuple[bool, ...]) -> str:
+    """Give the batched operands of a sum of products and its result one more label."""
+    subscripts = node.param("subscripts")
+    terms, result = parse(subscripts)
+    new = next((label for label in LETTERS if label not in subscripts), None)
+    if new is None:
+        raise UnsupportedError(f"vmap of a sum of products over {len(LETTERS)} labels", line=node.line)
+    return f"{','.join([new + t if m else t for t, m in zip(terms, mapped, strict=True)])}->{new}{result}"
+
+
+def _beside(trace: Trace, node: Node, xs: tuple[Node, ...], size: Dim) -> Node:
+    """Put the right-hand sides of all examples beside each other, where they have the matrix in common."""
+    others: list[Any] = [Tracer(x, trace) for x in xs]
+    wide = np.moveaxis(others.pop(), 0, -2)
+    flat = reshape(wide, shape=(*wide.node.shape[:-2], simplified(size * node.shape[-1])))
+    x = reshape(node.op(*others, flat, **dict(zip(node.op.params, node.params, strict=True))), shape=wide.node.shape)
+    found: Any = np.moveaxis(x, -2, 0)
+    return found.node  # type: ignore[no-any-return]
+
+
+# -- functions for each example, and the rules of what is made of them
+
+
+def each_of(fun: Callable[..., Any], given: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:
+    """Call a function of traced values for each index of the first axis of some of them.
+
+    Returns:
+        Its results (None stays None), each with the axis in front.
+    """
+    trace = given[0].owner
+    graph = trace.graph
+    size = next(v.node.shape[0] for v, m in zip(given, mapped, strict=True) if m)
+    shapes = [v.node.shape[1:] if m else v.node.shape for v, m in zip(given, mapped, strict=True)]
+    inner = [graph.node(leaves.input_, (), ("x", s, v.dtype), s, v.dtype) for v, s in zip(given, shapes, strict=True)]
+    with passing(trace):
+        found = fun(*[Tracer(i, trace) for i in inner])
+        parts = found if isinstance(found, tuple) else (found,)
+        there = tuple([p.node for p in parts if p is not None])
+        program, many = batch(Program(tuple(inner), there, "each", (), graph, inner[0].number), mapped, size)
+    made = iter(zip(replaced(graph, program, [v.node for v in given]), many, strict=True))
+    return [None if p is None else Tracer(_all(graph, *next(made), size=size), trace) for p in parts]
+
+
+def _all(graph: Graph, x: Node, many: bool, size: Dim) -> Node:
+    return x if many else make(graph, broadcast_to, x, shape=(size, *x.shape))
+
+
+def summed(parts: list[Any], mapped: Sequence[bool], g: Any) -> tuple[Any, ...]:
+    """Add the cotangents of what is the same for all examples; of guards, that one of them holds."""
+    add = np.any if g.dtype.kind == "b" else np.sum
+    return tuple([p if p is None or m else add(p, axis=0) for p, m in zip(parts, mapped, strict=True)])
+
+
+def for_all(op: Composite, mapped: tuple[bool, ...]) -> Composite:
+    """Return a composite for each index: its body and its rule are called for one, and batched."""
+
+    def infer(*xs: Node, **params: Any) -> Any:
+        (size, *_), *_ = [x.shape for x, m in zip(xs, mapped, strict=True) if m]
+        shape, dtype = op.infer(*[stand_in(x, batched=m) for x, m in zip(xs, mapped, strict=True)], **params)
+        return (size, *shape), dtype
+
+    def evaluate(*xs: Any, **params: Any) -> Any:
+        (size, *shape), dtype = infer(*xs, **params)
+        out = np.empty((size, *shape), dtype)
+        for k in range(size):
+            out[k] = op.evaluate(*[x[k] if m else x for x, m in zip(xs, mapped, strict=True)], **params)
+        return out
+
+    def body(*xs: Any, **params: Any) -> Any:
+        return each_of(lambda *one: op.body(*one, **params), xs, mapped)[0]
+
+    def pull(g: Any, y: Any, *xs: Any, **params: Any) -> tuple[Any, ...]:
+        def one(*ones: Any) -> Any:
+            return op.vjp(*ones, **params)  # type: ignore[misc]  # what has no rule is not asked
+
+        return summed(each_of(one, (g, y, *xs), (True, True, *mapped)), mapped, g)
+
+    rule = None if op.vjp is None else pull
+    return Composite(op.name, op.params, evaluate=evaluate, infer=infer, body=body, vjp=rule, doc=op.doc)

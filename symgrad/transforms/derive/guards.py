@@ -1,0 +1,341 @@
+"""Guards of cotangents: conditions outside of which a cotangent is zero, carried along with it.
+
+A guard is a conjunction, a tuple of boolean values of the program, each of which broadcasts to the cotangent's shape.
+It may always say less than it could: what must hold is that the cotangent *is* zero where the guard is false.
+
+`where` adds to it, and so does what picks elements or moves them into zeros: a slice, a gather, a triangle, a maximum.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.op import Elementwise, Structured
+from symgrad.ir.shapes import is_static
+from symgrad.ops.arrays.contract import einsum, parse
+from symgrad.ops.arrays.running import cumsum
+from symgrad.ops.arrays.views import broadcast_to, place
+from symgrad.ops.batched import each
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.traits import AND, NOT, OR, traits, truth
+from symgrad.ops.elementwise.logical import logical_not
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import DEPTH, known, literal, make
+from symgrad.transforms.derive.joins import joined
+from symgrad.transforms.derive.poles import leaves_out, meant, moves
+from symgrad.transforms.derive.rules import each_rule
+from symgrad.transforms.derive.zeros import behind, is_zero, is_zero_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.shapes import Shape
+    from symgrad.trace.state import Trace
+
+    Guard = tuple[Node, ...]
+
+MANY = 8
+"""So many guards that differ are joined where cotangents meet; a sum of more is guarded by what they share."""
+
+
+def keeps_zeros(node: Node) -> bool:
+    """Tell an op whose rule gives zero for a zero cotangent, wherever it is evaluated."""
+    op = node.op
+    return traits(op, node.params).linear if isinstance(op, Elementwise) else moves(meant(node))
+
+
+# -- conjunctions and disjunctions
+
+
+def conditions(graph: Graph, condition: Node) -> Guard:
+    """Take a conjunction apart: ``a & b``, and ``~(a | b)``, which is ``~a & ~b``."""
+    found: dict[Node, None] = {}
+    stack = [condition]
+    while stack:
+        node = stack.pop()
+        if _truth(node) == AND:
+            stack.extend(reversed(node.inputs))
+            continue
+        inner = _negated(node)
+        if inner is not None and _truth(inner) == OR:
+            stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
+            continue
+        simpler = node if inner is None else opposite(graph, inner)
+        if _negated(simpler) is not inner:
+            stack.append(simpler)
+            continue
+        if known(node) is not True:  # what always holds says nothing
+            found[node] = None
+    return tuple(found)
+
+
+def opposite(graph: Graph, condition: Node) -> Node:
+    """Negate a condition; twice is not at all."""
+    inner, value = _negated(condition), known(condition)
+    if value is not None:
+        return literal(graph, not value, bool)
+    if inner is not None:
+        return inner
+    return make(graph, logical_not, condition)
+
+
+def _truth(node: Node) -> tuple[bool, ...]:
+    """Return the truth table of a node of Booleans."""
+    return truth(node.op) if all(i.dtype.kind == "b" for i in node.inputs) else ()
+
+
+def _negated(node: Node) -> Node | None:
+    return node.inputs[0] if _truth(node) == NOT else None
+
+
+def both(guard: Guard, more: Guard) -> Guard:
+    """Join two guards of one cotangent."""
+    return (*guard, *[g for g in more if g not in guard])
+
+
+def either(trace: Trace, guards: Sequence[Guard], *, many: bool = False) -> Guard:
+    """Return the guard of a sum of cotangents: what they share, and that one of them holds, however `many` they are."""
+    shared = tuple([g for g in guards[0] if all(g in guard for guard in guards[1:])])
+    rest = _merged(trace.graph, [frozenset(guard) - frozenset(shared) for guard in guards])
+    if frozenset() in rest or (len(rest) > MANY and not many):
+        return shared
+    parts = joined([conjunction(trace, tuple(sorted(part, key=lambda node: node.number))) for part in rest])
+    while len(parts) > 1:
+        pairs = [np.logical_or(*parts[k : k + 2]) for k in range(0, len(parts) - 1, 2)]
+        parts = [*pairs, *parts[2 * len(pairs) :]]
+    return shared if always(parts[0].node) else (*shared, parts[0].node)
+
+
+def _merged(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]:
+    """Simplify a disjunction: of a and a & b the first, of a & b and a & ~b the part a."""
+    parts = list(dict.fromkeys(parts))
+    while 1 < len(parts) <= MANY:
+        pairs = ((a, b) for k, a in enumerate(parts) for b in parts[k + 1 :])
+        found = next(((a, b) for a, b in pairs if _is_simpler(graph, a - b, b - a)), None)
+        if found is None:
+            break
+        parts = list(dict.fromkeys([found[0] & found[1] if part in found else part for part in parts]))
+    return parts
+
+
+def _is_simpler(graph: Graph, left: frozenset[Node], right: frozenset[Node]) -> bool:
+    """Tell whether what two parts do not share makes no difference: one has nothing more, or the opposite."""
+    if not left or not right:
+        return True
+    return len(left) == len(right) == 1 and opposite(graph, *left) in {*right}
+
+
+def conjunction(trace: Trace, guard: Guard) -> Any:
+    """Return a guard as one condition."""
+    condition: Any = Tracer(guard[0], trace)
+    for g in guard[1:]:
+        condition = np.logical_and(condition, Tracer(g, trace))
+    return condition
+
+
+def together(trace: Trace, guard: Guard) -> Guard:
+    """Join a guard to one condition: one element must have all of it, and not each part one of its own."""
+    return (conjunction(trace, guard).node,) if len(guard) > 1 else guard
+
+
+def selected(trace: Trace, guard: Guard, part: Any) -> Any:
+    """Set a cotangent to zero outside of its guard; what it is there (0 * inf) does not matter."""
+    return np.where(conjunction(trace, guard), part, np.zeros((), part.dtype))
+
+
+# -- through an op
+
+
+def passed(trace: Trace, node: Node, guard: Guard, wanted: Sequence[bool]) -> list[Guard]:
+    """Carry a guard from a node's result to each of its inputs (in the result's shape, for elementwise ops).
+
+    Args:
+        trace: where conditions are made.
+        node: the node.
+        guard: of its cotangent.
+        wanted: for each input, whether to add which of its elements the node uses.
+    """
+    op, count = node.op, len(node.inputs)
+    if guard and not isinstance(op, Elementwise):
+        guard = together(trace, guard) if any(wanted) else guard
+        kept: list[list[Node]] = [[] for _ in range(count)]
+        for g in guard:
+            for k, carried in enumerate(_carried(trace, node, g)):
+                if carried is not None and not always(carried):
+                    kept[k].append(carried)
+        guards = [tuple(k) for k in kept]
+        if moves(meant(node)) and not all(_is_single(g) for g in guard):
+            return guards  # they went with the elements, and say it
+    else:
+        guards = [guard] * count
+    return [both(g, own) for g, own in zip(guards, _used(trace, node, wanted), strict=True)]
+
+
+def _used(trace: Trace, node: Node, wanted: Sequence[bool]) -> Sequence[Guard]:
+    """Return, for each input that it is wanted for, which of its elements a node uses."""
+    op = node.op
+    if not any(wanted):
+        return [()] * len(node.inputs)
+    if op.used is not None:
+        params = dict(zip(op.params, node.params, strict=True))
+        found = op.used(Tracer(node, trace), *[Tracer(i, trace) for i in node.inputs], **params)
+        parts = [None if p is None else p.node for p in (found if isinstance(found, tuple) else (found,))]
+    elif moves(meant(node)) and leaves_out(node):
+        everything = broadcast_to(Tracer(literal(trace.graph, True, bool), trace), shape=node.shape)
+        parts = [p if p is None or not always(p) else None for p in _through_rule(trace, node, everything)]
+    else:
+        return [()] * len(node.inputs)
+    return [conditions(trace.graph, p) if w and p is not None else () for p, w in zip(parts, wanted, strict=True)]
+
+
+def always(condition: Node) -> bool:
+    """Tell a condition that constants and places decide, and that holds for every element."""
+    while condition.op.view:
+        condition = condition.inputs[0]
+    if condition.op is leaves.constant:
+        return bool(condition.params[0].array.all())
+    if condition.op is place and len(condition.inputs) == 1 and always(condition.inputs[0]):
+        (region,) = condition.param("indices")
+        return all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(region, condition.shape, strict=True))
+    value = _computed(condition)
+    return value is not None and bool(np.all(value))
+
+
+def _computed(node: Node, depth: int = DEPTH) -> Any:
+    """Compute what a few ops make of constants; None for anything else."""
+    op = node.op
+    if op is leaves.constant:
+        return node.params[0].array
+    if not node.inputs or not depth or not is_static(node.shape) or not (op.nondiff or moves(op)):
+        return None
+    read = [_computed(i, depth - 1) for i in node.inputs]
+    params = dict(zip(op.params, node.params, strict=True))
+    return None if any(r is None for r in read) else op.evaluate(*read, **params)
+
+
+def followed(trace: Trace, part: Node, g: Node, guard: Guard) -> Guard:
+    """Carry a guard of a cotangent g to what a user's rule made of it: as far as that is zero wherever g is."""
+    reached: dict[Node, Guard] = {g: guard}
+    for node in behind([part], g.number + 1):
+        if any(i in reached for i in node.inputs):
+            reached[node] = _forward(trace, node, reached)
+    return reached.get(part, ())
+
+
+def _forward(trace: Trace, node: Node, reached: dict[Node, Guard]) -> Guard:
+    """Return outside of what a node is zero, given that of those of its inputs that a cotangent reaches."""
+    op, given = meant(node), [reached.get(i, ()) for i in node.inputs]
+    guarded = [bool(g) for g in given]
+    if isinstance(op, Elementwise):
+        zero = [g or is_zero_constant(i) for g, i in zip(guarded, node.inputs, strict=True)]
+        return either(trace, [g for g in given if g], many=True) if any(guarded) and is_zero(node, zero) else ()
+    if not all(guarded[: sum(i.dtype.kind == "f" for i in node.inputs)]) or not moves(op) or op.regular:
+        return ()
+    inputs = [
+        broadcast_to(conjunction(trace, g), shape=i.shape) if g else Tracer(i, trace)
+        for g, i in zip(given, node.inputs, strict=True)
+    ]
+    return (node.op(*inputs, **dict(zip(node.op.params, node.params, strict=True))).node,)
+
+
+def _is_single(g: Node) -> bool:
+    return all(d == 1 for d in g.shape)
+
+
+def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
+    """Carry one condition through a structured op: an element's is that one of those it goes into holds."""
+    op, count = node.op, len(node.inputs)
+    if _is_single(g):
+        return [g if g.shape == () else _node(np.reshape(Tracer(g, trace), ()))] * count
+    if op.aligned:
+        return [reduced(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
+    if op is einsum:
+        return _through_einsum(trace, node, g)
+    whole = broadcast_to(Tracer(g, trace), shape=node.shape)
+    if moves(meant(node)) and not meant(node).regular:
+        return _through_rule(trace, node, whole)
+    return _through_others(node, whole)
+
+
+def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
+    """Carry a condition as cotangents go, through an op that only moves elements."""
+    inputs = [Tracer(i, trace) for i in node.inputs]
+    params = dict(zip(node.op.params, node.params, strict=True))
+    pull = each_rule if node.op is each else node.op.vjp
+    parts = pull(whole, None, *inputs, **params)  # type: ignore[misc]  # these have rules
+    return [None if p is None else p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
+
+
+def _through_others(node: Node, whole: Any) -> list[Node | None]:
+    """Carry a condition through reductions, running totals and the rest: as far as elements stay apart."""
+    op, count, rank = node.op, len(node.inputs), len(node.shape)
+    if count == 1 and "axes" in op.params:
+        axes = node.param("axes")
+        if node.shape == node.inputs[0].shape:  # softmax: every element along the axes goes into every one
+            whole = np.any(whole, axis=axes)
+        return [_node(np.expand_dims(whole, axes))]
+    if op.running:
+        axis = node.param("axis") if "axis" in op.params else rank - 1
+        return [_node(cumsum.vjp(whole, None, whole, axis=axis))] * count  # type: ignore[misc]  # it has one
+    if op.stacked:
+        lead = len(node.inputs[0].shape) - 2
+        one = np.any(whole, axis=tuple(range(lead, rank)))
+        carried: list[Node | None] = [_node(np.expand_dims(one, tuple(range(lead, len(i.shape))))) for i in node.inputs]
+        for k in op.columns:
+            carried[k] = _node(np.any(whole, axis=lead, keepdims=True))
+        return carried
+    if op.regular and isinstance(op, Structured) and op.vjp is not None and count > 1:
+        one, zero = node.dtype.type(1), node.dtype.type(0)  # a sum of products: what is reached when all factors are 1
+        ones = [broadcast_to(one, shape=i.shape) for i in node.inputs]
+        parts = op.vjp(np.where(whole, one, zero), None, *ones, **dict(zip(op.params, node.params, strict=True)))
+        return [_node(np.not_equal(part, zero)) for part in parts]
+    return [_node(np.any(whole))] * count
+
+
+def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:
+    """Carry a condition through a sum of products: along the labels an operand shares with the result."""
+    terms, result = parse(node.params[0])
+    own = result[len(result) - len(g.shape) :]
+    carried: list[Node | None] = []
+    for labels in terms:
+        constant = tuple([k for k, d in enumerate(g.shape) if d == 1])
+        left = "".join(label for k, label in enumerate(own) if k not in constant)
+        value: Any = np.squeeze(Tracer(g, trace), axis=constant)
+        gone = tuple([k for k, label in enumerate(left) if label not in labels])
+        value = np.any(value, axis=gone) if gone else value
+        left = "".join(label for label in left if label in labels)
+        value = np.transpose(value, [left.index(label) for label in labels if label in left])
+        new = tuple([k for k, label in enumerate(labels) if label not in left])
+        carried.append(_node(np.expand_dims(value, new) if left else value))
+    return carried
+
+
+def _node(value: Any) -> Node:
+    found: Node = value.node
+    return found
+
+
+def fitting(trace: Trace, guard: Guard, shape: Shape, whole: Node) -> Guard:
+    """Take a guard along with a cotangent that was just summed to the shape its primal had before it was stretched."""
+    return guard if shape == whole.shape else tuple([reduced(trace, g, shape, whole.shape, whole.dtype) for g in guard])
+
+
+def reduced(trace: Trace, g: Node, shape: Shape, full: Shape, dtype: np.dtype[Any]) -> Node:
+    """Take a condition of a stretched shape back to the shape before: that it holds of one that was summed."""
+    lead, own = len(full) - len(shape), len(full) - len(g.shape)
+    value: Any = Tracer(g, trace)
+    stretched = [a - own for a in range(own, len(full)) if a < lead or (shape[a - lead] == 1 and full[a] != 1)]
+    summed = tuple([a for a in stretched if g.shape[a] != 1])
+    value = _some(value, tuple(summed), dtype) if summed else value
+    kept = tuple([a for a in summed if a + own >= lead])
+    gone = tuple([a - sum(s < a for s in summed) for a in stretched if a not in summed and a + own < lead])
+    return _node(np.expand_dims(np.squeeze(value, axis=gone), tuple([a + own - max(lead, own) for a in kept])))
+
+
+def _some(value: Any, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Tell where a condition holds somewhere along axes: counted in the cotangent's type, as lanes beside its sum."""
+    one = np.where(value, dtype.type(1), dtype.type(0))
+    return np.not_equal(np.sum(one, axis=axes), dtype.type(0))

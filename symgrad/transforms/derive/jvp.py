@@ -1,0 +1,224 @@
+"""Forward mode, which is reverse mode twice.
+
+The derivative of a program at x is a linear map J, and reverse mode computes J' w. That is a program in w, linear in
+it; reverse mode of *that*, with respect to w, is its transpose J'' = J: forward mode, without one more rule.
+The cotangent w itself comes out dead, for the transpose of a linear map does not depend on where it is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import NoGradient, VerifyError
+from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.program import Program
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import OPS
+from symgrad.trace.state import passing
+from symgrad.trace.tracer import Tracer, as_node
+from symgrad.transforms.build import opened
+from symgrad.transforms.derive.rules import rule
+from symgrad.transforms.derive.vjp import depends, sweep
+from symgrad.transforms.derive.zeros import behind, is_zero, is_zero_constant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.op import Op
+    from symgrad.trace.state import Trace
+
+
+def pullback(
+    program: Program, wrt: Sequence[int], of: Sequence[int], names: Sequence[str] = (), *, units: bool = False,
+) -> Program:
+    """Reverse mode as a linear map: w to J' w.
+
+    Args:
+        program: any.
+        wrt: positions of inputs, floating-point arrays.
+        of: positions of outputs, floating-point arrays.
+        names: of the new inputs.
+        units: it will be applied to unit vectors alone; the map is linear where it is not.
+
+    Returns:
+        A program with one more input for each of `of`, its cotangent; one output for each of `wrt`.
+
+    Raises:
+        NoGradient: a value on the way has an op without a derivative.
+    """
+    program, trace = opened(program)
+    names = names or [f"y{k}_bar" for k in of]
+    bars = [fresh(trace, name, program.outputs[k]) for name, k in zip(names, of, strict=True)]
+    seeds: dict[Node, Any] = {}
+    with passing(trace):
+        for k, bar in zip(of, bars, strict=True):
+            node, cotangent = program.outputs[k], Tracer(bar, trace)
+            seeds[node] = seeds[node] + cotangent if node in seeds else cotangent
+        found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt], units=units)
+    labels = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
+    return replace(program, inputs=(*program.inputs, *bars), outputs=tuple(found), labels=labels)
+
+
+def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Program:
+    """Forward mode as a linear map: v to J v; the transpose of `pullback`.
+
+    Args:
+        program: any.
+        wrt: positions of inputs, floating-point arrays.
+        of: positions of outputs, floating-point arrays.
+
+    Returns:
+        A program with one more input for each of `wrt`, its tangent; one output for each of `of`.
+
+    Raises:
+        NoGradient: a value on the way has an op without a derivative, or one whose rule is not linear.
+    """
+    scope = program.scope
+    program, trace = opened(program)
+    with passing(trace):
+        active = depends(program.nodes(), [program.inputs[k] for k in wrt])
+        for node in program.nodes():  # symgrad's own rules are linear by test
+            if node in active and node.inputs and OPS.get(node.op.name) is not node.op:
+                _check_path(trace, node, active)
+        primals, program = program.inputs, replace(program, scope=trace.graph)
+        reverse = pullback(program, wrt, of)
+        cotangents = range(len(primals), len(reverse.inputs))
+        names = [f"{primals[k].param('name')}_dot" for k in wrt]
+        forward = pullback(reverse, cotangents, range(len(wrt)), names)
+        w = [reverse.inputs[k] for k in cotangents]
+        if not linear(forward.outputs, w, reverse.outputs):
+            check_rules(trace, program, [primals[k] for k in wrt])
+    tangents = forward.inputs[len(reverse.inputs) :]
+    labels = tuple([f"y{k}_dot" for k in of])
+    return replace(forward, inputs=(*primals, *tangents), labels=labels, scope=scope)
+
+
+def fresh(trace: Trace, name: str, like: Node) -> Node:
+    """Make an input of the shape and dtype of a value."""
+    return trace.graph.node(leaves.input_, (), (name, like.shape, like.dtype), like.shape, like.dtype)
+
+
+# -- rules that are not linear in the cotangent
+
+
+def linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node]) -> bool:
+    """Tell whether outputs are linear in w: affine, for w is dead in the transpose, and zero where w is."""
+    stop = min([node.number for node in w], default=0)
+    return not any(node in w for node in behind(transposed, stop)) and _vanish(outputs, w, stop)
+
+
+def _vanish(outputs: Iterable[Node], w: Sequence[Node], stop: int) -> bool:
+    """Tell whether outputs are zero where w is, for finite values of everything else."""
+    outputs, zero = tuple(outputs), {*w}
+    for node in behind(outputs, stop):
+        if node.inputs and is_zero(node, [i in zero or is_zero_constant(i) for i in node.inputs]):
+            zero.add(node)
+    return all(node in zero or is_zero_constant(node) for node in outputs)
+
+
+def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
+    """Find the op whose rule is not linear in the cotangent.
+
+    Raises:
+        NoGradient: naming it.
+        VerifyError: there is none, which would be a defect of symgrad.
+    """
+    active = depends(program.nodes(), wrt)
+    for node in program.nodes():
+        if node in active and node.inputs and not _has_linear_rule(trace, node, active):
+            raise NoGradient(
+                f"the rule of {node.op.name} is not linear in the cotangent, so that it has no forward mode",
+                line=node.line, instead="reverse mode (grad, vjp, jacrev)",
+            )
+    raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
+
+
+def _has_linear_rule(trace: Trace, node: Node, active: set[Node]) -> bool:
+    """Apply one rule to a fresh cotangent, and transpose what comes out."""
+    g, outputs = _applied(trace, node, active)
+    seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
+    cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
+    return linear(sweep(trace, cut, seeds, [g]), [g], outputs)
+
+
+def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
+    """Apply one rule to a fresh cotangent."""
+    g = fresh(trace, "g", node)
+    params = dict(zip(node.op.params, node.params, strict=True))
+    inputs = [Tracer(i, trace) for i in node.inputs]
+    trace.graph.line = node.line
+    found = rule(node.op)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
+    trace.graph.line = None
+    parts = found if isinstance(found, tuple) else (found,)
+    return g, [p.node for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
+
+
+# -- rules that are linear piece by piece: transposing them would lose the pieces
+
+
+def _check_path(trace: Trace, node: Node, active: set[Node]) -> None:
+    """Check that what a user's rule does to the cotangent has a derivative: `np.sign(g)` is not what its slope is of.
+
+    Raises:
+        NoGradient: it has none somewhere.
+    """
+    try:
+        g, outputs = _applied(trace, node, active)
+    except NoGradient:
+        return  # the sweep says where
+    op = broken(trace, outputs, [g])
+    if op is not None:
+        raise NoGradient(
+            f"the rule of {node.op.name} is not linear in the cotangent, which goes through {op.name} in it, so that "
+            "it has no forward mode", line=node.line, instead="reverse mode (grad, vjp, jacrev)",
+        )
+
+
+def broken(trace: Trace, outputs: Iterable[Node], w: Iterable[Node]) -> Op | None:
+    """Find an op on a path from w to outputs that has no derivative, or is linear only piece by piece (a remainder)."""
+    reached = {*w}
+    for node in behind(outputs, min([node.number for node in reached], default=0)):
+        which = [i in reached for i in node.inputs]
+        if node in reached or not any(which):
+            continue
+        reached.add(node)
+        if node.op.nondiff or node.dtype.kind != "f":
+            return node.op
+        if isinstance(node.op, Composite):
+            params = dict(zip(node.op.params, node.params, strict=True))
+            whole = as_node(trace, node.op.body(*[Tracer(i, trace) for i in node.inputs], **params))
+            found = broken(trace, [whole], [i for i, hit in zip(node.inputs, which, strict=True) if hit])
+            if found is not None:
+                return found
+        if isinstance(node.op, Elementwise) and not _is_affine(node, which):
+            return node.op
+    return None
+
+
+_STEPS = np.array([0.3, 1.7, -2.6, 5.1, -0.9, 7.4, 2.2, -3.5]), np.array([2.9, -0.8, 4.4, 1.3, -6.1, 0.6, -1.9, 3.2])
+_OTHERS = np.array([0.7, 1.9, -1.3, 3.1, 1.0, -0.6, 2.3, -2.0])
+
+
+def _is_affine(node: Node, which: list[bool]) -> bool:
+    """Tell, at a few points, whether a scalar function is affine in some of its arguments together."""
+    first, second = _STEPS
+    params = dict(zip(node.op.params, node.params, strict=True))
+
+    def at(step: Any) -> Any:
+        places = zip(node.inputs, which, strict=True)
+        values = [step.astype(i.dtype) if hit else _others(i.dtype) for i, hit in places]
+        return np.asarray(node.op.evaluate(*values, **params), np.float64)
+
+    with np.errstate(all="ignore"):
+        off = at(first + second) - at(first) - at(second) + at(0 * first)
+    return not np.any(np.abs(off) > 0.05)  # half precision, too
+
+
+def _others(dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "b":
+        return np.arange(len(_OTHERS)) % 3 == 0
+    return (_OTHERS if dtype.kind == "f" else np.abs(_OTHERS) + 1).astype(dtype)

@@ -1,0 +1,239 @@
+"""Reverse mode: one sweep over a program, from its outputs to the inputs that are asked for.
+
+A cotangent carries its guard: boolean values of the program outside of which it is zero. `where` adds to
+it, and what uses only some elements of an array; rules whose slope may be infinite are followed by a select, so that
+``where(x > 0, sqrt(x), 0)`` and ``sqrt(x)[1:]`` have gradient 0 at 0 and not 0 * inf. It holds all along the sweep that
+a cotangent *is* 0 where its guard is false.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.errors import ArgumentError, NoGradient
+from symgrad.ir.op import Composite
+from symgrad.ops.arrays.views import broadcast_to, unbroadcast
+from symgrad.ops.elementwise.selection import where
+from symgrad.trace.constants import constant
+from symgrad.trace.state import passing
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import opened
+from symgrad.transforms.derive.guards import (
+    both,
+    conjunction,
+    either,
+    fitting,
+    followed,
+    keeps_zeros,
+    passed,
+    selected,
+    together,
+)
+from symgrad.transforms.derive.joins import joined
+from symgrad.transforms.derive.poles import Poles, leaves_out, meant, moves
+from symgrad.transforms.derive.rules import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+    from symgrad.trace.state import Trace
+    from symgrad.transforms.derive.guards import Guard
+
+
+class Cotangent(NamedTuple):
+    """What arrives at a value.
+
+    Attributes:
+        value: a traced array of its shape.
+        guard: outside of which it is zero.
+        chosen: it came through a `where`, which may stand against whatever the program's inputs hold: then every rule
+            is guarded. Otherwise those are that may be infinite or NaN for finite inputs.
+    """
+
+    value: Any
+    guard: Guard = ()
+    chosen: bool = False
+
+
+def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
+    """Derive one scalar output of a program with respect to some inputs.
+
+    Args:
+        program: at least one output; the chosen one is a floating-point scalar.
+        wrt: positions of inputs.
+        output: position of the output.
+
+    Returns:
+        A program with one gradient for each input of `wrt`, of its shape and dtype.
+
+    Raises:
+        ArgumentError: an input or the output is no floating-point array, or the output is no scalar.
+        NoGradient: a value on the way has an op without a derivative.
+    """
+    for position in wrt:
+        node = program.inputs[position]
+        if node.dtype.kind != "f":
+            name = node.param("name")
+            raise ArgumentError(
+                f"the gradient with respect to {name!r}, which is {node.dtype.name}: a derivative needs floating point",
+                instead=f"{name}.astype(np.float64), or leave it out of argnums",
+            )
+    loss = program.outputs[output]
+    if loss.shape != () or loss.dtype.kind != "f":
+        raise ArgumentError(
+            f"grad needs a function that returns one floating-point number; {program.name}() returns "
+            f"{loss.dtype.name}[{','.join(map(str, loss.shape))}]",
+            line=loss.line, instead="np.sum or np.mean of it",
+        )
+    program, trace = opened(program)
+    with passing(trace):
+        one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace)
+        grads = sweep(trace, program, {program.outputs[output]: one}, [program.inputs[k] for k in wrt])
+    trace.graph.line = None
+    bars = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
+    rules = tuple(dict.fromkeys([*program.rules, *trace.graph.rules]))
+    return replace(program, outputs=tuple(grads), labels=bars, rules=rules)
+
+
+def sweep(
+    trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], *, units: bool = False,
+) -> list[Node]:
+    """Push cotangents from seeded nodes back to inputs.
+
+    Args:
+        trace: where they are made.
+        program: what is differentiated.
+        seeds: the cotangents of some of its nodes.
+        wrt: the inputs.
+        units: the seeds are unit vectors: of a row of a Jacobian, what is 0 in them is not used.
+
+    Returns:
+        One node for each of `wrt`: its gradient, zeros where nothing arrives.
+    """
+    with passing(trace):
+        return _swept(trace, program, seeds, wrt, units)
+
+
+def _swept(
+    trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], units: bool,
+) -> list[Node]:
+    """Walk over the nodes, the last one first."""
+    nodes = program.nodes()
+    active = depends(nodes, wrt)
+    poles = Poles(trace, nodes, active)
+    arrived: dict[Node, list[Cotangent]] = {}
+    for node, seed in seeds.items():
+        guard = (np.not_equal(seed, 0).node,) if units and node.shape != () and node in poles.behind else ()
+        arrived[node] = [Cotangent(seed, guard)]
+    wanted: dict[Node, Any] = dict.fromkeys(wrt)
+    graph = trace.graph
+    for node in reversed(nodes):
+        if node not in active or node not in arrived:
+            continue
+        graph.line = node.line or graph.line
+        total = meet(trace, arrived.pop(node), poles, node)
+        if node in wanted:
+            wanted[node] = total.value.node
+        if node.inputs:
+            for read, part in pulled(trace, node, total, poles):
+                arrived.setdefault(read, []).append(part)
+    graph.line = None
+    return [found if found is not None else _zeros(trace, node) for node, found in wanted.items()]
+
+
+def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
+    """Return the floating-point nodes that a change of `wrt` could change smoothly."""
+    active = set(wrt)
+    for node in nodes:
+        if node.dtype.kind == "f" and not node.op.nondiff and not active.isdisjoint(node.inputs):
+            active.add(node)
+    return active
+
+
+def _zeros(trace: Trace, node: Node) -> Node:
+    zero = Tracer(constant(trace, 0, node.dtype), trace)
+    return zero.node if node.shape == () else broadcast_to(zero, shape=node.shape).node
+
+
+def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cotangent:
+    """Add cotangents in the order they came; the sum is zero where all guards are false."""
+    if len(parts) == 1:
+        return parts[0]
+    total, *others = joined([part.value for part in parts])
+    for value in others:
+        total = total + value
+    guards, chosen = [part.guard for part in parts], any(part.chosen for part in parts)
+    if not all(guards):
+        return Cotangent(total)
+    return Cotangent(total, either(trace, guards, many=node in poles.behind), chosen)
+
+
+def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator[tuple[Node, Cotangent]]:
+    """Apply a node's rule: the cotangents of its inputs."""
+    op, active = node.op, poles.active
+    chosen = total.chosen or op is where
+    guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
+    wanted = [op is where or (guarded and i in poles.behind) for i in node.inputs]
+    steep = bool(total.guard) and poles.at(node)
+    inputs = [Tracer(i, trace) for i in node.inputs]
+    y = Tracer(node, trace)
+    params = dict(zip(op.params, node.params, strict=True))
+    if steep and meant(node).regular:
+        own = passed(trace, node, total.guard, wanted)
+        factors = poles.factors(node)
+        inputs = [_used(trace, x, g, poles) if x.node in factors else x for x, g in zip(inputs, own, strict=True)]
+        y = op(*inputs, **params)
+    if isinstance(op, Composite) and op.override:
+        trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
+    try:
+        parts = rule(op)(total.value, y, *inputs, **params)
+    except NoGradient as error:
+        raise _on_the_path(error, node, active) from None
+    parts = parts if isinstance(parts, tuple) else (parts,)
+    if len(parts) != len(inputs):
+        raise NoGradient(f"the rule of {op.name} gives {len(parts)} cotangents, not {len(inputs)}", line=node.line)
+    guards = passed(trace, node, total.guard if chosen or any(wanted) or steep else (), wanted)
+    for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
+        if read not in active or part is None:
+            continue
+        guard = guards[k]
+        if total.guard and isinstance(op, Composite):
+            guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
+        if guard and (steep or (chosen and not keeps_zeros(node))):
+            part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
+        guard = guard if chosen or wanted[k] else ()  # in front of no pole it is not needed
+        if wanted[k] and part.node.shape != read.shape:
+            guard = together(trace, guard)
+        yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
+
+
+def _used(trace: Trace, value: Any, guard: Guard, poles: Poles) -> Any:
+    """Set a value that may be infinite or NaN to zero where it is not used, before it is multiplied and added."""
+    if not guard or value.dtype.kind != "f" or not poles.is_wild(value.node):
+        return value
+    return np.where(conjunction(trace, guard), value, np.zeros((), value.dtype))
+
+
+def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient:
+    """Say of which argument of the op there is no derivative, by what that depends on, and where the user wrote it."""
+    if error.line is not None:
+        return error  # of a rule's own ops
+    place, through = next((k, i) for k, i in enumerate(node.inputs) if i in active)
+    seen, stack, by = {through}, [through], []
+    while stack:
+        read = stack.pop()
+        by += [read.param("name")] if read.op.name == "input" else []
+        more = [i for i in read.inputs if i in active and i not in seen]
+        seen.update(more)
+        stack.extend(more)
+    names = " and ".join(map(repr, sorted(set(by)))) or "a value"
+    return NoGradient(
+        f"{error.what}, and the gradient by {names} goes through its argument {place}, "
+        f"{through.dtype.name}[{','.join(map(str, through.shape))}]", line=node.line,
+        instead=error.instead or "a formulation without it, or keep it off the path: sg.stop_gradient(its argument)",
+    )

@@ -1,0 +1,133 @@
+"""`totals`: a sum of products is taken before the product where only one factor has the axis.
+
+``sum(einsum("nki,kij->nkj", pulls, factors), axis=0)`` is ``einsum("ki,kij->kj", sum(pulls, axis=0), factors)``:
+n times less work. Gradients of parameters that stand before a linear map, offsets above all, are made of such sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from symgrad.ir.op import Elementwise
+from symgrad.ir.program import copied, rebuild
+from symgrad.ops.arrays.contract import einsum, parse
+from symgrad.ops.arrays.reduce import sum_
+from symgrad.ops.arrays.views import squeeze
+from symgrad.ops.declare.traits import traits
+from symgrad.transforms.build import make
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.program import Program
+
+DEPTH = 6
+"""So many sums, differences and signs stand between a sum and the product at most."""
+
+
+def totals(program: Program) -> Program:
+    """Sum factors before products, where the products have no other use and the factor's sum is no larger than theirs.
+
+    >>> import numpy as np, symgrad as sg
+    >>> f = sg.grad(lambda mean, x, a: np.sum(np.square((x - mean) @ a)))
+    >>> print(f.lower(np.ones(4), np.ones((9, 4)), np.ones((4, 4))).as_text().count("np.sum"))
+    1
+    """
+    nodes = program.nodes()
+    if not any(_is_sum(node) and (node.inputs[0].op is einsum or _is_linear(node.inputs[0])) for node in nodes):
+        return program
+    uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
+
+    def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
+        if _is_sum(old):
+            axes = frozenset(old.param("axes"))
+            if _pays(old.inputs[0], inputs[0], axes, uses):
+                return _total(graph, old.inputs[0], inputs[0], axes, uses)
+        return copied(graph, old, inputs)
+
+    return rebuild(program, rewrite)
+
+
+def _is_sum(node: Node) -> bool:
+    """Tell a sum in double precision: in single precision a factor's sum overflows where products may not."""
+    return node.op is sum_ and node.dtype.kind == "f" and node.dtype.itemsize == 8
+
+
+def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> bool:
+    """Tell a value with a product in it that can be taken after the sum."""
+    if new.op is not old.op or uses[old] != 1:
+        return False
+    if old.op is einsum:
+        return _factor(new, axes) is not None
+    return depth > 0 and _is_linear(new) and any(
+        _pays(o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
+    )
+
+
+def _is_linear(node: Node) -> bool:
+    op = node.op
+    kept = all((i.shape, i.dtype) == (node.shape, node.dtype) for i in node.inputs)
+    return isinstance(op, Elementwise) and kept and traits(op, node.params).linear
+
+
+def _total(graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> Node:
+    """Sum a value along axes, each term by itself."""
+    if new.op is old.op and uses[old] == 1:
+        factor = _factor(new, axes) if new.op is einsum else None
+        if factor is not None:
+            return _after(graph, new, axes, factor)
+        if depth and _is_linear(new):
+            terms = [
+                _total(graph, o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
+            ]
+            return make(graph, new.op, *terms)
+        if new.op.numpy is np.multiply:
+            for k in (0, 1):
+                rest = _without(graph, new.inputs[1 - k], axes, len(new.shape))
+                if rest is not None and new.inputs[k].shape == new.shape:
+                    return make(graph, new.op, _sum(graph, new.inputs[k], axes), rest)
+    return _sum(graph, new, axes)
+
+
+def _sum(graph: Graph, node: Node, axes: frozenset[int]) -> Node:
+    return make(graph, sum_, node, axes=tuple(sorted(axes)))
+
+
+def _without(graph: Graph, node: Node, axes: frozenset[int], rank: int) -> Node | None:
+    """Return a factor as it is at every place of some axes; None where it has one of them."""
+    missing = rank - len(node.shape)
+    mine = [axis - missing for axis in sorted(axes) if axis >= missing]
+    if any(node.shape[axis] != 1 for axis in mine):
+        return None
+    return make(graph, squeeze, node, axes=tuple(mine)) if mine else node
+
+
+def _factor(node: Node, axes: frozenset[int]) -> int | None:
+    """Choose the factor that alone has the axes to be summed, if it is no larger without them than the sum is."""
+    terms, result = parse(node.param("subscripts"))
+    gone = {result[axis] for axis in axes}
+    having = [k for k, term in enumerate(terms) if gone & set(term)]
+    if len(having) != 1 or len(terms) < 2 or len(result) != len(set(result)):
+        return None
+    term, x = terms[having[0]], node.inputs[having[0]]
+    if len(term) != len(set(term)) or not gone < set(term) or x.dtype != node.dtype:
+        return None
+    kept = [dim for label, dim in zip(term, x.shape, strict=True) if label not in gone]
+    left = [dim for label, dim in zip(result, node.shape, strict=True) if label not in gone]
+    if all(type(dim) is int for dim in (*kept, *left)):
+        return having[0] if math.prod(kept) <= math.prod(left) else None
+    return None if Counter(kept) - Counter(left) else having[0]
+
+
+def _after(graph: Graph, node: Node, axes: frozenset[int], factor: int) -> Node:
+    """Multiply what is summed."""
+    terms, result = parse(node.param("subscripts"))
+    gone = {result[axis] for axis in axes}
+    inputs = list(node.inputs)
+    inputs[factor] = _sum(graph, inputs[factor], frozenset(k for k, label in enumerate(terms[factor]) if label in gone))
+    terms[factor] = "".join(label for label in terms[factor] if label not in gone)
+    rest = "".join(label for label in result if label not in gone)
+    return make(graph, einsum, *inputs, subscripts=f"{','.join(terms)}->{rest}")

@@ -1,0 +1,1 @@
+"""Writes into arrays as nodes that share and fuse."""

@@ -1,0 +1,267 @@
+"""`gather_scatters`: n writes in a row through traced indices, of one place or several, become one write of n values.
+
+``for k in range(n): out[i[k]] += x[k]`` is traced as n arrays, each a copy of the one before with one place changed.
+Where nothing reads an array in between, one write does the same, in the same order: of values for one place the last
+stays, and each is added. Reading a place only to add to it is no reading. ``out[i] += x`` for a few places, i a vector
+that may name one twice, adds the last value of each place alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir import shapes
+from symgrad.ir.program import copied, rebuild
+from symgrad.ir.shapes import is_static
+from symgrad.ops.arrays.indexing import first_axis, gather, gathered_shape
+from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
+from symgrad.ops.arrays.views import broadcast_to, reshape, slice_
+from symgrad.ops.declare import leaves
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer, as_node
+from symgrad.transforms.build import scalar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.op import Op
+    from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Shape
+    from symgrad.trace.state import Trace
+
+WRITES = (scatter_set, add_at)
+
+FEW = 64
+"""So many places are compared, each with each, for one that is named twice."""
+
+
+class _Write(NamedTuple):
+    """One write through traced numbers.
+
+    Attributes:
+        op: `scatter_set` or `add_at`.
+        before: the array that is written into.
+        value: what is written, or added.
+        indices: the place.
+        axes: of the array, which the indices are for.
+        passing: nodes that are needed for nothing but this write: the reading of the place, and the sum.
+        part: the shape of what was read of several known places, where that is not the shape they are written in.
+        once: of values for one place the last is added alone.
+    """
+
+    op: Op
+    before: Node
+    value: Node
+    indices: tuple[Node, ...]
+    axes: tuple[int, ...]
+    negative: bool = False
+    passing: tuple[Node, ...] = ()
+    part: Shape | None = None
+    once: bool = False
+
+
+def gather_scatters(program: Program) -> Program:
+    """Join writes through traced numbers that follow each other.
+
+    >>> import numpy as np, symgrad as sg
+    >>> def f(x, i):
+    ...     out = np.zeros(9)
+    ...     for k in range(5):
+    ...         out[i[k]] += x
+    ...     return out
+    >>> sg.jit(f).lower(1.0, np.arange(5)).as_text("stable").count("add_at")
+    1
+    """
+    if program.ops.isdisjoint(WRITES):
+        return program
+    nodes = program.nodes()
+    uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
+    writes = {node: found for node in nodes if (found := _write(node, uses)) is not None}
+    if not writes:
+        return program
+    return rebuild(program, _Joined(writes, uses).rewritten)
+
+
+def _write(node: Node, uses: Counter[Node]) -> _Write | None:
+    """Read one write through traced numbers; ``out[i] = out[i] + x`` is an addition."""
+    if node.op not in WRITES:
+        return None
+    before, value, *indices = node.inputs
+    axes, places = node.param("axes"), {i.shape for i in indices} - {()}
+    if len(places) > 1 or not all(is_static(place) and len(place) == 1 for place in places):
+        return None
+    plain = _Write(node.op, before, value, tuple(indices), axes)
+    if node.op is add_at or any(place > (FEW,) and not node.param("unique") for place in places):
+        return plain
+    once = bool(places) and not node.param("unique")
+    whole = (value,) if value.op is reshape and uses[value] == 1 else ()
+    value = value.inputs[0] if whole else value
+    if value.op.numpy not in {np.add, np.subtract} or uses[value] != 1:
+        return plain
+    for place, other in ((0, 1), (1, 0))[: 2 if value.op.numpy is np.add else 1]:
+        read = value.inputs[place]
+        own = read.op is gather and read.params == (axes,) and _one_place(read.inputs[1:], tuple(indices))
+        if own and _same(read.inputs[0], before) and uses[read] == 1 and read is not value.inputs[other]:
+            passing, part = (read, value, *whole), value.shape if places else None
+            negative = value.op.numpy is np.subtract
+            return _Write(add_at, before, value.inputs[other], tuple(indices), axes, negative, passing, part, once)
+    return plain
+
+
+def _one_place(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:
+    """Tell indices that are the same ones, or name the same places in the same order: numbers, or those laid flat."""
+    if one == other or all(a is b or _is_flat(b, a, one) for a, b in zip(one, other, strict=True)):
+        return True
+    if any(index.op is not leaves.constant for index in (*one, *other)):
+        return False
+    first, second = [np.broadcast_arrays(*[i.params[0].array for i in indices]) for indices in (one, other)]
+    return all(np.array_equal(a.ravel(), b.ravel()) for a, b in zip(first, second, strict=True))
+
+
+def _is_flat(index: Node, of: Node, together: tuple[Node, ...]) -> bool:
+    """Tell an index array that is another one, broadcast to the shape of all that it stands with and laid flat."""
+    if index.op is not reshape or len(index.shape) != 1:
+        return False
+    source = index.inputs[0]
+    whole = source.shape == shapes.broadcast(*[i.shape for i in together])
+    return whole and of in ((source, source.inputs[0]) if source.op.aligned else (source,))
+
+
+def _same(one: Node, other: Node) -> bool:
+    """Tell two arrays that are one, or of one shape and filled with one number."""
+    if one is other:
+        return True
+    numbers = []
+    for node in (one, other):
+        source = node
+        while source.op is slice_:
+            source = source.inputs[0]
+        numbers.append(scalar(source))
+    first, second = numbers
+    return one.shape == other.shape and first is not None and second is not None and first.tobytes() == second.tobytes()
+
+
+class _Joined:
+    """The writes of a program while it is made anew; those that wait for the next one have no node yet."""
+
+    def __init__(self, writes: dict[Node, _Write], uses: Counter[Node]) -> None:
+        self.writes, self.uses = writes, uses
+        self.passing = {node for write in writes.values() for node in write.passing}
+        self.next: dict[Node, Node] = {}
+        for node, write in writes.items():
+            if write.before in writes and self._follows(write):
+                self.next[write.before] = node
+        self.new: dict[Node, Node] = {}
+        self.waiting: dict[Node, list[_Write]] = {}
+
+    def _follows(self, write: _Write) -> bool:
+        """Tell whether a write can be joined to the one before: nothing else reads what that left."""
+        before = self.writes[write.before]
+        alike = (before.op, before.axes, before.once) == (write.op, write.axes, write.once)
+        alike = alike and [i.shape for i in before.indices] == [i.shape for i in write.indices]
+        return alike and self.uses[write.before] == 1 + bool(write.passing)
+
+    def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        """Make a node anew; a write waits for those that follow it."""
+        for old, new in zip(node.inputs, inputs, strict=True):
+            self.new.setdefault(old, new)  # the program's inputs, which nobody makes anew here
+        if node in self.passing:
+            made = inputs[0]  # nobody reads it
+        elif node in self.writes:
+            write = self.writes[node]
+            run = self.waiting.pop(write.before, [])
+            run.append(write)
+            if node in self.next:
+                self.waiting[node] = run
+                made = inputs[0]
+            else:
+                made = self.joined(graph, node, run)
+        else:
+            made = copied(graph, node, inputs)
+        self.new[node] = made
+        return made
+
+    def joined(self, graph: Graph, node: Node, run: list[_Write]) -> Node:
+        """Write all at once."""
+        first = run[0]
+        with passing(active_on(graph, "scatters")) as trace:
+            x = Tracer(self.new[first.before], trace)
+            part = max(i.shape for i in first.indices)
+            values = [self.value(trace, write, gathered_shape(node.shape, part, first.axes)) for write in run]
+            indices = [[Tracer(self.new[w.indices[k]], trace) for w in run] for k in range(len(first.axes))]
+            if len(run) > 1 or first.once:
+                indices = [[_int64(i, part) for i in column] for column in indices]
+            start = first_axis(first.axes)
+            put = _lined_up if part else stacked
+            whole = put(trace, values, start) if len(run) > 1 else values[0]
+            places = [put(trace, column, 0) if len(run) > 1 else column[0] for column in indices]
+            if first.once:
+                whole = _last(whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
+            params: dict[str, Any] = {"axes": first.axes}
+            if first.op is scatter_set:
+                params["unique"] = len(run) == 1 and node.op is scatter_set and node.param("unique")
+            made: Tracer = first.op(x, whole, *places, **params)
+            return made.node
+
+    def value(self, trace: Trace, write: _Write, shape: Shape) -> Any:
+        """Return what is written or added, of the place's shape."""
+        value: Any = Tracer(self.new[write.value], trace)
+        value = -value if write.negative else value
+        value = value if write.part is None or value.node.shape == write.part else broadcast_to(value, shape=write.part)
+        have = value.node.shape
+        if have == shape:
+            return value
+        same = is_static(have) and is_static(shape) and shapes.size(have) == shapes.size(shape)  # read in another shape
+        return (reshape if same else broadcast_to)(value, shape=shape)
+
+
+def _int64(index: Any, part: Shape) -> Any:
+    """Return an index as it stands beside others: of one dtype, and of the shape that they have together."""
+    index = index if index.dtype == np.int64 else index.astype(np.int64)
+    return index if index.node.shape == part else broadcast_to(index, shape=part)
+
+
+def _last(values: Any, places: list[Any], extents: list[Any], each: int, start: int) -> Any:
+    """Add -0.0, which changes nothing, for all but the last value of a place among `each` places that follow."""
+    again: Any = None
+    for place, extent in zip(places, extents, strict=True):
+        table = np.reshape(np.where(place < 0, place + extent, place), (-1, each))
+        same = np.expand_dims(table, 2) == np.expand_dims(table, 1)
+        again = same if again is None else again & same
+    dropped = np.reshape(np.any(np.triu(again, 1), axis=2), -1)
+    dropped = np.expand_dims(dropped, tuple([k for k in range(values.ndim) if k != start]))
+    return np.where(dropped, values.dtype.type(-0.0), values)
+
+
+def stacked(trace: Trace, values: Sequence[Any], axis: int) -> Any:
+    """Put values of one shape along a new axis."""
+    first, nodes = values[0].node, [v.node for v in values]
+    numbers = [scalar(node) for node in nodes]
+    if first.shape == () and all(n is not None for n in numbers):
+        return Tracer(as_node(trace, np.array(numbers, first.dtype)), trace)
+    source = nodes[0].inputs[0] if all(node.op is slice_ for node in nodes) else None
+    if source is not None and source.shape == (len(values),) and all(
+        node.inputs[0] is source and node.params[0] == ((k,),) for k, node in enumerate(nodes)
+    ):
+        return Tracer(source, trace)  # all elements of a vector, in order
+    full = [(0, d, 1) for d in first.shape]
+    places = [(*full[:axis], (k,), *full[axis:]) for k in range(len(values))]
+    return _assembled(values, (*first.shape[:axis], len(values), *first.shape[axis:]), places)
+
+
+def _lined_up(trace: Trace, values: Sequence[Any], axis: int) -> Any:
+    """Put values of one shape one behind the other along an axis they have."""
+    if all(v.node.op is leaves.constant for v in values):
+        return Tracer(as_node(trace, np.concatenate([v.node.params[0].array for v in values], axis)), trace)
+    first, count = values[0].node.shape, values[0].node.shape[axis]
+    full = [(0, d, 1) for d in first]
+    places = [(*full[:axis], (k * count, count, 1), *full[axis + 1 :]) for k in range(len(values))]
+    return _assembled(values, (*first[:axis], count * len(values), *first[axis + 1 :]), places)
+
+
+def _assembled(values: Sequence[Any], shape: Shape, places: list[Any]) -> Any:
+    return assemble(broadcast_to(values[0].dtype.type(0), shape=shape), *values, indices=tuple(places))

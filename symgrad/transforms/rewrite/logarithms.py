@@ -1,0 +1,132 @@
+"""Logarithms of values made of exponentials, without the exponentials.
+
+``log(sum(exp(x)) / n)`` is ``logsumexp(x) - log(n)``, which no large x can make overflow.
+
+A value has a logarithm of this kind when it is nonnegative by its form: exp, expit, softmax, and products, quotients,
+sums, roots, choices, reductions, views and gathers of such values and of constants.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from symgrad.ir import shapes
+from symgrad.ir.op import Elementwise
+from symgrad.ops.arrays.reduce import sum_
+from symgrad.ops.declare import leaves
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer, as_node
+from symgrad.transforms.build import is_selection
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Graph, Node
+    from symgrad.trace.state import Trace
+
+NONE, NUMBER, BOUNDED, GROWS = range(4)
+"""Kinds: no logarithm by form; a nonnegative constant; about 1 at most (a probability); an exponential."""
+
+
+class Logarithms:
+    """The logarithms of one pass: each value is looked at once, so that the pass stays linear."""
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._kinds: dict[Node, int] = {}
+        self._stretched: set[Node] = set()
+        self._forms: dict[Node, Node] = {}
+
+    def kind(self, node: Node) -> int:
+        """Classify a value (by an explicit stack: sums of exponentials may be long)."""
+        kinds = self._kinds
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            missing = [i for i in _factors(top) if i not in kinds] if top not in kinds else []
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if top not in kinds:
+                kinds[top] = self._of_factors(top)
+        return kinds[node]
+
+    def _of_factors(self, node: Node) -> int:
+        """Classify a value whose factors are known.
+
+        A sum of few exponentials, each stretched over many terms, stays: its logsumexp would take one for each term.
+        """
+        op, factors = node.op, _factors(node)
+        kinds = [self._kinds[f] for f in factors]
+        if len(factors) > 1 or op.aligned:
+            kept = [f for f in factors if self._kinds[f] >= BOUNDED and shapes.size(f.shape) == shapes.size(node.shape)]
+            if all(f in self._stretched for f in kept):
+                self._stretched.add(node)
+        elif op is sum_ and factors[0] in self._stretched:
+            return NONE
+        elif factors and factors[0] in self._stretched:
+            self._stretched.add(node)
+        if not factors:
+            return _own_kind(node)
+        if NONE in kinds or ((op is sum_ or op.numpy is np.add) and GROWS not in kinds):
+            return NONE  # a sum of probabilities and constants is best taken as it stands
+        return max(kinds)
+
+    def of(self, graph: Graph, node: Node) -> Node | None:
+        """Return the logarithm of a value without exponentials of large numbers, None if there is none."""
+        if self.kind(node) < BOUNDED:
+            return None
+        needed, stack = {node}, [node]
+        while stack:
+            for factor in _factors(stack.pop()):
+                if factor not in needed and factor not in self._forms:
+                    needed.add(factor)
+                    stack.append(factor)
+        with passing(active_on(graph, "logarithms")) as trace:
+            for value in sorted(needed, key=lambda n: n.number):
+                if value not in self._forms:
+                    self._forms[value] = self._form(trace, value)
+        return self._forms[node]
+
+    def _form(self, trace: Trace, node: Node) -> Node:
+        """Write the logarithm of a value by those of its factors; it has the value's shape and dtype."""
+        op, factors, params = node.op, _factors(node), dict(zip(node.op.params, node.params, strict=True))
+        if op is leaves.constant:
+            with np.errstate(divide="ignore"):
+                return as_node(trace, np.log(node.params[0].array))
+        x = [Tracer(self._forms.get(i, i) if i in factors else i, trace) for i in node.inputs]
+        if not factors:
+            whole = op.log(*x, **params) if op.log else np.where(x[0], *np.array([0, -math.inf], node.dtype))
+        elif op.numpy is np.add and any(_is_nothing(i) for i in factors):  # Python's sum() starts with 0
+            whole = x[_is_nothing(factors[0])]
+        else:
+            whole = (op.logs or op)(*x, **params)
+        return whole.node  # type: ignore[no-any-return]
+
+
+def _factors(node: Node) -> tuple[Node, ...]:
+    """Return the inputs whose logarithms make up the value's."""
+    if is_selection(node):
+        return node.inputs[:1]
+    return tuple([i for i in node.inputs if i.dtype.kind == "f"]) if node.op.logs else ()
+
+
+def _own_kind(node: Node) -> int:
+    """Classify a value that has no factors: an exponential, a probability, a constant, or a mask of 0 and 1."""
+    op, params = node.op, dict(zip(node.op.params, node.params, strict=True))
+    if op.log is not None:
+        large = np.full((2,) * len(node.shape), 1000.0)
+        with np.errstate(over="ignore"):
+            return GROWS if np.any(op.evaluate(large, **params) > 1) else BOUNDED
+    if node.dtype.kind != "f":
+        return NONE
+    if op is leaves.constant:
+        return NUMBER if bool(np.all(node.params[0].array >= 0)) else NONE
+    is_mask = isinstance(op, Elementwise) and [i.dtype.kind for i in node.inputs] == ["b"]
+    return NUMBER if is_mask and [*op.evaluate(np.array([False, True]), **params)] == [0, 1] else NONE
+
+
+def _is_nothing(node: Node) -> bool:
+    return node.op is leaves.constant and node.shape == () and bool(node.params[0].array == 0)

@@ -1,0 +1,178 @@
+"""Rules of `simplify` for views: two in a row become one, and one that undoes another goes away with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir import regions
+from symgrad.ops.arrays.joining import concatenate
+from symgrad.ops.arrays.views import broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze, transpose
+from symgrad.transforms.build import make
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Graph, Node
+
+DEEP = 32
+"""How many writes into one array a slice looks behind."""
+
+
+def _broadcast_to(graph: Graph, node: Node) -> Node | None:
+    x = node.inputs[0]
+    if x.shape == node.shape:
+        return x
+    leading = x.op.ordered and (1,) * (len(x.shape) - len(x.inputs[0].shape)) + x.inputs[0].shape == x.shape
+    return make(graph, node.op, x.inputs[0], shape=node.shape) if x.op is node.op or leading else None
+
+
+def _transpose(graph: Graph, node: Node) -> Node | None:
+    x, axes = node.inputs[0], node.params[0]
+    if axes == tuple(range(len(axes))):
+        return x
+    return make(graph, node.op, x.inputs[0], axes=tuple([x.params[0][a] for a in axes])) if x.op is node.op else None
+
+
+def _ordered(graph: Graph, node: Node) -> Node | None:
+    """Leave out what is undone, and write a reshape as new axes, or fewer, where it is no more."""
+    x = node.inputs[0]
+    if x.shape == node.shape:
+        return x
+    if x.op.ordered and x.inputs[0].shape == node.shape:
+        return x.inputs[0]
+    if node.op is not reshape:
+        return None
+    if x.op.ordered:
+        return make(graph, reshape, x.inputs[0], shape=node.shape)
+    if [d for d in x.shape if d != 1] != [d for d in node.shape if d != 1]:
+        return None
+    ones, new = [tuple([k for k, d in enumerate(shape) if d == 1]) for shape in (x.shape, node.shape)]
+    plain = make(graph, squeeze, x, axes=ones) if ones else x
+    return make(graph, expand_dims, plain, axes=new) if new else plain
+
+
+def _is_range(entry: Any) -> bool:
+    return len(entry) == 3
+
+
+def _slice(graph: Graph, node: Node) -> Node | None:
+    x, index = node.inputs[0], node.params[0]
+    if all(_is_range(e) and e == (0, d, 1) for e, d in zip(index, x.shape, strict=True)):
+        return x
+    found = _BEHIND.get(x.op)
+    return found(graph, node, x, index) if found is not None else None
+
+
+def _behind_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node:
+    """Compose two slices."""
+    outer = iter(index)
+    composed = []
+    for entry in x.params[0]:
+        if not _is_range(entry):
+            composed.append(entry)
+            continue
+        start, _, step = entry
+        after = next(outer)
+        if _is_range(after):
+            composed.append((start + step * after[0], after[1], step * after[2]))
+        else:
+            composed.append((start + step * after[0],))
+    return make(graph, node.op, x.inputs[0], index=tuple(composed))
+
+
+def _behind_expand_dims(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Slice before the new axes are there, when each of them is taken whole or by its only place."""
+    axes = x.params[0]
+    if any(index[a] not in {(0,), (0, 1, 1)} for a in axes):
+        return None
+    inner = make(graph, node.op, x.inputs[0], index=tuple([e for k, e in enumerate(index) if k not in axes]))
+    position, new = 0, []
+    for k, entry in enumerate(index):
+        if _is_range(entry):
+            if k in axes:
+                new.append(position)
+            position += 1
+    simpler = _slice(graph, inner) or inner
+    return make(graph, x.op, simpler, axes=tuple(new)) if new else simpler
+
+
+def _behind_broadcast(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:  # noqa: ARG001 - a rule's signature
+    source = x.inputs[0]
+    return make(graph, x.op, source, shape=node.shape) if source.shape == () else None
+
+
+def _behind_concatenate(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Slice the one part that holds all of the slice."""
+    axis = x.params[0]
+    entry = index[axis]
+    if not all(type(v) is int for v in entry):
+        return None
+    low = high = entry[0]
+    if _is_range(entry):
+        if entry[1] <= 0:
+            return None
+        last = entry[0] + (entry[1] - 1) * entry[2]
+        low, high = min(low, last), max(high, last)
+    offset = 0
+    for part in x.inputs:
+        extent = part.shape[axis]
+        if type(extent) is not int:
+            return None
+        if offset <= low and high < offset + extent:
+            moved = (entry[0] - offset, *entry[1:])
+            return make(graph, node.op, part, index=(*index[:axis], moved, *index[axis + 1 :]))
+        offset += extent
+    return None
+
+
+def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Look behind writes: the value that was written there, or what stood there when the write was elsewhere."""
+    for _ in range(DEEP):
+        if x.op is not set_slice:
+            break
+        written = x.params[0]
+        if written == index:
+            return x.inputs[1]
+        if not _apart(written, index):
+            break
+        x = x.inputs[0]
+    return make(graph, node.op, x, index=index) if x is not node.inputs[0] else None
+
+
+def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
+    """Place what lies in the slice; all of what it is, where there is one piece that is all of it."""
+    if len(x.inputs) == 1 and x.params[0] == (index,):
+        return x.inputs[0]
+    if len(x.inputs) > DEEP or not all(regions.is_known(i) for i in (index, *x.params[0])):
+        return None
+    pieces, indices = [], []
+    for piece, placed in zip(x.inputs, x.params[0], strict=True):
+        inner = regions.within(placed, index)
+        if inner is not None:
+            pieces.append(piece)
+            indices.append(inner)
+        elif not regions.apart(placed, index):
+            return None
+    if not pieces:
+        return None
+    whole = tuple([(0, d, 1) for d in node.shape])
+    if len(pieces) == 1 and indices[0] == whole:
+        return pieces[0]
+    return make(graph, x.op, *pieces, indices=tuple(indices), shape=node.shape)
+
+
+def _apart(first: Any, second: Any) -> bool:
+    """Tell two places that surely share no element: on some axis, two different single positions."""
+    return any(
+        not _is_range(a) and not _is_range(b) and type(a[0]) is type(b[0]) is int and a[0] != b[0]
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+_BEHIND: dict[Any, Any] = {
+    slice_: _behind_slice, expand_dims: _behind_expand_dims, broadcast_to: _behind_broadcast,
+    concatenate: _behind_concatenate, set_slice: _behind_set_slice, place: _behind_place,
+}
+
+VIEW_RULES: dict[str, Any] = {
+    broadcast_to.name: _broadcast_to, transpose.name: _transpose, slice_.name: _slice,
+    **{view.name: _ordered for view in (reshape, expand_dims, squeeze)},
+}

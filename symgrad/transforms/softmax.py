@@ -1,0 +1,127 @@
+"""`shares`: the exponential of a log-softmax is a quotient of exponentials that are there anyway.
+
+``exp(x - log(sum(exp(x))))``, which gradients of log-softmax and logsumexp are made of, becomes
+``exp(x) * (1 / sum(exp(x)))``: half of the exponentials, and more digits, for x - log(s) is rounded before it is
+magnified. It is done last, when all derivatives are taken: those of the first form are the simpler ones.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir.program import copied, rebuild
+from symgrad.ops.arrays.reduce import max_, sum_
+from symgrad.ops.elementwise.selection import where
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import again, core, is_along, is_number
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.program import Program
+
+def shares(program: Program) -> Program:
+    """Divide exponentials by their sum where the logarithm of the sum is subtracted in another exponential.
+
+    >>> import numpy as np, symgrad as sg
+    >>> from scipy import special
+    >>> f = sg.grad(lambda x: special.log_softmax(x)[0])
+    >>> f.lower(np.ones(3)).as_text("optimized").count("np.exp")
+    1
+    """
+    if not any(_found(node) is not None for node in program.nodes()):
+        return program
+
+    def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
+        new = copied(graph, old, inputs)
+        found = _found(new)
+        if found is None:
+            return new
+        with passing(active_on(graph, "shares")) as trace:
+            total: Any = np.reciprocal(Tracer(found.total, trace))
+            inverse: Node = total.node
+            for view in reversed(found.views):
+                inverse = again(graph, view, inverse)
+            share: Any = np.exp(Tracer(found.x, trace)) * Tracer(inverse, trace)
+            if found.tie is not None:
+                share = where(Tracer(found.tie, trace), new.dtype.type(1), share)
+            return share.node  # type: ignore[no-any-return]
+
+    return rebuild(program, rewrite)
+
+
+class _Share(NamedTuple):
+    """An exponential that is exp(x) / sum(exp(x)).
+
+    Attributes:
+        x: at most 0.
+        total: the sum.
+        views: what stands between the sum's logarithm and x, the last one first.
+        tie: where the share is 1 whatever the sum is: one of two infinities.
+    """
+
+    x: Node
+    total: Node
+    views: list[Node]
+    tie: Node | None
+
+
+def _found(node: Node) -> _Share | None:
+    """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m."""
+    logarithm, tie = _argument(node, np.exp), None
+    if logarithm is not None and logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
+        tie, _, logarithm = logarithm.inputs
+    if logarithm is None or logarithm.op.numpy is not np.subtract:
+        return None
+    x, total = logarithm.inputs
+    views: list[Node] = []
+    while _is_spread(total):
+        views.append(total)
+        total = total.inputs[0]
+    if x.shape != node.shape:
+        return None
+    if total.op.numpy is not np.add:
+        shifted = _summed(total)
+        return _Share(x, total.inputs[0], views, tie) if shifted is x else None
+    for log, shift in (total.inputs, total.inputs[::-1]):
+        shifted = _summed(log)
+        if shifted is None or shifted.inputs[0] is not x or not log.shape == shift.shape == total.shape:
+            continue
+        spread = is_along(logarithm.inputs[1].shape, x.shape, core(log.inputs[0]).param("axes"))  # along the same axes
+        if spread and _source(shift) is _source(shifted.inputs[1]):
+            return _Share(shifted, log.inputs[0], views, tie)
+    return None
+
+
+def _summed(node: Node) -> Node | None:
+    """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
+    sums = _argument(node, np.log)
+    inner = None if sums is None else core(sums)
+    x = _argument(inner.inputs[0], np.exp) if inner is not None and inner.op is sum_ else None
+    if inner is None or x is None or x.op.numpy is not np.subtract:
+        return None
+    shift = core(x.inputs[1])
+    if shift.op is where:
+        shift = core(shift.inputs[1])
+    if shift.op is not max_ or shift.inputs[0] is not x.inputs[0] or shift.param("axes") != inner.param("axes"):
+        return None
+    return x if is_along(x.inputs[1].shape, x.shape, shift.param("axes")) else None
+
+
+def _source(shift: Node) -> Node:
+    """Look behind what spreads a maximum."""
+    while _is_spread(shift):
+        shift = shift.inputs[0]
+    return shift
+
+
+def _is_spread(node: Node) -> bool:
+    """Whether a node is all elements of another one in order, or those again and again."""
+    return node.op.ordered or node.op.aligned
+
+
+def _argument(node: Node, function: Any) -> Node | None:
+    """Return x where the node is function(x)."""
+    return node.inputs[0] if node.op.numpy is function else None

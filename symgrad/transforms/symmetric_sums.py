@@ -1,0 +1,197 @@
+"""`pairs`: sums along either axis of an array of pairs are taken once, where they are sums of the same terms.
+
+Forces between bodies are opposite, ``F[j, i] = -F[i, j]``. The gradient of an energy of all pairs adds them up for the
+first and for the second body of each, ``np.sum(F, axis=1) - np.sum(F, axis=0)``: two sums of the same terms, which
+`equality` finds. It is as good for what no array of pairs has of itself: the gradient by masses,
+``np.sum(m / r, axis=1) + np.sum(m[:, None] / r, axis=0)``, and the products of a symmetric matrix, ``a @ x + a.T @ x``.
+
+A sum along rows is kept rather than one along columns: it is one number for an iteration of the outer loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from functools import cache
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir.node import Graph
+from symgrad.ir.program import copied
+from symgrad.ops.arrays.contract import einsum
+from symgrad.ops.arrays.views import transpose
+from symgrad.ops.declare import leaves
+from symgrad.trace.state import active_on, passing
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.equality import Equality, form
+from symgrad.transforms.rewrite.cheaper import simplified
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Shape
+
+AXES = 4
+"""Of results with more axes, those are compared that have them in the same order."""
+
+
+def pairs(program: Program) -> Program:
+    """Take sums of equal or opposite terms once.
+
+    >>> import numpy as np, symgrad as sg
+    >>> f = sg.grad(lambda x: np.sum(np.exp(-np.square(x[:, None] - x))))
+    >>> f.lower(np.ones(9)).as_text("derived").count("= np.sum")
+    2
+    >>> f.lower(np.ones(9)).as_text("optimized").count("= np.sum")
+    1
+    """
+    kept = _kept(program)
+    return _rebuilt(program, kept) if kept else program
+
+
+class _Sum(NamedTuple):
+    """What a sum is of another one: ``scale * np.transpose(source, axes)``."""
+
+    source: Node
+    axes: tuple[int, ...]
+    scale: float
+
+
+def _kept(program: Program) -> dict[Node, _Sum]:
+    """Find the sums that need not be taken, and what they are of others."""
+    sums = [node for node in program.nodes() if _is_of_pairs(node)]
+    alike: dict[Any, list[Node]] = defaultdict(list)
+    outlines = _outlines(program) if len(sums) > 1 else {}
+    for node in sums if outlines else ():
+        alike[outlines[node], frozenset(Counter(node.shape).items()), node.dtype].append(node)
+    equality = Equality()
+    return {
+        node: found for nodes in alike.values() if len(nodes) > 1
+        for equal in _equal(equality, nodes) for node, found in _of_the_best(equal)
+    }
+
+
+def _outlines(program: Program) -> dict[Node, int]:
+    """Number nodes by the ops behind them, in whatever order: equal values have one number, and others seldom have."""
+    found: dict[Node, int] = {}
+    for node in program.nodes():
+        if not node.inputs:
+            found[node] = 0 if node.op is leaves.constant else node.number
+            continue
+        parts = [part for i in node.inputs if (part := found.get(i, i.number))]
+        kind = np.multiply if node.op is einsum else node.op.numpy or node.op
+        kind = np.add if kind is np.subtract else kind
+        is_plain = node.op.view or kind is np.negative or (kind is np.multiply and len(parts) == 1)
+        found[node] = sum(parts) if is_plain or not parts else hash((kind, sum(parts)))
+    return found
+
+
+def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
+    """Part sums into those that are equal up to a factor and the order of axes, which are said by the first of them."""
+    parts: dict[int, list[_Sum]] = {}
+    shapes: set[Shape] = set()
+    for node in nodes:
+        orders = [order for order in _orders(len(node.shape)) if _permuted(node.shape, order) in shapes]
+        values = [(order, equality.value(node, order)) for order in orders]
+        found = [(order, value) for order, value in values if value.number in parts]
+        if found:
+            order, value = found[0]
+            parts[value.number].append(_Sum(node, order, value.scale))
+            continue
+        order = tuple(range(len(node.shape)))
+        value = equality.value(node, order)
+        parts[value.number] = [_Sum(node, order, value.scale)]
+        shapes.add(node.shape)
+    return [sums for sums in parts.values() if len(sums) > 1]
+
+
+@cache
+def _orders(rank: int) -> list[tuple[int, ...]]:
+    """List the orders that axes may have; beyond four axes, that which they have."""
+    return list(permutations(range(rank))) if rank <= AXES else [tuple(range(rank))]
+
+
+def _permuted(shape: Shape, order: tuple[int, ...]) -> Shape:
+    """Return the shape of what an array of this shape is the transpose of."""
+    return tuple([shape[k] for k in _inverse(order)])
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
+    """Take the sum with the smallest terms, which does not overflow before others, and of such the one along rows."""
+    best = max(sums, key=lambda found: (-abs(found.scale), _place(found.source)))
+    back = _inverse(best.axes)
+    return [
+        (found.source, _Sum(best.source, tuple([back[a] for a in found.axes]), found.scale / best.scale))
+        for found in sums if found is not best
+    ]
+
+
+def _is_of_pairs(node: Node) -> bool:
+    """Tell a reduction of an array that keeps another axis of the same extent."""
+    extents = [[dim for dim in x.shape if dim != 1] for x in node.inputs] if node.op.regular else []
+    if all(len({*dims}) == len(dims) for dims in extents):
+        return False
+    for x, gone in _summed(node):
+        left = [dim for k, dim in enumerate(x.shape) if k not in gone and dim != 1]
+        if left and any(x.shape[k] in left for k in gone):
+            return True
+    return False
+
+
+def _summed(node: Node) -> list[tuple[Node, list[int]]]:
+    """List what a node adds up, and along which axes."""
+    found = form(node) if node.op.regular else None
+    factors = [] if found is None else found.factors
+    return [(x, [k for k, i in enumerate(indices) if found and i in found.gone]) for x, indices in factors]
+
+
+def _place(node: Node) -> int:
+    """Say how far to the right the axes stand that are gone."""
+    return sum(k - len(x.shape) for x, gone in _summed(node) for k in gone)
+
+
+def _rebuilt(program: Program, kept: dict[Node, _Sum]) -> Program:
+    """Copy a program with sums in the place of others; what stands for a sum is made before it, in any order."""
+    graph = program.scope if program.scope is not None else Graph()
+    start = len(graph) + 1
+    inputs = tuple([copied(graph, i, ()) for i in program.inputs])
+    new = dict(zip(program.inputs, inputs, strict=True))
+    before = graph.line
+    for node in program.nodes():
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            found = kept.get(top)
+            needed = top.inputs if found is None else (found.source,)
+            missing = [i for i in needed if i not in new and i.number >= program.start]
+            if missing and top not in new:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if top not in new:
+                graph.line = top.line
+                made = tuple([new.get(i, i) for i in needed])
+                new[top] = _made(graph, found, made[0]) if found is not None else _copied(graph, top, made)
+    graph.line = before
+    outputs = tuple([new.get(o, o) for o in program.outputs])
+    return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
+
+
+def _copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Copy a node; two transposes in a row are one."""
+    return (simplified if node.op is transpose else copied)(graph, node, inputs)
+
+
+def _made(graph: Graph, found: _Sum, source: Node) -> Node:
+    """Make a sum of another one."""
+    with passing(active_on(graph, "pairs")) as trace:
+        x: Any = Tracer(source, trace)
+        x = x if found.axes == tuple(range(len(found.axes))) else np.transpose(x, found.axes)
+        made = x if found.scale == 1 else -x if found.scale == -1 else x * x.dtype.type(found.scale)
+        return made.node  # type: ignore[no-any-return]
