@@ -15,6 +15,7 @@ from symgrad.loops.fusion.parallelize import share
 from symgrad.loops.fusion.tile import arrange, compensate, fit
 from symgrad.loops.nest.interrupts import poll
 from symgrad.loops.nest.layout import turn
+from symgrad.loops.nest.ordered import order
 from symgrad.loops.nest.outline import distribute, split
 from symgrad.loops.nest.peel import peel
 from symgrad.loops.nest.vectorize import jam, promote, vectorize, whole
@@ -63,6 +64,7 @@ PASSES = (
     Pass("poll", poll),
     Pass("split", split),
     Pass("jam", jam),
+    Pass("order", order),
     Pass("plan", plan),
 )
 """What each does is said where it is defined; the order is part of the meaning."""

@@ -157,6 +157,7 @@ class Walk(Enum):
 
     FREE = "free"  # one after the other, unless a pass finds that they may be lanes
     SEQUENTIAL = "sequential"  # one after the other, whatever a pass might find
+    ORDERED = "ordered"  # one after the other, whatever a compiler might find
     LANES = "lanes"
     THREADS = "threads"
 

@@ -380,7 +380,9 @@ class Block:
         if loop.window is None:
             self.busy.remove(name)
         sums = "".join(self.reduction(how, array) for how, array in loop.sums if lanes)
-        view = self.walked(loop, LoopView(name, "0", index(loop.extent, self.name), body, lanes, sums))
+        view = self.walked(loop, LoopView(
+            name, "0", index(loop.extent, self.name), body, lanes, sums, ordered=loop.walk is Walk.ORDERED,
+        ))
         return view if loop.jam == 0 or self.target.plain else self.jammed(loop.jam, view)
 
     def walked(self, loop: Loop, view: LoopView) -> LoopView:

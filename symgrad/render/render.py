@@ -84,7 +84,7 @@ def aimed(loops: LoopProgram, options: Options, target: Target) -> Target:
     if options.portable:
         return Target(plain=True, package=target.package)
     target = replace(target, blas=options.blas)
-    return replace(target, simd_math=frozenset()) if options.precise or not has_simd(loops) else target
+    return replace(target, simd_math=frozenset()) if options.precise or not has(Walk.LANES, loops) else target
 
 
 def function(loops: LoopProgram, name: str, target: Target) -> tuple[FunctionView, Functions]:
@@ -120,6 +120,7 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
         "parts": tuple([part for _, _, functions in made for part in functions.parts]),
         "entries": tuple([entry for _, entry, _ in made]), "package": target.package,
         "narrowing": any(map(is_narrowing, values)),
+        "ordered": any(has(Walk.ORDERED, loops) for loops, _, _ in made),
     }
 
 
@@ -235,9 +236,10 @@ def constant_view(array: Array, names: dict[Array, str]) -> ArrayView:
     return ArrayView(stored(array.dtype), names[array], str(array.data.size or 1), "", values)
 
 
-def has_simd(loops: LoopProgram) -> bool:
-    """Whether any loop runs as lanes."""
-    return any(loop.walk is Walk.LANES for _, around in loops.paths for loop in around)
+def has(walk: Walk, loops: LoopProgram) -> bool:
+    """Whether any loop is done so."""
+    inside = any(loop.walk is walk for _, around in loops.paths for loop in around)
+    return inside or (loops.small is not None and has(walk, loops.small))
 
 
 def prototype_of(function: str) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 class LoopView:
     """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions.
 
-    A loop over borders leaps from `low` to `high`.
+    A loop over borders leaps from `low` to `high`; one that is `ordered` keeps compilers from turning it around.
     """
 
     index: str
@@ -21,6 +21,7 @@ class LoopView:
     sums: str
     low: str = ""
     high: str = ""
+    ordered: bool = False
     kind: str = "loop"
 
 
@@ -282,6 +283,7 @@ class SourceView:
     entries: tuple[FunctionView, ...]
     package: bool
     narrowing: bool
+    ordered: bool
 
 
 ItemView: TypeAlias = (

@@ -1,0 +1,55 @@
+"""`order`: loops around others whose iterations meet stay in order, whatever gcc makes of them.
+
+gcc 12 at -O3 vectorizes a loop around another one although a row that is read was written in the iteration before:
+
+    for (i = 0; i < 5; ++i)
+        for (j = 0; j < 5; ++j) { A[(i + 2)*40 + j] += v[i*5 + j]; A[(i + 1)*40 + j] += w[i*5 + j]; }
+
+loses sums, with or without restrict. Of 2,800 random nests 5 in 100 came out wrong: none where the inner loop is lanes
+(``omp simd``), none of loops without others inside, and none with an ``asm`` statement in the outer loop, which is
+what `Walk.ORDERED` prints.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.notation import Statement
+from symgrad.loops.program import Loop, Walk, rebuild
+
+if TYPE_CHECKING:
+    from symgrad.loops.program import Array, Item, LoopProgram
+
+
+def order(program: LoopProgram) -> LoopProgram:
+    """Mark loops around loops that are no lanes, where an array is written and is touched at several places."""
+    inside: dict[Loop, list[Statement]] = {}
+    for s, around in program.paths:
+        for loop in around[-2:]:
+            inside.setdefault(loop, []).append(s)
+    marked = {
+        loop for loop, statements in inside.items()
+        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_plain, loop.body)) and _meet(statements)
+    }
+
+    def change(old: Item, item: Item) -> Item:
+        return replace(item, walk=Walk.ORDERED) if old in marked else item  # type: ignore[arg-type]  # a loop
+
+    return program.with_body(rebuild(program.body, change)) if marked else program
+
+
+def _is_plain(item: Item) -> bool:
+    """Whether an item is an innermost loop that is no lanes."""
+    is_loop = isinstance(item, Loop) and item.walk is not Walk.LANES
+    return is_loop and all(isinstance(s, Statement) for s in item.body)  # type: ignore[union-attr]
+
+
+def _meet(statements: list[Statement]) -> bool:
+    """Whether an array is written, and touched at several places."""
+    written = {s.target.array for s in statements if s.target.array.is_memory}
+    places: dict[Array, Any] = {}
+    return any(
+        places.setdefault(access.array, access.indices) != access.indices
+        for s in statements for access in s.touched if access.array in written
+    )
