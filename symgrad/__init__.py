@@ -16,8 +16,7 @@ from symgrad.api.modes.jacobians import hessian, hvp, jacfwd, jacrev
 from symgrad.api.modes.linearize import jvp, linearize, vjp
 from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp
-from symgrad.api.rules.define import define_op
-from symgrad.api.rules.extern import extern
+from symgrad.api.rules.define import define_op, extern
 from symgrad.api.rules.override import override_gradient
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import emit

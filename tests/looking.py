@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import time
 from typing import Any
+
+import numpy as np
 
 import symgrad as sg
 from symgrad.loops.program import Loop
@@ -30,3 +33,13 @@ def slowness() -> float:
     began = time.process_time()
     sum(k * k for k in range(2_000_000))
     return max(1.0, (time.process_time() - began) / 0.2)
+
+
+def applied(linear: Any) -> Any:
+    """How it applies to a list of vectors: the linear half, given what was kept for it."""
+    return inspect.getclosurevars(linear).nonlocals["apply"]
+
+
+def kept(linear: Any) -> list[tuple[int, ...]]:
+    """Shapes of what the linear half is given, the arguments it reads first."""
+    return [np.shape(value) for value in applied(linear).args[0]]

@@ -12,7 +12,6 @@ import optree
 import symgrad.api.modes.derivatives as first
 import symgrad.api.modes.jacobians as second
 from symgrad.api.call.argnums import chosen
-from symgrad.api.call.arguments import Arguments
 from symgrad.api.modes.mode import function
 from symgrad.api.modes.point import Point, at
 from symgrad.errors import ArgumentError, ArgumentValueError
@@ -208,7 +207,7 @@ def _extended(fun: Callable[..., Any], further: tuple[str, ...]) -> inspect.Sign
 def _point(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Argnums, static: Any,
 ) -> tuple[Point, list[int]]:
-    point = at(fun, args, kwargs, Arguments(fun, *static))
+    point = at(fun, args, kwargs, static)
     return point, [k for one in chosen(wrt, point.signature) for k in one.leaves]
 
 

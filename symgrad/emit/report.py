@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from symgrad.api.report.counts import cost_of, memory_of
+from symgrad.api.report import cost_of, memory_of
 from symgrad.emit.cores import body, stack_bound, stages
 from symgrad.emit.files import FORMAT, checksum
 from symgrad.ir.text import as_text

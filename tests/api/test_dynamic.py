@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad import pipeline
-from symgrad.api.call.compilations import Sizes, unify
+from symgrad.api.call.sizes import Sizes, unify
 from symgrad.errors import ArgumentError, ArgumentValueError, ConcretizationError, ShapeError, SymgradWarning
 from tests.programs import leaves
 

@@ -15,7 +15,7 @@ import pytest
 import symgrad as sg
 from benchmarks.workload import Workload
 from benchmarks.workloads import OTHERS, PROMISED
-from symgrad.api.report.counts import cost_of
+from symgrad.api.report import cost_of
 
 BILINEAR = {"Gaussian process n=300"}
 """A Cholesky factor is made of products of itself, and beside its n^3 / 3 operations little else is done."""

@@ -12,7 +12,7 @@ import pytest
 from jaxtyping import Float64
 
 import symgrad as sg
-from symgrad.api.call.compilations import unify
+from symgrad.api.call.sizes import unify
 from symgrad.cli.main import main
 from symgrad.errors import ArgumentValueError
 from tests.programs import leaves

@@ -9,20 +9,16 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import ArgumentError, IndexOutOfBounds, ShapeError
+from tests.looking import applied, kept
 
 RNG = np.random.default_rng(7)
 X, A, V = RNG.normal(size=4), RNG.normal(size=(3, 4)), RNG.normal(size=3)
 
 
-def kept(linear: Any) -> list[tuple[int, ...]]:
-    """Shapes of what the linear half is given, the arguments it reads first."""
-    return [np.shape(value) for value in linear.apply.args[0]]
-
-
 def text(linear: Any, *vectors: Any) -> str:
     """The program of the linear half."""
-    half = linear.apply.func
-    given = dict(zip(half.words, [*linear.apply.args[0], *vectors], strict=True))
+    half = applied(linear).func
+    given = dict(zip(half.words, [*applied(linear).args[0], *vectors], strict=True))
     return str(half.run.lower(given).as_text())
 
 
@@ -81,7 +77,7 @@ def test_linear_halves_are_compiled_once_and_compose():
         return np.sin(x) * x
 
     pulls = [sg.vjp(f, X + k)[1] for k in range(3)]
-    assert len({id(pull.apply.func) for pull in pulls}) == 1
+    assert len({id(applied(pull).func) for pull in pulls}) == 1
     for k, pull in enumerate(pulls):
         np.testing.assert_allclose(pull(V[0] * X)[0], V[0] * X * (np.cos(X + k) * (X + k) + np.sin(X + k)), rtol=1e-12)
         traced = sg.grad(lambda w, pull=pull: np.sum(pull(w)[0] ** 2))(X)  # linear in w

@@ -318,19 +318,6 @@ def _kind(leaf: Any) -> Any:
     return kind, getattr(leaf, "shape", None)
 
 
-def refuse_valueless(call: Leaves) -> None:
-    """Refuse values that are known only when a traced function runs, and specs, where arrays are bound.
-
-    Raises:
-        ArgumentError: there is one.
-    """
-    for leaf in call.leaves:
-        if is_traced(leaf):
-            raise ArgumentError("bind needs arrays, and was given a traced value", instead="call the function itself")
-        if isinstance(leaf, Spec):
-            raise ArgumentError(f"bind needs arrays, and was given the spec {leaf}", instead="np.empty of that shape")
-
-
 def show_signature(signature: Signature, label: Callable[[str | int], str] = str) -> str:
     """Print a signature: ``w: f64[3], X: f64[5,3]``; `label` names the arguments."""
     shown = [f"{path}: {s}" for path, s in zip(signature.paths, signature.specs, strict=True)]

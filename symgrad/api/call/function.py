@@ -3,37 +3,110 @@
 from __future__ import annotations
 
 import functools
+import threading
+import warnings
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import optree
 
-from symgrad.api.call.arguments import Arguments, Leaves, refuse_valueless
+from symgrad.api.call.arguments import Arguments, Leaves, alike, describe_change, show_signature, told_apart
 from symgrad.api.call.captures import Captured, undrawn, unwritten
-from symgrad.api.call.compilations import CacheInfo, Compilations, Entry
 from symgrad.api.call.pickled import Absent, parts, reduced
-from symgrad.api.call.results import handed_out
+from symgrad.api.call.sizes import Sizes, pattern_of
 from symgrad.build.call.call import MISS, Call, as_inputs
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, SymgradWarning, ToolchainError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import is_static
+from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
-from symgrad.pipeline import Stages, build, optimized, uncollected
+from symgrad.pipeline import Built, Stages, build, optimized, uncollected
 from symgrad.trace.signature import Spec, spec
 from symgrad.trace.state import active, current
 from symgrad.trace.trace import argument, returned, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from symgrad.api.call.compilations import Sizes
-    from symgrad.api.report.counts import Cost, Memory
+    from symgrad.api.call.sizes import Extents, Pattern
+    from symgrad.api.report import Cost, Memory
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature
     from symgrad.trace.state import Trace
     from symgrad.trace.trace import Traced
 
     Short = Callable[[tuple[Any, ...]], Any]
+
+MANY = 8
+"""A function compiled so often warns, once, with the argument that keeps changing."""
+
+
+class Entry(NamedTuple):
+    """One compilation of a function.
+
+    Attributes:
+        tree: the structure of what the function returned.
+        call: how it is called.
+        short: the short call, while the function reads what it read.
+        opened: whether extents are left open.
+    """
+
+    signature: Signature
+    built: Built
+    tree: Any
+    call: Call
+    short: Short | None
+    opened: bool
+
+
+class CacheInfo(NamedTuple):
+    """What a function was compiled for: signatures, how often, why each was needed, and why no extents were left open.
+
+    Attributes:
+        refusals: what could not be compiled with open extents, and why: such sizes are compiled one by one.
+    """
+
+    signatures: tuple[str, ...]
+    compilations: int
+    reasons: tuple[str, ...]
+    hits: int
+    refusals: tuple[str, ...] = ()
+
+
+class Key(NamedTuple):
+    """What tells compilations apart."""
+
+    tree: Any
+    kinds: tuple[Any, ...]
+    statics: Any
+    captured: tuple[Any, ...]
+
+    def extents(self) -> Extents | None:
+        """List the extents of all arrays, one after the other; None where one is a spec or unknown."""
+        found: list[int] = []
+        for kind in self.kinds:
+            if type(kind) is Spec:
+                return None
+            if type(kind) is tuple and kind[1]:
+                found += kind[1]
+        return tuple(found)
+
+    def ranks(self) -> Key:
+        """Leave the extents out."""
+        kinds = [(kind[0], len(kind[1]), *kind[2:]) if type(kind) is tuple and kind[1] else kind for kind in self.kinds]
+        return self._replace(kinds=tuple(kinds))
+
+    def opened(self, pattern: Pattern) -> Key:
+        """Put a pattern in the place of the extents."""
+        extents = iter(pattern)
+        kinds = [
+            (kind[0], tuple([next(extents) for _ in kind[1]]), *kind[2:]) if type(kind) is tuple and kind[1] else kind
+            for kind in self.kinds
+        ]
+        return self._replace(kinds=tuple(kinds))
 
 
 _made: weakref.WeakSet[Function] = weakref.WeakSet()
@@ -58,13 +131,15 @@ class Function:
         """Wrap a function, or a mode of one; nothing is compiled yet."""
         self._fun, self._arguments, self._options = fun, arguments, options
         self._mode = getattr(fun, "symgrad_mode", "jit")
-        self._captured = Captured(fun)
-        self._compilations = Compilations(arguments, self._captured, self._compile)
-        if isinstance(fun, Absent):
-            self._compilations.saved = fun.opened
+        self._captured, self._lock = Captured(fun), threading.RLock()
+        self._entries: dict[Key, Entry] = {}
+        self._sizes: dict[Key, Sizes] = {}
         self._last: Entry | None = None
         self._recent: dict[bool, Short | None] = {}
         self._shorts: tuple[Short, ...] = ()
+        self._hits, self._warned = 0, False
+        self._reasons: list[str] = []
+        self._blocks: tuple[Any, ...] = ()
         self.__name__ = arguments.name
         functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
         _made.add(self)
@@ -94,7 +169,7 @@ class Function:
                     instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
                     f"{self.__name__} is made, to compile for them; arrays in calls",
                 )
-        self._last = entry = self._compilations.find(call)
+        entry = self._find(call)
         if not active.outside:
             # The next calls try this one first, then the last one that has open extents where it has none, or none
             # where it has: the first size has a compilation of its own, and all others share one.
@@ -136,17 +211,122 @@ class Function:
         from symgrad.build.call.bound import bound
 
         call = self._arguments.split(args, kwargs)
-        refuse_valueless(call)
+        for leaf in call.leaves:
+            if is_traced(leaf):
+                what, instead = "a traced value", "call the function itself"
+            elif isinstance(leaf, Spec):
+                what, instead = f"the spec {leaf}", "np.empty of that shape"
+            else:
+                continue
+            raise ArgumentError(f"bind needs arrays, and was given {what}", instead=instead)
         return bound(self._find(call).call, call.leaves, out)
+
+    # -- which compilation serves a call
 
     def _find(self, call: Leaves) -> Entry:
         """Return the compilation for a call, making it once."""
-        self._last = entry = self._compilations.find(call)
+        fixed = self._arguments.fixed_to is not None
+        kinds = self._arguments.check(call).specs if fixed else call.kinds
+        key = Key(call.tree, kinds, told_apart(call.statics), self._state())
+        extents = None if fixed else key.extents()
+        entry = self._known(key, extents)
+        if entry is not None:
+            self._hits += 1
+        else:
+            with self._lock:
+                entry = self._known(key, extents) or self._new(call, key, extents)
+        self._last = entry
         return entry
+
+    def _state(self) -> tuple[Any, ...]:
+        """Return what a compilation depends on beside its arguments: what is captured, and the overrides around."""
+        blocks = active.outside
+        return (*self._captured.identity(), *blocks, *active.scopes) if blocks else self._captured.identity()
+
+    def _known(self, key: Key, extents: Extents | None) -> Entry | None:
+        """Return what serves a call: what was compiled for its very extents, or with open ones."""
+        entry = self._entries.get(key)
+        if entry is not None or extents is None:
+            return entry
+        sizes = self._sizes.get(key.ranks())
+        return None if sizes is None else sizes.serving(extents)
+
+    def _new(self, call: Leaves, key: Key, extents: Extents | None) -> Entry:
+        """Compile for a call: with the extents open that are named, or change, where that can be done."""
+        if extents is None:
+            return self._made(key, self._signature(call), None)
+        signature, said = self._arguments.checked(call)
+        sizes = self._sizes.get(key.ranks())
+        if sizes is None:
+            sizes = Sizes(said, self._arguments.dynamic, (*signature.names, *signature.paths))
+            for saved in self._fun.opened() if isinstance(self._fun, Absent) else ():
+                if alike(call, saved) and _forms(saved) == _forms(signature):
+                    pattern = pattern_of([one.shape for one in saved.specs])
+                    sizes.add(pattern, self._made(key.opened(pattern), saved, sizes))
+            self._sizes[key.ranks()] = sizes
+        if (entry := sizes.serving(extents)) is not None:
+            return entry
+        before, count = {*self._entries}, len(self._reasons)
+        try:
+            with sizes.learning():
+                while (wanted := sizes.proposed(extents)) is not None:
+                    try:
+                        described = self._arguments.describe(call, wanted)
+                        entry = self._made(key.opened(wanted), described, sizes, extents)
+                    except (OSError, ToolchainError):  # no fault of the pattern's: the next size tries it again
+                        break
+                    except Exception as error:  # noqa: BLE001 - the numbers' compilation raises what is the user's
+                        sizes.refuse(wanted, error)
+                        continue
+                    sizes.add(wanted, entry)
+                    if sizes.serving(extents) is entry:
+                        return entry
+                entry = self._made(key, signature, sizes, extents)
+                sizes.alone[extents] = None
+                return entry
+        except BaseException:
+            for made in self._entries.keys() - before:
+                del self._entries[made]
+            del self._reasons[count:]
+            raise
+
+    def _made(self, key: Key, signature: Signature, sizes: Sizes | None, extents: Extents = ()) -> Entry:
+        """Compile, remember why, and warn, once, about a function that compiles again and again."""
+        previous = [entry.signature for entry in self._entries.values()]
+        blocks, self._blocks = self._blocks, tuple(active.outside)
+        if previous and blocks != self._blocks:
+            reason = "the rules of override_gradient around the call are others"
+        else:
+            captured = bool(previous) and self._captured.changed()
+            reason = describe_change(previous, signature, extents, captured=captured, label=self._arguments.label)
+        entry = self._entries[key] = self._compile(signature, sizes)
+        self._reasons.append(reason)
+        if len(self._reasons) >= MANY and not self._warned:
+            self._warned = True
+            refused = [] if sizes is None else sizes.told()
+            why = f" Its extents are not left open: {refused[-1]}." if refused else ""
+            warnings.warn(
+                f"{self.__name__}() was compiled {len(self._reasons)} times; the last time because {reason}.{why} "
+                "Name the changing extent, dynamic=..., or mark a changing setting static.",
+                SymgradWarning, stacklevel=5,
+            )
+        return entry
+
+    def _signature(self, call: Leaves) -> Signature:
+        """Describe a call as it would be compiled for if it came first."""
+        if self._arguments.fixed_to is not None:
+            return self._arguments.fixed_to
+        signature, said = self._arguments.checked(call)
+        extents = Key(call.tree, call.kinds, (), ()).extents()
+        if self._arguments.dynamic is False or extents is None or not any(isinstance(word, str) for word in said):
+            return signature
+        named = [word if isinstance(word, str) else e for word, e in zip(said, extents, strict=True)]
+        return self._arguments.describe(call, named)
 
     def forget(self) -> None:
         """Compile anew from now on: a rule that may stand in what was compiled is another one."""
-        self._compilations.forget()
+        with self._lock:
+            self._entries, self._sizes = {}, {}
         self._recent, self._shorts = {}, ()
 
     # -- compiling
@@ -162,33 +342,35 @@ class Function:
         short = None if call.short is None else self._captured.watched(call.short, MISS)
         return Entry(signature, built, tree, call, short, not all(is_static(one.shape) for one in signature.specs))
 
-    def _staged(self, signature: Signature) -> tuple[Stages, Any, Any, Any]:
+    def _staged(self, signature: Signature) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any]:
         """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
-        if isinstance(self._fun, Absent):
-            return self._fun.staged(signature, self._options)
         stages = Stages(self._options)
         with uncollected():
-            traced = self._traced(signature)
-            program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
-            unflatten = handed_out(traced.tree, program.outputs)
+            if isinstance(self._fun, Absent):
+                program, tree = self._fun.recalled(signature, stages)
+            else:
+                traced = self._traced(signature)
+                program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
+                tree = traced.tree
+            unflatten = handed_out(tree, program.outputs)
             if self._options.debug_nans:
                 from symgrad.transforms.debug_nans import watched
 
                 program, unflatten = watched(program, unflatten)
                 stages.keep("optimized", program)
-        return stages, program, unflatten, traced.tree
+        return stages, program, unflatten, tree
 
     def _traced(self, signature: Signature) -> Traced:
-        name = identifier(getattr(self._fun, "__name__", type(self._fun).__name__))
-        share = "cse" in self._options.passes
-
         def call(tracers: list[Any]) -> Any:
             args, kwargs = self._arguments.join(tracers, signature)
             return self._fun(*args, **kwargs)
 
-        captured = self._captured.named()
+        captured, name = self._captured.named(), identifier(self._arguments.name)
         with unwritten(self._fun, captured), undrawn(self._fun, captured):
-            return trace(self._fun, signature, call, name=name, share=share, creation=self._options.creation)
+            return trace(
+                self._fun, signature, call, name=name, share="cse" in self._options.passes,
+                creation=self._options.creation,
+            )
 
     # -- composing
 
@@ -208,7 +390,7 @@ class Function:
         Returns:
             An object with ``as_text(stage)`` and ``compile()``.
         """
-        signature = self._compilations.signature(self._arguments.split(args, kwargs))
+        signature = self._signature(self._arguments.split(args, kwargs))
         stages, program, _, tree = self._staged(signature)
         return Lowered(self, signature, stages, program, tree)
 
@@ -326,9 +508,7 @@ class Function:
         >>> f.cost().flops
         2*k*m*n
         """
-        from symgrad.api.report.counts import cost_of
-
-        return self._reported(cost_of, args, sizes)  # type: ignore[no-any-return]
+        return self._reported("cost_of", args, sizes)  # type: ignore[no-any-return]
 
     def memory(self, *args: Any, **sizes: int) -> Memory:
         """List what a call needs besides its arguments and results, buffer by buffer, and the peak of it.
@@ -344,9 +524,7 @@ class Function:
         >>> sg.jit(lambda x: np.sin(x[::-1])).memory(np.ones(1000)).peak
         0
         """
-        from symgrad.api.report.counts import memory_of
-
-        return self._reported(memory_of, args, sizes)  # type: ignore[no-any-return]
+        return self._reported("memory_of", args, sizes)  # type: ignore[no-any-return]
 
     def report(self) -> str:
         """Say in words what became of the signature that ran last.
@@ -364,24 +542,30 @@ class Function:
         >>> "infinite slope at 0, and nothing guards it" in f.report()
         True
         """
-        from symgrad.api.report.words import report
+        from symgrad.api.report import report
 
-        return report(self._ran().built.stages, self._compilations.refusals())
+        return report(self._ran().built.stages, self._refusals())
 
-    def _reported(self, made: Callable[[Stages], Any], args: tuple[Any, ...], sizes: dict[str, int]) -> Any:
+    def _reported(self, made: str, args: tuple[Any, ...], sizes: dict[str, int]) -> Any:
         """Make a report of a compilation, with numbers where arguments or sizes are given."""
-        from symgrad.api.report.counts import numbered
+        from symgrad.api import report
         from symgrad.build.threads import threads
 
         call = self._arguments.split(args, {}) if args else None
         entry = self._ran() if call is None else self._find(call)
         arrays = [] if call is None else as_inputs(call.leaves, entry.signature)
         count = threads(self._options) if entry.built.stages.of("loops").threaded else 1
-        return numbered(made(entry.built.stages), entry.built.program, arrays, sizes, count)
+        return report.numbered(getattr(report, made)(entry.built.stages), entry.built.program, arrays, sizes, count)
 
     def cache_info(self) -> CacheInfo:
         """Return for which signatures this function was compiled, why each was needed, and why extents stay numbers."""
-        return self._compilations.info()
+        with self._lock:
+            shown = tuple([show_signature(e.signature, self._arguments.label) for e in self._entries.values()])
+            return CacheInfo(shown, len(self._reasons), tuple(self._reasons), self._hits, tuple(self._refusals()))
+
+    def _refusals(self) -> list[str]:
+        """List what could not be compiled with open extents, and why."""
+        return [line for sizes in self._sizes.values() for line in sizes.told()]
 
     def __repr__(self) -> str:
         """Print the mode and the function's name."""
@@ -394,13 +578,60 @@ class Function:
             if isinstance(plain, Absent) or isinstance(plain.__wrapped__, Absent):
                 break
             plain = plain.__wrapped__
-        entries = self._compilations.current()
+        state = self._state()
+        entries = [entry for key, entry in self._entries.items() if key.captured == state]
         found = reduced(self, self._fun, plain, self._arguments, self._options, entries)
         return found if isinstance(found, str) else (unpickled, found)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
         return self if instance is None else functools.partial(self, instance)
+
+
+def _forms(signature: Signature) -> list[tuple[Any, ...]]:
+    return [(len(one.shape), one.dtype, one.weak) for one in signature.specs]
+
+
+# -- what a call returns
+
+
+def handed_out(tree: Any, outputs: Sequence[Node]) -> Callable[[list[Any]], Any]:
+    """Return how a list of results gets the structure of what was traced; the fewer steps, the faster is a call.
+
+    Args:
+        tree: the structure.
+        outputs: what the results are computed by.
+    """
+    if tree.is_leaf():
+        return lambda results: _finished(results[0])
+    children = tree.children()
+    if tree.type is tuple and len(children) == 2 and children[0].is_leaf():
+        if children[1].is_leaf():
+            return _loss_and_gradient if not outputs[0].shape and outputs[1].shape else _pair
+        if children[1].type is tuple and all(child.is_leaf() for child in children[1].children()):
+            return _loss_and_gradients
+    return lambda results: optree.tree_unflatten(tree, [_finished(r) for r in results])
+
+
+def _finished(result: Any) -> Any:
+    """Give numbers as NumPy's scalars, as NumPy's functions do."""
+    return result if result.ndim else result[()]
+
+
+def _pair(results: list[Any]) -> tuple[Any, Any]:
+    return _finished(results[0]), _finished(results[1])
+
+
+def _loss_and_gradient(results: list[Any]) -> tuple[Any, Any]:
+    return results[0][()], results[1]
+
+
+def _loss_and_gradients(results: list[Any]) -> Any:
+    value, *gradients = [r if r.ndim else r[()] for r in results]
+    return value, tuple(gradients)
+
+
+# -- pickled, and not compiled yet
 
 
 def unpickled(*pickled: Any) -> Function:
@@ -427,7 +658,7 @@ class Lowered:
 
     def report(self) -> str:
         """Say in words what the program becomes; see `Function.report`."""
-        from symgrad.api.report.words import report
+        from symgrad.api.report import report
 
         return report(self.stages)
 

@@ -8,49 +8,39 @@ comes back serves exactly these signatures, and closed-over values are the const
 
 from __future__ import annotations
 
-import inspect
 import sys
 import types
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.api.call.arguments import Arguments, show_signature
-from symgrad.api.call.results import handed_out
 from symgrad.errors import ArgumentError
 from symgrad.ir.shapes import is_static
 from symgrad.pipeline import NAMES, Stages
-from symgrad.trace.signature import Signature, Spec
+from symgrad.trace.signature import Signature, signature_of
 from symgrad.trace.state import active
 
 if TYPE_CHECKING:
-    from symgrad.api.call.compilations import Entry
+    from symgrad.api.call.function import Entry
     from symgrad.ir.program import Program
     from symgrad.options import Options
 
 
 class Saved(NamedTuple):
-    """One compiled signature: its program as text, and how arguments and results are put together."""
+    """One compiled signature: its program as text, what its arguments were, and the structure of its results."""
 
     text: str
-    tree: Any
-    weak: tuple[type | None, ...]
-    names: tuple[str, ...]
-    paths: tuple[str, ...]
-    statics: tuple[tuple[str | int, Any], ...]
-    positions: tuple[str | int, ...]
+    signature: Signature
     results: Any
-    arrays: tuple[bool, ...]
 
+    def program(self) -> Program:
+        """Read the program with symgrad's ops."""
+        from symgrad.ir.saved.programs import loads
+        from symgrad.ops import OPS, load
 
-class Origin(NamedTuple):
-    """What is known of a function that stayed behind."""
-
-    name: str
-    qualname: str
-    module: str
-    doc: str | None
-    signature: inspect.Signature | None
-    mode: str
+        load()
+        specs = zip(self.signature.names, self.signature.specs, strict=True)
+        return replace(loads(self.text, OPS), fortran=frozenset([name for name, spec in specs if spec.fortran]))
 
 
 class Absent:
@@ -59,16 +49,15 @@ class Absent:
     A `Function` of it serves the signatures of these. They are read and verified when they are needed.
     """
 
-    def __init__(self, origin: Origin, saved: tuple[Saved, ...]) -> None:
-        """Bear the function's name."""
-        self.origin, self.saved = origin, saved
-        self.__name__, self.__qualname__, self.__module__, self.__doc__, signature, self.symgrad_mode = origin
+    def __init__(self, fun: Any, saved: tuple[Saved, ...]) -> None:
+        """Bear the function's name and parameters, without annotations."""
+        self.saved = saved
+        self.__name__, self.__qualname__, self.__module__ = fun.__name__, fun.__qualname__, fun.__module__
+        self.__doc__, self.symgrad_mode = fun.__doc__, getattr(fun, "symgrad_mode", "jit")
+        signature = signature_of(fun)
         if signature is not None:
-            self.__signature__ = signature
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what it was made of."""
-        return Absent, (self.origin, self.saved)
+            plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+            self.__signature__ = signature.replace(parameters=plain, return_annotation=signature.empty)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
         """Refuse.
@@ -78,42 +67,31 @@ class Absent:
         """
         raise self.behind("it is called inside of another traced function")
 
-    def signatures(self) -> list[Signature]:
-        """List the signatures it was compiled for."""
-        return [_signature(saved, loads_here(saved)) for saved in self.saved]
-
     def opened(self) -> list[Signature]:
-        """List those of them that have open extents."""
-        return [one for one in self.signatures() if not all(is_static(spec.shape) for spec in one.specs)]
+        """List the signatures with open extents that it was compiled for."""
+        every = [saved.signature for saved in self.saved]
+        return [one for one in every if not all(is_static(spec.shape) for spec in one.specs)]
 
-    def staged(self, signature: Signature, options: Options) -> tuple[Stages, Any, Any, Any]:
-        """Return what `Function` makes by tracing: the stages, the program, how its results are handed out, their tree.
+    def recalled(self, signature: Signature, stages: Stages) -> tuple[Program, Any]:
+        """Return what tracing and optimizing made of it, and the structure of its result.
 
         Raises:
             ArgumentError: it was not compiled for this signature, or the rules are others now.
         """
         if active.outside:
             raise self.behind("it is called inside of a block of override_gradient")
-        for saved in self.saved:
-            program = loads_here(saved)
-            if _signature(saved, program) == signature:
-                break
-        else:
+        saved = next((one for one in self.saved if one.signature == signature), None)
+        if saved is None:
             raise self.behind(f"it is called with {show_signature(signature)}")
-        stages = Stages(options)
+        program = saved.program()
+        if stages.options.debug_nans:
+            program = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])
         stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
-        unflatten = handed_out(saved.results, program.outputs)
-        if options.debug_nans:
-            from symgrad.transforms.debug_nans import watched
-
-            bare = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])
-            program, unflatten = watched(bare, unflatten)
-        stages.keep("optimized", program)
-        return stages, program, unflatten, saved.results
+        return stages.keep("optimized", program), saved.results
 
     def behind(self, what: str) -> ArgumentError:
         """Compose the error of a call that needs the Python function."""
-        kept = "; ".join(map(show_signature, self.signatures()))
+        kept = "; ".join([show_signature(saved.signature) for saved in self.saved])
         return ArgumentError(
             f"{self.__name__}() was unpickled without its Python code: it serves ({kept}) only, and {what}",
             instead="define it with def at the top of a module, which is then imported where it is unpickled",
@@ -141,16 +119,18 @@ def reduced(
     static = tuple(sorted(arguments.static, key=str))
     if not isinstance(plain, (types.FunctionType, Absent)) or _named(plain) is plain:
         return fun, options, static, arguments.fixed_to, arguments.dynamic
-    saved = tuple([_saved(e.signature, e.built.program, e.tree) for e in entries])
+    from symgrad.ir.saved.programs import dumps
+
+    saved = tuple([Saved(dumps(e.built.program), e.signature, e.tree) for e in entries])
     if isinstance(fun, Absent):
         compiled = [e.signature for e in entries]
-        saved += tuple([s for s, of in zip(fun.saved, fun.signatures(), strict=True) if of not in compiled])
+        saved += tuple([one for one in fun.saved if one.signature not in compiled])
     if not saved:
         raise ArgumentError(
             f"{arguments.name}() cannot be pickled: it has no name in its module, and was not compiled yet",
             instead="define it with def at the top of a module, or call it once before",
         )
-    return Absent(_origin(fun), saved), options, static, arguments.fixed_to is not None, arguments.dynamic
+    return Absent(fun, saved), options, static, arguments.fixed_to is not None, arguments.dynamic
 
 
 def parts(
@@ -159,17 +139,8 @@ def parts(
     """Return what a function is made of, of what it was pickled as."""
     numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
     arguments = Arguments(fun, numbers, names, dynamic=dynamic)
-    signature = fun.signatures()[0] if fixed is True else fixed
+    signature = fun.saved[0].signature if fixed is True else fixed
     return fun, arguments.fixed(signature) if isinstance(signature, Signature) else arguments, options
-
-
-def loads_here(saved: Saved) -> Program:
-    """Read a saved program with symgrad's ops."""
-    from symgrad.ir.saved.programs import loads
-    from symgrad.ops import OPS, load
-
-    load()
-    return loads(saved.text, OPS)
 
 
 def _named(value: Any) -> Any:
@@ -178,31 +149,3 @@ def _named(value: Any) -> Any:
     for part in str(getattr(value, "__qualname__", "")).split("."):
         found = getattr(found, part, None)
     return found
-
-
-def _saved(signature: Signature, program: Program, results: Any) -> Saved:
-    from symgrad.ir.saved.programs import dumps
-
-    weak = tuple([s.weak for s in signature.specs])
-    return Saved(
-        dumps(program), signature.tree, weak, signature.names, signature.paths, signature.statics, signature.positions,
-        results, tuple([s.array for s in signature.specs]),
-    )
-
-
-def _signature(saved: Saved, program: Program) -> Signature:
-    kinds = zip(program.inputs, saved.weak, saved.arrays, strict=True)
-    specs = tuple([Spec(i.shape, i.dtype, weak, array=array) for i, weak, array in kinds])
-    return Signature(saved.tree, specs, saved.names, saved.paths, saved.statics, saved.positions)
-
-
-def _origin(fun: Any) -> Origin:
-    if isinstance(fun, Absent):
-        return fun.origin
-    signature = inspect.signature(fun)
-    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
-    return Origin(
-        fun.__name__, fun.__qualname__, fun.__module__, fun.__doc__,
-        signature.replace(parameters=plain, return_annotation=inspect.Signature.empty),
-        getattr(fun, "symgrad_mode", "jit"),
-    )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from symgrad.api.check.differences import EPSILON, Reference, extrapolated, scale
 from symgrad.api.check.projection import Projection
-from symgrad.api.check.report import Difference, Report, joined
-from symgrad.api.check.samples import drawn
 from symgrad.errors import ArgumentError, ArgumentValueError, GradientCheckError, NoGradient
+from symgrad.ir.op import Elementwise, Op
+from symgrad.ops import load
+from symgrad.ops.declare.forms import ANSWERS
 from symgrad.options import Options
 from symgrad.trace.overrides import noted
 
@@ -31,6 +32,63 @@ FORWARD = "(in forward mode, along a random direction)"
 
 ROUNDING = 64 * EPSILON
 """What rounding may leave, as a part of the largest numbers about."""
+
+SHAPE = (2, 3)
+"""Of the arrays for an op that works element by element."""
+
+
+@dataclass
+class Report:
+    """What was checked.
+
+    Attributes:
+        name: the function's name.
+        orders: which derivatives.
+        method: ``complex step`` or ``central differences`` (of order 1; order 2 is always by differences).
+        derivatives: how many were compared.
+        worst: the largest difference, as a part of what was allowed.
+        loose: how many of them the differences could not tell to four digits.
+        overridden: the rules that `override_gradient` put in the place of others, in words.
+        apart: what is wrong with the derivatives by these rules; without them they agree. Empty where these do, too.
+    """
+
+    name: str
+    method: str
+    orders: tuple[int, ...]
+    derivatives: int = 0
+    worst: float = 0.0
+    loose: int = 0
+    overridden: tuple[str, ...] = ()
+    apart: str = ""
+
+    def __str__(self) -> str:
+        """Print one line."""
+        how = [self.method, *["differences of the gradient" for order in self.orders if order > 1]]
+        orders = " and ".join([f"order {order} ({by})" for order, by in zip(self.orders, how, strict=True)])
+        loose = f"; for {self.loose} of them differences are too inexact to say much" if self.loose else ""
+        without = " without the rules that are overridden" if self.apart else ""
+        rules = "".join([f"\n  overridden: {rule}" for rule in self.overridden])
+        rules += f"\n  with that, {self.apart}" if self.apart else ""
+        return (
+            f"{self.name}: {self.derivatives} derivatives agree{without}, {orders}; "
+            f"the largest error is {self.worst:.2g} of what is allowed{loose}{rules}"
+        )
+
+
+class Difference(NamedTuple):
+    """One derivative that is wrong."""
+
+    order: int
+    place: str
+    compiled: float
+    numerical: float
+    allowed: float
+    method: str
+
+    def size(self) -> float:
+        """Return the difference as a part of what is allowed; infinite where there is no number."""
+        size = abs(self.compiled - self.numerical) / (self.allowed or 1.0)
+        return size if size == size else float("inf")  # noqa: PLR0124 - NaN
 
 
 def check_grads(
@@ -86,12 +144,62 @@ def check_grads(
     >>> sg.check_grads(np.log1p).derivatives
     12
     """
-    _check_choice(order, modes, mode, args)
+    if order not in {1, 2}:
+        raise ArgumentValueError(f"order={order!r}", instead="1 or 2")
+    for one in (modes,) if isinstance(modes, str) else modes:
+        if one not in {"fwd", "rev"}:
+            raise ArgumentValueError(f"modes has {one!r}", instead='modes=("fwd", "rev"), or one of them')
+    if mode not in {None, "complex-step", "central"}:
+        raise ArgumentValueError(f"mode={mode!r}", instead='"complex-step", "central" or None')
+    if args is not None and not isinstance(args, (tuple, list)):
+        raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
     wanted = frozenset([modes] if isinstance(modes, str) else modes)
     compiled = (kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
     compared = (order, wanted, eps, mode, atol or 0.0, rtol, elements)
-    calls = drawn(f, seed) if args is None else [(f, tuple(args))]
-    return joined([_with_overrides(partial(_checked, call, given, compiled, *compared)) for call, given in calls])
+    calls = _drawn(f, seed) if args is None else [(f, tuple(args))]
+    first, *others = [_with_overrides(partial(_checked, call, given, compiled, *compared)) for call, given in calls]
+    for other in others:
+        first.derivatives += other.derivatives
+        first.worst, first.loose = max(first.worst, other.worst), first.loose + other.loose
+        first.method = max(first.method, other.method, key="central differences".__eq__)
+    return first
+
+
+def _named(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Give a case the name of its op, for messages."""
+
+    def of(*arrays: Any) -> Any:
+        return call(*arrays)
+
+    of.__name__ = name
+    return of
+
+
+def _drawn(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """Return calls of an op, or of what answers a ufunc, and their arguments.
+
+    Raises:
+        ArgumentError: it is no op, or one without a domain.
+    """
+    load()
+    found = ANSWERS.get(op) if isinstance(op, np.ufunc) else op
+    name = getattr(found, "name", getattr(op, "__name__", repr(op)))
+    if not isinstance(found, Op):
+        raise ArgumentError(f"check_grads of {name} without arguments", instead=f"check_grads({name}, (x, ...))")
+    if found.sample is None:
+        raise ArgumentError(
+            f"{name} has no domain to draw arguments from",
+            instead=f"check_grads({name}, (x, ...)), or sample=(low, high) where the op is defined",
+        )
+    if isinstance(found, Elementwise) and found.params:
+        raise ArgumentError(
+            f"{name} has parameters, {', '.join(found.params)}", instead="a function that calls it, and arguments"
+        )
+    rng = np.random.default_rng(seed)
+    if not isinstance(found, Elementwise):
+        return [(_named(case.call, name), tuple(case.draw(rng))) for case in found.sample]
+    each = found.sample if type(found.sample) is tuple else (found.sample,) * found.arity
+    return [(found, tuple([domain.draw(rng, SHAPE) for domain in each]))]
 
 
 def _checked(
@@ -100,7 +208,12 @@ def _checked(
 ) -> Report:
     """Check one call, with the rules that are in force now."""
     problem = Projection(call, args, *compiled)
-    reference = _reference(problem, eps, mode)
+    reference = Reference(problem.number, problem.wide, eps)
+    if mode != "central":
+        reference.try_complex(problem.direction())
+        if mode == "complex-step" and not reference.complex:
+            what = f"{problem.name}() has no complex path: {reference.why_not}"
+            raise ArgumentValueError(what, instead='mode="central"')
     method = "complex step" if reference.complex else "central differences"
     report = Report(problem.name, method, (1, 2)[:order])
     _Check(problem, reference, report, atol, rtol, elements).all(modes)
@@ -122,29 +235,6 @@ def _with_overrides(checked: Callable[[], Report]) -> Report:
             report = checked()
     report.overridden, report.apart = tuple(seen), apart
     return report
-
-
-def _reference(problem: Projection, eps: float | None, mode: str | None) -> Reference:
-    """Find out how the function can be differentiated by numbers."""
-    reference = Reference(problem.number, problem.wide, eps)
-    if mode != "central":
-        reference.try_complex(problem.direction())
-        if mode == "complex-step" and not reference.complex:
-            what = f"{problem.name}() has no complex path: {reference.why_not}"
-            raise ArgumentValueError(what, instead='mode="central"')
-    return reference
-
-
-def _check_choice(order: int, modes: str | Iterable[str], mode: str | None, args: Any) -> None:
-    if order not in {1, 2}:
-        raise ArgumentValueError(f"order={order!r}", instead="1 or 2")
-    for one in (modes,) if isinstance(modes, str) else modes:
-        if one not in {"fwd", "rev"}:
-            raise ArgumentValueError(f"modes has {one!r}", instead='modes=("fwd", "rev"), or one of them')
-    if mode not in {None, "complex-step", "central"}:
-        raise ArgumentValueError(f"mode={mode!r}", instead='"complex-step", "central" or None')
-    if args is not None and not isinstance(args, (tuple, list)):
-        raise ArgumentError(f"check_grads takes the arguments as a tuple, not {type(args).__name__}", instead="(x,)")
 
 
 @dataclass
@@ -374,8 +464,6 @@ def _floor(g: Any, value: float, x: Any) -> float:
 
 
 def _same(one: float, other: float, allowed: float) -> bool:
-    """Tell whether two values of a derivative agree; an infinity or NaN only with the same."""
+    """Whether two values of a derivative agree; an infinity or NaN only with the same."""
     return one == other or (np.isnan(one) and np.isnan(other)) or bool(abs(one - other) <= allowed < np.inf)
 
-
-__all__ = ["Report", "check_grads"]

@@ -124,5 +124,5 @@ class Reference:
 
     @staticmethod
     def agree(slope: float, central: float, error: float) -> bool:
-        """Tell whether a complex step's result is what differences find."""
+        """Whether a complex step's result is what differences find."""
         return abs(slope - central) <= 10 * error + 1e-6 * max(abs(slope), abs(central))

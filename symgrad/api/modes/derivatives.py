@@ -12,7 +12,7 @@ from symgrad.api.call.argnums import Argnums, chosen
 from symgrad.api.call.arguments import AUTO, Arguments
 from symgrad.api.call.function import Function
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import at
+from symgrad.api.modes.point import NO_STATIC, at
 from symgrad.errors import ArgumentError
 from symgrad.options import Options
 from symgrad.transforms.derive.vjp import gradient
@@ -20,7 +20,7 @@ from symgrad.transforms.derive.vjp import gradient
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from symgrad.api.modes.point import Point
+    from symgrad.api.modes.point import Point, Static
 
 
 def jit(
@@ -115,10 +115,10 @@ def value_and_grad(
 
 def _derived(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool, value: bool,
-    static: Any = ((), ()),
+    static: Static = NO_STATIC,
 ) -> Any:
     """The gradient of a loss, with its value or without."""
-    point = at(fun, args, kwargs, Arguments(fun, *static), has_aux=has_aux)
+    point = at(fun, args, kwargs, static, has_aux=has_aux)
     _check_loss(point)
     wanted = chosen(argnums, point.signature)
     program = point.derive(partial(gradient, wrt=[k for one in wanted for k in one.leaves]))

@@ -10,10 +10,10 @@ import numpy as np
 import optree
 
 from symgrad.api.call.argnums import Argnums, Chosen, chosen
-from symgrad.api.call.arguments import AUTO, Arguments
+from symgrad.api.call.arguments import AUTO
 from symgrad.api.modes.derivatives import grad
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import Point, at, matched
+from symgrad.api.modes.point import NO_STATIC, Point, at, matched
 from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
 from symgrad.ops.arrays.copies import filled
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from symgrad.api.call.function import Function
+    from symgrad.api.modes.point import Static
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.options import Options
@@ -178,10 +179,10 @@ def _structured(point: Point, wanted: list[Chosen], argnums: Argnums, blocks: di
 
 def _jacfwd(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool,
-    static: Any = ((), ()),
+    static: Static = NO_STATIC,
 ) -> Any:
     """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
-    point = at(fun, args, kwargs, Arguments(fun, *static), has_aux=has_aux)
+    point = at(fun, args, kwargs, static, has_aux=has_aux)
     wanted, inputs, blocks = _checked(point, argnums), point.program.inputs, {}
     every = range(len(point.results))
     for k in [leaf for one in wanted for leaf in one.leaves]:
@@ -194,10 +195,10 @@ def _jacfwd(
 
 def _jacrev(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool,
-    static: Any = ((), ()),
+    static: Static = NO_STATIC,
 ) -> Any:
     """`jacrev` on traced values: every unit cotangent of every array pulled back."""
-    point = at(fun, args, kwargs, Arguments(fun, *static), has_aux=has_aux)
+    point = at(fun, args, kwargs, static, has_aux=has_aux)
     wanted, inputs, blocks = _checked(point, argnums), point.program.inputs, {}
     leaves = [leaf for one in wanted for leaf in one.leaves]
     for r, y in enumerate(point.results):
@@ -230,7 +231,7 @@ def _shaped(x: Any, shape: Any) -> Any:
 
 
 def _hvp(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool = False, static: Any = ((), ()),
+    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool = False, static: Static = NO_STATIC,
 ) -> Any:
     """`hvp` on traced values: forward mode over the gradient."""
     if len(args) < 2:
@@ -238,7 +239,7 @@ def _hvp(
     x, v, *others = args
     numbers = tuple([n - (n > 0) for n in static[0]])  # positions among (x, v, *others) are one less without v
     slope = grad(fun, has_aux=has_aux, static_argnums=numbers, static_argnames=static[1])
-    point = at(slope, (x, *others), kwargs, Arguments(slope, numbers, static[1]), has_aux=has_aux)
+    point = at(slope, (x, *others), kwargs, (numbers, static[1]), has_aux=has_aux)
     along = matched(flatten(x)[1], v, "directions")
     pushed = point.push([*along, *[None] * (len(point.leaves) - len(along))])
     product = optree.tree_unflatten(point.parts[0], pushed)

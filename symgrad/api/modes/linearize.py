@@ -24,18 +24,13 @@ from symgrad.ir.names import identifier
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.options import Options
-from symgrad.trace.signature import Spec
+from symgrad.trace.signature import NAMESPACE, Spec, flatten
 from symgrad.trace.state import current
 from symgrad.transforms.derive.jvp import pullback, pushforward
-from symgrad.transforms.derive.residuals import residuals
+from symgrad.transforms.derive.residuals import residuals as residual_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from symgrad.api.call.compilations import Entry, Sizes
-    from symgrad.api.modes.mode import Mode
-    from symgrad.ir.node import Node
-    from symgrad.trace.signature import Signature
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
@@ -92,7 +87,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(np.array([1.0, 1.0]))
     (array([2., 6.]),)
     """
-    return _at(fun, primals, Pull, has_aux)
+    return _at(fun, primals, forward=False, has_aux=has_aux)
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -106,197 +101,146 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> float(push(1.0))
     12.0
     """
-    return _at(fun, primals, Push, has_aux)
+    return _at(fun, primals, forward=True, has_aux=has_aux)
 
 
-def _at(fun: Callable[..., Any], primals: tuple[Any, ...], kind: type[_Map], has_aux: bool) -> Any:
+def _at(fun: Callable[..., Any], primals: tuple[Any, ...], forward: bool, has_aux: bool) -> Any:
     """Return the function's result and the linear map at a point: traced, or compiled when it is called."""
-    forward = kind is Push
     if current() is not None:
-        point = at(fun, primals, {}, Arguments(fun), has_aux=has_aux)
+        point = at(fun, primals, {}, has_aux=has_aux)
         value, extras = point.value()
-        trees = (point.signature.tree, point.parts[0])
-        linear = kind(*trees, point.push if forward else point.pull)
+        linear = _linear(point.signature.tree, point.parts[0], forward, point.push if forward else point.pull)
     else:
-        half = derived(fun, _split, _OF_PRIMALS, Forward, forward=forward, has_aux=has_aux)
-        assert isinstance(half, Forward)  # noqa: S101 - as asked for
-        result, compiled, kept = half.at(primals)
-        value, extras = result if has_aux else (result, None)
-        linear = kind(*compiled.trees, partial(compiled, kept))
+        value, extras, residuals = derived(fun, _split, _OF_PRIMALS, forward=forward, has_aux=has_aux)(*primals)
+        linear = residuals.half.at(primals, residuals.kept)
     return (value, linear, extras) if has_aux else (value, linear)
+
+
+def _linear(
+    arguments: Any, result: Any, forward: bool, apply: Callable[[Sequence[Any]], Sequence[Any]],
+) -> Callable[..., Any]:
+    """Return a linear map of trees, of one of their leaves.
+
+    Args:
+        arguments: the structure of the function's arguments, by position and by name.
+        result: that of its result.
+        forward: it maps tangents of the arguments to the result's, else a cotangent of the result to the arguments'.
+        apply: makes a list of vectors of one.
+    """
+
+    def push(*tangents: Any) -> Any:
+        return optree.tree_unflatten(result, apply(matched(arguments.child(0), tangents, "tangents")))
+
+    def pull(cotangent: Any) -> Any:
+        args, _ = optree.tree_unflatten(arguments, apply(matched(result, cotangent, "cotangents")))
+        return tuple(args)
+
+    return push if forward else pull
 
 
 def _jvp(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool) -> Any:  # noqa: ARG001 - a rule's
     """`jvp` on traced values."""
     primals, tangents = args
-    value, push, *extras = _at(fun, primals, Push, has_aux)
+    value, push, *extras = _at(fun, primals, forward=True, has_aux=has_aux)
     return (value, push(*tangents), *extras)
 
 
-@dataclass(frozen=True)
-class _Map:
-    """The derivative at a point.
-
-    Attributes:
-        arguments: the structure of the function's arguments, by position and by name.
-        result: that of its result.
-        apply: makes a list of vectors of one.
-    """
-
-    arguments: Any
-    result: Any
-    apply: Callable[[list[Any]], list[Any]]
-
-
-class Push(_Map):
-    """Forward mode at a point: tangents of the arguments to the tangent of the result."""
-
-    def __call__(self, *tangents: Any) -> Any:
-        """Push one tangent for each argument.
-
-        Raises:
-            ArgumentError: they do not match the arguments.
-        """
-        return optree.tree_unflatten(self.result, self.apply(matched(self.arguments.child(0), tangents, "tangents")))
-
-
-class Pull(_Map):
-    """Reverse mode at a point: a cotangent of the result to cotangents of the arguments."""
-
-    def __call__(self, cotangent: Any) -> Any:
-        """Pull a cotangent back.
-
-        Raises:
-            ArgumentError: it does not match the result.
-        """
-        args, _ = optree.tree_unflatten(self.arguments, self.apply(matched(self.result, cotangent, "cotangents")))
-        return tuple(args)
-
-
-def _of_pair(primals: Any, tangents: Any) -> None:
-    """Have the signature of a mode of pairs."""
-
-
-def _of_primals(*primals: Any) -> None:
-    """Have the signature of a mode of arguments."""
-
-
-_OF_PAIR, _OF_PRIMALS = inspect.signature(_of_pair), inspect.signature(_of_primals)
+_OF_PAIR = inspect.signature(lambda primals, tangents: None)  # noqa: ARG005 - of which there are two
+_OF_PRIMALS = inspect.signature(lambda *primals: None)  # noqa: ARG005 - likewise
 
 
 # -- the two halves that are compiled
 
 
-@dataclass(frozen=True)
-class Linear:
+@dataclass(frozen=True, eq=False)
+class Half:
     """The linear half of a function for one signature, compiled when it is first called.
 
     Attributes:
         trees: the structures of the function's arguments and of its result.
-        taken: what it is given vectors for: the results (for `vjp`) or the arguments (for `linearize`).
-        names: of these, for messages.
-        made: what it makes, the other ones.
-        what: ``cotangent`` or ``tangent``.
-        places: the arguments it is given.
+        inputs, outputs: shape and dtype of their leaves.
+        forward: it is given a tangent for each input, and not a cotangent for each output.
+        names: of what it is given vectors for, for messages.
+        places: the arguments it is given as well.
         unread: those among them that tell open extents only.
-        words: names of those arguments, of the residuals, and of a vector for each floating-point one of `taken`.
-        run: the function of them.
+        words: names of those arguments, of the residuals, and of a vector for each floating-point leaf.
+        run: the function of them; None where nothing is floating point.
     """
 
     trees: tuple[Any, Any]
-    taken: tuple[Node | Spec, ...]
-    names: tuple[str, ...]
-    made: tuple[Node | Spec, ...]
-    what: str
-    places: tuple[int, ...]
-    unread: frozenset[int]
-    words: tuple[str, ...]
-    run: Function | None
-
-    def __call__(self, kept: Sequence[Any], vectors: Sequence[Any]) -> list[Any]:
-        """Apply it: one vector for each of `taken` (None for zeros), one result for each of `made`."""
-        given, _ = present(vectors, self.taken, self.names, self.what)
-        results: list[Any] = []
-        if self.run is not None and given:
-            floats = [k for k, node in enumerate(self.taken) if node.dtype.kind == "f"]
-            full = [_zeros(self.taken[k]) if vectors[k] is None else vectors[k] for k in floats]
-            results = self.run(dict(zip(self.words, [*kept, *full], strict=True)))
-        found = iter(results)
-        return [next(found) if results and node.dtype.kind == "f" else _zeros(node) for node in self.made]
-
-    def sized(self, sizes: dict[Any, int]) -> Linear:
-        """Put numbers in the place of open extents."""
-        if not sizes:
-            return self
-        taken, made = [
-            tuple([Spec(concrete(tuple(one.shape), sizes), one.dtype) for one in nodes])
-            for nodes in (self.taken, self.made)
-        ]
-        return replace(self, taken=taken, made=made)
-
-
-def _zeros(node: Node | Spec) -> Any:
-    return np.zeros(node.shape, node.dtype)[() if node.shape == () else ...]
-
-
-class Forward(Function):
-    """The forward half: returns a function's result and the residuals; keeps the linear half of each signature."""
-
-    def __init__(self, mode: Mode, arguments: Arguments, options: Options) -> None:
-        """Wrap a mode, which hands over the linear half when it is traced."""
-        super().__init__(mode, arguments, options)
-        self.traced: list[Linear] = []
-        self.linear: dict[int, Linear] = {}
-        mode.set("keep", self.traced.append)
-
-    def _compile(self, signature: Signature, sizes: Sizes | None) -> Entry:
-        entry = super()._compile(signature, sizes)
-        self.linear[id(entry)] = self.traced[-1]  # a trace may run twice
-        self.traced.clear()
-        return entry
-
-    def at(self, primals: tuple[Any, ...]) -> tuple[Any, Linear, list[Any]]:
-        """Run it: the result, the linear half, and what that is to be given."""
-        result, kept = self(*primals)
-        call = self._arguments.split(primals, {})
-        entry = self._find(call)
-        linear = self.linear[id(entry)]
-        arguments = [(call.leaves[k], k not in linear.unread) for k in linear.places]
-        copies = [x.copy() if read and isinstance(x, np.ndarray) else x for x, read in arguments]
-        pairs = [pair for leaf, spec in zip(call.leaves, entry.signature.specs, strict=True)
-                 for pair in zip(spec.shape, np.shape(leaf), strict=True)]
-        sizes = {dim: size for dim, size in pairs if type(dim) is not int}
-        return result, linear.sized(sizes), [*copies, *kept]
-
-
-def _split(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, forward: bool, has_aux: bool,
-    keep: Callable[[Linear], None],
-) -> Any:
-    """Compute the function and the residuals; hand the linear half over."""
-    point = at(fun, args, kwargs, Arguments(fun), has_aux=has_aux)
-    inputs, results = point.program.inputs, point.results
-    wrt, of = [[k for k, node in enumerate(nodes) if node.dtype.kind == "f"] for nodes in (inputs, results)]
-    kept: list[Any] = []
-    places: list[int] = []
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+    forward: bool
+    names: Sequence[str]
+    places: Sequence[int] = ()
     unread: frozenset[int] = frozenset()
-    words: list[str] = []
-    run = None
+    words: Sequence[str] = ()
+    run: Function | None = None
+
+    def at(self, primals: tuple[Any, ...], kept: Sequence[Any]) -> Callable[..., Any]:
+        """Return the linear map at a point, of which it keeps copies, and the residuals there."""
+        leaves, _ = flatten(primals)
+        pairs = [pair for leaf, one in zip(leaves, self.inputs, strict=True)
+                 for pair in zip(one.shape, np.shape(leaf), strict=True)]
+        sizes = {dim: size for dim, size in pairs if type(dim) is not int}
+        inputs, outputs = [
+            [Spec(concrete(tuple(one.shape), sizes), one.dtype) for one in specs] if sizes else specs
+            for specs in (self.inputs, self.outputs)
+        ]
+        taken, made = (inputs, outputs) if self.forward else (outputs, inputs)
+        read = [(leaves[k], k not in self.unread) for k in self.places]
+        given = [*[x.copy() if own and isinstance(x, np.ndarray) else x for x, own in read], *kept]
+        return _linear(*self.trees, self.forward, partial(self, given, taken, made))
+
+    def __call__(
+        self, given: Sequence[Any], taken: Sequence[Spec], made: Sequence[Spec], vectors: Sequence[Any],
+    ) -> list[Any]:
+        """Apply it: one vector for each leaf that is taken (None for zeros), one result for each that is made."""
+        some, _ = present(vectors, taken, self.names, "tangent" if self.forward else "cotangent")
+        results: list[Any] = []
+        if self.run is not None and some:
+            floats = [k for k, one in enumerate(taken) if one.dtype.kind == "f"]
+            full = [_zeros(taken[k]) if vectors[k] is None else vectors[k] for k in floats]
+            results = self.run(dict(zip(self.words, [*given, *full], strict=True)))
+        found = iter(results)
+        return [next(found) if results and one.dtype.kind == "f" else _zeros(one) for one in made]
+
+
+def _zeros(spec: Spec) -> Any:
+    return np.zeros(spec.shape, spec.dtype)[() if spec.shape == () else ...]
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What the forward half returns beside the result: arrays, in a structure that bears the linear half."""
+
+    half: Half
+    kept: Sequence[Any]
+
+
+_register: Any = optree.register_pytree_node  # whose types know collections only
+_register(Residuals, lambda one: (one.kept, one.half), Residuals, namespace=NAMESPACE)
+
+
+def _split(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, forward: bool, has_aux: bool) -> Any:
+    """Compute the function and the residuals, for the linear half."""
+    point = at(fun, args, kwargs, has_aux=has_aux)
+    inputs, outputs = point.program.inputs, point.results
+    specs = [tuple([Spec(node.shape, node.dtype) for node in nodes]) for nodes in (inputs, outputs)]
+    names = point.signature.paths if forward else point.names()
+    half, kept = Half((point.signature.tree, point.parts[0]), specs[0], specs[1], forward, names), []
+    wrt, of = [[k for k, node in enumerate(nodes) if node.dtype.kind == "f"] for nodes in (inputs, outputs)]
     if wrt and of:
         linear = point.derive(lambda program: (pushforward if forward else pullback)(program, wrt, of))
-        places, unread, half = _cut(linear, len(inputs))
-        stored = [node for node in half.inputs if node not in linear.inputs]
-        kept = point.put(replace(linear, inputs=inputs, outputs=tuple(stored)))
-        for node in half.inputs:
+        places, unread, program = _cut(linear, len(inputs))
+        stored = tuple([node for node in program.inputs if node not in linear.inputs])
+        kept = point.put(replace(linear, inputs=inputs, outputs=stored))
+        words: list[str] = []
+        for node in program.inputs:
             words.append(identifier(node.param("name") if node.op.name == "input" else "kept", words))
-        run = _compiled(half, words)
-    names = tuple(point.signature.paths if forward else point.names())
-    taken, made = (inputs, results) if forward else (results, inputs)
-    what = "tangent" if forward else "cotangent"
-    trees = (point.signature.tree, point.parts[0])
-    keep(Linear(trees, taken, names, made, what, tuple(places), unread, tuple(words), run))
+        half = replace(half, places=places, unread=unread, words=words, run=_compiled(program, words))
     value, extras = point.value()
-    return ((value, extras) if has_aux else value), kept
+    return value, extras, Residuals(half, kept)
 
 
 def _cut(linear: Program, count: int) -> tuple[list[int], frozenset[int], Program]:
@@ -306,7 +250,7 @@ def _cut(linear: Program, count: int) -> tuple[list[int], frozenset[int], Progra
         Which of its first inputs what is left of it is given; which it is given for their open extents alone; and it.
     """
     point, vectors = linear.inputs[:count], linear.inputs[count:]
-    inputs = (*residuals(linear, vectors), *vectors)
+    inputs = (*residual_values(linear, vectors), *vectors)
     half = Program(inputs, linear.outputs, f"{linear.name}_linear")
     read = {*linear.outputs, *[i for node in half.nodes() if node not in inputs for i in node.inputs]}
     places = [k for k, node in enumerate(point) if node in read or not is_static(node.shape)]

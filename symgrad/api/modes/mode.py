@@ -47,10 +47,6 @@ class Mode:
         if signature is not None:
             self.__signature__ = signature
 
-    def set(self, name: str, value: Any) -> None:
-        """Give the rule one more setting."""
-        self._settings = {**self._settings, name: value}
-
     @property
     def __wrapped__(self) -> Any:
         """The function."""
@@ -103,9 +99,7 @@ class _Derived:
 _derived = _Derived()
 
 
-def derived(
-    fun: Any, rule: Rule, signature: inspect.Signature, make: Callable[..., Function] = Function, **settings: Any,
-) -> Function:
+def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any) -> Function:
     """Return the compiled mode of a function, the same one each time; it does not keep the function alive."""
     method = isinstance(fun, types.MethodType)
     known = _derived.of(fun.__self__ if method else fun)
@@ -113,7 +107,7 @@ def derived(
     found = known.get(key)
     if found is None:
         mode = Mode(rule.__name__.strip("_"), fun, rule, settings, signature=signature, weak=True)
-        found = known.setdefault(key, make(mode, Arguments(mode), Options()))
+        found = known.setdefault(key, Function(mode, Arguments(mode), Options()))
     return found
 
 

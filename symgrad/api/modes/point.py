@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
+from symgrad.api.call.arguments import Arguments
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
@@ -26,13 +27,15 @@ from symgrad.transforms.derive.jvp import pullback, pushforward
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.api.call.arguments import Arguments
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature, Spec
     from symgrad.trace.state import Trace
 
     Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
+    Static = tuple[tuple[int, ...], tuple[str, ...]]
+
+NO_STATIC: Static = ((), ())
 
 
 @dataclass(frozen=True)
@@ -134,7 +137,7 @@ class Point:
 
 
 def at(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], arguments: Arguments, *,
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: Static = NO_STATIC, *,
     has_aux: bool = False, inner: Callable[[Signature], Signature] | None = None,
 ) -> Point:
     """Trace a function into a program of its own at a caller's traced arguments.
@@ -143,12 +146,13 @@ def at(
         fun: the function.
         args: its arguments by position.
         kwargs: and by name.
-        arguments: how they become arrays.
+        static: positions and names of its static arguments.
         has_aux: the function returns ``(result, extras)``.
         inner: changes what it sees of its arguments.
     """
     outer = current()
     assert outer is not None  # noqa: S101 - modes are called on traced values
+    arguments = Arguments(fun, *static)
     call = arguments.split(args, kwargs)
     signature = arguments.describe(call)
     seen = signature if inner is None else inner(signature)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
-from symgrad.api.call.arguments import AUTO, Arguments
+from symgrad.api.call.arguments import AUTO
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import at, substituted
+from symgrad.api.modes.point import NO_STATIC, at, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to, transpose
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from symgrad.api.call.function import Function
+    from symgrad.api.modes.point import Static
     from symgrad.options import Options
     from symgrad.trace.signature import Signature
 
@@ -67,7 +68,7 @@ def vmap(
 
 def _vmap(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_axes: Any, out_axes: Any, axis_size: Any,
-    static: Any = ((), ()),
+    static: Static = NO_STATIC,
 ) -> Any:
     """`vmap` on traced values."""
     axes: list[int | None] = []
@@ -77,7 +78,7 @@ def _vmap(
         specs = zip(signature.specs, axes, strict=True)
         return replace(signature, specs=tuple([s if a is None else _without(s, a) for s, a in specs]))
 
-    point = at(fun, args, kwargs, Arguments(fun, *static), inner=one)
+    point = at(fun, args, kwargs, static, inner=one)
     size, outer = _size(point.signature, axes, axis_size), point.outer
     with outer.graph.apart():
         program, mapped = batch(point.program, [a is not None for a in axes], size)
