@@ -1,9 +1,13 @@
-"""``--arg NAME=SPEC``: from the words of the command line to the arguments of a call."""
+"""``FILE.py:FUNCTION --arg NAME=SPEC``: from the command line to a function and the arguments of a call."""
 
 from __future__ import annotations
 
-import inspect
+import contextlib
+import importlib.util
+import keyword
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,12 +19,73 @@ from symgrad.errors import SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
 from symgrad.trace.signature import Spec, flatten, signature_of, spec
+from symgrad.trace.source.lines import error_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from types import ModuleType
 
 SIZES = (5, 3, 4, 2, 6, 7)
 """What unknown extents are where numbers are needed, in the order in which they appear."""
+
+
+def function(target: str) -> Callable[..., Any]:
+    """Import a file and return the function that is named in it.
+
+    The file is the user's trusted Python and runs with all rights; what it prints goes to the error stream.
+
+    Raises:
+        Refused: there is no such file or function, or the file does not import.
+    """
+    path, colon, name = target.rpartition(":")
+    if not colon or not path:
+        raise Refused(f"{target!r} names no function: write FILE.py:function")
+    if not all(part.isidentifier() and not keyword.iskeyword(part) for part in name.split(".")):
+        raise Refused(f"{name!r} is no name of a function: write FILE.py:function")
+    file = Path(path)
+    if not file.is_file():
+        raise Refused(f"there is no file {path}")
+    if file.suffix != ".py":
+        raise Refused(f"{path} is no Python file: its name must end in .py")
+    module = _imported(file)
+    value: Any = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            mine = [(k, v) for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+            named = [k for k, v in mine if callable(v)]
+            there = f"; it has {', '.join(named[:8])}" if named else ""
+            raise Refused(f"{path} has no function {name!r}{there}")
+        value = getattr(value, part)
+    if not callable(value) or isinstance(value, type):
+        raise Refused(f"{name} in {path} is {type(value).__name__}, not a function")
+    return value  # type: ignore[no-any-return]
+
+
+def _imported(file: Path) -> ModuleType:
+    """Run a file as a module, with its folder on the path as Python does for a script."""
+    name = f"symgrad_cli_{file.stem}"  # of no package, as a script is of none
+    spec = importlib.util.spec_from_file_location(name, file.absolute())
+    if spec is None or spec.loader is None:
+        raise Refused(f"{file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and typing look there
+    folder = str(file.absolute().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, SyntaxError):
+            said = f"SyntaxError: {error.msg} (line {error.lineno})"
+        elif line := error_line(error):
+            said += f" (line {line.number} of {Path(line.file).name}: {line.text})"
+        raise Refused(f"{file} does not import: {said}") from error
+    return module
+
+
+# -- its arguments
 
 
 class Call(NamedTuple):
@@ -83,16 +148,19 @@ def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
     missing = [p.name for p in plain if p.name not in given and p.default is p.empty]
     if missing:
         raise Refused(f"argument {missing[0]} has no spec and no default: --arg {missing[0]}=f64[n], for example")
-    return _placed(plain, given)
-
-
-def _placed(plain: list[inspect.Parameter], given: dict[str, Any]) -> Call:
     positional = [p for p in plain if p.kind is not p.KEYWORD_ONLY]
     last = max([k for k, p in enumerate(positional) if p.name in given], default=-1)
     args = tuple([given.get(p.name, p.default) for p in positional[: last + 1]])
     placed = [p.name for p in positional[: last + 1]]
     kwargs = {name: value for name, value in given.items() if name not in placed}
     return Call(args, kwargs, tuple([name for name in placed if name not in given]), tuple(placed))
+
+
+def own(fun: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Take the specs of a function's own arguments: of several functions each has some."""
+    signature = signature_of(fun)
+    known = signature.parameters if signature is not None else {}
+    return {name: value for name, value in given.items() if name in known}
 
 
 def argnums(wrt: str | None, found: Call) -> int | str | tuple[str, ...]:
@@ -149,9 +217,24 @@ def sizes(words: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def data(found: Call, extents: dict[str, int], rng: np.random.Generator, *, positive: bool = False) -> Call:
+def units(words: Sequence[str]) -> dict[str, str]:
+    """Read ``speed=m/s``.
+
+    Raises:
+        Refused: what is written is no such thing.
+    """
+    found = {}
+    for word in words:
+        name, equals, unit = word.partition("=")
+        if not equals or not name.isidentifier() or not unit.strip():
+            raise Refused(f"--unit {word!r}: write NAME=UNIT, such as speed=m/s")
+        found[name] = unit.strip()
+    return found
+
+
+def data(found: Call, extents: dict[str, int], seed: int, *, positive: bool = False) -> Call:
     """Draw arrays for specs: normal numbers (or positive ones), integers 0 and 1, which any extent takes as indices."""
-    known = dict(extents)
+    known, rng = dict(extents), np.random.default_rng(seed)
 
     def extent(dim: Any) -> int:
         for one in getattr(dim, "free_symbols", ()):
@@ -170,3 +253,13 @@ def data(found: Call, extents: dict[str, int], rng: np.random.Generator, *, posi
     leaves, tree = flatten((found.args, found.kwargs))
     args, kwargs = optree.tree_unflatten(tree, [draw(leaf) for leaf in leaves])
     return found._replace(args=tuple(args), kwargs=dict(kwargs))
+
+
+def is_finite(fun: Callable[..., Any], call: Call) -> bool:
+    """Whether the values of a call are finite; the function gets copies, as it may write into its arguments."""
+    leaves, tree = flatten((call.args, call.kwargs))
+    copies = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+    args, kwargs = optree.tree_unflatten(tree, copies)
+    with np.errstate(all="ignore"):
+        results, _ = flatten(fun(*args, **kwargs))
+    return all(np.all(np.isfinite(leaf)) for leaf in map(np.asarray, results) if leaf.dtype.kind == "f")

@@ -26,16 +26,16 @@ PACKAGES = ("cffi", "click", "jinja2", "numpy", "optree", "platformdirs", "rich"
 
 def findings() -> Rows:
     """List everything; a machine without a compiler is a finding too."""
-    return [*_system(), *_compiler(), *_libraries(), *cached(), *_versions()]
+    import scipy
 
-
-def _system() -> Rows:
     return [
         ["symgrad", sg.__version__],
         ["Python", f"{platform.python_version()} ({platform.python_implementation()})"],
         ["system", f"{platform.system()} {platform.release()} {platform.machine()}"],
         ["processor", machine.features()],
         ["threads", str(threads.threads(sg.Options()))],
+        *_compiler(), ["BLAS of NumPy", _blas(np)], ["BLAS of SciPy", _blas(scipy)], *cached(),
+        *[[f"package {name}", _version(name)] for name in PACKAGES],
     ]
 
 
@@ -74,12 +74,6 @@ def _width(known: Capabilities) -> str:
     return f"{chosen}: the loop that was timed took {narrow:.1f} us with vectors of 256 bits, {wide:.1f} us with 512"
 
 
-def _libraries() -> Rows:
-    import scipy
-
-    return [["BLAS of NumPy", _blas(np)], ["BLAS of SciPy", _blas(scipy)]]
-
-
 def _blas(package: Any) -> str:
     try:
         found = package.show_config(mode="dicts")["Build Dependencies"]["blas"]
@@ -116,10 +110,6 @@ def size(count: int) -> str:
             break
         value, unit = value / 1024, larger
     return f"{count} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-def _versions() -> Rows:
-    return [[f"package {name}", _version(name)] for name in PACKAGES]
 
 
 def _version(name: str) -> str:

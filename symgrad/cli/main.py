@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
 import traceback
 import warnings
+from pathlib import Path
 from typing import Any
 
 import click
 
 import symgrad
-from symgrad.cli import terminal
+from symgrad.cli import arguments, terminal
+from symgrad.errors import GradientCheckError
 from symgrad.pipeline import NAMES
 
 WHATS = ["value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian"]
 INTERRUPTED, PIPE_CLOSED, REFUSED = 130, 141, 2
 
 _TARGET = click.argument("target", metavar="FILE.py:FUNCTION")
+_WRT = click.option(
+    "--wrt", metavar="NAMES", help="What to differentiate by: arguments, or entries such as params.w, with "
+    "commas; else the first argument.",
+)
 _ARG = click.option(
     "--arg", "words", multiple=True, metavar="NAME=SPEC",
+    callback=lambda _context, _option, words: arguments.specs(words),
     help="Shape and dtype of an argument: X=f64[n,d], i=i64[5], b=f64[], params.w=f64[d] for an entry of a dict. "
     "Arguments not given keep their defaults.",
 )
@@ -46,26 +54,34 @@ def cli(context: click.Context, debug: bool) -> None:  # noqa: ARG001 - main() l
 @click.option("--jacfwd", "kind", flag_value="jacfwd", help="Its Jacobian, in forward mode.")
 @click.option("--jacrev", "kind", flag_value="jacrev", help="Its Jacobian, in reverse mode.")
 @click.option("--hessian", "kind", flag_value="hessian", help="Its Hessian.")
-@click.option("--wrt", metavar="NAMES", help="What to differentiate by: arguments, or entries such as params.w, with "
-              "commas; else the first argument.")
-def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt: str | None) -> None:
+@_WRT
+def show(target: str, words: dict[str, Any], stage: str, kind: str | None, wrt: str | None) -> None:
     """Print what a function becomes: programs as Python, loops as a picture, C; or a report in words.
 
     Example: symgrad show loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --stage optimized
     """
-    from symgrad.cli.show import lowered
-
     with terminal.working(f"compiling {target}"):
-        made = lowered(target, words, kind, wrt)
-        text = made.report() if stage == "report" else made.as_text(stage)
+        fun = arguments.function(target)
+        call = arguments.call(fun, words)
+        if isinstance(fun, symgrad.Function) and kind is None and wrt is None:
+            made = fun
+        elif kind == "jit":
+            if wrt is not None:
+                raise terminal.Refused("--wrt says what to differentiate by, and --value differentiates nothing")
+            made = symgrad.jit(fun, static_argnames=call.static)
+        else:
+            mode = getattr(symgrad, kind or "value_and_grad")
+            made = mode(fun, arguments.argnums(wrt, call), static_argnames=call.static)
+        with contextlib.redirect_stdout(sys.stderr):  # what the function prints while it is traced
+            lowered = made.lower(*call.args, **call.kwargs)
+        text = lowered.report() if stage == "report" else lowered.as_text(stage)
     terminal.code(text, {"c": "c", "loops": "text", "report": "text"}.get(stage, "python"))
 
 
 @cli.command()
 @click.argument("targets", metavar="FILE.py:FUNCTION...", nargs=-1)
 @_ARG
-@click.option("--wrt", metavar="NAMES", help="What to differentiate by: arguments, or entries such as params.w, with "
-              "commas; else the first argument.")
+@_WRT
 @click.option("--what", "whats", multiple=True, type=click.Choice(WHATS), default=["value_and_grad"], show_default=True,
               help="What to compute; once for each.")
 @click.option("--out", required=True, metavar="FOLDER", help="The folder to make; its name is the module's.")
@@ -76,21 +92,42 @@ def show(target: str, words: tuple[str, ...], stage: str, kind: str | None, wrt:
 @click.option("--python", is_flag=True, help="Add a Python package, which needs cffi and NumPy alone.")
 @click.option("--line-directives", is_flag=True, help="Add #line: debuggers then name the lines of the Python file.")
 @click.option("--cc", metavar="COMMAND", help='For the Makefile: "zig cc -target aarch64-linux-musl".')
-@click.option("--unit", "units", multiple=True, metavar="NAME=UNIT", help="The unit of an array, for the header.")
-@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="An extent of the recorded calls.")
+@click.option("--unit", "units", multiple=True, metavar="NAME=UNIT", help="The unit of an array, for the header.",
+              callback=lambda _context, _option, words: arguments.units(words))
+@click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="An extent of the recorded calls.",
+              callback=lambda _context, _option, words: arguments.sizes(words))
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the recorded calls' arguments.")
 def emit(
-    targets: tuple[str, ...], words: tuple[str, ...], wrt: str | None, whats: tuple[str, ...], out: str,
-    units: tuple[str, ...], sizes: tuple[str, ...], **options: Any,
+    targets: tuple[str, ...], words: dict[str, Any], wrt: str | None, whats: tuple[str, ...], out: str, **options: Any,
 ) -> None:
     """Write a package of C: value and gradient as functions that need no Python, with their tests.
 
     Example: symgrad emit loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --arg y=f64[n] --out build/loss_grad
     """
-    from symgrad.cli.emit import emitted
+    from symgrad.emit.derive import Call
+    from symgrad.emit.package import emit_calls
+    from symgrad.emit.request import request
 
+    if not targets:
+        raise terminal.Refused("no function is named: write FILE.py:function")
+    if not out.strip():
+        raise terminal.Refused("--out names no folder: write build/loss_grad, for example")
     with terminal.working(f"emitting {' '.join(targets)}"):
-        package = emitted(targets, words, wrt, whats, sizes, units, out, options)
+        asked = request(Path(out).absolute(), cli=True, **options)
+        calls, by = [], []
+        used: set[str] = set()
+        for target in targets:
+            fun = arguments.function(target)
+            own = words if len(targets) == 1 else arguments.own(fun, words)
+            used.update(own)
+            found = arguments.call(fun, own)
+            calls.append(Call(fun, found.args, found.kwargs, found.static))
+            by.append(arguments.argnums(wrt, found))
+        for name in words:
+            if name not in used:
+                raise terminal.Refused(f"--arg {name}: no function has such an argument")
+        with contextlib.redirect_stdout(sys.stderr):  # what the functions print while they are traced
+            package = emit_calls(calls, whats, by, asked)
     click.echo(f"{', '.join(package.functions)} in {out}: make -C {shlex.quote(out)} check")
 
 
@@ -99,21 +136,30 @@ def emit(
 @_ARG
 @click.option("--order", type=click.IntRange(1, 2), default=2, show_default=True, help="Second derivatives too.")
 @click.option("--mode", type=click.Choice(["complex-step", "central"]), help="What to compare with; else the better.")
-@click.option("--size", "extents", multiple=True, metavar="NAME=NUMBER", help="A named extent; else a small one.")
+@click.option("--size", "extents", multiple=True, metavar="NAME=NUMBER", help="A named extent; else a small one.",
+              callback=lambda _context, _option, words: arguments.sizes(words))
 @click.option("--rtol", type=float, help="Allow this much, relative to the derivative.")
 @click.option("--atol", type=float, help="Allow this much more, absolutely.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random arguments.")
-def check(target: str, words: tuple[str, ...], extents: tuple[str, ...], seed: int, **options: Any) -> int:
+def check(target: str, words: dict[str, Any], extents: dict[str, int], seed: int, **options: Any) -> int:
     """Compare compiled gradients with numerical ones at random arguments; exit code 1 where they differ.
 
     Example: symgrad check loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --size n=100
     """
-    from symgrad.cli.check import checked
-
-    with terminal.working(f"checking {target}"):
-        text, right = checked(target, words, extents, seed, options)
-    click.echo(text)
-    return 0 if right else 1
+    with terminal.working(f"checking {target}"), contextlib.redirect_stdout(sys.stderr):
+        fun = arguments.function(target)
+        call = arguments.call(fun, words)
+        drawn, note = arguments.data(call, extents, seed), ""
+        if not arguments.is_finite(fun, drawn):
+            drawn = arguments.data(call, extents, seed, positive=True)
+            note = " (at positive arguments: elsewhere the value is no finite number)"
+        settings = {"kwargs": drawn.kwargs, "seed": seed, "static_argnames": drawn.static, **options}
+        try:
+            text, code = str(symgrad.check_grads(fun, drawn.args, **settings)), 0
+        except GradientCheckError as error:
+            text, code = str(error), 1
+    click.echo(f"{text}{note}")
+    return code
 
 
 @cli.command()

@@ -50,10 +50,9 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, markdown: bool 
             shown.add_row(*[cell.replace("[", r"\[") for cell in row])
         Console().print(shown)
     else:
-        lines = [head, *rows] if any(head) else [*rows]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(head))]
-        for line in lines:
-            sys.stdout.write("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() + "\n")
+        from symgrad.api.report import columns
+
+        sys.stdout.write(columns([head, *rows] if any(head) else rows) + "\n")
 
 
 @contextmanager
@@ -81,16 +80,13 @@ def explained(error: BaseException) -> str:
         where = f" (at {error.line.file}:{error.line.number}: {error.line.text})" if error.line else ""
         instead = f"; instead: {error.instead}" if error.instead else ""
         return f"{error.what}{where}{instead}"
-    return f"{_where(error)}{type(error).__name__}: {error}"
-
-
-def _where(error: BaseException) -> str:
-    """Return the innermost line an error went through that is in nobody's library: the user's."""
+    # the innermost line it went through that is in nobody's library is the user's
     folders = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
     libraries = (*folders, str(Path(__file__).parents[1]), "<")
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not f.filename.startswith(libraries) and not f.filename.endswith("/bin/symgrad")]
-    return f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
+    place = f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
+    return f"{place}{type(error).__name__}: {error}"
 
 
 def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:

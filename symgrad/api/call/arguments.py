@@ -52,9 +52,15 @@ class Arguments:
         names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
         self.static = frozenset([*[n % len(self.parameters) if n < 0 else n for n in nums], *names])
         for name in names:
-            if self.parameters and name not in self.parameters and not self._takes_any_keyword():
+            if self.parameters and name not in self.parameters and not self._takes(inspect.Parameter.VAR_KEYWORD):
                 raise ArgumentValueError(f"static_argnames={name!r} is no parameter of {self.name}()")
-        self.dynamic = self._read(dynamic, specs)
+        self.dynamic = dynamic
+        if dynamic is not False and dynamic != AUTO:
+            if not isinstance(dynamic, Mapping):
+                raise ArgumentValueError(f"dynamic={dynamic!r:.60}", instead='"auto", False, or {"X": "n,d", "y": "n"}')
+            if specs is not None:
+                raise ArgumentValueError("specs= and dynamic= both name extents", instead="one of them")
+            self.dynamic = self._axes(dynamic)
         self._hints: dict[str, Any] | None = None
         self.fixed_to: Signature | None = None
         if specs is not None:
@@ -63,22 +69,16 @@ class Arguments:
             args = read if isinstance(read, tuple) else (read,)
             self.fixed_to = self.describe(self.split(() if by_name else args, read if by_name else {}))
 
-    def _read(self, dynamic: Any, specs: Any) -> Any:
-        """Read ``dynamic=``.
+    def _axes(self, dynamic: Mapping[Any, Any]) -> dict[str | int, Axes]:
+        """Read ``dynamic={...}``.
 
         Raises:
-            ArgumentValueError: it is something else than False, ``"auto"`` and axes by argument, or names no argument.
+            ArgumentValueError: it names no argument, or a static one.
         """
-        if dynamic is False or dynamic == AUTO:
-            return dynamic
-        if not isinstance(dynamic, Mapping):
-            raise ArgumentValueError(f"dynamic={dynamic!r:.60}", instead='"auto", False, or {"X": "n,d", "y": "n"}')
-        if specs is not None:
-            raise ArgumentValueError("specs= and dynamic= both name extents", instead="one of them")
         known = [*self.parameters, *range(-len(self.parameters), len(self.parameters))]
         for key in dynamic:
             root = path_root(key) if isinstance(key, str) else key
-            takes_any = self._takes_any_keyword() or self._parameter_of(inspect.Parameter.VAR_POSITIONAL) is not None
+            takes_any = self._takes(inspect.Parameter.VAR_KEYWORD) or self._takes(inspect.Parameter.VAR_POSITIONAL)
             if self.parameters and root not in known and not takes_any:
                 raise ArgumentValueError(f"dynamic names {key!r}, which is no parameter of {self.name}()")
             if self.is_static(root):
@@ -94,10 +94,7 @@ class Arguments:
         """The function's name."""
         return getattr(self.fun, "__name__", type(self.fun).__name__)
 
-    def _takes_any_keyword(self) -> bool:
-        return self._parameter_of(inspect.Parameter.VAR_KEYWORD) is not None
-
-    def _parameter_of(self, kind: Any) -> str | None:
+    def _takes(self, kind: Any) -> str | None:
         """Return the parameter that takes all further arguments, by position or by name."""
         every = [] if self.signature is None else self.signature.parameters.values()
         return next((p.name for p in every if p.kind is kind), None)
@@ -105,9 +102,9 @@ class Arguments:
     def parameter(self, key: str | int) -> str:
         """Return the parameter that a position or a keyword goes to."""
         if isinstance(key, str):
-            found = key if key in self.parameters else self._parameter_of(inspect.Parameter.VAR_KEYWORD)
+            found = key if key in self.parameters else self._takes(inspect.Parameter.VAR_KEYWORD)
         else:
-            found = self._parameter_of(inspect.Parameter.VAR_POSITIONAL)
+            found = self._takes(inspect.Parameter.VAR_POSITIONAL)
             if key < len(self.parameters) and (found is None or key < self.parameters.index(found)):
                 found = self.parameters[key]
         return found or ""
@@ -156,7 +153,11 @@ class Arguments:
             args = tuple([args[k] for k in range(len(args)) if k not in statics])
             kwargs = {k: kwargs[k] for k in kwargs if k not in statics}
             for key, value in statics.items():
-                _check_hashable(self.label(key), value)
+                try:
+                    hash(value)
+                except TypeError:  # noqa: PERF203 - there are few
+                    what = f"the static argument {self.label(key)} is {type(value).__name__}, which cannot be hashed"
+                    raise ArgumentError(what, instead="a tuple, or not static") from None
         leaves: list[Any]
         leaves, tree = optree.tree_flatten((args, kwargs), namespace=NAMESPACE)  # type: ignore[arg-type]
         if active.traces:
@@ -294,16 +295,6 @@ def _fits(got: Spec, expected: Spec) -> bool:
     if got.weak is not None:
         return got.dtype.kind == expected.dtype.kind or (got.weak is int and expected.dtype.kind == "f")
     return got.dtype == expected.dtype and (got.array == expected.array or got.dtype.kind not in "iu")
-
-
-def _check_hashable(label: str, value: Any) -> None:
-    try:
-        hash(value)
-    except TypeError:
-        raise ArgumentError(
-            f"the static argument {label} is {type(value).__name__}, which cannot be hashed",
-            instead="a tuple, or not static",
-        ) from None
 
 
 def _kind(leaf: Any) -> Any:

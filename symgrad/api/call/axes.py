@@ -121,17 +121,13 @@ def said(described: Sequence[Axes | None], signature: Signature) -> Said:
             found += [None] * len(spec.shape)
             continue
         words = one.of_rank(len(spec.shape))
-        if words is None or not _takes(one, spec.dtype, spec.weak):
+        fits = one.dtypes is None or spec.dtype.name in one.dtypes
+        if not fits and one.dtypes and spec.weak is not None:  # a Python number is allowed by its kind
+            fits = spec.weak is int or any(name.startswith(spec.dtype.name[:3]) for name in one.dtypes)
+        if words is None or not fits:
             raise ArgumentError(f"argument {path} is {spec}, and its axes and dtype are to be {one.shown}")
         found += words
     return tuple(found)
-
-
-def _takes(one: Axes, dtype: np.dtype[Any], weak: type | None) -> bool:
-    """Whether a dtype is allowed: by its name, or a Python number's by its kind."""
-    if one.dtypes is None or dtype.name in one.dtypes:
-        return True
-    return weak is not None and any(name.startswith(dtype.name[:3]) or weak is int for name in one.dtypes)
 
 
 def check(words: Said, signature: Signature) -> None:
@@ -209,7 +205,14 @@ def _part(hint: Any, entry: Any) -> Any:
         return arguments[entry] if isinstance(entry, int) and entry < len(arguments) else None
     if isinstance(origin, type) and arguments:
         return arguments[0 if origin is tuple else -1]  # tuple[T, ...], dict[K, T], list[T] and their like
-    return _field(hint, entry) if isinstance(hint, type) else None
+    if not isinstance(hint, type):
+        return None
+    fields = list(getattr(hint, "_fields", ()))  # of a NamedTuple; a TypedDict and a dataclass have names alone
+    name = fields[entry] if isinstance(entry, int) and entry < len(fields) else entry
+    try:
+        return typing.get_type_hints(hint).get(name)
+    except Exception:  # noqa: BLE001 - as in `hints`
+        return None
 
 
 def _sole(hint: Any) -> Any:
@@ -220,16 +223,6 @@ def _sole(hint: Any) -> Any:
     return kept[0] if len(kept) == 1 else None
 
 
-def _field(kind: type, entry: Any) -> Any:
-    """Return the annotation of a field of a NamedTuple, a TypedDict or a dataclass."""
-    fields = list(getattr(kind, "_fields", ()))
-    name = fields[entry] if isinstance(entry, int) and entry < len(fields) else entry
-    try:
-        return typing.get_type_hints(kind).get(name)
-    except Exception:  # noqa: BLE001 - as in `hints`
-        return None
-
-
 def _read(hint: Any) -> Axes | None:
     """Read one annotation; None where it says nothing of axes."""
     hint = _sole(hint)
@@ -238,22 +231,18 @@ def _read(hint: Any) -> Axes | None:
     if not isinstance(text, str):
         return None
     words: list[int | str | None] = []
-    for dim in text.split():
-        words += _word(dim)
+    for dim in text.split():  # a name, a number, ``n+1``; ``_``, ``#n`` (which may be 1), ``?n`` say nothing
+        word = dim.rsplit("=", maxsplit=1)[-1]
+        if word == "..." or word.startswith("*"):
+            words.append(ANY)
+        elif word.isdigit():
+            words.append(int(word))
+        else:
+            words.append(sum_of(word, strict=False) if _NAME.fullmatch(word) else None)
     if words.count(ANY) > 1:
         return None
     names = frozenset(map(str, dtypes)) if isinstance(dtypes, (tuple, list)) else None
     return Axes(tuple(words), names, getattr(hint, "__name__", text))
-
-
-def _word(dim: str) -> list[int | str | None]:
-    """Read one axis of jaxtyping's: a name, a number, ``n+1``; ``_``, ``#n`` (which may be 1), ``?n`` say nothing."""
-    dim = dim.rsplit("=", maxsplit=1)[-1]
-    if dim == "..." or dim.startswith("*"):
-        return [ANY]
-    if dim.isdigit():
-        return [int(dim)]
-    return [sum_of(dim, strict=False) if _NAME.fullmatch(dim) else None]
 
 
 # -- specs from annotations, where a command or `emit` is told no shapes

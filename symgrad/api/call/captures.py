@@ -74,7 +74,8 @@ class Captured:
             if inner is None or id(inner) in seen or not is_user_code(inner.__code__.co_filename):
                 continue
             seen.add(id(inner))
-            for name in sorted(_names(inner.__code__)):
+            code = [i for each in _codes(inner.__code__) for i in dis.get_instructions(each)]
+            for name in sorted({i.argval for i in code if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}):
                 value = inner.__globals__.get(name)
                 if not isinstance(value, _PASSIVE) and (name in inner.__globals__ or not hasattr(builtins, name)):
                     found(inner.__globals__, name, name, value)
@@ -169,12 +170,6 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
         stack += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
 
 
-def _names(code: types.CodeType) -> set[str]:
-    """Return the global names a function's code looks up, nested functions included."""
-    every = [i for each in _codes(code) for i in dis.get_instructions(each)]
-    return {i.argval for i in every if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
-
-
 def read_attributes(function: types.FunctionType, owner: Any) -> list[Place]:
     """List where the attributes stand that a function reads of globals, closed-over values and its own object.
 
@@ -251,7 +246,7 @@ def _is_users(value: Any) -> bool:
 
 
 @contextmanager
-def unwritten(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]) -> Iterator[None]:
+def captured_writes(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]) -> Iterator[None]:
     """Check that a function, while it is traced, does not write into the arrays it reads from outside.
 
     No tracer sees plain arrays: writes are found by what the arrays hold afterwards.
@@ -295,7 +290,7 @@ def _arrays(captured: Iterable[tuple[str, Any]]) -> list[tuple[str, Content]]:
 
 
 @contextmanager
-def undrawn(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]) -> Iterator[None]:
+def captured_rng(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]) -> Iterator[None]:
     """Warn, once for a function and a name, where it draws from a captured random generator while it is traced."""
     before = [(name, value, state) for name, value in captured if (state := _state(value)) is not None]
     yield

@@ -12,7 +12,7 @@ import numpy as np
 import optree
 
 from symgrad.api.call.arguments import Arguments, Leaves, alike, describe_change, show_signature, told_apart
-from symgrad.api.call.captures import Captured, undrawn, unwritten
+from symgrad.api.call.captures import Captured, captured_rng, captured_writes
 from symgrad.api.call.pickled import Absent, parts, reduced
 from symgrad.api.call.sizes import Sizes, pattern_of
 from symgrad.build.call.call import MISS, Call, as_inputs
@@ -227,7 +227,7 @@ class Function:
         """Return the compilation for a call, making it once."""
         fixed = self._arguments.fixed_to is not None
         kinds = self._arguments.check(call).specs if fixed else call.kinds
-        key = Key(call.tree, kinds, told_apart(call.statics), self._state())
+        key = Key(call.tree, kinds, call.statics and told_apart(call.statics), self._state())
         extents = None if fixed else key.extents()
         entry = self._known(key, extents)
         if entry is not None:
@@ -366,7 +366,7 @@ class Function:
             return self._fun(*args, **kwargs)
 
         captured, name = self._captured.named(), identifier(self._arguments.name)
-        with unwritten(self._fun, captured), undrawn(self._fun, captured):
+        with captured_writes(self._fun, captured), captured_rng(self._fun, captured):
             return trace(
                 self._fun, signature, call, name=name, share="cse" in self._options.passes,
                 creation=self._options.creation,
@@ -379,7 +379,7 @@ class Function:
         signature, _ = self._arguments.checked(call)
         leaves = [argument(outer, *each) for each in zip(call.leaves, signature.specs, signature.paths, strict=True)]
         args, kwargs = self._arguments.join(leaves, signature)
-        with undrawn(self._fun, self._captured.named()):
+        with captured_rng(self._fun, self._captured.named()):
             return returned(outer, self._fun(*args, **kwargs), self._fun)
 
     # -- looking at it

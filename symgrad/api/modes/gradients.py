@@ -15,6 +15,7 @@ from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import is_traced
 from symgrad.ops.elementwise.selection import astype, stop
 from symgrad.pipeline import stabilize
+from symgrad.trace.nested import settled
 from symgrad.trace.signature import NAMESPACE, flatten
 from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import current
@@ -95,13 +96,12 @@ def stop_gradient(x: Any) -> Any:
     >>> float(sg.grad(lambda x: x * sg.stop_gradient(x))(3.0))
     3.0
     """
-    return optree.tree_map(_stopped, x, namespace=NAMESPACE)
 
+    def stopped(x: Any) -> Any:
+        value = settled(x)
+        return stop(value) if is_traced(value) else x
 
-def _stopped(x: Any) -> Any:
-    settle = getattr(type(x), "settle", None)
-    value = x if settle is None else settle(x)
-    return stop(value) if is_traced(value) else x
+    return optree.tree_map(stopped, x, namespace=NAMESPACE)
 
 
 def _differentiable(outer: Trace, value: Any, doing: str, number: int) -> Node:
@@ -136,18 +136,13 @@ def _independent(graph: Graph, ys: Sequence[Node], xs: Sequence[Node], stops: se
     every = list(dict.fromkeys(xs))
     if not every:
         return []
-    reached = _reached(_between(graph, [*ys, *every], every).nodes(), every)
+    reached = set(every)
+    for node in _between(graph, [*ys, *every], every).nodes():
+        if not reached.isdisjoint(node.inputs):
+            reached.add(node)
     if any(x not in stops and not reached.isdisjoint(x.inputs) for x in every):
         return [[x] for x in every]
     return [every]
-
-
-def _reached(nodes: Sequence[Node], xs: Sequence[Node]) -> set[Node]:
-    reached = set(xs)
-    for node in nodes:
-        if not reached.isdisjoint(node.inputs):
-            reached.add(node)
-    return reached
 
 
 def _derived(

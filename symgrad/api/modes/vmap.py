@@ -76,7 +76,9 @@ def _vmap(
     def one(signature: Signature) -> Signature:
         axes.extend(_input_axes(in_axes, signature))
         specs = zip(signature.specs, axes, strict=True)
-        return replace(signature, specs=tuple([s if a is None else _without(s, a) for s, a in specs]))
+        return replace(signature, specs=tuple([
+            s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :])) for s, a in specs
+        ]))
 
     point = at(fun, args, kwargs, static, inner=one)
     size, outer = _size(point.signature, axes, axis_size), point.outer
@@ -84,8 +86,18 @@ def _vmap(
         program, mapped = batch(point.program, [a is not None for a in axes], size)
     leaves = [Tracer(as_node(outer, leaf), outer) for leaf in point.leaves]
     made = substituted(outer, program, [_moved(x, a, 0) for x, a in zip(leaves, axes, strict=True)])
-    to = zip(made, mapped, _output_axes(out_axes, point.tree, made, mapped), strict=True)
-    return optree.tree_unflatten(point.tree, [_placed(y, many, axis, size) for y, many, axis in to])
+    results: list[Any] = []
+    for number, (y, many, axis) in enumerate(zip(made, mapped, _spread(out_axes, point.tree, "out_axes"), strict=True)):
+        if axis is None and many:
+            raise ArgumentValueError(
+                f"out_axes is None for result {number}, which depends on a mapped argument", instead="an axis for it"
+            )
+        if axis is None:
+            results.append(y)
+        else:
+            place = _from_front(axis, y.ndim + (not many), f"result {number}", y.node.shape)
+            results.append(_moved(y if many else broadcast_to(y, shape=(size, *y.node.shape)), 0, place))
+    return optree.tree_unflatten(point.tree, results)
 
 
 # -- axes
@@ -95,11 +107,8 @@ def _is_axis(entry: Any) -> bool:
     return entry is None or (isinstance(entry, int) and not isinstance(entry, bool))
 
 
-class _Unmapped:
-    """Stands for None where a tree is flattened, which would have no leaves."""
-
-
-_UNMAPPED = _Unmapped()
+_UNMAPPED = object()
+"""Stands for None where a tree is flattened, which would have no leaves."""
 
 
 def _spread(entry: Any, tree: Any, what: str) -> list[int | None]:
@@ -146,10 +155,6 @@ def _from_front(axis: int, rank: int, what: str, shape: Any) -> int:
     return axis % rank
 
 
-def _without(spec: Any, axis: int) -> Any:
-    return replace(spec, shape=(*spec.shape[:axis], *spec.shape[axis + 1 :]))
-
-
 def _size(signature: Signature, axes: Sequence[int | None], axis_size: Any) -> Any:
     """Return how many examples there are.
 
@@ -167,26 +172,6 @@ def _size(signature: Signature, axes: Sequence[int | None], axis_size: Any) -> A
         lines += [] if axis_size is None else [f"\n  axis_size={axis_size}"]
         raise ShapeError(f"vmap over axes of different lengths:{''.join(lines)}")
     return sizes[0]
-
-
-def _output_axes(out_axes: Any, tree: Any, made: Sequence[Tracer], mapped: Sequence[bool]) -> list[int | None]:
-    """Return where the axis goes in each result."""
-    found = _spread(out_axes, tree, "out_axes")
-    axes: list[int | None] = []
-    for number, (axis, y, many) in enumerate(zip(found, made, mapped, strict=True)):
-        if axis is None and many:
-            raise ArgumentValueError(
-                f"out_axes is None for result {number}, which depends on a mapped argument", instead="an axis for it"
-            )
-        rank = y.ndim + (not many)
-        axes.append(None if axis is None else _from_front(axis, rank, f"result {number}", y.node.shape))
-    return axes
-
-
-def _placed(y: Tracer, many: bool, axis: int | None, size: Any) -> Any:
-    if axis is None:
-        return y
-    return _moved(y if many else broadcast_to(y, shape=(size, *y.node.shape)), 0, axis)
 
 
 def _moved(x: Tracer, source: int | None, to: int) -> Any:
