@@ -1,6 +1,6 @@
 """jvp, vjp, linearize: the derivative at a point, as the linear map it is.
 
-Of plain arrays it is compiled in two halves: one computes the function, and the residuals that the other one, which is
+Of plain arrays two programs are compiled: one computes the function, and the residuals that the other one, which is
 linear, is given.
 """
 
@@ -27,7 +27,7 @@ from symgrad.options import Options
 from symgrad.trace.signature import NAMESPACE, Spec, flatten
 from symgrad.trace.state import current
 from symgrad.transforms.derive.jvp import pullback, pushforward
-from symgrad.transforms.derive.residuals import residuals as residual_values
+from symgrad.transforms.derive.residuals import residuals as residuals_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -109,14 +109,14 @@ def _at(fun: Callable[..., Any], primals: tuple[Any, ...], forward: bool, has_au
     if current() is not None:
         point = at(fun, primals, {}, has_aux=has_aux)
         value, extras = point.value()
-        linear = _linear(point.signature.tree, point.parts[0], forward, point.push if forward else point.pull)
+        linear = _mapping(point.signature.tree, point.parts[0], forward, point.push if forward else point.pull)
     else:
-        value, extras, residuals = derived(fun, _split, _OF_PRIMALS, forward=forward, has_aux=has_aux)(*primals)
-        linear = residuals.half.at(primals, residuals.kept)
+        value, extras, residuals = derived(fun, _linearized, _OF_PRIMALS, forward=forward, has_aux=has_aux)(*primals)
+        linear = residuals.linear.at(primals, residuals.kept)
     return (value, linear, extras) if has_aux else (value, linear)
 
 
-def _linear(
+def _mapping(
     arguments: Any, result: Any, forward: bool, apply: Callable[[Sequence[Any]], Sequence[Any]],
 ) -> Callable[..., Any]:
     """Return a linear map of trees, of one of their leaves.
@@ -149,12 +149,12 @@ _OF_PAIR = inspect.signature(lambda primals, tangents: None)  # noqa: ARG005 - o
 _OF_PRIMALS = inspect.signature(lambda *primals: None)  # noqa: ARG005 - likewise
 
 
-# -- the two halves that are compiled
+# -- the two programs that are compiled
 
 
 @dataclass(frozen=True, eq=False)
-class Half:
-    """The linear half of a function for one signature, compiled when it is first called.
+class Linear:
+    """The linear program of a function for one signature, compiled when it is first called.
 
     Attributes:
         trees: the structures of the function's arguments and of its result.
@@ -190,7 +190,7 @@ class Half:
         taken, made = (inputs, outputs) if self.forward else (outputs, inputs)
         read = [(leaves[k], k not in self.unread) for k in self.places]
         given = [*[x.copy() if own and isinstance(x, np.ndarray) else x for x, own in read], *kept]
-        return _linear(*self.trees, self.forward, partial(self, given, taken, made))
+        return _mapping(*self.trees, self.forward, partial(self, given, taken, made))
 
     def __call__(
         self, given: Sequence[Any], taken: Sequence[Spec], made: Sequence[Spec], vectors: Sequence[Any],
@@ -212,62 +212,52 @@ def _zeros(spec: Spec) -> Any:
 
 @dataclass(frozen=True)
 class Residuals:
-    """What the forward half returns beside the result: arrays, in a structure that bears the linear half."""
+    """What the first program returns beside the result: arrays, in a structure that bears the linear program."""
 
-    half: Half
+    linear: Linear
     kept: Sequence[Any]
 
 
 _register: Any = optree.register_pytree_node  # whose types know collections only
-_register(Residuals, lambda one: (one.kept, one.half), Residuals, namespace=NAMESPACE)
+_register(Residuals, lambda one: (one.kept, one.linear), Residuals, namespace=NAMESPACE)
 
 
-def _split(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, forward: bool, has_aux: bool) -> Any:
-    """Compute the function and the residuals, for the linear half."""
+def _linearized(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, forward: bool, has_aux: bool) -> Any:
+    """Compute the function and the residuals, in a structure that bears the linear program."""
     point = at(fun, args, kwargs, has_aux=has_aux)
     inputs, outputs = point.program.inputs, point.results
     specs = [tuple([Spec(node.shape, node.dtype) for node in nodes]) for nodes in (inputs, outputs)]
     names = point.signature.paths if forward else point.names()
-    half, kept = Half((point.signature.tree, point.parts[0]), specs[0], specs[1], forward, names), []
+    linear, kept = Linear((point.signature.tree, point.parts[0]), specs[0], specs[1], forward, names), []
     wrt, of = [[k for k, node in enumerate(nodes) if node.dtype.kind == "f"] for nodes in (inputs, outputs)]
     if wrt and of:
-        linear = point.derive(lambda program: (pushforward if forward else pullback)(program, wrt, of))
-        places, unread, program = _cut(linear, len(inputs))
-        stored = tuple([node for node in program.inputs if node not in linear.inputs])
-        kept = point.put(replace(linear, inputs=inputs, outputs=stored))
+        whole = point.derive(lambda program: (pushforward if forward else pullback)(program, wrt, of))
+        primals, vectors = whole.inputs[: len(inputs)], whole.inputs[len(inputs) :]
+        stored = tuple(residuals_of(whole, vectors))
+        rest = Program((*stored, *vectors), whole.outputs, f"{whole.name}_linear")
+        read = {*rest.outputs, *[i for node in rest.nodes() if node not in rest.inputs for i in node.inputs]}
+        places = [k for k, node in enumerate(primals) if node in read or not is_static(node.shape)]
+        rest = replace(rest, inputs=(*[primals[k] for k in places], *rest.inputs))
         words: list[str] = []
-        for node in program.inputs:
+        for node in rest.inputs:
             words.append(identifier(node.param("name") if node.op.name == "input" else "kept", words))
-        half = replace(half, places=places, unread=unread, words=words, run=_compiled(program, words))
+        unread = frozenset([k for k in places if primals[k] not in read])
+        linear = replace(linear, places=places, unread=unread, words=words, run=_compiled(rest, words))
+        kept = point.put(replace(whole, inputs=inputs, outputs=stored))
     value, extras = point.value()
-    return value, extras, Residuals(half, kept)
+    return value, extras, Residuals(linear, kept)
 
 
-def _cut(linear: Program, count: int) -> tuple[list[int], frozenset[int], Program]:
-    """Cut a linear program behind its residuals.
-
-    Returns:
-        Which of its first inputs what is left of it is given; which it is given for their open extents alone; and it.
-    """
-    point, vectors = linear.inputs[:count], linear.inputs[count:]
-    inputs = (*residual_values(linear, vectors), *vectors)
-    half = Program(inputs, linear.outputs, f"{linear.name}_linear")
-    read = {*linear.outputs, *[i for node in half.nodes() if node not in inputs for i in node.inputs]}
-    places = [k for k, node in enumerate(point) if node in read or not is_static(node.shape)]
-    unread = frozenset([k for k in places if point[k] not in read])
-    return places, unread, replace(half, inputs=(*[point[k] for k in places], *inputs))
-
-
-def _compiled(half: Program, words: Sequence[str]) -> Function:
+def _compiled(program: Program, words: Sequence[str]) -> Function:
     """Make a function of a program, of its inputs by name; of just these where they have open extents."""
 
     def linear(given: dict[str, Any]) -> Any:
         outer = current()
         assert outer is not None  # noqa: S101 - it is compiled
-        return substituted(outer, half, [given[word] for word in words])
+        return substituted(outer, program, [given[word] for word in words])
 
-    linear.__name__ = linear.__qualname__ = half.name
+    linear.__name__ = linear.__qualname__ = program.name
     specs = None
-    if not all(is_static(node.shape) for node in half.inputs):
-        specs = ({word: Spec(node.shape, node.dtype) for word, node in zip(words, half.inputs, strict=True)},)
+    if not all(is_static(node.shape) for node in program.inputs):
+        specs = ({word: Spec(node.shape, node.dtype) for word, node in zip(words, program.inputs, strict=True)},)
     return Function(linear, Arguments(linear, specs=specs, dynamic=False), Options())
