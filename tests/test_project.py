@@ -39,6 +39,18 @@ def test_there_is_something_to_check():
     assert ROOT / "symgrad" / "options.py" in PACKAGE
 
 
+def test_the_order_of_reading_names_modules_that_are_there():
+    text = (ROOT / "docs" / "design.md").read_text(encoding="utf-8").partition("## The order of reading")[2]
+    named = []
+    for row in text.partition("\n## ")[0].splitlines():
+        folder = ROOT / "symgrad"
+        for path in re.findall(r"`([\w/]+\.py)`", row):  # a name alone stands in the folder of the one before
+            folder = (ROOT / "symgrad" / path).parent if "/" in path else folder
+            named.append(folder / Path(path).name)
+    assert len(named) > 40
+    assert [name(path) for path in named if path not in PACKAGE] == []
+
+
 @pytest.mark.parametrize("path", PACKAGE, ids=name)
 def test_text_never_becomes_code(path):
     assert complaints(lint.code_from_text, path) == []
