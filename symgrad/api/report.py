@@ -184,11 +184,7 @@ def memory_of(stages: Stages) -> Memory:
 
 
 def numbered(report: Any, program: Program, arrays: Sequence[Any], sizes: Mapping[str, int], threads: int) -> Any:
-    """Put numbers in the place of open extents, those of arrays or of `sizes`, everywhere in a report.
-
-    Raises:
-        ArgumentError: an extent has no number, or there is no such extent.
-    """
+    """Put numbers in the place of open extents, those of arrays or of `sizes`, everywhere in a report."""
     if not arrays and not sizes:
         return report
     known = {s for node in program.inputs for d in node.shape for s in getattr(d, "free_symbols", ())}

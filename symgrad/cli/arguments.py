@@ -33,9 +33,6 @@ def function(target: str) -> Callable[..., Any]:
     """Import a file and return the function that is named in it.
 
     The file is the user's trusted Python and runs with all rights; what it prints goes to the error stream.
-
-    Raises:
-        Refused: there is no such file or function, or the file does not import.
     """
     path, colon, name = target.rpartition(":")
     if not colon or not path:
@@ -98,11 +95,7 @@ class Call(NamedTuple):
 
 
 def specs(words: Sequence[str]) -> dict[str, Any]:
-    """Read ``w=f64[d]``, and ``params.w=f64[d]`` for an entry of a dict.
-
-    Raises:
-        Refused: what is written is no such thing.
-    """
+    """Read ``w=f64[d]``, and ``params.w=f64[d]`` for an entry of a dict."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -127,9 +120,6 @@ def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
     """Put specs in the places of a function's arguments; those not given are read from annotations of jaxtyping's.
 
     Arguments with defaults keep these, as settings.
-
-    Raises:
-        Refused: a name that the function does not have, or an argument that needs a spec.
     """
     signature = signature_of(fun)
     if signature is None:
@@ -164,11 +154,7 @@ def own(fun: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
 
 
 def argnums(wrt: str | None, found: Call) -> int | str | tuple[str, ...]:
-    """Read ``w``, ``w,b``, ``params.w`` (the path of an entry); the first argument with a spec, where nothing is named.
-
-    Raises:
-        Refused: no argument with a spec has this name, or it is no name.
-    """
+    """Read ``w``, ``w,b``, ``params.w`` (the path of an entry); without it, take the first argument with a spec."""
     usable = [name for name in (*found.names, *found.kwargs) if name not in found.static]
     if wrt is None:
         return usable[0] if usable else 0
@@ -201,11 +187,7 @@ def _path(name: str, found: Call) -> str:
 
 
 def sizes(words: Sequence[str]) -> dict[str, int]:
-    """Read ``n=100``.
-
-    Raises:
-        Refused: what is written is no such thing.
-    """
+    """Read ``n=100``."""
     found = {}
     for word in words:
         name, _, text = word.partition("=")
@@ -218,11 +200,7 @@ def sizes(words: Sequence[str]) -> dict[str, int]:
 
 
 def units(words: Sequence[str]) -> dict[str, str]:
-    """Read ``speed=m/s``.
-
-    Raises:
-        Refused: what is written is no such thing.
-    """
+    """Read ``speed=m/s``."""
     found = {}
     for word in words:
         name, equals, unit = word.partition("=")

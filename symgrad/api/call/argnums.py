@@ -34,9 +34,6 @@ def chosen(argnums: Argnums, signature: Signature, word: str = "argnums=") -> li
         argnums: positions (from the end, if negative), names, or paths as ``params['w']``.
         signature: the arguments.
         word: what the caller calls it: ``wrt=``, or an option of the command line, ``--wrt``.
-
-    Raises:
-        ArgumentValueError: there is no such argument, it is static, it holds no array, or it is named twice.
     """
     found = [
         _named(a, signature, word) if isinstance(a, str) else _placed(a, signature, word) for a in listed(argnums)

@@ -70,11 +70,7 @@ class Arguments:
             self.fixed_to = self.describe(self.split(() if by_name else args, read if by_name else {}))
 
     def _axes(self, dynamic: Mapping[Any, Any]) -> dict[str | int, Axes]:
-        """Read ``dynamic={...}``.
-
-        Raises:
-            ArgumentValueError: it names no argument, or a static one.
-        """
+        """Read ``dynamic={...}``."""
         known = [*self.parameters, *range(-len(self.parameters), len(self.parameters))]
         for key in dynamic:
             root = path_root(key) if isinstance(key, str) else key
@@ -137,12 +133,7 @@ class Arguments:
         return key in self.static or self.label(key) in self.static
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Leaves:
-        """Flatten the arrays of a call.
-
-        Raises:
-            TypeError: the function does not take these arguments (Python's own message).
-            ArgumentError: a static argument cannot be hashed.
-        """
+        """Flatten the arrays of a call."""
         if self.signature is not None and (kwargs or self.static or len(args) != len(self.parameters)):
             bound = self.signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
@@ -165,11 +156,7 @@ class Arguments:
         return Leaves(leaves, tree, tuple(map(_kind, leaves)), tuple(statics.items()))
 
     def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
-        """Describe a call: names, paths, specs; with the extents of a pattern, if one is given.
-
-        Raises:
-            ArgumentError: a leaf is nothing symgrad can take as an array.
-        """
+        """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""
         static = {k for k, _ in call.statics}
         free = [k for k in range(len(call.tree.children()[0].children()) + len(static)) if k not in static]
         roots, keys, paths = [], [], []
@@ -190,12 +177,7 @@ class Arguments:
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
 
     def checked(self, call: Leaves) -> tuple[Signature, Said]:
-        """Describe a call that keeps to what is said of its extents, and list that.
-
-        Raises:
-            ArgumentError: a leaf is nothing symgrad can take as an array, or not what its annotation says.
-            ArgumentValueError: extents are not what ``dynamic=`` or an annotation says.
-        """
+        """Describe a call that keeps to what is said of its extents, and list that."""
         signature = self.describe(call)
         words = self.said(signature)
         check(words, signature)
@@ -231,12 +213,7 @@ class Arguments:
         return made
 
     def check(self, call: Leaves) -> Signature:
-        """Check a call against the one signature it must fit.
-
-        Raises:
-            ArgumentError: structure, dtype or rank differ; the message names the argument and the spec.
-            ArgumentValueError: an extent differs.
-        """
+        """Check a call against the one signature it must fit."""
         want = self.fixed_to
         assert want is not None  # noqa: S101 - only asked of fixed arguments
         if not alike(call, want):
@@ -275,11 +252,7 @@ def patterned(specs: Sequence[Spec], pattern: Sequence[int | str]) -> tuple[Spec
 
 
 def check_function(fun: Any) -> None:
-    """Refuse what cannot be called.
-
-    Raises:
-        ArgumentError: it is no function.
-    """
+    """Refuse what cannot be called."""
     if not callable(fun):
         raise ArgumentError(
             f"{fun!r:.60} is no function", line=user_line(),

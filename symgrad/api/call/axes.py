@@ -64,9 +64,6 @@ class Axes(NamedTuple):
 def axes(text: Any) -> Axes:
     """Read the axes of an array: ``"n,d"``, ``"n,3"``, ``"n+1"``, ``"..., n"``; ``_`` says nothing of an axis.
 
-    Raises:
-        ArgumentValueError: the text is something else.
-
     >>> axes("n,_,3").words
     ('n', None, 3)
     """
@@ -84,11 +81,7 @@ def sum_of(word: str, *, strict: bool = True) -> str:
 
 
 def by_argument(described: Mapping[int | str, Axes], signature: Signature) -> list[Axes | None]:
-    """Give each array of a call what is said of it, by the position, the name or the path of an argument.
-
-    Raises:
-        ArgumentValueError: there is no such part of an argument that was given.
-    """
+    """Give each array of a call what is said of it, by the position, the name or the path of an argument."""
     found: list[Axes | None] = [None] * len(signature.specs)
     for key, said in described.items():
         root = path_root(key) if isinstance(key, str) else key
@@ -110,11 +103,7 @@ def path_root(path: str) -> str:
 
 
 def said(described: Sequence[Axes | None], signature: Signature) -> Said:
-    """List what is said of every extent of a call.
-
-    Raises:
-        ArgumentError: an array has another number of axes or another dtype, naming it.
-    """
+    """List what is said of every extent of a call."""
     found: list[int | str | None] = []
     for one, spec, path in zip(described, signature.specs, signature.paths, strict=True):
         if one is None:
@@ -131,11 +120,7 @@ def said(described: Sequence[Axes | None], signature: Signature) -> Said:
 
 
 def check(words: Said, signature: Signature) -> None:
-    """Check that a call keeps to what is said of its extents.
-
-    Raises:
-        ArgumentValueError: two extents of one name differ, naming both arguments; or one is another number.
-    """
+    """Check that a call keeps to what is said of its extents."""
     first: dict[str, tuple[str, int, Any]] = {}
     sums: list[tuple[str, tuple[str, int, Any]]] = []
     said_of = iter(words)

@@ -250,9 +250,6 @@ def captured_writes(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]
     """Check that a function, while it is traced, does not write into the arrays it reads from outside.
 
     No tracer sees plain arrays: writes are found by what the arrays hold afterwards.
-
-    Raises:
-        MutationError: it did. The array is left as the function left it: who else wrote to it is not known.
     """
     before = [(name, array, _sample(array)) for name, array in _arrays(captured)]
     yield

@@ -480,11 +480,7 @@ class Function:
         return callback(call, source, self.__name__, arrays, signature, vector=size is not None)
 
     def _compiled(self, entry: Entry) -> Call:
-        """Return the call of a compilation.
-
-        Raises:
-            ArgumentError: there is no C compiler, and NumPy interprets the function.
-        """
+        """Return the call of a compilation."""
         if not entry.call.is_compiled:
             raise ArgumentError(
                 f"{self.__name__}() is interpreted by NumPy: there is no C function", instead="a C compiler"

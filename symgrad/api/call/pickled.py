@@ -60,11 +60,7 @@ class Absent:
             self.__signature__ = signature.replace(parameters=plain, return_annotation=signature.empty)
 
     def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
-        """Refuse.
-
-        Raises:
-            ArgumentError: always.
-        """
+        """Refuse."""
         raise self.behind("it is called inside of another traced function")
 
     def opened(self) -> list[Signature]:
@@ -73,11 +69,7 @@ class Absent:
         return [one for one in every if not all(is_static(spec.shape) for spec in one.specs)]
 
     def recalled(self, signature: Signature, stages: Stages) -> tuple[Program, Any]:
-        """Return what tracing and optimizing made of it, and the structure of its result.
-
-        Raises:
-            ArgumentError: it was not compiled for this signature, or the rules are others now.
-        """
+        """Return what tracing and optimizing made of it, and the structure of its result."""
         if active.outside:
             raise self.behind("it is called inside of a block of override_gradient")
         saved = next((one for one in self.saved if one.signature == signature), None)
@@ -110,9 +102,6 @@ def reduced(
         arguments: which of its arguments are static, what its specs are.
         options: compiler and the like.
         entries: what it was compiled for, with the values captured that it would capture now.
-
-    Raises:
-        ArgumentError: it has no name to find it by, and was not compiled for anything yet.
     """
     if _named(function) is function:
         return str(getattr(function, "__qualname__", ""))  # a decorated function: found where it stands

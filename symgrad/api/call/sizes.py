@@ -169,11 +169,7 @@ class Sizes:
         return tuple(pattern)
 
     def refuse(self, pattern: Pattern, error: Exception) -> None:
-        """Note why a pattern cannot be compiled; an extent that the function needs as a number stays one.
-
-        Raises:
-            the error: the user asked for the pattern.
-        """
+        """Note why a pattern cannot be compiled; an extent that the function needs as a number stays one."""
         if self._insists:
             raise error
         words = getattr(error, "what", None) or f"{type(error).__name__}: {error}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,8 @@ from symgrad.trace.overrides import noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from symgrad.api.call.function import Function
 
     Arrays = list[np.ndarray[Any, Any]]
 
@@ -176,11 +178,7 @@ def _named(call: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _drawn(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
-    """Return calls of an op, or of what answers a ufunc, and their arguments.
-
-    Raises:
-        ArgumentError: it is no op, or one without a domain.
-    """
+    """Return calls of an op, or of what answers a ufunc, and their arguments."""
     load()
     found = ANSWERS.get(op) if isinstance(op, np.ufunc) else op
     name = getattr(found, "name", getattr(op, "__name__", repr(op)))
@@ -252,15 +250,18 @@ class _Check:
 
     def all(self, modes: frozenset[str]) -> None:
         """Compare all orders in these modes."""
-        second = len(self.report.orders) > 1
+        problem, second = self.problem, len(self.report.orders) > 1
         if "rev" in modes:
             self.first()
         if "fwd" in modes or second:
-            further = _Further(self.problem, modes, len(self.report.orders))
+            d, v = problem.direction() if "fwd" in modes else [], problem.direction() if second else []
+            v = [one.astype(np.float32).astype(np.float64) for one in v] if problem.narrow else v
+            along = problem.along(modes, len(self.report.orders))  # all that is left, computed at once
+            exact = along(tuple(problem.wide), tuple(d), tuple(v), tuple(problem.others))
             if "fwd" in modes:
-                self.forward(further)
+                self.forward(d, float(exact["pushed"]))
             if second:
-                self.second(further, modes)
+                self.second(v, exact, partial(self.in_single, along, d, v), modes)
 
     def first(self) -> None:
         """Compare the gradient."""
@@ -301,10 +302,9 @@ class _Check:
         if len(self.wrong) == before:  # only together are they wrong by more than is allowed
             self.wrong.append(whole)
 
-    def forward(self, further: _Further) -> None:
-        """Compare forward mode along a random direction: with the gradients that were just checked, or numerically."""
-        problem, direction = self.problem, further.d
-        found = float(further.exact["pushed"])
+    def forward(self, direction: Arrays, found: float) -> None:
+        """Compare forward mode along a direction: with the gradients that were just checked, or numerically."""
+        problem = self.problem
         value = abs(float(self.reference.value(problem.wide)))
         value = value if np.isfinite(value) else 0.0
         place = f"all of it {FORWARD}"
@@ -340,10 +340,10 @@ class _Check:
         self.report.loose += error > LOOSE * max(abs(compiled), abs(numerical), floor / ROUNDING)
         return True
 
-    def second(self, further: _Further, modes: frozenset[str]) -> None:
-        """Compare the derivative of the gradient along a random direction, in reverse mode and in forward mode."""
+    def second(self, v: Arrays, found: Any, narrow: Callable[[], Any], modes: frozenset[str]) -> None:
+        """Compare the derivative of the gradient along a direction v, in reverse mode and in forward mode."""
         problem, method = self.problem, "differences of the compiled gradient"
-        gradient, others, v = problem.gradient, tuple(problem.others), further.v
+        gradient, others = problem.gradient, tuple(problem.others)
         sizes = np.cumsum([x.size for x in problem.wide])[:-1]
 
         def slope(t: float) -> Any:
@@ -354,17 +354,27 @@ class _Check:
         here = np.split(slope(0.0), sizes)
         along = sum(float(np.sum(np.abs(g * d.ravel()))) for g, d in zip(here, v, strict=True))
         along = max(along, abs(float(self.reference.value(problem.wide))))
+        single = narrow() if problem.narrow else {}
         for mode in [one for one in ("rev", "fwd") if one in modes]:
-            exact = _arrays(further.exact[mode])
+            exact = _arrays(found[mode])
             parts = zip(problem.wide, exact, np.split(numerical, sizes), np.split(error, sizes), strict=True)
             before = self.report.derivatives
             for k, (x, h, n, e) in enumerate(parts):
                 self.all_of(2, k, h, n.reshape(x.shape), e.reshape(x.shape), _floor(h, along, x), method, mode)
             if problem.narrow:
-                self.narrowed(2, further.narrowed[mode], exact)
+                self.narrowed(2, single[mode], exact)
             self.finish()
             if mode == "fwd" and "rev" in modes:  # the same derivatives once more
                 self.report.derivatives = before
+
+    def in_single(self, along: Function, *directions: Arrays) -> Any:
+        """Compute derivatives along directions of the arguments as they were given, some in single precision."""
+        given = self.problem.given
+        d, v = [
+            tuple([np.asarray(one, np.asarray(x).dtype) for one, x in zip(some, given, strict=True)]) if some else ()
+            for some in directions
+        ]
+        return along(tuple(given), d, v, tuple(self.problem.others))
 
     def narrowed(self, order: int, found: Any, exact: Arrays) -> None:
         """Compare what was computed in float32 with the same in float64."""
@@ -422,30 +432,6 @@ class _Check:
             f"  {worst.method:{width}}  {worst.numerical!r}\n"
             f"  they differ by {abs(worst.compiled - worst.numerical):.3g}, and {worst.allowed:.3g} is allowed{why}"
         )
-
-
-class _Further:
-    """What is checked after the gradient, computed at once: derivatives along a direction d, the gradient's along v."""
-
-    def __init__(self, problem: Projection, modes: frozenset[str], order: int) -> None:
-        """Draw the directions, compile and call."""
-        self.problem = problem
-        self.d = problem.direction() if "fwd" in modes else []
-        self.v = problem.direction() if order > 1 else []
-        if problem.narrow:
-            self.v = [d.astype(np.float32).astype(np.float64) for d in self.v]
-        self.along = problem.along(modes, order)
-        self.exact = self.along(tuple(problem.wide), tuple(self.d), tuple(self.v), tuple(problem.others))
-
-    @cached_property
-    def narrowed(self) -> Any:
-        """The same of the arguments as they were given, some of them in single precision."""
-        given = self.problem.given
-        d, v = [
-            tuple([np.asarray(one, np.asarray(x).dtype) for one, x in zip(directions, given, strict=True)])
-            if directions else () for directions in (self.d, self.v)
-        ]
-        return self.along(tuple(given), d, v, tuple(self.problem.others))
 
 
 def _arrays(found: Any) -> Arrays:

@@ -137,11 +137,7 @@ def _derived(
 
 
 def _check_loss(point: Point) -> None:
-    """Check what a function returns whose gradient is wanted; what it is of, the sweep checks.
-
-    Raises:
-        ArgumentError: it is no single array, or no pair of one and extras.
-    """
+    """Check what a function returns whose gradient is wanted; what it is of, the sweep checks."""
     children = point.tree.children()
     if point.has_aux:
         if point.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:

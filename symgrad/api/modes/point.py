@@ -182,12 +182,7 @@ def substituted(
 def present(
     given: Sequence[Any], of: Sequence[Node | Spec], names: Sequence[str], what: str,
 ) -> tuple[list[int], list[Any]]:
-    """Take the tangents or cotangents that are there, checked against what they are of.
-
-    Raises:
-        ArgumentError: one has another dtype, or is one of an integer.
-        ShapeError: one has another shape.
-    """
+    """Take the tangents or cotangents that are there, checked against what they are of."""
     places = [k for k, value in enumerate(given) if value is not None]
     for k in places:
         node, spec = of[k], leaf_spec(given[k], f"the {what} of {names[k]}")
@@ -205,11 +200,7 @@ def present(
 
 
 def matched(tree: Any, values: Any, what: str) -> list[Any]:
-    """List what stands at the leaves of a structure; None may stand there.
-
-    Raises:
-        ArgumentError: the structures differ.
-    """
+    """List what stands at the leaves of a structure; None may stand there."""
     try:
         return [settled(value) for value in tree.flatten_up_to(values)]
     except ValueError as error:

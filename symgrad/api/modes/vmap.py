@@ -112,11 +112,7 @@ _UNMAPPED = object()
 
 
 def _spread(entry: Any, tree: Any, what: str) -> list[int | None]:
-    """Give every leaf of a structure its axis, from a tree of axes that may end above the leaves.
-
-    Raises:
-        ArgumentValueError: the structures do not fit, or there stands something else than an axis.
-    """
+    """Give every leaf of a structure its axis, from a tree of axes that may end above the leaves."""
     marked: Any = optree.tree_map(
         lambda e: _UNMAPPED if e is None else e, entry, none_is_leaf=True, namespace=NAMESPACE
     )
@@ -156,12 +152,7 @@ def _from_front(axis: int, rank: int, what: str, shape: Any) -> int:
 
 
 def _size(signature: Signature, axes: Sequence[int | None], axis_size: Any) -> Any:
-    """Return how many examples there are.
-
-    Raises:
-        ShapeError: the arguments disagree.
-        ArgumentValueError: nothing is mapped, and no size is given.
-    """
+    """Return how many examples there are."""
     every = zip(signature.paths, signature.specs, axes, strict=True)
     mapped = [(path, s, a, s.shape[a]) for path, s, a in every if a is not None]
     sizes = list(dict.fromkeys([size for *_, size in mapped] + ([] if axis_size is None else [axis_size])))

@@ -162,11 +162,7 @@ class Call:
         ]
 
     def flat(self, rule: str, found: Any) -> tuple[Any, ...]:
-        """List, leaf by leaf, what a rule gives for each argument that is differentiated by.
-
-        Raises:
-            ArgumentError: it gives more or fewer, or another structure than an argument has.
-        """
+        """List, leaf by leaf, what a rule gives for each argument that is differentiated by."""
         children = self.tree.children()
         if not isinstance(found, (tuple, list)) or len(found) != len(children):
             given = f"{len(found)} cotangents" if isinstance(found, (tuple, list)) else f"a {type(found).__name__}"
@@ -187,11 +183,7 @@ class Call:
         return tuple([settled(item) for item in flat])
 
     def check(self, active: Trace, said: str, value: Any) -> None:
-        """Check that what a rule returns in the place of the result, or of its tangent, is as the result is.
-
-        Raises:
-            ArgumentError: it has other shapes, or another structure.
-        """
+        """Check that what a rule returns in the place of the result, or of its tangent, is as the result is."""
         leaves, tree = flatten(value)
         found = [as_node(active, settled(leaf)).shape for leaf in leaves]
         wanted = [o.shape for o in self.program.outputs]

@@ -219,11 +219,7 @@ def _extents(name: str, terms: list[str], labels: str, x: Any) -> Any:
 
 
 def domains_of(name: str, sample: Any, count: int) -> tuple[Domain, ...] | None:
-    """Read the `sample` of a user's op: the bounds of every argument, or a pair of bounds for each.
-
-    Raises:
-        ArgumentError: it is something else.
-    """
+    """Read the `sample` of a user's op: the bounds of every argument, or a pair of bounds for each."""
     if sample is None:
         return None
     pairs = sample if isinstance(sample, (tuple, list)) and np.ndim(sample) == 2 else (sample,) * count
@@ -300,11 +296,7 @@ def extern(
 
 
 def _check_text(name: str, c_source: str, arity: int) -> None:
-    """Find the function in the C text, and count its arguments.
-
-    Raises:
-        ArgumentError: it is not there, or has others.
-    """
+    """Find the function in the C text, and count its arguments."""
     found = re.search(rf"\bdouble\s+{name}\s*\(([^)]*)\)", c_source) if _NAME.fullmatch(name) else None
     if found is None:
         raise ArgumentError(f"the C text does not define a function `double {name}(...)`")
@@ -318,11 +310,7 @@ def _check_text(name: str, c_source: str, arity: int) -> None:
 
 
 def _check_needs(name: str, vjp: Callable[..., Any] | None, needs: tuple[str, ...], known: set[str]) -> None:
-    """Check that a rule has parameters for what it needs, and for nothing else.
-
-    Raises:
-        ArgumentError: it reads what is not declared, or does not read what is.
-    """
+    """Check that a rule has parameters for what it needs, and for nothing else."""
     if not set(needs) <= known:
         raise ArgumentError(f"{name} needs {sorted(set(needs) - known)}; there is {', '.join(sorted(known))}")
     signature = None if vjp is None else signature_of(vjp)
