@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ops import OPS, load
 from symgrad.ops.declare.forms import ANSWERS
+from symgrad.ops.declare.traits import traits
 
 HEAD = ["name", "answers", "kind", "derivative", "C"]
 
@@ -45,6 +46,8 @@ def _source(op: Op) -> str:
         return "derivative 0"
     if op.vjp is not None or getattr(op, "partials", None) is not None:
         return "derivative by a rule"
+    if isinstance(op, Elementwise) and traits(op).linear:
+        return "derivative by linearity"
     return "derivative by SymPy" if getattr(op, "value", None) is not None else "no derivative"
 
 

@@ -1,4 +1,8 @@
-"""Derivatives of elementwise ops: their own rules, or SymPy's of their `value`, in NumPy words."""
+"""Derivatives of elementwise ops: their own rules, what their linearity says, or SymPy's of their `value`.
+
+A rule is written where SymPy's derivative has fewer digits or costs more, and where programs of every day have the op:
+importing SymPy takes half a second, as long as all the rest of a process that finds its library in the cache.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import numpy as np
 
 from symgrad.errors import NoGradient, UnsupportedError
 from symgrad.ops.declare.forms import OPS
+from symgrad.ops.declare.traits import kinds, traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,53 +47,59 @@ sp: Any = _Late()
 def cotangents(op: Elementwise, g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
     """Return one cotangent for each input of an elementwise op, None where there is none.
 
+    They follow from the rule of the op, from the slopes that it declares, from its linearity where it is linear, or
+    else from SymPy's derivative of its value.
+
     Args:
         op: the op.
         g: the cotangent of its result, of the result's shape.
         y: its result.
         x: its inputs; a cotangent has the broadcast shape, whatever its input's is.
         params: its parameters.
+
+    Raises:
+        NoGradient: there is nothing that it follows from.
     """
     if op.nondiff:
         return (None,) * op.arity
     if op.vjp is not None:
         found = op.vjp(g, y, *x, **params)
         return found if isinstance(found, tuple) else (found,)
-    return tuple([None if d is None else g * d for d in partials(op)(*x, y, **params)])
+    if op.partials is not None:
+        declared: Any = op.partials(*x, y, **params)
+        slopes = declared if isinstance(declared, tuple) else (declared,)
+    elif traits(op, tuple(params.values())).linear:
+        floats = [kind == "float" for kind in kinds(op)]
+        if not all(floats):
+            zero = np.zeros((), g.dtype)
+            picked = [[g if j == k else zero if f else x[j] for j, f in enumerate(floats)] for k in range(op.arity)]
+            return tuple([op(*v, **params) if f else None for v, f in zip(picked, floats, strict=True)])
+        slopes = tuple([float(op.evaluate(*unit, **params)) for unit in np.eye(op.arity)])
+    else:
+        slopes = by_sympy(op)(*x)
+    return tuple([None if d is None else _times(g, d) for d in slopes])
 
 
-def partials(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
-    """Return the partial derivatives of an op as a function ``(x1, ..., y) -> tuple`` in NumPy words.
-
-    They are the declared `ddx`; without one, SymPy differentiates the op's `value` once.
-
-    Raises:
-        NoGradient: there is neither.
-    """
-    declared = op.partials
-    if declared is None:
-        return _by_sympy(op)
-
-    def as_tuple(*args: Any, **params: Any) -> tuple[Any, ...]:
-        found: Any = declared(*args, **params)
-        return found if isinstance(found, tuple) else (found,)
-
-    return as_tuple
+def _times(g: Any, slope: Any) -> Any:
+    if issubclass(type(slope), (int, float)) and slope in {1, -1}:
+        return g if slope == 1 else -g
+    return g * slope
 
 
 @cache
-def _by_sympy(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
+def by_sympy(op: Elementwise) -> Callable[..., tuple[Any, ...]]:
+    """Return the partial derivatives of an op's value as SymPy finds them, a function of its arguments in NumPy words.
+
+    Raises:
+        NoGradient: it has no value that SymPy knows.
+    """
     if op.value is None:
         raise NoGradient(f"{op.name} has no derivative: neither a rule nor a formula")
     symbols = [sp.Symbol(f"x{k}", real=True) for k in range(op.arity)]
     value = op.value(*symbols)
     derivatives = [sp.diff(value, symbol) for symbol in symbols]
 
-    def evaluate(*args: Any) -> tuple[Any, ...]:
-        known = dict(zip(symbols, args, strict=False))  # y comes last and has no symbol
-        return tuple([in_numpy(d, known) for d in derivatives])
-
-    return evaluate
+    return lambda *x: tuple([in_numpy(d, dict(zip(symbols, x, strict=True))) for d in derivatives])
 
 
 def in_numpy(expression: Any, known: dict[Any, Any]) -> Any:
@@ -140,7 +151,7 @@ def _power(expression: Any, known: dict[Any, Any]) -> Any:
 
 def _polygamma(expression: Any, known: dict[Any, Any]) -> Any:
     order, x = int(expression.args[0]), in_numpy(expression.args[1], known)
-    return OPS["polygamma"](x, order=order) if order else OPS["digamma"](x)
+    return OPS["polygamma"](x, order=order) if order > 1 else OPS["trigamma" if order else "digamma"](x)
 
 
 def _piecewise(expression: Any, known: dict[Any, Any]) -> Any:

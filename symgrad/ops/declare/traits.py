@@ -49,16 +49,21 @@ class Traits(NamedTuple):
     linear: bool = False
 
 
+def kinds(op: Elementwise) -> list[str]:
+    """Return of which kind each argument is: "float", "int" or "bool"."""
+    return [domain.dtype for domain in (op.sample if type(op.sample) is tuple else (op.sample,) * op.arity)]
+
+
 @lru_cache(maxsize=4096)  # a user's op need not live for ever
 def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
     """Try an elementwise op."""
     if OPS.get(op.name) is not op:
         return Traits((0,) * op.arity, sees_zero=(True,) * op.arity)
-    kinds = [d.dtype for d in (op.sample if type(op.sample) is tuple else (op.sample,) * op.arity)]
-    floats = [k for k, kind in enumerate(kinds) if kind == "float"]
+    of = kinds(op)
+    floats = [k for k, kind in enumerate(of) if kind == "float"]
     positive = POSITIVE[: FEW if op.arity > 2 else None]
     numbers = {"float": (*positive, *[-v for v in positive], np.nan), "int": range(-4, 9), "bool": (False, True)}
-    x = [np.array(column) for column in zip(*product(*[numbers[kind] for kind in kinds]), strict=True)]
+    x = [np.array(column) for column in zip(*product(*[numbers[kind] for kind in of]), strict=True)]
     named = dict(zip(op.params, params, strict=True))
 
     def at(*given: Any) -> Any:
@@ -75,13 +80,13 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
             parity=parity,
             joint=_parity(y, at(*[-v if k in turned else v for k, v in enumerate(x)])) if floats else 0,
             keeps_zeros=all(_keeps_zeros(parity[k], y, turned[k]) for k in floats if parity[k]),
-            commutes=op.commutes and op.arity == 2 and len({*kinds}) == 1 and _close(y, at(*x[::-1])),
+            commutes=op.commutes and op.arity == 2 and len({*of}) == 1 and _close(y, at(*x[::-1])),
             sees_zero=tuple([k in turned and not _same(*[
                 with_one(k, np.where(x[k] == 0, zero, x[k])) for zero in (0.0, -0.0)
             ]) for k in range(op.arity)]),
             sees_nan=not all(_same(with_one(k, np.full(y.shape, np.nan)), with_one(k, np.full(y.shape, -np.nan)))
                              for k in floats),
-            linear=_linear(kinds, at),
+            linear=_linear(of, at),
         )
 
 

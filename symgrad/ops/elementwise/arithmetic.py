@@ -13,12 +13,12 @@ from symgrad.ops.declare.forms import elementwise
 
 # Signed integers wrap as NumPy's do; C leaves their overflow undefined, so they compute as unsigned ones.
 add = elementwise(
-    numpy=np.add, value=lambda a, b: a + b, vjp=lambda g, _y, _a, _b: (g, g), logs=np.logaddexp, infix="+",
+    numpy=np.add, value=lambda a, b: a + b, logs=np.logaddexp, infix="+",
     c={"f": "{0} + {1}", "iu": "({t})((uint64_t){0} + (uint64_t){1})", "b": "{0} || {1}"},
     sample=normal(), edges=PAIRS)
 
 subtract = elementwise(
-    numpy=np.subtract, value=lambda a, b: a - b, vjp=lambda g, _y, _a, _b: (g, -g), infix="-",
+    numpy=np.subtract, value=lambda a, b: a - b, infix="-",
     c={"f": "{0} - {1}", "iu": "({t})((uint64_t){0} - (uint64_t){1})"},
     sample=normal(), edges=PAIRS)
 
@@ -60,11 +60,11 @@ fmod = elementwise(
     sample=(distinct(), positive()), edges=PAIRS)
 
 negative = elementwise(
-    numpy=np.negative, value=lambda x: -x, vjp=lambda g, _y, _x: -g, infix="-",
+    numpy=np.negative, value=lambda x: -x, infix="-",
     c={"f": "(- {0})", "iu": "({t})(0 - (uint64_t){0})"}, sample=normal(), edges=SPECIAL)  # the space is for -1.0
 
 positive_ = elementwise(
-    numpy=np.positive, value=lambda x: x, vjp=lambda g, _y, _x: g, infix="+",
+    numpy=np.positive, value=lambda x: x, infix="+",
     c={"fiu": "{0}"}, sample=normal(), edges=SPECIAL)
 
 reciprocal = elementwise(

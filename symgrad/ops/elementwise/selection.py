@@ -27,7 +27,6 @@ def _where_dtype(condition: np.dtype[Any], a: np.dtype[Any], b: np.dtype[Any]) -
 
 where = elementwise(
     numpy=np.where, arity=3, result=_where_dtype, value=lambda c, a, b: sp.Piecewise((a, sp.Ne(c, 0)), (b, True)),
-    vjp=lambda g, _y, c, _a, _b: (None, np.where(c, g, 0), np.where(c, 0, g)),  # g * c: 0 * inf is NaN
     used=lambda _y, c, _a, _b: (None, c, np.logical_not(c)), logs=np.where,
     c={"fiub": "{0} ? {1} : {2}"}, sample=(booleans(), normal(), normal()),
     edges=((True, nan, 1.0), (False, nan, 1.0), (True, -0.0, inf), (False, 1.0, -inf)))

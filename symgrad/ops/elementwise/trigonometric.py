@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ cos = elementwise(
     edges=SPECIAL)
 
 tan = elementwise(
-    numpy=np.tan, value=sp.tan, ddx=lambda _x, y: 1 + y * y, c="tan", sample=between(-1.4, 1.4),
+    numpy=np.tan, value=sp.tan, c="tan", sample=between(-1.4, 1.4),
     edges=SPECIAL)
 
 
@@ -38,7 +37,7 @@ def _arctan_slope(x: Any) -> Any:
 # which has no digits left where x is small.
 one_minus_square = elementwise(
     name="one_minus_square", numpy=_one_minus_square, result=lambda x: x, value=lambda x: 1 - x**2,
-    ddx=lambda x, _y: -2 * x, c="(1.0{f} - {0}) * (1.0{f} + {0})", sample=normal(), edges=(0.0, 1.0, -1.0, nan, 1e-8))
+    c="(1.0{f} - {0}) * (1.0{f} + {0})", sample=normal(), edges=(0.0, 1.0, -1.0, nan, 1e-8))
 
 arcsin = elementwise(
     numpy=np.arcsin, steep=(0, "infinite slope at -1 and 1", False),
@@ -89,20 +88,18 @@ arctan2 = elementwise(
     numpy=np.arctan2, value=sp.atan2, ddx=_arctan2_partials, c="atan2",
     sample=(normal(), positive()), edges=PAIRS)
 
-RADIANS, DEGREES = math.pi / 180, 180 / math.pi
-
 deg2rad = elementwise(
-    numpy=np.deg2rad, value=lambda x: x * sp.pi / 180, vjp=lambda g, _y, _x: g * RADIANS,
+    numpy=np.deg2rad, value=lambda x: x * sp.pi / 180,
     c="{0} * (3.141592653589793{f} / 180.0{f})", sample=normal(), edges=(0.0, -0.0, 180.0, inf, nan))
 
 radians = elementwise(
-    numpy=np.radians, value=lambda x: x * sp.pi / 180, vjp=lambda g, _y, _x: g * RADIANS,
+    numpy=np.radians, value=lambda x: x * sp.pi / 180,
     c="{0} * (3.141592653589793{f} / 180.0{f})", sample=normal(), edges=(0.0, -0.0, 180.0, inf, nan))
 
 rad2deg = elementwise(
-    numpy=np.rad2deg, value=lambda x: x * 180 / sp.pi, vjp=lambda g, _y, _x: g * DEGREES,
+    numpy=np.rad2deg, value=lambda x: x * 180 / sp.pi,
     c="{0} * (180.0{f} / 3.141592653589793{f})", sample=normal(), edges=(0.0, -0.0, 1.0, inf, nan))
 
 degrees = elementwise(
-    numpy=np.degrees, value=lambda x: x * 180 / sp.pi, vjp=lambda g, _y, _x: g * DEGREES,
+    numpy=np.degrees, value=lambda x: x * 180 / sp.pi,
     c="{0} * (180.0{f} / 3.141592653589793{f})", sample=normal(), edges=(0.0, -0.0, 1.0, inf, nan))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from symgrad.errors import NoGradient
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ops.adjoints import rule_of
 from symgrad.ops.batched import each
+from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import OPS
 from symgrad.transforms.derive.batch import each_of, summed
 
@@ -23,23 +25,10 @@ def rule(op: Any) -> Any:
     if op.vjp is not None:
         return op.vjp
     if isinstance(op, Elementwise):
-        from symgrad.ops.declare.calculus import partials
-
-        slopes: Any = op.partials or partials(op)
-
-        def chain(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:
-            found = slopes(*x, y, **params)
-            found = found if isinstance(found, tuple) else (found,)
-            return tuple([None if d is None else g if _is_one(d) else g * d for d in found])
-
-        return chain
+        return partial(cotangents, op)
     if isinstance(op, Composite):
         raise NoGradient(f"the composite {op.name} has no rule and was not inlined")
     return rule_of(op)
-
-
-def _is_one(d: Any) -> bool:
-    return issubclass(type(d), (int, float)) and bool(d == 1)
 
 
 def each_rule(
