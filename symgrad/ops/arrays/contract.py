@@ -234,7 +234,6 @@ def _typed(x: Any) -> Any:
 
 @answers(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """As `numpy.dot`."""
     refuse("dot", out=out)
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -244,7 +243,6 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @answers(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
-    """As `numpy.inner`."""
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return np.multiply(_typed(a), _typed(b))
@@ -253,20 +251,17 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @answers(np.vdot)
 def vdot(a: Any, b: Any, /) -> Any:
-    """As `numpy.vdot`."""
     return np.tensordot(np.ravel(a), np.ravel(b), axes=1)
 
 
 @answers(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """As `numpy.outer`."""
     refuse("outer", out=out)
     return np.multiply(np.ravel(lift(a))[:, None], np.ravel(lift(b))[None, :])
 
 
 @answers(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """As `numpy.tensordot`."""
     a, b = lift(a), lift(b)
     if issubclass(type(axes), (int, np.integer)):
         pair_a, pair_b = list(range(a.ndim - int(axes), a.ndim)), list(range(int(axes)))

@@ -56,7 +56,6 @@ def extents(shape: Any) -> Shape:
 
 @answers(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # noqa: ARG001 - NumPy's signature
-    """As `numpy.copy`."""
     return fresh(lift(a))
 
 
@@ -85,7 +84,6 @@ ANSWERS["astype"] = to_dtype
 
 @answers(np.astype)
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """As `numpy.astype`."""
     _cpu(device)
     if not hasattr(x, "astype") or getattr(x, "weak", None) is not None:
         raise ArgumentError("np.astype of one of Python's numbers", instead="np.float64(x)")
@@ -116,7 +114,6 @@ def zeros_like(
 def ones_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001
 ) -> Any:
-    """As `numpy.ones_like`."""
     return _like(a, 1, dtype, shape, device)
 
 
@@ -125,7 +122,6 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,  # noqa: ARG001
     device: Any = None,
 ) -> Any:
-    """As `numpy.full_like`."""
     return _like(a, fill_value, dtype, shape, device)
 
 
@@ -134,20 +130,17 @@ def full_like(
 
 @answers(np.shape)
 def shape(a: Any) -> Any:
-    """As `numpy.shape`."""
     return lift(a).shape
 
 
 @answers(np.ndim)
 def ndim(a: Any) -> int:
-    """As `numpy.ndim`."""
     rank: int = lift(a).ndim
     return rank
 
 
 @answers(np.size)
 def size(a: Any, axis: Any = None) -> Any:
-    """As `numpy.size`."""
     a = lift(a)
     total: Any = 1
     for k in normal_axes(axis, a.ndim):

@@ -286,7 +286,6 @@ def _fitted(indices: Any, extent: Any, mode: str) -> Any:
 
 @answers(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    """As `numpy.take`."""
     from symgrad.ops.declare.forms import refuse
 
     refuse("take", out=out)
@@ -326,7 +325,6 @@ def ix_(*args: Any) -> tuple[Any, ...]:
 
 @answers(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """As `numpy.take_along_axis`."""
     arr, indices = lift(arr), lift(indices)
     if axis is None:
         if indices.ndim != 1:

@@ -107,7 +107,6 @@ def _joined(xs: Any, dtype: Any, casting: Any) -> list[Any]:
 def concatenate_answer(
     xs: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind",
 ) -> Any:
-    """As `numpy.concatenate`."""
     refuse("concatenate", out=out)
     if is_traced(xs):
         xs = list(xs)
@@ -121,7 +120,6 @@ def concatenate_answer(
 
 @answers(np.stack)
 def stack_answer(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """As `numpy.stack`."""
     refuse("stack", out=out)
     parts = _joined(arrays, dtype, casting)
     if any(shape_of(p) != shape_of(parts[0]) for p in parts):

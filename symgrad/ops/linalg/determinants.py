@@ -248,7 +248,7 @@ def _pivot_order(a: Any) -> Any:
 
 
 pivot_order = structured(
-    name="pivot_order", infer=_order_infer, evaluate=_order_value, body=_order_body, vjp=lambda g, y, a: (None,),  # noqa: ARG005
+    name="pivot_order", infer=_order_infer, evaluate=_order_value, body=_order_body, nondiff=True,
     sample=(case(_pivot_order, (3, 3)), case(_pivot_order, (2, 5, 5)), case(_pivot_order, (9, 9))),
     edges=(case(_pivot_order, (0, 0)), case(_pivot_order, (1, 1)), case(_pivot_order, (0, 2, 2))),
     doc="In which rows the pivots of full elimination are sure, and how far from the end they are in rows and columns.",

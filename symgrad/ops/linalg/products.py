@@ -58,7 +58,6 @@ def _first_two(a: tuple[Any, Any], b: tuple[Any, Any], a2: Any, b2: Any) -> tupl
 
 @answers(np.linalg.cross)
 def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """As `numpy.linalg.cross`."""
     x1, x2 = lift(x1), lift(x2)
     if shape_of(x1)[axis] != SPACE or shape_of(x2)[axis] != SPACE:
         raise ShapeError("Both input arrays must be (arrays of) 3-dimensional vectors")
@@ -67,7 +66,6 @@ def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 @answers(np.kron)
 def kron(a: Any, b: Any) -> Any:
-    """As `numpy.kron`."""
     a, b = lift(a), lift(b)
     rank = max(a.ndim, b.ndim)
     have_a, have_b = [(1,) * (rank - x.ndim) + shape_of(x) for x in (a, b)]
@@ -101,7 +99,6 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
 
 @answers(np.linalg.matrix_power)
 def matrix_power(a: Any, n: Any) -> Any:
-    """As `numpy.linalg.matrix_power`."""
     a = lift(a)
     if a.ndim < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
         raise NotSquare(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
@@ -134,7 +131,6 @@ def _axis_last(x: Any, axis: int) -> Any:
 
 @answers(np.linalg.vecdot)
 def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """As `numpy.linalg.vecdot`."""
     a, b = lift(x1), lift(x2)
     for x in (a, b):
         normal_axis(axis, x.ndim)
@@ -178,7 +174,6 @@ for _function in (vecdot, matvec, vecmat):  # vecdot came with NumPy 2.0, the ot
 
 @answers(np.linalg.outer)
 def linalg_outer(x1: Any, x2: Any, /) -> Any:
-    """As `numpy.linalg.outer`."""
     x1, x2 = lift(x1), lift(x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(f"Input arrays must be one-dimensional, but they are {x1.ndim=} and {x2.ndim=}.")
@@ -187,13 +182,11 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
 
 @answers(np.linalg.matmul)
 def linalg_matmul(x1: Any, x2: Any, /) -> Any:
-    """As `numpy.linalg.matmul`."""
     return np.matmul(x1, x2)
 
 
 @answers(np.linalg.tensordot)
 def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    """As `numpy.linalg.tensordot`."""
     return np.tensordot(x1, x2, axes=axes)
 
 

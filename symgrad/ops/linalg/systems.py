@@ -95,7 +95,6 @@ def solve(a: Any, b: Any) -> Any:
 
 @answers(np.linalg.inv)
 def inv(a: Any) -> Any:
-    """As `numpy.linalg.inv`."""
     a = squared("inv", a)
     unit = ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
     return linalg.lu_solve(a, linalg.lu(a), unit, trans=False, checked=True)
@@ -103,14 +102,12 @@ def inv(a: Any) -> Any:
 
 @answers(np.linalg.det)
 def det(a: Any) -> Any:
-    """As `numpy.linalg.det`."""
     a = squared("det", a)
     return determinants.det(a, linalg.lu(a))
 
 
 @answers(np.linalg.slogdet)
 def slogdet(a: Any) -> Any:
-    """As `numpy.linalg.slogdet`."""
     a = squared("slogdet", a)
     factors = linalg.lu(a)
     return SLOGDET(determinants.sign(a, factors), determinants.logabsdet(a, factors))

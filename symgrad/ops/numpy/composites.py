@@ -36,7 +36,6 @@ def clip(
     a: Any, a_min: Any = UNSET, a_max: Any = UNSET, out: Any = None, *, min: Any = UNSET, max: Any = UNSET,
     **keywords: Any,
 ) -> Any:
-    """As `numpy.clip`."""
     refuse("clip", out=out, **keywords)
     if not set(keywords) <= {"where", "dtype", "casting", "order", "subok", "signature"}:
         raise TypeError(f"clip() got an unexpected keyword argument {next(iter(keywords))!r}")
@@ -82,7 +81,6 @@ def _rounded_integers(a: Any, scale: int) -> Any:
 
 @answers(np.fix)
 def fix(x: Any, out: Any = None) -> Any:
-    """As `numpy.fix`."""
     refuse("fix", out=out)
     x = lift(x)
     return np.trunc(x) if x.dtype.kind == "f" else fresh(x)
@@ -105,14 +103,12 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
 
 @answers(np.isposinf)
 def isposinf(x: Any, out: Any = None) -> Any:
-    """As `numpy.isposinf`."""
     refuse("isposinf", out=out)
     return np.equal(x, np.inf)
 
 
 @answers(np.isneginf)
 def isneginf(x: Any, out: Any = None) -> Any:
-    """As `numpy.isneginf`."""
     refuse("isneginf", out=out)
     return np.equal(x, -np.inf)
 
@@ -141,7 +137,6 @@ def sinc(x: Any) -> Any:
 
 @answers(np.diff)
 def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = UNSET, append: Any = UNSET) -> Any:
-    """As `numpy.diff`."""
     a, times = lift(a), operator.index(static("diff", "n", n))
     if times == 0:
         return a
@@ -202,7 +197,6 @@ for _name in ("cumulative_sum", "cumulative_prod"):
 
 @answers(np.ediff1d)
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
-    """As `numpy.ediff1d`."""
     ary = np.ravel(lift(ary))
     inner = ary[1:] - ary[:-1]
     parts = [np.ravel(lift(part)) for part in (to_begin, inner, to_end) if part is not None]
@@ -266,7 +260,6 @@ def _end_difference(f: list[Any], near: Any, far: Any, sign: float) -> Any:
 
 @answers(np.trapezoid)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
-    """As `numpy.trapezoid`."""
     y = lift(y)
     k = normal_axis(axis, y.ndim)
     if x is None:
@@ -319,7 +312,6 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @answers(np.isclose)
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
-    """As `numpy.isclose`."""
     a, b = lift(a), lift(b)
     if b.dtype.kind != "f":
         b = b.astype(promoted(b, 1.0))

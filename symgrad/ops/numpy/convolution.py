@@ -109,7 +109,6 @@ def _cut(full: Any, n: int, m: int, mode: str) -> Any:
 
 @answers(np.convolve)
 def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
-    """As `numpy.convolve`."""
     a, v = _vectors("np.convolve", a, v)
     if mode == "full":
         return convolve(a, v)
@@ -121,7 +120,6 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
 
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    """As `numpy.correlate`."""
     if not np.ndim(a) or not np.ndim(v):
         raise ShapeError("np.correlate of a number: object of too small depth for desired array")
     a, v = _vectors("np.correlate", a, v)

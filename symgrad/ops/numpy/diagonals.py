@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 @answers(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """As `numpy.diagonal`."""
     a = lift(a)
     if a.ndim < 2:
         raise ShapeError("diag requires an array of at least two dimensions")
@@ -34,25 +33,21 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 @answers(np.linalg.diagonal)
 def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    """As `numpy.linalg.diagonal`."""
     return diagonal(x, offset, -2, -1)
 
 
 @answers(np.trace)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    """As `numpy.trace`."""
     return np.sum(diagonal(a, offset, axis1, axis2), -1, dtype, out)
 
 
 @answers(np.linalg.trace)
 def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """As `numpy.linalg.trace`."""
     return np.sum(diagonal(x, offset, -2, -1), -1, dtype)
 
 
 @answers(np.diag)
 def diag(v: Any, k: int = 0) -> Any:
-    """As `numpy.diag`."""
     v = lift(v)
     if v.ndim == 2:
         return diagonal(v, k)
@@ -65,7 +60,6 @@ def diag(v: Any, k: int = 0) -> Any:
 
 @answers(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> Any:
-    """As `numpy.diagflat`."""
     return diag(np.ravel(lift(v)), k)
 
 
@@ -80,13 +74,11 @@ def _triangle(m: Any, k: Any, *, upper: bool) -> Any:
 
 @answers(np.tril)
 def tril(m: Any, k: int = 0) -> Any:
-    """As `numpy.tril`."""
     return _triangle(m, k, upper=False)
 
 
 @answers(np.triu)
 def triu(m: Any, k: int = 0) -> Any:
-    """As `numpy.triu`."""
     return _triangle(m, k, upper=True)
 
 

@@ -124,7 +124,6 @@ def _shifted(name: str, x: Any) -> Any:
 
 @answers(Late("logsumexp"))
 def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False) -> Any:
-    """As `scipy.special.logsumexp`."""
     a = np.atleast_1d(floating(a))  # so that keepdims gives a number an axis, as SciPy does
     if b is None:
         axes = normal_axes(axis, a.ndim)
@@ -145,13 +144,11 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
 
 @answers(Late("softmax"))
 def softmax_answer(x: Any, axis: Any = None) -> Any:
-    """As `scipy.special.softmax`."""
     x = _shifted("softmax", x)
     return softmax(x, axes=normal_axes(axis, x.ndim))
 
 
 @answers(Late("log_softmax"))
 def log_softmax_answer(x: Any, axis: Any = None) -> Any:
-    """As `scipy.special.log_softmax`."""
     x = _shifted("log_softmax", x)
     return log_softmax(x, axes=normal_axes(axis, x.ndim))

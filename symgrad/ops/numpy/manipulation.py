@@ -51,7 +51,6 @@ def turned(x: Any, axes: tuple[int, ...]) -> Any:
 
 @answers(np.flip)
 def flip(m: Any, axis: Any = None) -> Any:
-    """As `numpy.flip`."""
     m = lift(m)
     return turned(m, normal_axes(axis, m.ndim, listed=True))
 
@@ -65,19 +64,16 @@ def _at_least(m: Any, rank: int) -> Any:
 
 @answers(np.fliplr)
 def fliplr(m: Any) -> Any:
-    """As `numpy.fliplr`."""
     return turned(_at_least(m, 2), (1,))
 
 
 @answers(np.flipud)
 def flipud(m: Any) -> Any:
-    """As `numpy.flipud`."""
     return turned(_at_least(m, 1), (0,))
 
 
 @answers(np.rot90)
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    """As `numpy.rot90`."""
     m = lift(m)
     if len(axes) != 2:
         raise ShapeError("len(axes) must be 2.")
@@ -94,7 +90,6 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 @answers(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """As `numpy.roll`."""
     a = lift(a)
     if axis is None:
         return np.reshape(roll(np.ravel(a), shift, 0), a.shape)
@@ -131,7 +126,6 @@ def _rolled(a: Any, shift: Any, axis: int) -> Any:
 
 @answers(np.tile)
 def tile(A: Any, reps: Any) -> Any:
-    """As `numpy.tile`."""
     a = lift(A)
     times = extents(static("tile", "reps", reps))
     have = (1,) * (len(times) - a.ndim) + shape_of(a)
@@ -209,32 +203,27 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
 
 @answers(np.split)
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    """As `numpy.split`."""
     return _split(ary, indices_or_sections, axis, even=True)
 
 
 @answers(np.array_split)
 def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    """As `numpy.array_split`."""
     return _split(ary, indices_or_sections, axis, even=False)
 
 
 @answers(np.hsplit)
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """As `numpy.hsplit`."""
     ary = _at_least(ary, 1)
     return _split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0, even=True)
 
 
 @answers(np.vsplit)
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """As `numpy.vsplit`."""
     return _split(_at_least(ary, 2), indices_or_sections, 0, even=True)
 
 
 @answers(np.dsplit)
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    """As `numpy.dsplit`."""
     return _split(_at_least(ary, 3), indices_or_sections, 2, even=True)
 
 
@@ -259,33 +248,28 @@ def _joined(parts: list[Any], axis: int, dtype: Any, casting: str) -> Any:
 
 @answers(np.vstack)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """As `numpy.vstack`."""
     return _joined([np.atleast_2d(lift(x)) for x in tup], 0, dtype, casting)
 
 
 @answers(np.hstack)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    """As `numpy.hstack`."""
     parts = [np.atleast_1d(lift(x)) for x in tup]
     return _joined(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype, casting)
 
 
 @answers(np.dstack)
 def dstack(tup: Any) -> Any:
-    """As `numpy.dstack`."""
     return np.concatenate([np.atleast_3d(lift(x)) for x in tup], 2)
 
 
 @answers(np.column_stack)
 def column_stack(tup: Any) -> Any:
-    """As `numpy.column_stack`."""
     parts = [np.atleast_1d(lift(x)) for x in tup]
     return np.concatenate([p[:, None] if p.ndim == 1 else p for p in parts], 1)
 
 
 @answers(np.block)
 def block(arrays: Any) -> Any:
-    """As `numpy.block`."""
     rank = max(_depth(arrays), *[lift(x).ndim for x in _leaves(arrays)])
     return fresh(_block(arrays, rank, rank - _depth(arrays)))
 
@@ -311,7 +295,6 @@ def _block(arrays: Any, rank: int, axis: int) -> Any:
 
 @answers(np.append)
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    """As `numpy.append`."""
     arr, values = lift(arr), lift(values)
     if axis is None:
         return np.concatenate([np.ravel(arr), np.ravel(values)])
@@ -337,7 +320,6 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 @answers(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
-    """As `numpy.meshgrid`."""
     if indexing not in {"xy", "ij"}:
         raise ArgumentValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     rank = len(xi)

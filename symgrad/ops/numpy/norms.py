@@ -113,7 +113,6 @@ def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
 
 @answers(np.linalg.vector_norm)
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """As `numpy.linalg.vector_norm`."""
     x = lift(x)
     axes = tuple(range(x.ndim)) if axis is None else _given_axes(x, axis)
     axes = tuple(sorted(axes))
@@ -127,5 +126,4 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 @answers(np.linalg.matrix_norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """As `numpy.linalg.matrix_norm`."""
     return norm(x, ord, (-2, -1), keepdims=keepdims)

@@ -90,7 +90,6 @@ _all = _reduce("all", lambda d: True, np.logical_and)  # noqa: ARG005
 def max_answer(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
 ) -> Any:
-    """As `numpy.max`."""
     return _max(a, axis, None, out, keepdims, initial, where)
 
 
@@ -98,19 +97,16 @@ def max_answer(
 def min_answer(
     a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
 ) -> Any:
-    """As `numpy.min`."""
     return _min(a, axis, None, out, keepdims, initial, where)
 
 
 @answers(np.any)
 def any_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """As `numpy.any`."""
     return _any(a, axis, None, out, keepdims, None, where)
 
 
 @answers(np.all)
 def all_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """As `numpy.all`."""
     return _all(a, axis, None, out, keepdims, None, where)
 
 
@@ -118,7 +114,6 @@ def all_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
 def mean_answer(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
 ) -> Any:
-    """As `numpy.mean`."""
     a = lift(a)
     kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
     total = sum_answer(a.astype(kind), axis, kind, out, keepdims, UNSET, where)

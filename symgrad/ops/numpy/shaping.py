@@ -77,7 +77,6 @@ def _lifted(a: Any) -> Any:
 
 @answers(np.reshape)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
-    """As `numpy.reshape`."""
     a = _lifted(a)
     given = newshape if shape is None else shape
     if given is None:
@@ -103,7 +102,6 @@ def _known_order(function: str, order: str) -> None:
 
 @answers(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
-    """As `numpy.ravel`."""
     a = lift(a)
     _known_order("ravel", "C" if order == "K" and a.ndim <= 1 else order)
     a = np.transpose(a) if order == "F" else a
@@ -114,7 +112,6 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 @answers(np.expand_dims)
 def expand_dims(a: Any, axis: Any) -> Any:
-    """As `numpy.expand_dims`."""
     a = lift(a)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     axis = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -153,7 +150,6 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: A
 
 @answers(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:  # noqa: ARG001
-    """As `numpy.broadcast_arrays`."""
     arrays = [lift(a) for a in args]
     want = shapes.broadcast(*[shape_of(a) for a in arrays])
     like = next((a for a in arrays if is_traced(a)), None)
@@ -166,20 +162,17 @@ def _one_or_all(found: list[Any]) -> Any:
 
 @answers(np.atleast_1d)
 def atleast_1d(*arys: Any) -> Any:
-    """As `numpy.atleast_1d`."""
     return _one_or_all([a if a.ndim else OPS["expand_dims"](a, axes=(0,)) for a in map(lift, arys)])
 
 
 @answers(np.atleast_2d)
 def atleast_2d(*arys: Any) -> Any:
-    """As `numpy.atleast_2d`."""
     new: dict[int, tuple[int, ...]] = {0: (0, 1), 1: (0,)}
     return _one_or_all([OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)])
 
 
 @answers(np.atleast_3d)
 def atleast_3d(*arys: Any) -> Any:
-    """As `numpy.atleast_3d`."""
     new: dict[int, tuple[int, ...]] = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
     return _one_or_all([OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)])
 
@@ -194,7 +187,6 @@ def reordered(a: Any, axes: tuple[int, ...]) -> Any:
 
 @answers(np.transpose)
 def transpose(a: Any, axes: Any = None) -> Any:
-    """As `numpy.transpose`."""
     a = _lifted(a)
     if axes is None:
         return reordered(a, tuple(reversed(range(a.ndim))))
@@ -209,7 +201,6 @@ def transpose(a: Any, axes: Any = None) -> Any:
 
 @answers(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Any, /) -> Any:
-    """As `numpy.matrix_transpose`."""
     x = lift(x)
     if x.ndim < 2:
         raise ShapeError(f"Input array must be at least 2-dimensional, but it is {x.ndim}")
@@ -218,7 +209,6 @@ def matrix_transpose(x: Any, /) -> Any:
 
 @answers(np.swapaxes)
 def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
-    """As `numpy.swapaxes`."""
     a = lift(a)
     i, j = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
     order = list(range(a.ndim))
@@ -228,7 +218,6 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
 
 @answers(np.moveaxis)
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    """As `numpy.moveaxis`."""
     a = lift(a)
     pairs = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
     old, new = [[normal_axis(k, a.ndim) for k in v] for v in pairs]
@@ -244,7 +233,6 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 @answers(np.rollaxis)
 def rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
-    """As `numpy.rollaxis`."""
     a = lift(a)
     k, n = normal_axis(axis, a.ndim), a.ndim
     start = operator.index(start)

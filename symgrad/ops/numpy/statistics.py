@@ -29,14 +29,12 @@ I64 = np.dtype(np.int64)
 
 @answers(np.ptp)
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """As `numpy.ptp`."""
     refuse("ptp", out=out)
     return np.subtract(np.max(a, axis, keepdims=keepdims), np.min(a, axis, keepdims=keepdims))
 
 
 @answers(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    """As `numpy.count_nonzero`."""
     a = lift(a)
     counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
     axes = normal_axes(axis, a.ndim)
@@ -45,7 +43,6 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 
 @answers(np.average)
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    """As `numpy.average`."""
     a = lift(a)
     keep = keepdims is not UNSET and bool(operator.index(keepdims))
     axes = normal_axes(axis, a.ndim)
@@ -82,7 +79,6 @@ def cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
     aweights: Any = None, *, dtype: Any = None,
 ) -> Any:
-    """As `numpy.cov`."""
     if ddof is not None and ddof != int(ddof):
         raise ArgumentValueError("ddof must be integer")
     refuse_whole("cov", dtype)
@@ -132,7 +128,6 @@ def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
 
 @answers(np.corrcoef)
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    """As `numpy.corrcoef`."""
     c = cov(x, y, rowvar, dtype=dtype)
     if c.ndim == 0:
         return c / c
@@ -159,7 +154,6 @@ def nansum(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
     where: Any = True,
 ) -> Any:
-    """As `numpy.nansum`."""
     return np.sum(_without_nan(a, 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
@@ -168,19 +162,16 @@ def nanprod(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
     where: Any = True,
 ) -> Any:
-    """As `numpy.nanprod`."""
     return np.prod(_without_nan(a, 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
 @answers(np.nancumsum)
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """As `numpy.nancumsum`."""
     return np.cumsum(_without_nan(a, 0)[0], axis, dtype, out)
 
 
 @answers(np.nancumprod)
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    """As `numpy.nancumprod`."""
     return np.cumprod(_without_nan(a, 1)[0], axis, dtype, out)
 
 
@@ -218,7 +209,6 @@ def _present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
 ) -> Any:
-    """As `numpy.nanmean`."""
     refuse("nanmean", out=out, where=None if where is True else where)
     a, missing = _without_nan(a, 0, dtype)
     if missing is None:
@@ -232,7 +222,6 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:
-    """As `numpy.nanvar`."""
     refuse("nanvar", out=out, where=None if where is True else where)
     filled, missing = _without_nan(a, 0, dtype)
     if missing is None:
@@ -252,5 +241,4 @@ def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:
-    """As `numpy.nanstd`."""
     return root(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
