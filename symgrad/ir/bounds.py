@@ -122,7 +122,7 @@ def _least(statement: Statement) -> dict[Any, Any]:
 
 
 def _certain(margin: Any, least: dict[Any, Any]) -> bool:
-    """Tell whether a number is nonnegative for all extents that are no less than `least`.
+    """Whether a number is nonnegative for all extents that are no less than `least`.
 
     Raises:
         ShapeError: when it is negative for all.

@@ -13,7 +13,7 @@ from math import ceil, floor, prod
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 FIRST = 32
 """Extents that are not linear from here on stay as they are, and so do those that would not get shorter."""
@@ -53,7 +53,7 @@ class Large:
         return self.known[e]
 
     def _before(self, one: Any, other: Any) -> bool:
-        """Tell whether one is at most the other for all large extents."""
+        """Whether one is at most the other for all large extents."""
         if one is other:
             return True
         more = (other - one).subs({s: s + self.least for s in self.symbols})
@@ -61,7 +61,7 @@ class Large:
 
 
 def chooses(dim: Any) -> bool:
-    """Tell a minimum, a maximum or a remainder in an extent."""
+    """Whether there is a minimum, a maximum or a remainder in an extent."""
     import sympy
 
     return type(dim) is not int and dim.has(sympy.Min, sympy.Max, sympy.Mod)
@@ -127,10 +127,11 @@ def at(e: Any, numbers: Mapping[Any, int]) -> Any:
     if not e.args:
         return Fraction(int(e.p), int(e.q)) if not e.is_Integer else int(e)
     args = [at(a, numbers) for a in e.args]
-    return _EVALUATE[type(e).__name__](args)
+    return EVALUATE[type(e).__name__](args)
 
 
-_EVALUATE: dict[str, Any] = {
-    "Add": sum, "Mul": prod, "Max": max, "Min": min, "Mod": lambda a: a[0] % a[1], "Pow": lambda a: a[0] ** a[1],
-    "floor": lambda a: floor(a[0]), "ceiling": lambda a: ceil(a[0]),
+EVALUATE: dict[str, Callable[[list[Any]], Any]] = {
+    "Add": sum, "Mul": prod, "Pow": lambda a: Fraction(a[0]) ** a[1], "Max": max, "Min": min,
+    "Mod": lambda a: a[0] % a[1], "floor": lambda a: floor(a[0]), "ceiling": lambda a: ceil(a[0]),
 }
+"""What SymPy's functions in extents make of numbers."""

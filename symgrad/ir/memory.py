@@ -92,7 +92,7 @@ class Largest:
 
 
 def _growth(bytes_: Any, tree: Any) -> dict[str, int]:
-    """Say how large an array is where one extent is large, and where all are."""
+    """Return how large an array is where one extent is large, and where all are."""
     names = sorted([str(s) for s in bytes_.free_symbols])
     found = {name: evaluated(tree, dict.fromkeys(names, 64) | {name: 1 << 40}) for name in names}
     return found | {"": evaluated(tree, dict.fromkeys(names, 1 << 40))}

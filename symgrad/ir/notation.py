@@ -45,8 +45,8 @@ class Lazy(Generic[R]):
         return found
 
 
-class Axis:
-    """A loop variable from 0 to an extent; two axes are the same only when they are one object."""
+class _Index:
+    """What an index is made of: equal to itself alone."""
 
     __slots__ = ("_symbol", "extent", "name")
 
@@ -57,11 +57,17 @@ class Axis:
 
     @property
     def symbol(self) -> Any:
-        """The axis as a SymPy symbol, for index arithmetic; made when first asked for."""
+        """It as a SymPy symbol, for index arithmetic; made when first asked for."""
         if self._symbol is None:
             self._symbol = _index_symbol()(self.name, integer=True, nonnegative=True)
             self._symbol.index = self
         return self._symbol
+
+
+class Axis(_Index):
+    """A loop variable from 0 to an extent; two axes are the same only when they are one object."""
+
+    __slots__ = ()
 
     def __repr__(self) -> str:
         """Print name and extent."""
@@ -71,10 +77,6 @@ class Axis:
     def __add__(self, other: Any) -> Any:
         """Add to an index."""
         return self if type(other) is int and other == 0 else self.symbol + symbolic(other)
-
-    def __radd__(self, other: Any) -> Any:
-        """Add an index to something."""
-        return self.__add__(other)
 
     def __sub__(self, other: Any) -> Any:
         """Subtract from an index."""
@@ -88,9 +90,7 @@ class Axis:
         """Scale an index."""
         return self if type(other) is int and other == 1 else self.symbol * symbolic(other)
 
-    def __rmul__(self, other: Any) -> Any:
-        """Scale an index."""
-        return self.__mul__(other)
+    __radd__, __rmul__ = __add__, __mul__
 
 
 @cache
@@ -108,7 +108,7 @@ SURE = -1
 """What stands in the place of a check's number where an integer is a place as it stands: checked, and nonnegative."""
 
 
-class Lookup:
+class Lookup(_Index):
     """An index that is read from an array of integers, checked against the extent it indexes.
 
     Attributes:
@@ -118,30 +118,22 @@ class Lookup:
             where the integer does not count from the end either.
     """
 
-    __slots__ = ("_symbol", "access", "check", "extent")
+    __slots__ = ("access", "check")
 
     def __init__(self, access: Any, extent: Dim, check: int) -> None:
         """Read an index at `access`."""
-        self.access, self.extent, self.check = access, extent, check
-        self._symbol: Any = None
-
-    @property
-    def symbol(self) -> Any:
-        """The looked-up integer as a SymPy symbol."""
-        if self._symbol is None:
-            self._symbol = _index_symbol()("lookup", integer=True, nonnegative=True)
-            self._symbol.index = self
-        return self._symbol
+        super().__init__("lookup", extent)
+        self.access, self.check = access, check
 
 
 def symbolic(index: Any) -> Any:
     """Return an index as something SymPy can reckon with."""
-    return index.symbol if isinstance(index, (Axis, Lookup)) else index
+    return index.symbol if isinstance(index, _Index) else index
 
 
 def parts(index: Any) -> list[Any]:
     """List the axes and lookups an index is made of."""
-    if isinstance(index, (Axis, Lookup)):
+    if isinstance(index, _Index):
         return [index]
     if type(index) is int:
         return []
@@ -167,7 +159,7 @@ def substitute(index: Any, by: dict[Axis, Any]) -> Any:
 
 def as_index(expression: Any) -> Any:
     """Turn a SymPy expression back into the simplest index: an int, an axis, a lookup, or itself."""
-    if type(expression) is int or isinstance(expression, (Axis, Lookup)):
+    if type(expression) is int or isinstance(expression, _Index):
         return expression
     if expression.is_Integer:
         return int(expression)

@@ -12,12 +12,12 @@ Region: TypeAlias = tuple[tuple[Any, ...], ...]
 
 
 def is_known(region: Region) -> bool:
-    """Tell a region of integers alone."""
+    """Whether a region is made of integers alone."""
     return all(type(number) is int for entry in region for number in entry)
 
 
 def is_point(region: Region) -> bool:
-    """Tell a region of one element, given by its positions."""
+    """Whether a region is one element, given by its positions."""
     return all(len(entry) == 1 for entry in region)
 
 
@@ -75,7 +75,7 @@ def hull(entries: Sequence[tuple[int, ...]]) -> tuple[int, int, int]:
 
 
 def apart(a: Region, b: Region) -> bool:
-    """Tell two known regions that share no element for sure: on some axis their bounds or their residues differ."""
+    """Whether two known regions share no element for sure: on some axis their bounds or their residues differ."""
     for first, second in zip(a, b, strict=True):
         (low, high, step), (below, above, other) = _bounds(first), _bounds(second)
         if high < below or above < low:

@@ -18,7 +18,7 @@ else:
 
 
 def is_static(shape: Shape) -> bool:
-    """Tell whether every extent of a shape is a known integer."""
+    """Whether every extent of a shape is a known integer."""
     return all(type(dim) is int for dim in shape)
 
 

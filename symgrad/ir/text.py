@@ -17,8 +17,13 @@ HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
 
 def as_text(program: Program, *, lines: bool = True) -> str:
     """Print a program as a Python module with one function (with the user's lines as comments)."""
-    names = _names(program)
-    body = _extents(program)
+    names: dict[Node, str] = {node: node.param("name") for node in program.inputs}
+    bound: dict[str, str] = {}  # the symbols of unknown extents, each from the first input that has it bare
+    for node, name in names.items():
+        for axis, dim in enumerate(node.shape):
+            if not isinstance(dim, int) and dim.is_Symbol:
+                bound.setdefault(dim.name, f"{dim.name} = {name}.shape[{axis}]")
+    body = list(bound.values())
     for node in program.nodes():
         if node in names:
             continue
@@ -27,7 +32,8 @@ def as_text(program: Program, *, lines: bool = True) -> str:
         body.append(f"{text}  # {node.line}" if lines and node.line is not None else text)
     outputs = ", ".join(names[o] for o in program.outputs)
     body.append(f"return {outputs}{',' if len(program.outputs) == 1 else ''}")
-    head = f"def {program.name}({', '.join(_parameter(i, names) for i in program.inputs)}):"
+    parameters = [f'{names[i]}: "{i.dtype.name}[{",".join(map(str, i.shape))}]"' for i in program.inputs]
+    head = f"def {program.name}({', '.join(parameters)}):"
     return "\n".join([HEADER, "", head, *("    " + line for line in body), ""])
 
 
@@ -64,22 +70,3 @@ def constant(array: np.ndarray[Any, Any]) -> str:
     )
     values = values.replace("nan", "np.nan").replace("inf", "np.inf").replace("\n", "")
     return f'np.array({values}, dtype="{array.dtype.name}").reshape({array.shape})'
-
-
-def _names(program: Program) -> dict[Node, str]:
-    return {node: node.param("name") for node in program.inputs}
-
-
-def _parameter(node: Node, names: dict[Node, str]) -> str:
-    shape = ",".join(map(str, node.shape))
-    return f'{names[node]}: "{node.dtype.name}[{shape}]"'
-
-
-def _extents(program: Program) -> list[str]:
-    """Bind the symbols of unknown extents, each from the first input that has it bare."""
-    bound: dict[str, str] = {}
-    for node in program.inputs:
-        for axis, dim in enumerate(node.shape):
-            if not isinstance(dim, int) and dim.is_Symbol:
-                bound.setdefault(dim.name, f"{dim.name} = {node.param('name')}.shape[{axis}]")
-    return list(bound.values())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SerializationError
+from symgrad.ir.extents import EVALUATE
 from symgrad.ir.shapes import simplified, symbol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 SIZE, DEPTH, LARGEST, HIGHEST = 500, 24, 1 << 62, 16
 """Bounds of a tree that is read: its nodes, its depth, its integers, the exponents in it."""
@@ -68,11 +68,7 @@ def _evaluated(tree: Any, sizes: Mapping[str, int]) -> int | Fraction:
     return sizes[content] if word == "symbol" else _REDUCED[word]([_evaluated(item, sizes) for item in content])
 
 
-_REDUCED: dict[str, Callable[[list[Any]], Any]] = {
-    "sum": sum, "product": math.prod, "power": lambda a: Fraction(a[0]) ** a[1], "floor": lambda a: math.floor(a[0]),
-    "ceiling": lambda a: math.ceil(a[0]), "max": max, "min": min, "mod": lambda a: a[0] % a[1],
-    "quotient": lambda a: Fraction(*a),
-}
+_REDUCED = {word: EVALUATE[name] for word, name in _BUILD.items()} | {"quotient": lambda a: Fraction(*a)}
 
 
 def dim_from_json(tree: Any) -> Any:
@@ -100,21 +96,14 @@ def _read(tree: Any, depth: int, count: list[int]) -> Any:
         raise ValueError(f"{tree!r:.60} is no extent")
     ((word, content),) = tree.items()
     if word == "symbol":
-        return _symbol(content)
+        if not isinstance(content, str) or not _NAME.fullmatch(content):
+            raise ValueError(f"{content!r:.60} is no name of an extent")
+        return symbol(content)
     if not isinstance(content, list) or not content or len(content) != _ARGUMENTS.get(word, len(content)):
         raise ValueError(f"{word!r:.60} of {content!r:.60}")
-    return _built(word, [_read(item, depth + 1, count) for item in content])
-
-
-def _symbol(name: Any) -> Any:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r:.60} is no name of an extent")
-    return symbol(name)
-
-
-def _built(word: str, arguments: list[Any]) -> Any:
     import sympy
 
+    arguments = [_read(item, depth + 1, count) for item in content]
     if word == "quotient":
         if any(type(a) is not int for a in arguments) or arguments[1] == 0:
             raise ValueError("a quotient is one of two integers")

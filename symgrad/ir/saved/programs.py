@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import math
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from symgrad.errors import SerializationError
+from symgrad.errors import Line, SerializationError
 from symgrad.ir import shapes
 from symgrad.ir.bounds import obligations
+from symgrad.ir.names import identifier
 from symgrad.ir.node import Constant, Graph, Requirement
 from symgrad.ir.op import Structured
 from symgrad.ir.program import Program
-from symgrad.ir.saved import fields
-from symgrad.ir.saved.dims import dim_to_json
-from symgrad.ir.saved.fields import DTYPES, ELEMENTS, KINDS, NODES, RANK
+from symgrad.ir.saved.dims import dim_from_json, dim_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from symgrad.errors import Line
     from symgrad.ir.node import Node
     from symgrad.ir.op import Op
 
@@ -31,6 +31,14 @@ VERSION = 1
 
 TEXT = 1 << 28
 """A file has at most so many characters."""
+
+Reader: TypeAlias = "Callable[[Any, str], Any]"
+"""What reads a field, given its content and its place."""
+
+NODES, RANK, WORDS, ELEMENTS = 1 << 21, 64, 4096, 1 << 60
+"""Bounds of what is read: nodes, axes, the length of a string, the elements of an array."""
+
+DTYPES = ("bool", *[f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)], "float32", "float64")
 
 
 # -- writing
@@ -51,7 +59,8 @@ def dumps(program: Program) -> str:
     """
     head = record(program)
     lists = {name: head.pop(name) for name in ("requirements", "lines", "nodes")}
-    parts = [json.dumps(head)[1:-1], *[f'"{name}": [{_one_a_line(items)}]' for name, items in lists.items()]]
+    rows = {name: "".join([f",\n{json.dumps(item)}" for item in items])[1:] for name, items in lists.items()}
+    parts = [json.dumps(head)[1:-1], *[f'"{name}": [{text}]' for name, text in rows.items()]]
     return "{" + ",\n".join(parts) + "}\n"
 
 
@@ -84,23 +93,16 @@ def record(program: Program) -> dict[str, Any]:
     }
 
 
-def _one_a_line(items: Any) -> str:
-    return ",\n".join(["", *map(json.dumps, items)])[1:]
-
-
 def _row(node: Node, number: Mapping[Node, int]) -> dict[str, Any]:
     row: dict[str, Any] = {"op": node.op.name}
     if node.inputs:
         row["inputs"] = [number[i] for i in node.inputs]
+    for name in node.op.params:
+        if name not in KINDS:
+            raise SerializationError(f"the parameter {name!r} of {node.op.name} has no form in a saved program")
     if node.params:
-        row["params"] = {k: _param(node, k, v) for k, v in zip(node.op.params, node.params, strict=True)}
+        row["params"] = {name: _written(value) for name, value in zip(node.op.params, node.params, strict=True)}
     return row
-
-
-def _param(node: Node, name: str, value: Any) -> Any:
-    if name not in KINDS:
-        raise SerializationError(f"the parameter {name!r} of {node.op.name} has no form in a saved program")
-    return _written(value)
 
 
 def _written(value: Any) -> Any:
@@ -134,30 +136,30 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     Raises:
         SerializationError: naming the place: ``nodes[3].op``.
     """
-    data = fields.record(_parsed(text), "the file")
+    data = _record(_parsed(text), "the file")
     if data.get("format") != "symgrad program" or data.get("version") != VERSION:
-        raise fields.wrong("version", f"a symgrad program of version {VERSION} is expected")
-    fields.only(
+        raise _wrong("version", f"a symgrad program of version {VERSION} is expected")
+    _only(
         data, "the file", "format", "version", "name", "inputs", "outputs", "labels", "requirements", "lines", "nodes"
     )
-    lines = [fields.line(row, f"lines[{k}]") for k, row in enumerate(fields.items(data, "lines", NODES))]
+    lines = [_line(row, f"lines[{k}]") for k, row in enumerate(_items(data, "lines", NODES))]
     reader = _Reader(ops, lines)
-    for k, row in enumerate(fields.items(data, "nodes", NODES)):
+    for k, row in enumerate(_items(data, "nodes", NODES)):
         reader.node(row, f"nodes[{k}]")
     nodes = reader.nodes
 
     def listed(name: str) -> tuple[Node, ...]:
-        places = enumerate(fields.items(data, name, NODES))
-        return tuple([nodes[fields.position(n, f"{name}[{k}]", len(nodes))] for k, n in places])
+        places = enumerate(_items(data, name, NODES))
+        return tuple([nodes[_position(n, f"{name}[{k}]", len(nodes))] for k, n in places])
 
     inputs, outputs = listed("inputs"), listed("outputs")
-    rows = enumerate(fields.items(data, "requirements", NODES))
+    rows = enumerate(_items(data, "requirements", NODES))
     required = [reader.requirement(row, f"requirements[{k}]") for k, row in rows]
     reader.finish(inputs)
-    name = fields.name(data.get("name"), "name")
-    labels = tuple([fields.name(text, f"labels[{k}]") for k, text in enumerate(fields.items(data, "labels", NODES))])
+    name = _name(data.get("name"), "name")
+    labels = tuple([_name(text, f"labels[{k}]") for k, text in enumerate(_items(data, "labels", NODES))])
     if labels and len(labels) != len(outputs):
-        raise fields.wrong("labels", "there must be one for each output, or none")
+        raise _wrong("labels", "there must be one for each output, or none")
     return Program(inputs, outputs, name, tuple(dict.fromkeys([*required, *reader.found])), labels=labels)
 
 
@@ -173,24 +175,24 @@ class _Reader:
         self.found: list[Requirement] = []
 
     def node(self, row: Any, path: str) -> None:
-        row = fields.record(row, path)
-        fields.only(row, path, "op", "inputs", "params", "line")
+        row = _record(row, path)
+        _only(row, path, "op", "inputs", "params", "line")
         op = self.ops.get(row["op"]) if isinstance(row.get("op"), str) else None
         if op is None:
-            raise fields.wrong(f"{path}.op", f"no op {row.get('op')!r:.60}")
+            raise _wrong(f"{path}.op", f"no op {row.get('op')!r:.60}")
         before = len(self.nodes)
-        places = enumerate(fields.items(row, "inputs", NODES, path))
-        inputs = tuple([self.nodes[fields.position(n, f"{path}.inputs[{k}]", before)] for k, n in places])
-        params = self.params(op, fields.record(row.get("params", {}), f"{path}.params"), f"{path}.params")
+        places = enumerate(_items(row, "inputs", NODES, path))
+        inputs = tuple([self.nodes[_position(n, f"{path}.inputs[{k}]", before)] for k, n in places])
+        params = self.params(op, _record(row.get("params", {}), f"{path}.params"), f"{path}.params")
         line = self.line(row, path)
         try:
             shape, dtype = op.infer(*inputs, **params)
         except Exception as error:  # noqa: BLE001 - whatever a shape rule says to what it was not made for
-            raise fields.wrong(path, f"{op.name} cannot be: {error}") from None
+            raise _wrong(path, f"{op.name} cannot be: {error}") from None
         self.fits(shape, dtype, path)
-        highest = max([*_named_axes(params), -1])
+        highest = max([*params.get("axes", ()), params.get("axis", -1), -1])
         if highest >= max([len(shape), *[len(i.shape) for i in inputs]]):
-            raise fields.wrong(f"{path}.params", f"{op.name} has no axis {highest}")
+            raise _wrong(f"{path}.params", f"{op.name} has no axis {highest}")
         made = self.graph.node(op, inputs, tuple(params.values()), tuple(shape), dtype, line)
         if op.name == "input":
             self.enter(made, path)
@@ -198,38 +200,38 @@ class _Reader:
             try:
                 self.found += obligations(made, op.body(made))
             except Exception as error:  # noqa: BLE001 - likewise
-                raise fields.wrong(path, f"{op.name} cannot be: {error}") from None
+                raise _wrong(path, f"{op.name} cannot be: {error}") from None
         self.nodes.append(made)
 
     def params(self, op: Op, given: dict[str, Any], path: str) -> dict[str, Any]:
-        fields.only(given, path, *op.params)
+        _only(given, path, *op.params)
         found = {}
         for name in op.params:
             if name not in given or name not in KINDS:  # the second: an op whose parameter nobody can check yet
-                raise fields.wrong(f"{path}.{name}", f"{op.name} needs the parameter {name!r}")
+                raise _wrong(f"{path}.{name}", f"{op.name} needs the parameter {name!r}")
             found[name] = KINDS[name](given[name], f"{path}.{name}")
             if name == "params":
                 found[name] = self.inner(found["of"], found[name], f"{path}.{name}")
             self.note(found[name], f"{path}.{name}")
         return found
 
-    def inner(self, of: str, values: tuple[Any, ...], path: str) -> tuple[Any, ...]:
+    def inner(self, of: str, values: list[Any], path: str) -> tuple[Any, ...]:
         """Read the parameters of the op that is applied to each example."""
         op = self.ops.get(of)
         if not isinstance(op, Structured) or len(values) != len(op.params):
-            raise fields.wrong(path, f"{len(values)} parameters for {of!r:.60}, which is applied to each")
+            raise _wrong(path, f"{len(values)} parameters for {of!r:.60}, which is applied to each")
         return tuple(self.params(op, dict(zip(op.params, values, strict=True)), path).values())
 
     def enter(self, node: Node, path: str) -> None:
         name = node.param("name")
         if name in self.names or name in self.symbols:
-            raise fields.wrong(f"{path}.params.name", f"{name!r} stands for two things")
+            raise _wrong(f"{path}.params.name", f"{name!r} stands for two things")
         self.names.add(name)
 
     def fits(self, shape: Any, dtype: np.dtype[Any], path: str) -> None:
         known = [d for d in shape if type(d) is int]
         if dtype.name not in DTYPES or len(shape) > RANK or min(known, default=0) < 0 or math.prod(known) > ELEMENTS:
-            raise fields.wrong(path, f"there is no array {dtype}{shapes.show(tuple(shape))}")
+            raise _wrong(path, f"there is no array {dtype}{shapes.show(tuple(shape))}")
 
     def note(self, value: Any, path: str) -> None:
         """Remember the unknown extents in a parameter, to see in the end that some input has each."""
@@ -244,39 +246,193 @@ class _Reader:
     def finish(self, inputs: tuple[Node, ...]) -> None:
         leaves = [node for node in self.nodes if node.op.name == "input"]
         if len(set(inputs)) != len(inputs) or set(inputs) != set(leaves):
-            raise fields.wrong("inputs", "they must be the input nodes, each once")
+            raise _wrong("inputs", "they must be the input nodes, each once")
         dims: list[Any] = [dim for node in leaves for dim in node.shape]
         known = {dim.name for dim in dims if getattr(dim, "is_Symbol", False)}
         for name, path in self.symbols.items():
             if name not in known:
-                raise fields.wrong(path, f"no input has the extent {name!r}")
+                raise _wrong(path, f"no input has the extent {name!r}")
             if name in self.names:
-                raise fields.wrong(path, f"{name!r} stands for two things")
+                raise _wrong(path, f"{name!r} stands for two things")
 
     def requirement(self, row: Any, path: str) -> Requirement:
-        row = fields.record(row, path)
-        fields.only(row, path, "index", "extent", "axis", "otherwise", "line")
-        index, extent = [fields.dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
+        row = _record(row, path)
+        _only(row, path, "index", "extent", "axis", "otherwise", "line")
+        index, extent = [_dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
         self.note((index, extent), path)
-        otherwise = fields.word(row.get("otherwise", ""), f"{path}.otherwise")
-        return Requirement(index, extent, fields.axis(row.get("axis"), f"{path}.axis"), self.line(row, path), otherwise)
+        otherwise = _word(row.get("otherwise", ""), f"{path}.otherwise")
+        return Requirement(index, extent, _axis(row.get("axis"), f"{path}.axis"), self.line(row, path), otherwise)
 
     def line(self, row: dict[str, Any], path: str) -> Line | None:
-        return self.lines[fields.position(row["line"], f"{path}.line", len(self.lines))] if "line" in row else None
-
-
-def _named_axes(params: dict[str, Any]) -> tuple[int, ...]:
-    return (*params.get("axes", ()), *([params["axis"]] if "axis" in params else []))
+        return self.lines[_position(row["line"], f"{path}.line", len(self.lines))] if "line" in row else None
 
 
 def _parsed(text: Any) -> Any:
+    def no_constant(word: str) -> Any:
+        raise ValueError(f"{word} stands in no saved program")
+
     if not isinstance(text, str) or len(text) > TEXT:
         raise SerializationError(f"a saved program is text of at most {TEXT} characters")
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=no_constant)
     except (ValueError, RecursionError) as error:
         raise SerializationError(f"a saved program must be JSON: {str(error)[:200]}") from None
 
 
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} stands in no saved program")
+# -- what each field may be, with the place of one that is wrong in the error
+
+
+def _wrong(path: str, what: str) -> SerializationError:
+    return SerializationError(f"{path}: {what}")
+
+
+def _record(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _wrong(path, "an object is expected")
+    return value
+
+
+def _only(given: dict[str, Any], path: str, *names: str) -> None:
+    for name in given:
+        if name not in names:
+            raise _wrong(f"{path}.{name:.60}", f"not expected here (known: {', '.join(names) or 'none'})")
+
+
+def _items(data: dict[str, Any], name: str, most: int, path: str = "") -> list[Any]:
+    """Read a list, empty where there is none."""
+    value = data.get(name, [])
+    if not isinstance(value, list) or len(value) > most:
+        raise _wrong(f"{path}.{name}" if path else name, f"a list of at most {most} is expected")
+    return value
+
+
+def _position(value: Any, path: str, count: int) -> int:
+    """Read a number of something that stands before."""
+    if type(value) is not int or not 0 <= value < count:
+        raise _wrong(path, f"{value!r:.40} is no place among the {count} before it")
+    return value
+
+
+def _field(holds: Callable[[Any], bool], otherwise: str, of: Reader | None = None) -> Reader:
+    """Make what reads a field: as another kind of field, if it is one, of which something more must hold."""
+
+    def read(value: Any, path: str) -> Any:
+        if of is not None:
+            of(value, path)
+        if not holds(value):
+            raise _wrong(path, otherwise.format(value))
+        return value
+
+    return read
+
+
+def _tuple(kind: Reader, most: int = RANK) -> Reader:
+    def read(value: Any, path: str) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) > most:
+            raise _wrong(path, f"a list of at most {most} is expected")
+        return tuple([kind(item, f"{path}[{k}]") for k, item in enumerate(value)])
+
+    return read
+
+
+_word = _field(
+    lambda v: isinstance(v, str) and len(v) <= WORDS and v.isprintable(), "a line of printable text is expected"
+)
+_integer = _field(lambda v: type(v) is int and abs(v) < ELEMENTS, "an integer is expected, not {!r:.40}")
+_axis = _field(lambda v: 0 <= v < RANK, "{} is no axis", of=_integer)
+_step = _field(lambda v: v != 0, "a step of 0", of=_integer)
+_boolean = _field(lambda v: type(v) is bool, "true or false is expected, not {!r:.40}")
+_parameters = _field(lambda v: isinstance(v, list), "a list of parameters is expected")
+
+
+def _name(value: Any, path: str) -> str:
+    """Read a name: what the filter for names would leave as it is."""
+    text: str = _word(value, path)
+    if identifier(text) != text:
+        raise _wrong(path, f"{text!r:.60} is no name that symgrad gives")
+    return text
+
+
+def _line(value: Any, path: str) -> Line:
+    if not isinstance(value, list) or len(value) != 3 or type(value[1]) is not int:  # file, number, text
+        raise _wrong(path, "[file, number, text] is expected")
+    return Line(_word(value[0], path), value[1], _word(value[2], path))
+
+
+def _dim(value: Any, path: str) -> Any:
+    """Read an extent or an index of extents."""
+    try:
+        return dim_from_json(value)
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+        raise _wrong(path, str(error)) from None
+
+
+def _extent(value: Any, path: str) -> Any:
+    found = _dim(value, path)
+    if type(found) is int and not 0 <= found < ELEMENTS:
+        raise _wrong(path, f"{found} is no extent")
+    return found
+
+
+def _dtype(value: Any, path: str) -> np.dtype[Any]:
+    if not isinstance(value, str) or value not in DTYPES:
+        raise _wrong(path, f"no dtype {value!r:.40}; one of {', '.join(DTYPES)}")
+    return np.dtype(value)
+
+
+def _axes(value: Any, path: str) -> tuple[int, ...]:
+    found: tuple[int, ...] = _tuple(_axis)(value, path)
+    if len(set(found)) != len(found):
+        raise _wrong(path, "an axis is named twice")
+    return found
+
+
+def _interval(value: Any, path: str) -> tuple[Any, ...]:
+    """Read one axis of a slice: ``[start, count, step]`` or ``[position]``."""
+    entry: tuple[Any, ...] = _tuple(_dim, 3)(value, path)
+    if len(entry) == 3:  # start, count, step
+        _extent(value[1], f"{path}[1]")
+        _step(value[2], f"{path}[2]")
+    elif len(entry) != 1:
+        raise _wrong(path, "[start, count, step] or [position] is expected")
+    return entry
+
+
+_CONTRACTION = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*")
+
+
+def _subscripts(value: Any, path: str) -> str:
+    if not isinstance(value, str) or len(value) > WORDS or not _CONTRACTION.fullmatch(value):
+        raise _wrong(path, f"{value!r:.60} is no contraction, such as 'ij,jk->ik'")
+    terms, result = value.split("->")
+    if any(len(set(labels)) != len(labels) for labels in [*terms.split(","), result]):
+        raise _wrong(path, f"a label stands twice in one term of {value!r:.60}")
+    return value
+
+
+def _constant(value: Any, path: str) -> Constant:
+    data = _record(value, path)
+    _only(data, path, "dtype", "shape", "data")
+    kind = _dtype(data.get("dtype"), f"{path}.dtype")
+    shape = _tuple(_integer)(data.get("shape"), f"{path}.shape")
+    text = data.get("data")
+    try:
+        content = base64.b64decode(text, validate=True) if isinstance(text, str) else b""
+    except (binascii.Error, ValueError):
+        raise _wrong(f"{path}.data", "it is not base64") from None
+    if min(shape, default=0) < 0 or len(content) != math.prod(shape) * kind.itemsize:
+        raise _wrong(f"{path}.data", f"{len(content)} bytes for {kind}{shapes.show(shape)}")
+    if kind.kind == "b" and content.strip(b"\0\1"):
+        raise _wrong(f"{path}.data", "a boolean is neither 0 nor 1")
+    return Constant(np.frombuffer(content, kind.newbyteorder("<")).astype(kind).reshape(shape))
+
+
+KINDS: dict[str, Reader] = {
+    "name": _name, "shape": _tuple(_extent), "dtype": _dtype, "value": _constant, "dim": _dim, "axes": _axes,
+    "axis": _axis, "offset": _integer, "index": _tuple(_interval), "indices": _tuple(_tuple(_interval), NODES),
+    "subscripts": _subscripts, "extent": _extent, "count": _extent, "step": _step, "upper": _boolean, "k": _integer,
+    "exponent": _integer, "order": _integer, "unique": _boolean,
+    "of": _word, "wrt": _integer, "mapped": _tuple(_boolean, NODES), "params": _parameters,
+    "lower": _boolean, "unit": _boolean, "trans": _boolean, "checked": _boolean,
+}
+"""What an op's parameter of each name may be."""
