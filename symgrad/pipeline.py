@@ -163,7 +163,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     """Compile an optimized program, or keep it for the interpreter when there is no compiler."""
     if toolchain is None:
         return Built(optimized, stages, None, None)
-    from symgrad.build.artifacts import keep, program_key, recall
+    from symgrad.build.cache.artifacts import keep, program_key, recall
 
     stages.target = toolchain.target
     key = None if os.environ.get("SYMGRAD_DUMP") else program_key(optimized, toolchain, stages.options)
@@ -171,7 +171,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     if found is not None:
         return Built(optimized, stages, *found)
     from symgrad.build.call.interface import interface
-    from symgrad.build.call.objects import called
+    from symgrad.build.call.objects import with_checker
     from symgrad.build.forecast import announce
     from symgrad.build.load import build as compile_and_load
     from symgrad.loops.cost import at_least, expected, sizes
@@ -180,7 +180,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     loops, source = loops_and_c(stages, optimized)
     described = interface(optimized, loops, source)
     library = compile_and_load(
-        called(source, described), toolchain, stages.options,
+        with_checker(source, described), toolchain, stages.options,
         lambda: announce(optimized, expected(sizes(loops)), stages.options, said=said),
     )
     if key is not None:

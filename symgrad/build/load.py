@@ -13,12 +13,11 @@ import _cffi_backend  # type: ignore[import-untyped]
 from symgrad.build import blas
 from symgrad.build.notice import warn_once
 from symgrad.build.threads import short_waits
-from symgrad.build.toolchain import scratch
-from symgrad.build.toolchain.compiler import Compiled, compile_library
+from symgrad.build.toolchain.compiler import compile_library
 from symgrad.errors import ToolchainError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from symgrad.build.toolchain.find import Toolchain
     from symgrad.options import Options
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 ffi: Any = _cffi_backend.FFI()
 _NOW = ffi.RTLD_NOW | getattr(ffi, "RTLD_LOCAL", 0)
 
+_NUMBERS = {bool: "uint8_t *", int: "int64_t *"}
 _TABLE = ffi.typeof("void(*)(void **)")
 _POINTERS = ffi.typeof("void **")
 
@@ -57,7 +57,7 @@ class Library:
         function: the same for callers, who pass each array's address on its own, however many there are.
         c_path: the C it was compiled from, on disk.
         library_path: the shared object it was loaded from (it may be gone by now).
-        keepalive: cffi's library; it is kept for the life of the process anyway.
+        handle: cffi's library, which is kept for the life of the process.
     """
 
     ffi: Any
@@ -65,7 +65,7 @@ class Library:
     function: Callable[..., int]
     c_path: Path
     library_path: Path
-    keepalive: object
+    handle: Any
 
     @property
     def address(self) -> int:
@@ -89,36 +89,29 @@ def build(
         >>> library.function(x), x[0]
         (0, 42.0)
     """
-    compiled = compile_library(source, toolchain, options, announce)
+    library = compile_library(source, toolchain, options, announce)
     try:
-        return load(compiled, source.entry, source.prototype)
+        return load(library, source.entry, source.prototype)
     except OSError:
         # Another process may have evicted it since, or it was linked where a library stood that is gone here.
-        compiled = compile_library(source, toolchain, replace(options, cache=False))
+        library = compile_library(source, toolchain, replace(options, cache=False))
     try:
-        return load(compiled, source.entry, source.prototype)
+        return load(library, source.entry, source.prototype)
     except OSError as error:
         message = f"the library compiled for {source.entry} does not load: {error}"
         raise ToolchainError(message, instead="compiler='none' runs by NumPy") from error
 
 
-def user_data(arrays: Sequence[Any]) -> Any:
-    """Make a ``void *`` to an array of pointers to arrays, which it keeps alive."""
-    held = [ffi.from_buffer("char[]", array) for array in arrays]
-    pointers = ffi.new("void *[]", held)
-    return ffi.gc(ffi.cast("void *", pointers), lambda _, kept=(held, pointers): None)  # noqa: ARG005 - it keeps them
-
-
-def load(compiled: Compiled, entry: str, prototype: str) -> Library:
+def load(library: Path, entry: str, prototype: str) -> Library:
     """Load a library that `compile_library` returned; OSError when the system refuses it."""
     with short_waits():
-        handle, path = open_library(compiled.library)
+        handle, path = open_library(library)
     handle = _loaded.setdefault(str(path), handle)
     kind = function_type(prototype, entry)
     function = handle.load_function(kind, entry)
     blas.give(ffi, lambda name: handle.load_function(_TABLE, name))
     called = gathering(function, len(kind.args)) if kind.args[:1] == (_POINTERS,) else function
-    return Library(ffi, function, called, compiled.c, path, handle)
+    return Library(ffi, function, called, library.with_suffix(".c"), path, handle)
 
 
 def gathering(function: Callable[..., int], count: int) -> Callable[..., int]:
@@ -128,61 +121,45 @@ def gathering(function: Callable[..., int], count: int) -> Callable[..., int]:
         if len(arguments) == count:
             return function(*arguments)
         first = len(arguments) - count + 1
-        held = [_placed(*p) if type(p) is tuple else p for p in arguments[:first]]
-        return function(gathered(held), *arguments[first:])
+        arrays = arguments[:first]  # or numbers, each the only element of a tuple, which C reads from memory too
+        held = [ffi.new(_NUMBERS.get(type(p[0]), "double *"), *p) if type(p) is tuple else p for p in arrays]
+        return function(ffi.new("void *[]", held), *arguments[first:])
 
     return call
-
-
-def gathered(pointers: Sequence[Any]) -> Any:
-    """Make an array of addresses."""
-    return ffi.new("void *[]", pointers)
-
-
-def _placed(number: Any) -> Any:
-    """Put a number where C can read it."""
-    return ffi.new({bool: "uint8_t *", int: "int64_t *"}.get(type(number), "double *"), number)
 
 
 def open_library(path: Path) -> tuple[Any, Path]:
     """Load a shared object with all its symbols bound now; where its folder allows no execution, a private copy.
 
-    Returns cffi's library and the path it came from.
+    Where no folder allows it, from an anonymous file, which no mount option forbids. Returns cffi's library and the
+    path it came from.
     """
     try:
         return _cffi_backend.load_library(str(path), _NOW), path
     except OSError as refused:
         first = refused
+    from symgrad.build.toolchain.process import scratch_folder
+
     try:
         data = path.read_bytes()
-        copy = scratch.folder() / path.name
+        copy = scratch_folder() / path.name
         copy.write_bytes(data)
-    except OSError:
+        try:
+            handle = _cffi_backend.load_library(str(copy), _NOW)
+        except OSError:
+            descriptor = os.memfd_create("symgrad")
+            _open.append(descriptor)
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                file.write(data)
+            handle = _cffi_backend.load_library(f"/proc/self/fd/{descriptor}", _NOW)
+    except (OSError, AttributeError):  # without memfd_create
         raise first from None
-    try:
-        handle = _cffi_backend.load_library(str(copy), _NOW)
-    except OSError:
-        handle = _from_memory(data, first)
     warn_once(
         f"noexec {path.parent.parent}",
         f"the system does not load libraries from {path.parent.parent} ({first}); they are copied at each start. "
         "Set SYMGRAD_CACHE_DIR to a folder of a file system that allows execution.",
     )
     return handle, copy
-
-
-def _from_memory(data: bytes, refused: OSError) -> Any:
-    """Load from an anonymous file, which no mount option forbids; else raise what the disk's file got."""
-    if not hasattr(os, "memfd_create"):
-        raise refused
-    try:
-        descriptor = os.memfd_create("symgrad")
-        _open.append(descriptor)
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            file.write(data)
-        return _cffi_backend.load_library(f"/proc/self/fd/{descriptor}", _NOW)
-    except OSError:
-        raise refused from None
 
 
 def function_type(prototype: str, entry: str) -> Any:
@@ -196,13 +173,11 @@ def function_type(prototype: str, entry: str) -> Any:
     if match is None or match["name"] != entry:
         message = f"the prototype {prototype!r} does not declare {entry!r}"
         raise ValueError(message)
-    types = [_parameter_type(text) for text in match["parameters"].split(",")]
+    types = []
+    for text in match["parameters"].split(","):
+        parameter = _PARAMETER.fullmatch(_QUALIFIERS.sub(" ", text).strip())
+        if parameter is None:
+            message = f"the parameter {text.strip()!r} is of no type that symgrad's C uses"
+            raise ValueError(message)
+        types.append(parameter["type"] + "".join(parameter["pointers"].split()))
     return ffi.typeof(f"{match['result']}(*)({', '.join(types)})")
-
-
-def _parameter_type(text: str) -> str:
-    match = _PARAMETER.fullmatch(_QUALIFIERS.sub(" ", text).strip())
-    if match is None:
-        message = f"the parameter {text.strip()!r} is of no type that symgrad's C uses"
-        raise ValueError(message)
-    return match["type"] + "".join(match["pointers"].split())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
+import sys
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from symgrad.build.cores import cores
 from symgrad.build.notice import warn_once
 from symgrad.errors import ArgumentValueError
 from symgrad.options import TEAM
@@ -19,11 +22,11 @@ if TYPE_CHECKING:
     from symgrad.options import Options
 
 _chosen: int | None = None  # what set_num_threads said
-_cores: int | None = None  # how many there are; None: not yet looked up
 _used = False  # a call of this process, or of one it was forked from, was given more than one thread
 changes = np.zeros(1, np.intp)  # how often the number of threads may have become another one; calls in C look at it
 _serial = False  # this process was forked: libgomp would wait for its parent's threads, which are gone
 
+_GROUPS, _MINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 _SPINS = "2000"
 """How often a thread looks for work before it sleeps: some 20 us. libgomp's own 300,000 take the processor from
@@ -84,14 +87,9 @@ def get_num_threads() -> int:
         >>> get_num_threads() >= 1
         True
     """
-    global _cores  # noqa: PLW0603 - looked up once a process
     if _serial:
         return 1
-    if _chosen is not None:
-        return _chosen
-    if _cores is None:
-        _cores = min(cores(), TEAM)
-    return _cores
+    return min(_count_cores(), TEAM) if _chosen is None else _chosen
 
 
 class ThreadSetting:
@@ -155,6 +153,52 @@ def set_num_threads(count: int | None) -> ThreadSetting:
     return ThreadSetting(previous)
 
 
+@cache
+def _count_cores() -> int:
+    """Count the cores for the threads of this process.
+
+    ``OMP_NUM_THREADS`` says it (of a list, the outermost level's). Else a process that multiprocessing started has
+    one, since its pool has a process for each core already, and others have those they may run on: the affinity's,
+    and no more than the control group's quota of processor time.
+    """
+    first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if first.isdecimal() and int(first) > 0:
+        return int(first)
+    process = sys.modules.get("multiprocessing.process")  # where it was not imported, it started no process
+    # While a spawned child imports the user's main module it knows no parent yet, but it is inheriting.
+    if process and (process.parent_process() or getattr(process.current_process(), "_inheriting", False)):
+        return 1
+    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(allowed, _quota())))
+
+
+def _quota() -> float:
+    """Read how many cores' time the control groups around this process grant; infinity where they set no limit."""
+    least = math.inf
+    for line in _read(_MINE).splitlines():
+        _, names, path = line.split(":", 2)
+        if names and "cpu" not in names.split(","):
+            continue
+        root = _GROUPS / names
+        group = root / path.lstrip("/")
+        for folder in (group, *group.parents):
+            # Version 2 has one file, version 1 two.
+            text = _read(folder / "cpu.max") or " ".join(_read(folder / f"cpu.cfs_{k}_us") for k in ("quota", "period"))
+            words = text.split()
+            if len(words) == 2 and all(word.isdecimal() for word in words) and "0" not in words:
+                least = min(least, int(words[0]) / int(words[1]))
+            if folder == root:
+                break
+    return least
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return ""
+
+
 def _require_positive(name: str, count: object) -> None:
     if type(count) is not int or not 1 <= count <= TEAM:
         raise ArgumentValueError(
@@ -164,8 +208,9 @@ def _require_positive(name: str, count: object) -> None:
 
 
 def _forked() -> None:
-    global _cores, _serial
-    _cores, _serial = None, True
+    global _serial  # noqa: PLW0603 - as above
+    _serial = True
+    _count_cores.cache_clear()
     changes[0] += 1
 
 

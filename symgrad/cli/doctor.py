@@ -15,8 +15,7 @@ import symgrad as sg
 from symgrad.build import threads
 from symgrad.build.cache import store as cache
 from symgrad.build.toolchain import find as toolchain
-from symgrad.build.toolchain import machine
-from symgrad.build.toolchain.capabilities import Capabilities
+from symgrad.build.toolchain.find import Capabilities
 
 Rows = list[list[str]]
 
@@ -32,7 +31,7 @@ def findings() -> Rows:
         ["symgrad", sg.__version__],
         ["Python", f"{platform.python_version()} ({platform.python_implementation()})"],
         ["system", f"{platform.system()} {platform.release()} {platform.machine()}"],
-        ["processor", machine.features()],
+        ["processor", toolchain.features()],
         ["threads", str(threads.threads(sg.Options()))],
         *_compiler(), ["BLAS of NumPy", _blas(np)], ["BLAS of SciPy", _blas(scipy)], *cached(),
         *[[f"package {name}", _version(name)] for name in PACKAGES],

@@ -11,7 +11,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.api.call.function import Function
-from symgrad.build import artifacts
+from symgrad.build.cache import artifacts
 from symgrad.build.cache import store as cache
 from symgrad.errors import IndexOutOfBounds, SymgradWarning
 from symgrad.ir.program import Program
@@ -114,7 +114,7 @@ def test_other_files_of_symgrad_are_another_key(folder, tools, monkeypatch):
 
 def test_symgrads_own_files() -> None:
     listed = artifacts._own_files()
-    for name in ("symgrad/loops/statements/lower.py", "symgrad/build/artifacts.py", "templates/program.c.jinja"):
+    for name in ("symgrad/loops/statements/lower.py", "symgrad/build/cache/artifacts.py", "templates/program.c.jinja"):
         assert f"/{name} " in listed
 
 

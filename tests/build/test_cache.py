@@ -32,12 +32,12 @@ def test_the_folder_is_made_private(tools, source, tmp_path, monkeypatch):
     monkeypatch.setenv("SYMGRAD_CACHE_DIR", str(new))
     before = os.umask(0)
     try:
-        compiled = compile_library(source, tools, Options())
+        library = compile_library(source, tools, Options())
     finally:
         os.umask(before)
     assert stat.S_IMODE(new.stat().st_mode) == 0o700
-    assert stat.S_IMODE(compiled.library.parent.stat().st_mode) == 0o700
-    assert stat.S_IMODE(compiled.library.stat().st_mode) == 0o600
+    assert stat.S_IMODE(library.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(library.stat().st_mode) == 0o600
 
 
 def test_the_default_is_the_users_cache_folder(monkeypatch, tmp_path):
@@ -87,12 +87,12 @@ def test_sixteen_processes_at_once_compile_once(python, compiler, tmp_path, fold
 
 
 def test_two_that_store_the_same_do_no_harm(tools, source, folder, tmp_path):
-    compiled = compile_library(source, tools, Options(cache=False))
+    library = compile_library(source, tools, Options(cache=False))
     store = cache.store()
     assert store is not None
     key = cache.key("same")
-    assert store.add(key, compiled.library, compiled.c) == store.add(key, compiled.library, compiled.c) == folder / key
-    assert store.find(key, ("twice.so", "twice.c")) == folder / key
+    assert store.add(key, library) == store.add(key, library) == folder / key / "twice.so"
+    assert store.find(key, "twice.so") == folder / key / "twice.so"
     assert entries(folder) == [folder / key]
 
 
@@ -124,7 +124,7 @@ def filled(store, count, size, age):
         source.mkdir(exist_ok=True)
         (source / "f.so").write_bytes(bytes(size))
         (source / "f.c").write_bytes(b"")
-        made.append(store.add(cache.key(f"entry {k}"), source / "f.so", source / "f.c"))
+        made.append(store.add(cache.key(f"entry {k}"), source / "f.so").parent)
         os.utime(made[-1], (time.time() - age + k,) * 2)
     return made
 
@@ -134,7 +134,7 @@ def test_the_least_recently_used_are_evicted(folder, monkeypatch):
     store = cache.store()
     assert store is not None
     made = filled(store, 8, 10_000, 1000)
-    assert store.find(made[0].name, ("f.so", "f.c")) == made[0]  # used just now
+    assert store.find(made[0].name, "f.so") == made[0] / "f.so"  # used just now
     forget()
     store = cache.store()
     assert store is not None
@@ -150,7 +150,7 @@ def filled_one(store, name, size):
     source.mkdir()
     (source / "f.so").write_bytes(bytes(size))
     (source / "f.c").write_bytes(b"")
-    return store.add(cache.key(name), source / "f.so", source / "f.c")
+    return store.add(cache.key(name), source / "f.so").parent
 
 
 def test_one_process_that_stores_much_stays_within_the_bound(monkeypatch):
@@ -184,8 +184,8 @@ def test_the_newest_stays_also_where_the_file_server_has_another_time(tools, sou
     monkeypatch.setattr(time, "time", lambda: now)
     first = compile_library(source, tools, Options())
     second = compile_library(source_of(TWICE + "\n"), tools, Options())
-    assert second.library.exists()
-    assert not first.library.exists()
+    assert second.exists()
+    assert not first.exists()
 
 
 def test_an_entry_beyond_the_bound_is_still_used(tools, source, monkeypatch):

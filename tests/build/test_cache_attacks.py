@@ -26,7 +26,7 @@ def filled(folder):
         made.mkdir()
         (made / "f.so").write_bytes(b"machine code %d" % place * 100)
         (made / "f.c").write_bytes(b"text %d" % place)
-        store.add(key, made / "f.so", made / "f.c")
+        store.add(key, made / "f.so")
     for place, key in enumerate(KEYS["record"]):
         store.record(key, b'{"an": "interface %d"}' % place)
 
@@ -34,8 +34,8 @@ def filled(folder):
 def found(folder):
     """What the cache answers for each key: the contents, or None."""
     store = cache.Store(folder)
-    entries = [store.find(key, NAMES) for key in KEYS["entry"]]
-    told = [None if entry is None else [(entry / name).read_bytes() for name in NAMES] for entry in entries]
+    entries = [store.find(key, NAMES[0]) for key in KEYS["entry"]]
+    told = [None if entry is None else [entry.with_name(name).read_bytes() for name in NAMES] for entry in entries]
     return [*told, *[store.recall(key) for key in KEYS["record"]]]
 
 
@@ -305,22 +305,22 @@ def test_a_process_looks_once(folder, tools, monkeypatch):
 def test_a_temporary_folder_that_others_may_replace_is_not_compiled_in(tmp_path, monkeypatch, tools, source):
     import tempfile
 
-    from symgrad.build.toolchain import scratch
+    from symgrad.build.toolchain import process
 
     for name in ("open", "shut"):
         (tmp_path / name).mkdir()
     (tmp_path / "open").chmod(0o777)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "open"))
-    monkeypatch.setattr(scratch, "_PLACES", (str(tmp_path / "shut"),))
-    monkeypatch.setattr(scratch, "_home", None)
-    made = scratch.folder()
+    monkeypatch.setattr(process, "_PLACES", (str(tmp_path / "shut"),))
+    monkeypatch.setattr(process, "_home", None)
+    made = process.scratch_folder()
     assert made.parent.parent == tmp_path / "shut"
-    scratch.remove(made)
-    monkeypatch.setattr(scratch, "_home", None)
-    monkeypatch.setattr(scratch, "_PLACES", ())
+    shutil.rmtree(made)
+    monkeypatch.setattr(process, "_home", None)
+    monkeypatch.setattr(process, "_PLACES", ())
     with pytest.warns(sg.errors.SymgradWarning, match="everybody may write to its parent .*TMPDIR"):
-        made = scratch.folder()
+        made = process.scratch_folder()
     assert made.parent.parent == tmp_path / "open"
-    scratch.remove(made)
+    shutil.rmtree(made)
     assert not made.exists()
     assert not Path(tmp_path / "shut" / made.name).exists()

@@ -55,7 +55,7 @@ def become_file(entry):
 
 @pytest.mark.parametrize("harm", [truncate, flip, lose_library, lose_checksum, lose_c, empty_checksum])
 def test_a_damaged_entry_is_compiled_again_with_one_warning(tools, source, folder, runs, harm):
-    entry = compile_library(source, tools, Options()).library.parent
+    entry = compile_library(source, tools, Options()).parent
     harm(entry)
     with pytest.warns(SymgradWarning, match="damaged") as said:
         assert works(build(source, tools, Options()))
@@ -67,7 +67,7 @@ def test_a_damaged_entry_is_compiled_again_with_one_warning(tools, source, folde
 
 
 def test_a_file_where_an_entry_should_be_is_replaced(tools, source, folder, runs):
-    entry = compile_library(source, tools, Options()).library.parent
+    entry = compile_library(source, tools, Options()).parent
     become_file(entry)
     assert works(build(source, tools, Options()))
     assert entries(folder) == [entry]
@@ -224,7 +224,7 @@ def test_an_entry_evicted_between_check_and_load_is_compiled(tools, source, monk
     def find_and_lose(self, key, names):
         entry = find(self, key, names)
         if entry is not None:
-            shutil.rmtree(entry)
+            shutil.rmtree(entry.parent)
         return entry
 
     monkeypatch.setattr(cache.Store, "find", find_and_lose)

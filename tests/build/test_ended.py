@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.build.toolchain import process, scratch
+from symgrad.build.toolchain import process
 from tests.build.sources import ROOT, finish
 from tests.build.test_compiler import ALWAYS, OURS, alive, wait_for
 
@@ -152,7 +152,8 @@ def test_a_shell_that_somebody_ends_leaves_nothing_running(place, tmp_path, then
     assert place.is_dir()
 
 
-HOLDS = "from symgrad.build.toolchain import scratch; import time; print(scratch.folder(), flush=True); time.sleep(60)"
+SCRATCH = "from symgrad.build.toolchain.process import scratch_folder"
+HOLDS = f"{SCRATCH}; import time; print(scratch_folder(), flush=True); time.sleep(60)"
 
 
 def old(path, seconds=100):
@@ -169,7 +170,7 @@ def test_the_next_process_deletes_what_a_killed_one_left_and_no_other(python, pl
     old(kept)
     old(left)
     (place / "symgrad-linked").symlink_to(kept)
-    finish(python("from symgrad.build.toolchain import scratch; scratch.folder()", TMPDIR=str(place)))
+    finish(python(f"{SCRATCH}; scratch_folder()", TMPDIR=str(place)))
     assert kept.is_dir()
     assert not left.exists()
     holding.kill()
@@ -187,5 +188,5 @@ def test_without_locks_age_tells(place, monkeypatch):
         (place / name / ".symgrad-compiles-here").write_text("")
         old(place / name, age)
     monkeypatch.setattr(fcntl, "flock", refuse)
-    scratch._sweep(place)
+    process._sweep(place)
     assert [path.name for path in place.iterdir()] == ["symgrad-new"]

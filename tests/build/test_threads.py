@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from symgrad.build import cores as counting
 from symgrad.build import threads as module
 from symgrad.build.threads import get_num_threads, set_num_threads, short_waits, threads
 from symgrad.errors import ArgumentValueError
@@ -38,8 +37,9 @@ SUM = (
 
 @pytest.fixture(autouse=True)
 def _as_new(monkeypatch):
-    for name, value in (("_chosen", None), ("_cores", None), ("_used", False), ("_serial", False)):
+    for name, value in (("_chosen", None), ("_used", False), ("_serial", False)):
         monkeypatch.setattr(module, name, value)
+    module._count_cores.cache_clear()
 
 
 def test_the_cores_this_process_may_use(monkeypatch):
@@ -55,7 +55,7 @@ def test_without_affinity_all_cores(monkeypatch):
 
 def test_at_most_as_many_as_there_are_places_for(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(1000)), raising=False)
-    monkeypatch.setattr(module, "cores", lambda: 1000)
+    monkeypatch.setattr(module, "_count_cores", lambda: 1000)
     assert threads(Options()) == get_num_threads() == 256
     assert threads(Options(threads=256)) == 256
     for call in (lambda: threads(Options(threads=257)), lambda: set_num_threads(257)):
@@ -162,8 +162,8 @@ def test_the_quota_of_the_control_group(monkeypatch, tmp_path, groups, files, ex
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     (tmp_path / "mine").write_text(groups)
-    monkeypatch.setattr(counting, "GROUPS", tmp_path)
-    monkeypatch.setattr(counting, "MINE", tmp_path / "mine")
+    monkeypatch.setattr(module, "_GROUPS", tmp_path)
+    monkeypatch.setattr(module, "_MINE", tmp_path / "mine")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(9)), raising=False)
     assert get_num_threads() == expected
 

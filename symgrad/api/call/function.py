@@ -470,7 +470,7 @@ class Function:
         >>> round(scipy.integrate.quad(f.low_level_callable(2.0), 0, np.inf)[0], 9)
         0.2
         """
-        from symgrad.build.call.callback import callback
+        from symgrad.build.call.bound import callback
 
         leading = self._arguments.leading(len(extra)) if size is None else 1
         numbers = [spec("f64[]")] * leading if size is None else [spec(f"f64[{size}]")]

@@ -82,3 +82,16 @@ def content(path: Path) -> bytes:
         if not alone or writers(path, status):
             raise OSError(errno.EPERM, "not this user's alone", str(path))
         return file.read()
+
+
+def locked(descriptor: int) -> bool | None:
+    """Lock an open file until it is closed; False while another process has it, None where there are no locks."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True

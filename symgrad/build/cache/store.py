@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symgrad.build.cache import limits, private
+from symgrad.build import limits
+from symgrad.build.cache import private
 from symgrad.build.notice import warn_once
 
 if TYPE_CHECKING:
@@ -68,7 +69,14 @@ def store() -> Store | None:
     folder = location()
     if folder in _stores and folder.is_dir():
         return _stores[folder]
-    problem = _prepare(folder)
+    try:
+        # One by one: mkdir(parents=True) makes parents by the umask alone, so that others might replace the folder.
+        for missing in reversed([path for path in (folder, *folder.parents) if not os.path.lexists(path)]):
+            with contextlib.suppress(FileExistsError):
+                missing.mkdir(mode=0o700)
+        problem = _check(folder)
+    except OSError as error:
+        problem = f"it cannot be created ({error})"
     if problem is None:
         return _stores.setdefault(folder, Store(folder))
     _say_uncached(folder, problem)
@@ -85,8 +93,8 @@ def info() -> Info:
     folder = location()
     problem = _check(folder) if os.path.lexists(folder) else None
     entries = [] if problem else _entries(folder)
-    libraries = sum(1 for entry in entries if not entry.path.name.startswith("record-"))
-    return Info(folder, libraries, sum(entry.size for entry in entries), limits.cache_bytes(), problem)
+    libraries = sum(not path.name.startswith("record-") for _, _, path in entries)
+    return Info(folder, libraries, sum(size for _, size, _ in entries), limits.cache_bytes(), problem)
 
 
 def clear() -> int:
@@ -94,11 +102,11 @@ def clear() -> int:
     folder = location()
     if not os.path.lexists(folder) or _check(folder) is not None:
         return 0
-    before = sum(entry.size for entry in _entries(folder))
+    before = sum(size for _, size, _ in _entries(folder))
     for path in _listed(folder):
         if _OURS.fullmatch(path.name):
             _delete(path)
-    return before - sum(entry.size for entry in _entries(folder))
+    return before - sum(size for _, size, _ in _entries(folder))
 
 
 class Store:
@@ -111,44 +119,46 @@ class Store:
         self._bytes: int | None = None
         self._added = 0
 
-    def find(self, key: str, names: tuple[str, str]) -> Path | None:
-        """Return the folder of an entry that is whole, and this one; None where there is none (or a damaged one)."""
+    def find(self, key: str, name: str) -> Path | None:
+        """Return the library of an entry that is whole, and this one; None where there is none (or a damaged one)."""
         entry = self._folder / key
+        library = entry / name
         try:
             if not stat.S_ISDIR(entry.lstat().st_mode):
                 return None
         except OSError:
             return None
         try:
-            library, c, expected = [private.content(entry / name) for name in (*names, _CHECKSUM)]
-            whole = _entry_checksum(key, library, c, names) == expected
+            data, text, expected = map(private.content, (library, library.with_suffix(".c"), entry / _CHECKSUM))
+            whole = _entry_checksum(key, library, data, text) == expected
         except OSError:
             whole = False
         if not whole:
             warn_once(f"damaged {entry}", f"the cache entry {entry} is damaged; it is compiled again")
             return None
         _touch(entry)
-        return entry
+        return library
 
-    def add(self, key: str, library: Path, c: Path) -> Path | None:
-        """Keep copies of a library and its C as one entry, in place of a damaged one; None where that fails."""
+    def add(self, key: str, library: Path) -> Path | None:
+        """Keep copies of a library and its C, in place of a damaged entry; None where that fails."""
         try:
-            data, text = library.read_bytes(), c.read_bytes()
-            checksum = _entry_checksum(key, data, text, (library.name, c.name))
-            files = {library.name: data, c.name: text, _CHECKSUM: checksum}
-            temporary = self._temporary()
+            c = library.with_suffix(".c")
+            files = {library.name: library.read_bytes(), c.name: c.read_bytes()}
+            files[_CHECKSUM] = _entry_checksum(key, library, *files.values())
+            temporary, entry = self._temporary(), self._folder / key
             try:
                 temporary.mkdir(mode=0o700)
                 for name, content in files.items():
                     _write(temporary / name, content)
-                self._place(temporary, key)
+                _delete(entry)
+                temporary.rename(entry)
             finally:
                 shutil.rmtree(temporary, ignore_errors=True)
         except OSError as error:
             _say_uncached(self._folder, f"it cannot be written ({error})")
             return None
-        self._count(sum(map(len, files.values())), self._folder / key)
-        return self._folder / key
+        self._count(sum(map(len, files.values())), entry)
+        return entry / library.name
 
     def recall(self, key: str) -> bytes | None:
         """Read a record; None where there is none (or a damaged one)."""
@@ -182,10 +192,8 @@ class Store:
         """Be the only process (and thread) that makes `key`; after `seconds` go on alike, as twice is not wrong."""
         path = self._folder / f"lock-{key}"
         deadline = time.monotonic() + seconds
-        descriptor = _acquire(path)
-        while descriptor is None and time.monotonic() < deadline:
+        while (descriptor := _acquire(path)) is None and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
-            descriptor = _acquire(path)
         try:
             yield
         finally:
@@ -194,16 +202,6 @@ class Store:
 
     def _temporary(self) -> Path:
         return self._folder / f"tmp-{os.getpid()}-{os.urandom(8).hex()}"
-
-    def _place(self, temporary: Path, key: str) -> None:
-        """Rename a finished entry into its place, moving away what is there."""
-        entry = self._folder / key
-        if os.path.lexists(entry):
-            away = self._temporary()
-            with contextlib.suppress(FileNotFoundError):
-                entry.rename(away)
-            _delete(away)
-        temporary.rename(entry)
 
     def _count(self, size: int, newest: Path) -> None:
         """Add to the known size of the cache; where it may be above the bound, look and evict."""
@@ -214,27 +212,8 @@ class Store:
                 self._bytes, self._added = _evict(self._folder, newest), 0
 
 
-@dataclass(frozen=True)
-class _Entry:
-    used: float
-    size: int
-    path: Path
-
-
 _stores: dict[Path, Store] = {}
 os.register_at_fork(after_in_child=_stores.clear)  # another thread may have held a lock when the process forked
-
-
-def _prepare(folder: Path) -> str | None:
-    """Create the folder if it is missing; say what is wrong with it, or None."""
-    try:
-        # One by one: mkdir(parents=True) makes parents by the umask alone, so that others might replace the folder.
-        for missing in reversed([path for path in (folder, *folder.parents) if not os.path.lexists(path)]):
-            with contextlib.suppress(FileExistsError):
-                missing.mkdir(mode=0o700)
-    except OSError as error:
-        return f"it cannot be created ({error})"
-    return _check(folder)
 
 
 def _check(folder: Path) -> str | None:
@@ -267,8 +246,8 @@ def _listed(folder: Path) -> list[Path]:
         return []
 
 
-def _entries(folder: Path) -> list[_Entry]:
-    """List the entries and records with their sizes and when they were last used."""
+def _entries(folder: Path) -> list[tuple[float, int, Path]]:
+    """List the entries and records: when each was last used, its bytes, and where it is."""
     found = []
     for path in _listed(folder):
         if _KEPT.fullmatch(path.name):
@@ -276,7 +255,7 @@ def _entries(folder: Path) -> list[_Entry]:
                 status = path.lstat()
                 inside = path.iterdir() if stat.S_ISDIR(status.st_mode) else [path]
                 size = sum(one.lstat().st_size for one in inside)
-                found.append(_Entry(status.st_mtime, size, path))
+                found.append((status.st_mtime, size, path))
     return found
 
 
@@ -288,16 +267,16 @@ def _evict(folder: Path, newest: Path) -> int:
             with contextlib.suppress(OSError):
                 if path.lstat().st_mtime < now - _STALE_SECONDS:
                     _delete(path)
-    entries = sorted(_entries(folder), key=lambda entry: entry.used)
-    total, limit = sum(entry.size for entry in entries), limits.cache_bytes()
+    entries = sorted(_entries(folder))
+    total, limit = sum(size for _, size, _ in entries), limits.cache_bytes()
     if total <= limit:
         return total
-    for entry in entries:
-        if total <= limit * _FILL or entry.used > now - _JUST_USED_SECONDS:
+    for used, size, path in entries:
+        if total <= limit * _FILL or used > now - _JUST_USED_SECONDS:
             break
-        if entry.path != newest:
-            _delete(entry.path)
-            total -= entry.size
+        if path != newest:
+            _delete(path)
+            total -= size
     return total
 
 
@@ -333,9 +312,9 @@ def _sha256(*parts: bytes) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _entry_checksum(key: str, library: bytes, c: bytes, names: tuple[str, str]) -> bytes:
+def _entry_checksum(key: str, library: Path, data: bytes, text: bytes) -> bytes:
     """Hash an entry with its key, its kind and the names of its files: no other's file or folder has it."""
-    return _sha256(b"entry", key.encode(), *[name.encode() for name in names], library, c)
+    return _sha256(b"entry", key.encode(), library.name.encode(), library.with_suffix(".c").name.encode(), data, text)
 
 
 def _record_checksum(key: str, content: bytes) -> bytes:
@@ -344,23 +323,16 @@ def _record_checksum(key: str, content: bytes) -> bytes:
 
 def _acquire(path: Path) -> int | None:
     """Take the lock file: its descriptor; None while another holds it; -1 where the file system has no locks."""
-    import fcntl
-
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
         return -1
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino == path.stat().st_ino:
+    held = private.locked(descriptor)
+    with contextlib.suppress(FileNotFoundError):  # its holder deleted it since we opened it
+        if held and os.fstat(descriptor).st_ino == path.stat().st_ino:
             return descriptor
-    except (BlockingIOError, FileNotFoundError):
-        pass  # held, or its holder deleted it since we opened it
-    except OSError:
-        os.close(descriptor)
-        return -1
     os.close(descriptor)
-    return None
+    return -1 if held is None else None
 
 
 def _release(path: Path, descriptor: int) -> None:

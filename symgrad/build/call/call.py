@@ -7,8 +7,8 @@ A call of a `Function` is in one of seven states; each steps aside for the next 
 3. *in Python* (`Call.in_python`): the same checks in Python: of numbers among the arguments, or of much workspace.
 4. *converted* (`Call.converted`): a compilation was looked for; what C cannot read is copied.
 5. *interpreted* (`Call.interpreted`): there is no compiler; NumPy evaluates the program.
-6. *bound* (`build.bound`): arrays were checked once, and are passed by address.
-7. *callback* (`build.callback`): SciPy calls C, without Python.
+6. *bound* (`bound.bound`): arrays were checked once, and are passed by address.
+7. *callback* (`bound.callback`): SciPy calls C, without Python.
 
 What C is called with at some extents is a `Plan`, which all states but the first and the fifth share: the shapes that
 the arguments must have, those of the results, the workspace, and the words that C compares arguments with.
@@ -26,14 +26,16 @@ import optree
 
 from symgrad.build.call.interrupt import interruptible
 from symgrad.build.call.objects import WORKSPACE, Checker, checker
-from symgrad.build.call.results import SMALLEST as LARGE
-from symgrad.build.call.results import results as kept_blocks
+from symgrad.build.call.pool import SMALLEST as LARGE
+from symgrad.build.call.pool import pooled
+from symgrad.build.load import ffi
 from symgrad.build.threads import changes, threads
 from symgrad.errors import IndexOutOfBounds, LinAlgError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.requirements import REMEMBERED, require, unmet
 from symgrad.ir.saved.dims import dim_to_json, evaluated
 from symgrad.ir.shapes import is_static
+from symgrad.ops.declare import spelling
 from symgrad.render.source import OTHER
 from symgrad.trace.signature import NAMESPACE, leaf_spec
 
@@ -105,26 +107,19 @@ class Call:
         self, program: Program, interface: Interface | None, library: Library | None, signature: Signature,
         options: Options, finish: Callable[[Any], Any], alone: Container[tuple[int, ...]] = (),
     ) -> None:
-        """Make the call of a compiled function.
+        """Make the call of a compiled function, or without a compiler of a program.
 
-        Args:
-            program: what was compiled.
-            interface: what is passed, and what comes back; None without a compiler.
-            library: the loaded function.
-            signature: what it was compiled for.
-            options: how many threads.
-            finish: makes what is returned of new arrays.
-            alone: extents that have a compilation of their own, and are not called with here.
+        `finish` makes what is returned of new arrays; what is `alone`, extents that have a compilation of their own,
+        is not called with here.
         """
         self.program, self.signature, self.options, self.finish = program, signature, options, finish
         self.unmet, self.is_compiled = unmet(program), False
         if interface is None or library is None:
             return
         self.is_compiled, self.interface, self.library = True, interface, library
-        self._alone, self._ffi, self._memory = alone, library.ffi, memory(options)
-        typeof, from_buffer = library.ffi.typeof, library.ffi.from_buffer
+        self._alone, self._memory = alone, memory(options)
         self._inputs, self._outputs = [
-            [typeof(f"{ctype(port)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
+            [ffi.typeof(f"{ctype(port)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
         ]
         numbers = [spec.weak or (None if spec.shape or spec.array else np.float64) for spec in signature.specs]
         self._wanted: list[tuple[Any, Any, Any]] = [
@@ -132,7 +127,7 @@ class Call:
             for port, number, kind in zip(interface.inputs, numbers, self._inputs, strict=True)
         ]
         self._dtypes = [port.dtype for port in interface.outputs]
-        self._constants = [from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
+        self._constants = [ffi.from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
         axes = [(str(d), k, axis) for k, port in enumerate(interface.inputs) for axis, d in enumerate(port.shape)]
         self._places = [next((k, axis) for d, k, axis in axes if d == name) for name in interface.dims]
         self._shapes = [
@@ -145,7 +140,7 @@ class Call:
         self._only = None
         if not interface.dims and not interface.threaded:
             self._only = plan = self._planned((0,))
-            plan.empty = kept_blocks(plan.outputs, self._dtypes)
+            plan.empty = pooled(plan.outputs, self._dtypes)
         if not is_plain(signature):
             return
         self.short = self.in_python
@@ -191,7 +186,7 @@ class Call:
         plan = self._only or self._plan(leaves)
         if plan is None:
             return MISS
-        pointers, from_buffer = [], self._ffi.from_buffer
+        pointers, from_buffer = [], ffi.from_buffer
         for leaf, shape, (of, dtype, kind) in zip(leaves, plan.inputs, self._wanted):  # noqa: B905 - strict costs time
             if type(leaf) is not of:
                 return MISS
@@ -210,8 +205,8 @@ class Call:
 
     def _called(self, plan: Plan, pointers: Sequence[Any], leaves: Sequence[Any]) -> Arrays:
         """Call C, which writes the results."""
-        from_buffer = self._ffi.from_buffer
-        scratch = from_buffer("char[]", self._memory(plan.workspace)) if plan.workspace else self._ffi.NULL
+        from_buffer = ffi.from_buffer
+        scratch = from_buffer("char[]", self._memory(plan.workspace)) if plan.workspace else ffi.NULL
         results = [*map(plan.empty, plan.outputs, self._dtypes)]
         code = plan.function(*pointers, *map(from_buffer, self._outputs, results), *plan.passed, scratch, *plan.last)
         if code:
@@ -230,13 +225,7 @@ class Call:
     # -- converted, or interpreted
 
     def converted(self, leaves: Sequence[Any]) -> Any:
-        """Call with whatever fits the signature; C reads copies of what it cannot read as it lies.
-
-        Raises:
-            ArgumentError: an integer does not fit in 64 bits.
-            ArgumentValueError: extents disagree, or the program needs others.
-            IndexOutOfBounds: an index lies outside of its axis.
-        """
+        """Call with whatever fits the signature; C reads copies of what it cannot read as it lies."""
         return self.finish(self.flat(leaves))
 
     def flat(self, leaves: Sequence[Any]) -> Arrays:
@@ -247,14 +236,10 @@ class Call:
         plan = self.planned(arrays)
         pairs = zip(arrays, self.interface.inputs, strict=True)
         laid = [np.asarray(a, order="F").T if port.fortran else np.asarray(a, order="C") for a, port in pairs]
-        return self._called(plan, [*map(self._ffi.from_buffer, self._inputs, laid)], arrays)
+        return self._called(plan, [*map(ffi.from_buffer, self._inputs, laid)], arrays)
 
     def interpreted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
-        """Evaluate the program by NumPy.
-
-        Raises:
-            IndexOutOfBounds: as the compiled program would.
-        """
+        """Evaluate the program by NumPy."""
         require(self.program, arrays)
         try:
             return evaluate(self.program, arrays)
@@ -264,12 +249,7 @@ class Call:
     # -- plans
 
     def planned(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Plan:
-        """Return how C is called with arrays of the inputs' dtypes and ranks.
-
-        Raises:
-            ArgumentValueError: extents disagree, or the program needs others.
-            IndexOutOfBounds: an index the user wrote lies outside of its axis at these extents.
-        """
+        """Return how C is called with arrays of the inputs' dtypes and ranks; the program may refuse their extents."""
         plan = self._only or self._plan(arrays)
         if plan is None or plan.inputs != [a.shape for a in arrays]:
             require(self.program, arrays)
@@ -287,10 +267,7 @@ class Call:
         return tuple(key)
 
     def _plan(self, leaves: Sequence[Any]) -> Plan | None:
-        """Return how C is called with some arguments, if they are what the plan says.
-
-        None for extents that this is not called with.
-        """
+        """Return how C is called with arguments that are what the plan says; None for extents that are not served."""
         key = self._key(leaves)
         if key is None:
             return None
@@ -308,7 +285,7 @@ class Call:
         if plan.large and plan is not self._large:  # of the last size alone: more memory would be missed elsewhere
             if self._large is not None:
                 self._large.empty = np.empty
-            plan.empty, self._large = kept_blocks(plan.outputs, self._dtypes), plan
+            plan.empty, self._large = pooled(plan.outputs, self._dtypes), plan
         return plan
 
     def _sizes(self, key: tuple[int, ...]) -> dict[str, int]:
@@ -331,7 +308,7 @@ class Call:
         return Plan(
             inputs, outputs, words,
             partial(interruptible, self.library.function) if long else self.library.function,
-            (*self._constants, *key[1:], count), workspace, (self._ffi.NULL,) * (interface.polled and not long),
+            (*self._constants, *key[1:], count), workspace, (ffi.NULL,) * (interface.polled and not long),
             any(prod(s) * dtype.itemsize >= LARGE for s, dtype in zip(outputs, self._dtypes, strict=True)),
         )
 
@@ -340,9 +317,6 @@ def as_inputs(leaves: Sequence[Any], signature: Signature) -> Arrays:
     """Make what C may read: contiguous, aligned, native arrays of the signature's dtypes; never a view to write to.
 
     An array that lies column by column stays so where the signature says so.
-
-    Raises:
-        ArgumentError: an integer does not fit in 64 bits.
     """
     arrays = []
     for leaf, want, path in zip(leaves, signature.specs, signature.paths, strict=True):
@@ -385,10 +359,5 @@ def memory(options: Options) -> Callable[[int], np.ndarray[Any, Any]]:
 
 
 def ctype(array: Any) -> str:
-    """Name the C type of an array's elements."""
-    dtype = array.dtype
-    if dtype.kind == "f":
-        return "double" if dtype.itemsize == 8 else "float"
-    if dtype.kind == "b":
-        return "uint8_t"
-    return f"{'u' if dtype.kind == 'u' else ''}int{8 * dtype.itemsize}_t"
+    """Name the C type of an array's elements; a Boolean is a byte."""
+    return spelling.ctype(array.dtype).replace("_Bool", "uint8_t")

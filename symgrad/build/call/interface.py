@@ -64,13 +64,7 @@ class Interface:
 
 
 def interface(program: Program, loops: LoopProgram, source: Source) -> Interface:
-    """Describe a function that was rendered.
-
-    Args:
-        program: what was compiled.
-        loops: its loops, as `render` left them.
-        source: its C.
-    """
+    """Describe a function that was rendered."""
     from symgrad.render.render import passed
 
     return Interface(

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.build.load import ffi
 from symgrad.build.threads import changes
 from symgrad.ir.saved.dims import evaluated
 from symgrad.render.source import called_with_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from symgrad.build.call.interface import Interface
     from symgrad.build.load import Library
@@ -45,7 +46,7 @@ def _workspace(interface: Interface) -> int | None:
     return size if size <= WORKSPACE else None
 
 
-def called(source: Source, interface: Interface) -> Source:
+def with_checker(source: Source, interface: Interface) -> Source:
     """Let a function be called with addresses of arrays, where that can be."""
     workspace = _workspace(interface)
     if workspace is None:
@@ -63,50 +64,42 @@ class Checker:
         nothing: the words of a call that no arguments fit.
     """
 
-    def __init__(self, interface: Interface, library: Library, function: Callable[..., int]) -> None:
+    def __init__(self, interface: Interface, function: Any, *, many: bool) -> None:
         """Take the function of C; one of many arrays is given memory for their addresses at each call."""
-        ffi = self._ffi = library.ffi
         self._counter = changes if interface.threaded else STILL
         self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
         self.nothing = ffi.new("intptr_t[]", [STILL.ctypes.data, -1])
         self.check = function
-        if library.function is not library.entry:
+        if many:
             count = len(interface.inputs) + len(interface.outputs) + len(interface.data)
-            place, kind = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
-            self.check = lambda arguments, results, words: function(arguments, results, words, place(kind))
+            place, addresses = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
+            self.check = lambda arguments, results, words: function(arguments, results, words, place(addresses))
 
     def words(self, change: int, numbers: Sequence[int], shapes: Sequence[tuple[int, ...]]) -> Any:
-        """Return what arguments are compared with.
+        """Return what arguments of some shapes are compared with.
 
-        Args:
-            change: how often the number of threads has changed.
-            numbers: of threads, and the open extents.
-            shapes: of the arguments.
+        `change` is how often the number of threads has changed; `numbers` are that of threads, and the open extents.
         """
         first = [self._counter.ctypes.data, change, id(np.ndarray), *numbers]
-        return self._ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in shapes for d in shape]])
+        return ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in shapes for d in shape]])
 
 
 def checker(interface: Interface, library: Library) -> Checker | None:
     """Find the call that takes addresses of arrays; None where there is none."""
     if _workspace(interface) is None:
         return None
-    from symgrad.build.load import ffi
-
     many = library.function is not library.entry
     kind = ffi.typeof(f"int32_t(*)(intptr_t, intptr_t, intptr_t *{', void **' * many})")
     try:
-        function = library.keepalive.load_function(kind, called_with_objects(interface.entry))  # type: ignore[attr-defined]
+        function = library.handle.load_function(kind, called_with_objects(interface.entry))
     except AttributeError:
         return None
-    return Checker(interface, library, function)
+    return Checker(interface, function, many=many)
 
 
 @cache
 def is_readable() -> bool:
     """Whether this Python and this NumPy hold arrays in memory as the generated C reads them."""
-    from symgrad.build.load import ffi
-
     if sys.implementation.name != "cpython" or not sys.maxsize > 1 << 32:
         return False
     items = (is_readable, 1.5, "x")
@@ -120,17 +113,13 @@ def is_readable() -> bool:
     if [held[k] for k in range(3)] != [*map(id, listed)]:
         return False
     samples: list[Any] = [np.zeros(()), np.arange(6.0).reshape(2, 3), np.arange(8, dtype=np.int32)[::2]]
-    return all(_is_held(x) for x in (*samples, np.asfortranarray(np.ones((4, 5), np.float32))))
-
-
-def _is_held(x: np.ndarray[Any, Any]) -> bool:
-    from symgrad.build.load import ffi
-
-    words = ffi.cast("intptr_t *", id(x))
-    if words[TYPE] != id(np.ndarray) or words[DATA] != x.__array_interface__["data"][0] or words[DTYPE] != id(x.dtype):
-        return False
-    numbers = [ffi.cast("int32_t *", id(x) + WORD * place)[0] for place in (RANK, FLAGS)]
-    if numbers[0] != x.ndim or numbers[1] & 0xFFFF != x.flags.num & 0xFFFF:
-        return False
-    shape = ffi.cast("intptr_t *", words[SHAPE])
-    return all(shape[d] == dim for d, dim in enumerate(x.shape))
+    for x in (*samples, np.asfortranarray(np.ones((4, 5), np.float32))):
+        words = ffi.cast("intptr_t *", id(x))
+        known = {TYPE: id(np.ndarray), DATA: x.__array_interface__["data"][0], DTYPE: id(x.dtype)}
+        rank, flags = [ffi.cast("int32_t *", id(x) + WORD * place)[0] for place in (RANK, FLAGS)]
+        if any(words[at] != word for at, word in known.items()) or rank != x.ndim or (flags ^ x.flags.num) & 0xFFFF:
+            return False
+        shape = ffi.cast("intptr_t *", words[SHAPE])
+        if any(shape[d] != dim for d, dim in enumerate(x.shape)):
+            return False
+    return True

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from dataclasses import dataclass
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symgrad.build.cache import limits
+from symgrad.build import limits
 from symgrad.build.cache import store as cache
 from symgrad.build.notice import warn_once
-from symgrad.build.toolchain import scratch
 from symgrad.errors import ToolchainError
 
 if TYPE_CHECKING:
@@ -25,10 +23,7 @@ if TYPE_CHECKING:
 
 _ERROR = re.compile(r":(\d+):(?:\d+:)?\s*(?:fatal |internal compiler )?error")
 _ORIGIN = re.compile(r"/\*\s*((?:(?!\*/).)*?[^\s*]:\d+\b(?:(?!\*/).)*?)\s*\*/")
-_SHOWN_LINES = 8
-_SHOWN_WIDTH = 200
-_SHOWN_LINKS = 4
-
+_SHOWN_LINES, _SHOWN_WIDTH, _SHOWN_LINKS = 8, 200, 4
 
 _STORE = re.compile(r"\[[^\]\n]*\*(\d+)(?: \+ (\d+))?[^\]\n]*\] \+?= ")
 _SHORT_LOOP = re.compile(r"< ([5-9]|1[0-6]); \+\+")
@@ -36,43 +31,35 @@ _MANY_SUMS = re.compile(r"reduction\(\+:[^,)]*(?:,[^,)]*){7,}\)")
 _EIGHT = 8
 
 
-@dataclass(frozen=True)
-class Compiled:
-    """A shared object on disk and the C it was compiled from, side by side."""
-
-    library: Path
-    c: Path
-
-
 def compile_library(
     source: Source, toolchain: Toolchain, options: Options, announce: Callable[[], object] = bool,
-) -> Compiled:
-    """Find the shared object of `source` in the cache, or compile it (and keep it there).
+) -> Path:
+    """Find the shared object of `source` in the cache, or compile it (and keep it there); its C lies beside it.
 
     A cached library's checksum has been verified. `announce` is called before the compiler runs, where it must.
     Raises `ToolchainError` when the compiler fails twice.
     """
     store = cache.store() if options.cache else None
     seconds = limits.compile_seconds(options.compile_seconds)
-    if store is None:
-        announce()
-        return _compile(source, toolchain, seconds)
     text = source.text + source.objects
     flags = flags_for(text, toolchain)
+    if store is None:
+        announce()
+        return _compile(source, text, toolchain, flags, seconds)
     key = cache.key(text, toolchain.identity, *flags, *toolchain.libraries, toolchain.cpu)
-    names = library_names(source.entry)
-    folder = store.find(key, names)
-    if folder is None:
+    name = library_name(source.entry)
+    library = store.find(key, name)
+    if library is None:
         announce()
         with store.lock(key, seconds):
-            folder = store.find(key, names)
-            if folder is None:
-                compiled = _compile(source, toolchain, seconds)
-                folder = store.add(key, compiled.library, compiled.c)
-                if folder is None:
-                    return compiled
-                scratch.remove(compiled.c.parent)
-    return Compiled(folder / names[0], folder / names[1])
+            library = store.find(key, name)
+            if library is None:
+                made = _compile(source, text, toolchain, flags, seconds)
+                library = store.add(key, made)
+                if library is None:
+                    return made
+                shutil.rmtree(made.parent, ignore_errors=True)
+    return library
 
 
 def flags_for(text: str, toolchain: Toolchain) -> tuple[str, ...]:
@@ -90,59 +77,46 @@ def rows_of_eight(text: str) -> bool:
     return single or bool(wide and _SHORT_LOOP.search(text)) or bool(_MANY_SUMS.search(text))
 
 
-def library_names(entry: str) -> tuple[str, str]:
-    """File names for the library and the C of a function: its own, where that is a plain word."""
+def library_name(entry: str) -> str:
+    """Name the file of a function's library: as the function, where that is a plain word."""
     word = entry if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,99}", entry) else "program"
-    return f"{word}.so", f"{word}.c"
+    return f"{word}.so"
 
 
-def _compile(source: Source, toolchain: Toolchain, seconds: float) -> Compiled:
+def _compile(source: Source, text: str, toolchain: Toolchain, flags: tuple[str, ...], seconds: float) -> Path:
     """Run the compiler in a private folder; after a failure once more at -O1."""
-    folder = scratch.folder()
-    library, c = (folder / name for name in library_names(source.entry))
-    try:
-        c.write_text(source.text + source.objects, encoding="utf-8")
-        finished = _run(toolchain, flags_for(source.text, toolchain), c, library, seconds)
-        if finished.status != 0:
-            _compile_gently(source, toolchain, finished, Compiled(library, c), seconds)
-    except BaseException:
-        scratch.remove(folder)
-        raise
-    return Compiled(library, c)
-
-
-def _compile_gently(
-    source: Source, toolchain: Toolchain, first: Finished, compiled: Compiled, seconds: float,
-) -> None:
-    flags = tuple("-O1" if flag == "-O3" else flag for flag in toolchain.flags)
-    second = _run(toolchain, flags, compiled.c, compiled.library, seconds)
-    if second.status != 0:
-        raise _failure(source, toolchain, second)
-    warn_once(
-        f"-O1 {source.entry}",
-        f"the C compiler {_called(toolchain)} failed on {source.entry} at -O3 ({_reason(first)}); "
-        "it is compiled at -O1 and may be slow",
-    )
-
-
-def _run(toolchain: Toolchain, flags: tuple[str, ...], c: Path, library: Path, seconds: float) -> Finished:
     from symgrad.build.toolchain import process
 
-    with contextlib.suppress(FileNotFoundError):
-        library.unlink()
-    argv = (*toolchain.argv, *flags, str(c), "-o", str(library), *toolchain.libraries)
-    try:
+    library = process.scratch_folder() / library_name(source.entry)
+    c = library.with_suffix(".c")
+
+    def run(flags: tuple[str, ...]) -> Finished:
+        library.unlink(missing_ok=True)
+        argv = (*toolchain.argv, *flags, str(c), "-o", str(library), *toolchain.libraries)
         finished = process.run(argv, c.parent, seconds, limits.compile_bytes())
-    except OSError as error:
-        return process.Finished(-1, str(error))
-    if finished.status == 0 and not library.is_file():
-        return process.Finished(-1, "it wrote no library")
-    return finished
+        written = finished.status != 0 or library.is_file()
+        return finished if written else process.Finished(-1, "it wrote no library")
+
+    try:
+        c.write_text(text, encoding="utf-8")
+        first = run(flags)
+        if first.status != 0:
+            second = run(tuple("-O1" if flag == "-O3" else flag for flag in toolchain.flags))
+            if second.status != 0:
+                raise _failure(source, toolchain, second)  # noqa: TRY301 - the folder is deleted on the way
+            warn_once(
+                f"-O1 {source.entry}",
+                f"the C compiler {_called(toolchain)} failed on {source.entry} at -O3 ({_reason(first)}); "
+                "it is compiled at -O1 and may be slow",
+            )
+    except BaseException:
+        shutil.rmtree(library.parent, ignore_errors=True)
+        raise
+    return library
 
 
 def _failure(source: Source, toolchain: Toolchain, finished: Finished) -> ToolchainError:
     """Compose the error: which op and user line the C is from that the compiler stopped at, and what it said."""
-    said = "\n".join("      " + line[:_SHOWN_WIDTH] for line in _telling(finished.output))
     what = f"the C compiler {_called(toolchain)} failed twice (-O3, -O1) on {source.entry}"
     origin = _origin(source, finished.output)
     if origin is not None:
@@ -150,6 +124,9 @@ def _failure(source: Source, toolchain: Toolchain, finished: Finished) -> Toolch
     elif source.links:
         more = ", ..." if len(source.links) > _SHOWN_LINKS else ""
         what += ", made from " + ", ".join(source.links[:_SHOWN_LINKS]) + more
+    lines = [line for line in finished.output.splitlines() if line.strip()]
+    first = next((number for number, line in enumerate(lines) if "error" in line), 0)
+    said = "\n".join("      " + line[:_SHOWN_WIDTH] for line in lines[first : first + _SHOWN_LINES])
     return ToolchainError(
         f"{what}; it said ({_reason(finished)}):\n{said}",
         instead="set SYMGRAD_DUMP=folder to keep the C; compiler='none' runs the same program by NumPy",
@@ -159,21 +136,9 @@ def _failure(source: Source, toolchain: Toolchain, finished: Finished) -> Toolch
 def _origin(source: Source, output: str) -> str | None:
     """Find the comment that names the user's line, at the line of the compiler's first error or nearest before."""
     error = _ERROR.search(output)
-    if error is None:
-        return None
-    lines = source.text.splitlines()[: int(error[1])]
-    for line in reversed(lines):
-        origins: list[str] = _ORIGIN.findall(line)
-        if origins:
-            return origins[-1]
-    return None
-
-
-def _telling(output: str) -> list[str]:
-    """Shorten the compiler's words to what tells the reason: from its first error on, a few lines."""
-    lines = [line for line in output.splitlines() if line.strip()]
-    first = next((number for number, line in enumerate(lines) if "error" in line), 0)
-    return lines[first : first + _SHOWN_LINES]
+    lines = [] if error is None else source.text.splitlines()[: int(error[1])]
+    found: list[str] = [origins[-1] for line in lines if (origins := _ORIGIN.findall(line))]
+    return found[-1] if found else None
 
 
 def _reason(finished: Finished) -> str:

@@ -1,7 +1,13 @@
-"""Find the C compiler of this machine and what it can do; a warm process reads both from the cache and runs nothing."""
+"""The C compiler of this machine: which one, and what it can do.
+
+A compiler is asked once, by `probe`; the answers are kept in the cache, and checked when they are read back. So a warm
+process runs nothing.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib.util
 import json
 import os
@@ -9,25 +15,114 @@ import shlex
 import shutil
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from symgrad.build.cache import limits
+from symgrad.build import limits
 from symgrad.build.cache import store as cache
 from symgrad.build.notice import warn_once
-from symgrad.build.toolchain import machine
-from symgrad.build.toolchain.capabilities import Capabilities, parse
+from symgrad.ops import math_functions
+from symgrad.options import Target
 
 if TYPE_CHECKING:
-    from symgrad.options import Options, Target
+    from symgrad.options import Options
 
 _INSTALL = (
     "Install gcc or clang (Debian: apt install gcc libc6-dev; Fedora: dnf install gcc; macOS: xcode-select --install; "
     "conda: conda install -c conda-forge c-compiler), or the compiler on PyPI: pip install symgrad[zig]."
 )
-_NAMES = ("cc", "gcc", "clang")
 _C_FILES = ("probe.c", "probe_math.c")
+
+_FEATURES = ("flags", "Features", "isa", "features")
+_MODEL = ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part", "cpu")
+_ENOUGH = 1 << 16
+
+OPENMP = ("-fopenmp", "-fopenmp-simd", "")
+_CLEARLY = 0.95
+
+# -ffast-math and -Ofast are out: they make NaN and Inf undefined, and gcc links crtfastmath with them, which
+# flushes subnormals in the whole process. -ffp-contract=off: contraction makes x*x - y*y nonzero at x == y.
+BASE = (
+    "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-std=c11",
+)
+_LONGEST_VERSION = 10_000
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a compiler can do; nothing in it is a command-line word, so that no file can smuggle in a flag.
+
+    Attributes:
+        version: what ``--version`` printed.
+        native: it compiles for the machine's own processor (``-march=native``).
+        openmp: which of `OPENMP` it takes, by its place.
+        fma: the machine has fused multiply-add.
+        permutes: it permutes the elements of a vector right, which gcc 12.2 does not with AVX-512.
+        veclib: clang calls libmvec only with ``-fveclib``.
+        mvec: ``-lmvec`` must be named.
+        simd_math: functions of math.h with vector variants, in the order of `math_functions`.
+        ns_256: what one loop took with vectors of 256 bits, in nanoseconds; 0 where there is no choice.
+        ns_512: the same with vectors of 512 bits.
+    """
+
+    version: str
+    native: bool
+    openmp: int
+    fma: bool
+    permutes: bool
+    veclib: bool
+    mvec: bool
+    simd_math: tuple[str, ...]
+    ns_256: int
+    ns_512: int
+
+    @property
+    def vector_bits(self) -> int:
+        """The vector width that was clearly faster; 0 where the compiler chooses."""
+        if min(self.ns_256, self.ns_512) >= _CLEARLY * max(self.ns_256, self.ns_512):
+            return 0
+        return 256 if self.ns_256 < self.ns_512 else 512
+
+    def flags(self, further: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """List the compiler's flags, the user's own ones last (their libraries stand in `libraries`)."""
+        chosen = {
+            "-march=native": self.native, OPENMP[self.openmp]: self.openmp != OPENMP.index(""),
+            "-fveclib=libmvec": self.veclib, f"-mprefer-vector-width={self.vector_bits}": self.vector_bits,
+            "-fno-tree-slp-vectorize": not self.permutes,  # where permutations of any kind come from
+        }
+        own = [flag for flag in further if not flag.startswith("-l")]
+        return (*BASE, *[flag for flag, taken in chosen.items() if taken], *own)
+
+    def libraries(self, further: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """List the libraries to link, the user's own ones first."""
+        return (*(flag for flag in further if flag.startswith("-l")), *["-lmvec"] * self.mvec, "-lm")
+
+    def target(self) -> Target:
+        """What `render` needs to know."""
+        return Target(
+            openmp=OPENMP[self.openmp] == "-fopenmp", simd_math=frozenset(self.simd_math), fma=self.fma,
+            vector_bits=self.vector_bits,
+        )
+
+
+_TYPES = [list, str, bool, int, bool, bool, bool, bool, int, int]
+
+
+def parse(record: bytes | None) -> Capabilities | None:
+    """Read capabilities back from JSON; None for anything that none are written as."""
+    try:
+        fields = json.loads(record or b"null")
+        names = fields["simd_math"]
+        known = Capabilities(**fields | {"simd_math": tuple(names)})
+        types = [type(names), *[type(value) for name, value in vars(known).items() if name != "simd_math"]]
+        fits = (
+            types == _TYPES and set(names) <= math_functions().keys() and known.openmp in range(len(OPENMP))
+            and min(known.ns_256, known.ns_512) >= 0 and len(known.version) <= _LONGEST_VERSION
+        )
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return known if fits else None
 
 
 @dataclass(frozen=True)
@@ -76,7 +171,12 @@ def find(options: Options) -> Toolchain | None:
             _found[question] = _find(options)
         toolchain = _found[question]
     if toolchain is None:
-        _warn(options)
+        what, advice = "symgrad found no C compiler that works", _INSTALL
+        if (named := _named(options)) is not None:
+            where, words = named
+            what = f"the C compiler that {where} names, {words!r}, does not compile libraries that load here"
+            advice = f"Correct it or leave {where} unset. {_INSTALL}"
+        warn_once("no compiler", f"{what}: programs run by NumPy, correct but much slower. {advice}")
     return toolchain
 
 
@@ -104,7 +204,7 @@ def _find(options: Options) -> Toolchain | None:
 
 
 def _named(options: Options) -> tuple[str, str] | None:
-    """The compiler the user named, and where."""
+    """Return where the user named a compiler, and what he wrote."""
     if options.compiler is not None:
         return "compiler", options.compiler
     environment = os.environ.get("CC", "")
@@ -120,7 +220,7 @@ def _candidates(options: Options) -> list[tuple[str, ...]]:
         except ValueError:
             words = ()
         return [words] if words else []
-    paths = [path for path in map(shutil.which, _NAMES) if path is not None]
+    paths = [path for path in map(shutil.which, ("cc", "gcc", "clang")) if path is not None]
     distinct: list[tuple[str, ...]] = []
     for path in paths:
         if not any(Path(path).samefile(other) for other, *_ in distinct):
@@ -131,20 +231,9 @@ def _candidates(options: Options) -> list[tuple[str, ...]]:
 
 
 def _zig() -> Path | None:
-    """The compiler in the ziglang package, if that is installed."""
+    """Return the compiler in the ziglang package, if that is installed."""
     package = importlib.util.find_spec("ziglang")
     return None if package is None or package.origin is None else Path(package.origin).with_name("zig")
-
-
-def _files(argv: tuple[str, ...]) -> list[Path]:
-    """The files behind a compiler's argument list."""
-    files = [Path(argv[0])]
-    zig = _zig() if "ziglang" in argv else None
-    if zig is not None:
-        files.append(zig)
-    else:  # "ccache gcc"
-        files += [Path(path) for word in argv[1:] if not word.startswith("-") and (path := shutil.which(word))]
-    return [file.resolve() for file in files if file.exists()]
 
 
 def _stamp(files: list[Path]) -> str:
@@ -155,20 +244,25 @@ def _stamp(files: list[Path]) -> str:
 
 def _toolchain(argv: tuple[str, ...], options: Options) -> Toolchain | None:
     """Ask the cache what the compiler can do, else the compiler."""
-    folder = Path(__file__).parent
-    cpu, stamp = machine.features(), _stamp(_files(argv))
-    probe = _stamp([folder / name for name in _C_FILES])  # another symgrad may ask other questions
-    key = cache.key("toolchain", *argv, "flags", *options.flags, stamp, cpu, probe)
+    cpu, zig = features(), _zig() if "ziglang" in argv else None
+    behind = [zig] if zig is not None else [shutil.which(w) for w in argv[1:] if not w.startswith("-")]  # "ccache gcc"
+    files = [Path(file).resolve() for file in (argv[0], *behind) if file is not None]
+    stamp = _stamp([file for file in files if file.exists()])
+    questions = _stamp([Path(__file__).with_name(name) for name in _C_FILES])  # another symgrad may ask others
+    key = cache.key("toolchain", *argv, "flags", *options.flags, stamp, cpu, questions)
     store = cache.store() if options.cache else None
     record = store.recall(key) if store is not None else None
     known = parse(record)
-    if known is None and store is None:
-        known = _probed(argv, options)
-    elif known is None and store is not None:
-        with store.lock(key, limits.compile_seconds()):  # of 16 processes that start at once, one asks
-            known = parse(store.recall(key)) or _probed(argv, options)
-            if known is not None:
-                store.record(key, json.dumps(known.as_json(), sort_keys=True).encode())
+    if known is None:
+        from symgrad.build.toolchain import probe  # with subprocess, which a warm process does without
+
+        if store is None:
+            known = probe.ask(argv, options.flags)
+        else:
+            with store.lock(key, limits.compile_seconds()):  # of 16 processes that start at once, one asks
+                known = parse(store.recall(key)) or probe.ask(argv, options.flags)
+                if known is not None:
+                    store.record(key, json.dumps(asdict(known), sort_keys=True).encode())
     if known is None:
         return None
     return Toolchain(
@@ -178,17 +272,33 @@ def _toolchain(argv: tuple[str, ...], options: Options) -> Toolchain | None:
     )
 
 
-def _probed(argv: tuple[str, ...], options: Options) -> Capabilities | None:
-    from symgrad.build.toolchain import probe
+@functools.cache
+def features() -> str:
+    """Name the processor's instruction sets and model and the C library, normalized.
 
-    return probe.ask(argv, options.flags)
+    A library compiled with ``-march=native`` must not run where an instruction is missing, nor one
+    linked to a newer C library where its functions are missing: both are in every key of the cache.
+    """
+    uname = os.uname()
+    fields = _cpuinfo()
+    flags = sorted({flag for name in _FEATURES for flag in fields.get(name, "").split()})
+    model = [fields[name] for name in _MODEL if name in fields]
+    # Without /proc/cpuinfo the system's own name and release stand for the processor.
+    known = " ".join(flags) if flags else f"{uname.sysname} {uname.release} {uname.version}"
+    digest = hashlib.sha256(known.encode()).hexdigest()[:16]
+    try:
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or "libc"
+    except (AttributeError, ValueError, OSError):
+        libc = "libc"
+    return "-".join([uname.sysname, uname.machine, *model, digest, libc]).replace(" ", "_")
 
 
-def _warn(options: Options) -> None:
-    named = _named(options)
-    if named is None:
-        what, advice = "symgrad found no C compiler that works", _INSTALL
-    else:
-        what = f"the C compiler that {named[0]} names, {named[1]!r}, does not compile libraries that load here"
-        advice = f"Correct it or leave {named[0]} unset. {_INSTALL}"
-    warn_once("no compiler", f"{what}: programs run by NumPy, correct but much slower. {advice}")
+def _cpuinfo() -> dict[str, str]:
+    """Return the fields of the first processor: the kernel makes the text as it is read, and all of it takes long."""
+    try:
+        with open("/proc/cpuinfo", "rb", buffering=0) as file:  # noqa: PTH123 - unbuffered, and only its start
+            text = file.read(_ENOUGH).decode(errors="replace")
+    except OSError:
+        return {}
+    pairs = (line.partition(":") for line in text.partition("\n\n")[0].splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import shutil
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from symgrad.build.cache import limits
+from symgrad.build import limits
 from symgrad.build.load import ffi, open_library
-from symgrad.build.toolchain import process, scratch
-from symgrad.build.toolchain.capabilities import OPENMP, Capabilities
+from symgrad.build.toolchain import process
+from symgrad.build.toolchain.find import OPENMP, Capabilities
 from symgrad.errors import ArgumentValueError
 from symgrad.ops import math_functions
 
@@ -31,33 +33,26 @@ def ask(argv: tuple[str, ...], further: tuple[str, ...]) -> Capabilities | None:
 
     Raises `ArgumentValueError` when it works without the user's flags.
     """
-    folder = scratch.folder()
+    folder = process.scratch_folder()
     try:
         known = _basics(argv, further, folder)
-        if known is None:
-            if further and _basics(argv, (), folder) is not None:
-                raise _bad_flags(argv, further)
-            return None
-        return _vector_math(argv, further, known, folder)
+        if known is not None:
+            return _vector_math(argv, further, known, folder)
+        if further and _basics(argv, (), folder) is not None:
+            raise ArgumentValueError(
+                f"with flags={further!r} the C compiler {' '.join(argv)!r} makes no library that symgrad can load "
+                "(flags such as -ffast-math, which change the floating-point mode of the whole process, are refused "
+                "too)", instead="leave out the flags it does not take",
+            )
     except _TooSlow:
-        return None
+        pass
     finally:
-        scratch.remove(folder)
-
-
-def _bad_flags(argv: tuple[str, ...], further: tuple[str, ...]) -> ArgumentValueError:
-    return ArgumentValueError(
-        f"with flags={further!r} the C compiler {' '.join(argv)!r} makes no library that symgrad can load "
-        "(flags such as -ffast-math, which change the floating-point mode of the whole process, are refused too)",
-        instead="leave out the flags it does not take",
-    )
+        shutil.rmtree(folder, ignore_errors=True)
+    return None
 
 
 def _run(argv: tuple[str, ...], folder: Path) -> process.Finished:
-    try:
-        finished = process.run(argv, folder, limits.compile_seconds(), limits.compile_bytes())
-    except OSError as error:
-        return process.Finished(-1, str(error))
+    finished = process.run(argv, folder, limits.compile_seconds(), limits.compile_bytes())
     if finished.status is None:
         raise _TooSlow
     return finished
@@ -114,12 +109,14 @@ def _vector_math(
     """Find the functions with vector variants and the vector width that runs them fastest."""
     if not OPENMP[known.openmp]:
         return known
-    clang = "clang" in known.version
-    for veclib in (True, False) if clang else (False,):
+    for veclib in (True, False) if "clang" in known.version else (False,):
         for mvec in (False, True):
             tried = replace(known, veclib=veclib, mvec=mvec)
             for names in (tuple(math_functions()), _offered()):
-                library = _compile(argv, tried, further, folder, "probe_math.c", *_defines(names)) if names else None
+                kinds = [(*math_functions()[name], name) for name in names]
+                macros = [f"{'BINARY' if arity == 2 else 'UNARY'}({kind}, {name})" for kind, arity, name in kinds]
+                defines = f"-DFUNCTIONS={' '.join(macros)}", "-DTIMED" if "exp" in names else "-DUNTIMED"
+                library = _compile(argv, tried, further, folder, "probe_math.c", *defines) if names else None
                 handle = None if library is None else _opened(library)
                 if library is not None and handle is not None:
                     called = {name.decode() for name in _VARIANT.findall(library.read_bytes())}
@@ -131,42 +128,28 @@ def _vector_math(
     return known
 
 
-def _defines(names: tuple[str, ...]) -> tuple[str, str]:
-    """Tell the C file which functions to try."""
-    kinds = [(*math_functions()[name], name) for name in names]
-    lines = [f"{'BINARY' if arity == 2 else 'UNARY'}({kind}, {name})" for kind, arity, name in kinds]
-    return "-DFUNCTIONS=" + " ".join(lines), "-DTIMED" if "exp" in names else "-DUNTIMED"
-
-
 def _opened(library: Path) -> Any:
     try:
         return open_library(library)[0]
     except OSError:
-        return None  # a variant that was called does not exist
+        return None  # the C library has no vector part, or not a variant that was called
 
 
 def _offered() -> tuple[str, ...]:
-    """List the functions that this C library's vector part has, by the names of their variants."""
-    try:
-        handle, _ = open_library(Path(_VECTOR_LIBRARY))
-    except OSError:
-        return ()
-    return tuple(name for name in math_functions() if any(_has(handle, symbol) for symbol in _variants(name)))
+    """List the functions that this C library's vector part has, by the names of their variants for x86 and Arm."""
+    handle = _opened(Path(_VECTOR_LIBRARY))
 
-
-def _variants(name: str) -> list[str]:
-    """Spell the vector variants of a function for 64-bit x86 and Arm."""
-    kind, arity = math_functions()[name]
-    lanes = (2, 4, 8) if kind == "double" else (4, 8, 16)
-    return [f"_ZGV{isa}N{lanes[size]}{'v' * arity}_{name}" for isa, size in (("b", 0), ("d", 1), ("e", 2), ("n", 0))]
-
-
-def _has(handle: Any, symbol: str) -> bool:
-    try:
-        handle.load_function(ffi.typeof("void(*)(void)"), symbol)
-    except AttributeError:
+    def has(name: str) -> bool:
+        kind, arity = math_functions()[name]
+        lanes = (2, 4, 8) if kind == "double" else (4, 8, 16)
+        for isa, size in (("b", 0), ("d", 1), ("e", 2), ("n", 0)):
+            with contextlib.suppress(AttributeError):
+                symbol = f"_ZGV{isa}N{lanes[size]}{'v' * arity}_{name}"
+                handle.load_function(ffi.typeof("void(*)(void)"), symbol)
+                return True
         return False
-    return True
+
+    return () if handle is None else tuple(filter(has, math_functions()))
 
 
 def _times(handle: Any) -> tuple[int, int]:

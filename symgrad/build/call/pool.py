@@ -27,14 +27,14 @@ SPARE = 2
 """So many blocks are kept for each result: the last one is often still held while the next one is made."""
 
 
-def results(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> Any:
+def pooled(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> Any:
     """Return what makes a function's results, as `np.empty` does, of shapes and dtypes among these."""
     sizes = Counter(zip(shapes, dtypes, strict=True))
     kept = {key: SPARE * count for key, count in sizes.items() if SMALLEST <= prod(key[0]) * key[1].itemsize <= LARGEST}
-    return _Kept(kept) if kept and COUNTS else np.empty
+    return _Pool(kept) if kept and COUNTS else np.empty
 
 
-class _Kept:
+class _Pool:
     """The blocks of one function; a block that is looked at is nobody else's meanwhile."""
 
     def __init__(self, most: dict[Any, int]) -> None:

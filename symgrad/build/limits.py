@@ -7,13 +7,10 @@ import os
 
 from symgrad.build.notice import warn_once
 
-CACHE_BYTES = 512 * 2**20
-COMPILE_BYTES = 4 * 2**30
-
 
 def cache_bytes() -> int:
     """How large the cache may grow: ``SYMGRAD_CACHE_BYTES``, or 512 MB."""
-    return int(_number("SYMGRAD_CACHE_BYTES", CACHE_BYTES))
+    return int(_number("SYMGRAD_CACHE_BYTES", 512 * 2**20))
 
 
 def compile_seconds(chosen: float | None = 600.0) -> float:
@@ -23,7 +20,7 @@ def compile_seconds(chosen: float | None = 600.0) -> float:
 
 def compile_bytes() -> int:
     """How much memory each process of the compiler may have: ``SYMGRAD_COMPILE_BYTES``, or 4 GB."""
-    return int(_number("SYMGRAD_COMPILE_BYTES", COMPILE_BYTES))
+    return int(_number("SYMGRAD_COMPILE_BYTES", 4 * 2**30))
 
 
 def _number(name: str, default: float) -> float:

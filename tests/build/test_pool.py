@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call import results as module
-from symgrad.build.call.results import ALONE, SPARE, _first, results
+from symgrad.build.call import pool as module
+from symgrad.build.call.pool import ALONE, SPARE, _first, pooled
 
 N = 200_000
 X = np.linspace(0.0, 1.0, N)
@@ -23,7 +23,7 @@ def place(array):
 
 
 def test_a_block_is_used_again_when_nobody_holds_it():
-    make = results([(N,)], [DOUBLE])
+    make = pooled([(N,)], [DOUBLE])
     first = make((N,), DOUBLE)
     assert first.shape == (N,)
     assert first.dtype == DOUBLE
@@ -41,7 +41,7 @@ def test_a_block_is_used_again_when_nobody_holds_it():
     lambda a: (lambda: a), np.frombuffer, lambda a: a.__array__(), lambda a: np.broadcast_to(a, (2, N)),
 ], ids=range(14))
 def test_a_block_that_is_held_in_any_way_is_not_used(hold):
-    make = results([(N,)], [DOUBLE])
+    make = pooled([(N,)], [DOUBLE])
     array = make((N,), DOUBLE)
     array[:] = 1.0
     where, held = place(array), hold(array)
@@ -56,7 +56,7 @@ def test_a_block_that_is_held_in_any_way_is_not_used(hold):
 
 
 def test_no_more_blocks_are_kept_than_spare_ones():
-    make = results([(N,), (N,), ()], [DOUBLE] * 3)
+    make = pooled([(N,), (N,), ()], [DOUBLE] * 3)
     many = [make((N,), DOUBLE) for _ in range(10)]
     assert len({place(a) for a in many}) == 10
     assert len(make.blocks[(N,), DOUBLE]) == 2 * SPARE
@@ -65,7 +65,7 @@ def test_no_more_blocks_are_kept_than_spare_ones():
 
 @pytest.mark.parametrize("count", [10, (1 << 25) // 8 + 1])
 def test_small_and_very_large_results_are_numpys(count):
-    assert results([(count,)], [DOUBLE]) is np.empty
+    assert pooled([(count,)], [DOUBLE]) is np.empty
 
 
 def test_a_step_that_keeps_the_last_gradient_takes_turns_in_two_blocks():
@@ -104,7 +104,7 @@ def test_threads_never_share_a_block():
 
 def test_a_block_in_another_threads_hands_is_passed_over(monkeypatch):
     assert _first(deque()) == (None, 0)
-    make = results([(N,)], [DOUBLE])
+    make = pooled([(N,)], [DOUBLE])
     where = place(make((N,), DOUBLE))
     monkeypatch.setattr(module, "_first", lambda _: (None, 0))
     array = make((N,), DOUBLE)

@@ -17,23 +17,21 @@ from symgrad.build.cache import store as cache
 from symgrad.build.call.interface import Check, Interface, dims, ports
 from symgrad.build.load import load
 from symgrad.build.notice import warn_once
-from symgrad.build.toolchain.compiler import Compiled, library_names
+from symgrad.build.toolchain.compiler import library_name
 from symgrad.errors import Line, SerializationError
 from symgrad.ir.saved.dims import evaluated
 from symgrad.ir.saved.programs import record as described
 from symgrad.ops import own
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from symgrad.build.load import Library
     from symgrad.build.toolchain.find import Toolchain
     from symgrad.ir.program import Program
     from symgrad.options import Options
 
 FORMAT = "symgrad interface 3"
-_FIELDS = {"format", "library", "entry", "prototype", "data", "workspace", "threaded", "checks", "work", "polled"}
-_HEX = frozenset("0123456789abcdef")
+_PLAIN = {"entry": str, "prototype": str, "workspace": object, "threaded": bool, "work": object, "polled": bool}
+_FIELDS = {"format", "library", "data", "checks", *_PLAIN}
 _DATA = 1 << 24
 """A program with more bytes of constants is not looked up: that would take longer than to compile it."""
 
@@ -59,7 +57,7 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
 @once
 def _own_files() -> str:
     """Name symgrad's own files by size and time of change: another symgrad makes other C."""
-    package = Path(__file__).parents[1]
+    package = Path(__file__).parents[2]
     folders = [package, package.parent / "templates"]
     found = [(root, name) for folder in folders for root, _, names in os.walk(folder) for name in names]
     files = [Path(root, name) for root, name in found if name.endswith((".py", ".jinja"))]
@@ -78,10 +76,9 @@ def keep(key: str, program: Program, interface: Interface, library: Library) -> 
     folder = library.c_path.parent.name
     if store is None or len(folder) != 64 or any(id(array) not in places for array in interface.data):
         return
-    record = {
-        "format": FORMAT, "library": folder, "entry": interface.entry, "prototype": interface.prototype,
-        "data": [places[id(array)] for array in interface.data], "workspace": interface.workspace,
-        "threaded": interface.threaded, "checks": interface.checks, "work": interface.work, "polled": interface.polled,
+    record = {name: getattr(interface, name) for name in _PLAIN} | {
+        "format": FORMAT, "library": folder, "data": [places[id(array)] for array in interface.data],
+        "checks": interface.checks,
     }
     store.record(key, json.dumps(record).encode())
 
@@ -95,11 +92,8 @@ def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
     try:
         fields = json.loads(content)
         found = _read(fields, program)
-        folder = store.find(fields["library"], library_names(found.entry))
-        if folder is None:
-            return None
-        c, library = [folder / name for name in reversed(library_names(found.entry))]
-        return found, load(Compiled(library, c), found.entry, found.prototype)
+        library = store.find(fields["library"], library_name(found.entry))
+        return None if library is None else (found, load(library, found.entry, found.prototype))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, ArithmeticError):
         warn_once(f"interface {key}", f"the cache's record {key[:12]} is damaged; its program is compiled again")
     except OSError:  # the library does not load, or was evicted meanwhile
@@ -109,24 +103,24 @@ def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
 
 def _read(fields: Any, program: Program) -> Interface:
     """Take a record apart; any exception where it is not what `keep` wrote."""
-    if fields.keys() != _FIELDS or fields["format"] != FORMAT or not set(fields["library"]) <= _HEX:
-        raise ValueError("not a record of this version")
-    entry, prototype, workspace, work = [fields[k] for k in ("entry", "prototype", "workspace", "work")]
-    threaded, polled = fields["threaded"], fields["polled"]
+    plain = {name: fields[name] for name in _PLAIN}
     names = (f"sg_{program.name}", f"sg_{program.name}_")  # the latter where the former is a helper's
-    if type(threaded) is not bool or type(polled) is not bool or type(prototype) is not str or entry not in names:
-        raise ValueError("not a record")
+    if (
+        fields.keys() != _FIELDS or fields["format"] != FORMAT or not set(fields["library"]) <= {*"0123456789abcdef"}
+        or any(kind is not object and type(plain[name]) is not kind for name, kind in _PLAIN.items())
+        or plain["entry"] not in names
+    ):
+        raise ValueError("not a record of this version")
     constants, extents = _constants(program), dims(program)
-    if any(evaluated(size, dict.fromkeys([*extents, "threads"], 1)) < 0 for size in (workspace, work)):
+    ones = dict.fromkeys(extents, 1)
+    if any(evaluated(plain[size], {**ones, "threads": 1}) < 0 for size in ("workspace", "work")):
         raise ValueError("not a size")
-    return Interface(
-        entry, prototype, *ports(program), tuple([constants[place] for place in fields["data"]]), extents, workspace,
-        threaded, tuple([_check(extents, *check) for check in fields["checks"]]), work, polled,
-    )
-
-
-def _check(extents: Sequence[str], extent: Any, line: Any, what: Any) -> Check:
-    evaluated(extent, dict.fromkeys(extents, 1))
-    if type(what) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
-        raise ValueError("not a check")
-    return Check(extent, None if line is None else Line(*line), what)
+    checks = []
+    for extent, line, what in fields["checks"]:
+        evaluated(extent, ones)
+        if type(what) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
+            raise ValueError("not a check")
+        checks.append(Check(extent, None if line is None else Line(*line), what))
+    inputs, outputs = ports(program)
+    data = tuple([constants[place] for place in fields["data"]])
+    return Interface(**plain, inputs=inputs, outputs=outputs, data=data, dims=extents, checks=tuple(checks))
