@@ -12,10 +12,10 @@ from functools import cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import numpy as np
 
-    import numpy as np
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
 
     from symgrad.errors import Line
     from symgrad.ir.op import Elementwise
@@ -140,21 +140,62 @@ def parts(index: Any) -> list[Any]:
     return [s.index for s in sorted(index.free_symbols, key=str) if hasattr(s, "index")]
 
 
-def substitute(index: Any, by: dict[Axis, Any]) -> Any:
-    """Replace axes in an index by other indices."""
-    if isinstance(index, Axis):
-        return by.get(index, index)
+def rebuilt(index: Any, part: Callable[[Any], Any]) -> Any:
+    """Rebuild an index: this is the one way in which indices change; `part` says what stands for an axis or lookup."""
     if type(index) is int:
         return index
-    if isinstance(index, Lookup):
-        access = index.access.at(by)
-        return index if access is index.access else Lookup(access, index.extent, index.check)
-    pairs = {}
-    for part in parts(index):
-        new = substitute(part, by)
-        if new is not part:
-            pairs[part.symbol] = symbolic(new)
-    return as_index(index.subs(pairs, simultaneous=True) if pairs else index)
+    if isinstance(index, (Axis, Lookup)):
+        return part(index)
+    new = {p.symbol: symbolic(q) for p in parts(index) if (q := part(p)) is not p}
+    return as_index(index.subs(new, simultaneous=True)) if new else index
+
+
+def substitute(index: Any, by: dict[Axis, Any]) -> Any:
+    """Replace axes in an index by other indices."""
+    if type(index) is Axis:
+        return by.get(index, index)
+
+    def part(p: Any) -> Any:
+        if isinstance(p, Axis):
+            return by.get(p, p)
+        access = p.access.at(by)
+        return p if access is p.access else Lookup(access, p.extent, p.check)
+
+    return rebuilt(index, part)
+
+
+def linear(index: Any, along: Container[Any] | None = None) -> tuple[Any, tuple[tuple[Any, Any], ...]] | None:
+    """Take an index apart into what is fixed and steps along its axes and lookups; None where it is not linear in them.
+
+    Args:
+        index: what is taken apart; starts and steps may depend on unknown extents.
+        along: the axes that count; what else the index is made of is fixed. All of its parts where left out.
+
+    >>> i = Axis("i", 4)
+    >>> linear(2 * i + 1), linear(i, along=())
+    ((1, ((i<4, 2),)), (i<4, ()))
+    """
+    if type(index) is int:
+        return index, ()
+    found = [p for p in parts(index) if along is None or p in along]
+    if not found:
+        return index, ()
+    if found == [index]:
+        return 0, ((index, 1),)
+    expanded = index.expand()
+    steps = [(p, expanded.coeff(p.symbol)) for p in found]
+    start = (expanded - sum(step * p.symbol for p, step in steps)).expand()
+    symbols = {p.symbol for p in found}
+    if any(not symbols.isdisjoint(e.free_symbols) for e in (start, *[step for _, step in steps])):
+        return None
+    return as_index(start), tuple([(p, as_index(step)) for p, step in steps])
+
+
+def varies(index: Any, along: Container[Axis]) -> bool:
+    """Whether an index changes along some axes, by what it is looked up from as well."""
+    return any(
+        any(varies(i, along) for i in p.access.indices) if isinstance(p, Lookup) else p in along for p in parts(index)
+    )
 
 
 def as_index(expression: Any) -> Any:
@@ -198,6 +239,40 @@ class Access:
         """Read at other indices."""
         return self.moved(tuple([substitute(i, by) for i in self.indices]))
 
+    @property
+    def parts(self) -> list[Any]:
+        """The axes and lookups that its indices are made of."""
+        return [p for i in self.indices for p in parts(i)]
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether its indices are axes as they are."""
+        return not self.flat and all(type(i) is Axis for i in self.indices)
+
+    @property
+    def is_indirect(self) -> bool:
+        """Whether an index is looked up."""
+        return Lookup in map(type, self.parts)
+
+    def along(self, axes: Container[Any]) -> bool:
+        """Whether an index is made of one of some axes."""
+        return any(map(axes.__contains__, self.parts))
+
+    def steps(self, axes: Container[Axis]) -> dict[int, Any] | None:
+        """Return by how much each index grows with one variable of some axes; None where one does not grow evenly."""
+        found: dict[int, Any] = {}
+        for d, index in enumerate(self.indices):
+            if type(index) is Axis:
+                if index in axes:
+                    found[d] = 1
+                continue
+            form = None if any(type(p) is Lookup and varies(p, axes) for p in parts(index)) else linear(index, axes)
+            if form is None:
+                return None
+            if form[1]:
+                found[d] = sum([step for _, step in form[1]])
+        return found
+
     def of(self, array: Any) -> Access:
         """Read the same place of an array; itself where it is its own."""
         return self if array is self.array else Access(array, self.indices, self.flat)
@@ -233,6 +308,11 @@ class Apply:
     dtype: np.dtype[Any]
     kind: np.dtype[Any]
     params: tuple[Any, ...] = ()
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a product of floating-point numbers."""
+        return self.op.numpy is np.multiply and self.dtype.kind == "f"
 
     @Lazy
     def accesses(self) -> tuple[Access, ...]:
@@ -357,12 +437,25 @@ class Statement:
         """Every access, its target first."""
         return (self.target, *self.reads)
 
+    @Lazy
+    def is_contraction(self) -> bool:
+        """Whether it is a sum of products of floating-point elements, where each factor has an axis of its own."""
+        value = self.value
+        if self.how != "+=" or self.prefix or self.ranges or not isinstance(value, Apply) or not value.is_product:
+            return False
+        factors = [a for a in value.args if isinstance(a, Access)]
+        if len(factors) < 2 or self.target.array in {a.array for a in factors}:
+            return False
+        left, right = [set(a.parts) for a in factors]
+        return bool(left - right and right - left and left & right)
+
     def with_(self, **fields: Any) -> Statement:
         """Return it with other fields: as `dataclasses.replace` does, in a third of the time."""
         made = object.__new__(Statement)
         made.__dict__.update(self.__dict__)
         made.__dict__.pop("reads", None)
         made.__dict__.pop("touched", None)
+        made.__dict__.pop("is_contraction", None)
         made.__dict__.update(fields)
         return made
 
@@ -438,14 +531,14 @@ def everywhere(change: Change) -> tuple[Change, Callable[[Any], Any]]:
                 break
         return change(a)
 
+    def part(p: Any) -> Any:
+        if isinstance(p, Axis) or not isinstance(p.access, Access):  # a number was put in its place
+            return p
+        made = access(p.access)
+        return p if made is p.access else Lookup(made, p.extent, p.check)
+
     def index(i: Any) -> Any:
-        if type(i) is int or type(i) is Axis:
-            return i
-        if isinstance(i, Lookup):
-            made = access(i.access) if isinstance(i.access, Access) else i.access  # a number was put in its place
-            return i if made is i.access else Lookup(made, i.extent, i.check)
-        changed = {p.symbol: q.symbol for p in parts(i) if isinstance(p, Lookup) and (q := index(p)) is not p}
-        return as_index(i.subs(changed, simultaneous=True)) if changed else i
+        return i if type(i) is int or type(i) is Axis else rebuilt(i, part)
 
     return access, index
 

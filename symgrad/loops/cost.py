@@ -1,28 +1,47 @@
-"""`count`: what a loop program does, counted by walking its statements and the loops around them.
+"""The page of costs: what a loop program does, counted; and what passes compare, estimated.
 
-Nothing is estimated: how often a statement runs is the product of its loops' extents (of its range, where it runs over
-a part of one; of the number of tiles, where it stands beside the loops over a tile), an expression of unknown extents.
+`count` walks the statements and the loops around them, and estimates nothing: how often a statement runs is the product
+of its loops' extents (of its range, where it runs over a part of one; of the number of tiles, where it stands beside
+the loops over a tile), an expression of unknown extents. What passes compare is one number: operations that take the
+time of an addition, where unknown extents are guessed and each constant stands in `machine.py`.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from math import prod
+from collections import Counter, defaultdict
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, looked_up, parts
-from symgrad.loops.machine import COMPILE_BYTES, COMPILE_SECONDS, SCHEDULED
-from symgrad.loops.program import Kind, Loop, Piece, Walk
-from symgrad.loops.statements.products import nest_of
+from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Statement, looked_up
+from symgrad.loops.machine import (
+    ADDED,
+    ADDED_APART,
+    BLOCK_VECTOR,
+    BLOCKED,
+    CALL,
+    CALL_AGAIN,
+    COMPILE_BYTES,
+    COMPILE_SECONDS,
+    DIVISION_AGAIN,
+    FAR_BYTES,
+    MATRIX,
+    PACKED,
+    PACKED_APART,
+    PANEL,
+    POLL_BLOCKED,
+    SCHEDULED,
+    TRIANGLE,
+)
+from symgrad.loops.program import Kind, Loop, Piece, Team, Walk, paths
 from symgrad.ops.declare.spelling import KINDS, cost, pattern
 
 if TYPE_CHECKING:
-    from symgrad.ir.notation import Statement
-    from symgrad.ir.shapes import Dim
-    from symgrad.loops.program import Around, Array, LoopProgram
+    from collections.abc import Iterable
+
+    from symgrad.ir.notation import Value
+    from symgrad.ir.shapes import Dim, Shape
+    from symgrad.loops.program import Around, Array, Items, LoopProgram, Nest
 
 
 class Tally(NamedTuple):
@@ -189,7 +208,7 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
 
 def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
     value = statement.value
-    if statement.how == "+=" and isinstance(value, Apply) and value.op.numpy is np.multiply:
+    if statement.how == "+=" and isinstance(value, Apply) and value.is_product:
         kinds["multiply"] -= 1
         kinds["fma"] = kinds.get("fma", 0) + 1
         if not kinds["multiply"]:
@@ -224,7 +243,7 @@ def _move(
     target = statement.target
     if target.array.is_memory:
         size = target.array.dtype.itemsize * _walked(target, statement)
-        depth = next((nest_of(loop).depth for loop in around if loop.product is not None), None)
+        depth = next((loop.nest.depth for loop in around if loop.product is not None), None)
         written = runs(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
         seen.add(place(target))
         moved["stored"] += size * written
@@ -240,9 +259,8 @@ def _walked(access: Access, statement: Statement) -> Any:
 
 def _distinct(access: Access, around: Around, often: Any, statement: Statement) -> Any:
     """Count how often an element is loaded anew: not by inner loops that do not change its place."""
-    used = {p for i in access.indices for p in parts(i)}
-    used |= {p for a in looked_up(access.indices) for i in a.indices for p in parts(i)}
-    nest = next((nest_of(loop) for loop in around if loop.product is not None), None)
+    used = {p for a in (access, *looked_up(access.indices)) for p in a.parts}
+    nest = next((loop.nest for loop in around if loop.product is not None), None)
     if nest is not None:  # blocks are held in registers
         return runs(tuple([loop for loop in around if loop not in nest.loops or loop.members & used]))
     depth = len(around)
@@ -253,3 +271,98 @@ def _distinct(access: Access, around: Around, often: Any, statement: Statement) 
 
 def _bytes(array: Array) -> Any:
     return shapes.size(array.shape) * array.dtype.itemsize
+
+
+# -- estimates: what passes compare
+
+
+def elements(shape: Iterable[Dim]) -> int:
+    """Estimate how many elements a shape has."""
+    return prod(map(shapes.upper, shape))
+
+
+def recomputed(value: Value) -> int:
+    """Count the operations of a value where it is computed again, one after the other."""
+    if isinstance(value, Apply):
+        calls, divisions, others, indices = value.counts
+        return CALL_AGAIN * calls + DIVISION_AGAIN * divisions + others + indices
+    return int(isinstance(value, IndexValue))
+
+
+def estimate(statement: Statement) -> int:
+    """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
+    made = 1 if statement.routine is None else shapes.upper(statement.routine.work, MATRIX)
+    sizes = [access.array.bytes for access in statement.reads]
+    made += 4 * sum([type(size) is int and size > FAR_BYTES for size in sizes])
+    if isinstance(statement.value, Apply):
+        calls, divisions, others, _ = statement.value.counts
+        made += CALL * calls + divisions + others
+    return made
+
+
+def effort(statement: Statement, unit: int = BLOCKED) -> int:
+    """Count the operations of a statement, each as `unit`, those that register blocks do as one."""
+    return estimate(statement) * (1 if statement.is_contraction else unit)
+
+
+def walked(around: Around) -> Shape:
+    """List how often the loops around a statement run, a loop over tiles and the loop over one together."""
+    windows = {loop.window for loop in around}
+    return tuple([outer.extent for outer in around if outer.tile is None or outer.tile not in windows])
+
+
+def work(loop: Loop) -> int:
+    """Count the operations of a loop, as many as take the time of what it does; unknown extents are guessed."""
+    return sum([effort(s) * elements(walked(around)) for s, around in paths([loop])]) // BLOCKED
+
+
+def trips(loop: Loop) -> Dim:
+    """How often a loop runs; threads share what they do, so a loop over them counts once."""
+    return 1 if isinstance(loop.extent, Team) else loop.extent
+
+
+def total(items: Items) -> Dim:
+    """Count the operations of a tree of loops, a number or an expression of the extents."""
+    terms: Counter[tuple[Dim, ...]] = Counter()
+    stack: list[tuple[Any, float, tuple[Dim, ...]]] = [(item, 1.0, ()) for item in items]
+    while stack:
+        item, times, named = stack.pop()
+        if isinstance(item, Statement):
+            terms[named] += max(1, ceil(estimate(item) * times))
+            continue
+        if isinstance(item, Loop):
+            extent = trips(item) if item.window is None else item.window.rows
+            times = times / (item.rows or 1) / (POLL_BLOCKED if item.product else 1)
+            if isinstance(extent, int):
+                times *= extent
+            else:
+                named = tuple(sorted((*named, extent), key=str))
+        stack.extend((inner, times, named) for block in item.blocks for inner in block)
+    found: Any = sum(count for dims, count in terms.items() if not dims)
+    for dims, count in terms.items():
+        if dims:
+            found = found + count * prod(dims)
+    return found
+
+
+def extent(loop: Loop) -> int:
+    """Estimate the iterations of a loop, over a tile at most those of the tile."""
+    found = shapes.upper(loop.extent)
+    return min(found, loop.window.rows) if loop.window is not None else found
+
+
+def blocks(nest: Nest, s: Statement) -> float:
+    """Estimate what a sum of products takes in register blocks: padded work, packing, and adding to the sums."""
+    rows, depth, lanes = [extent(loop) for loop in nest.loops]
+
+    def padded(extent: int) -> int:
+        return -(-extent // BLOCK_VECTOR) * BLOCK_VECTOR
+
+    def by_ones(access: Any) -> bool:
+        return bool(access.steps(nest.lanes.members) == {len(access.indices) - 1: 1})
+
+    factors: Any = s.value
+    packed = depth * padded(lanes) * (PACKED if by_ones(factors.args[1 - nest.product.left]) else PACKED_APART)
+    added = rows * lanes * -(-depth // PANEL) * (ADDED if by_ones(s.target) else ADDED_APART)
+    done = padded(rows) * depth * padded(lanes) / (2 * BLOCK_VECTOR)
+    return (done if nest.product.part is None else TRIANGLE * done) + packed + added

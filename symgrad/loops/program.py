@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from symgrad.ir.node import Requirement
     from symgrad.ir.notation import Access, Value
     from symgrad.ir.shapes import Dim, Shape
-    from symgrad.loops.statements.products import Product
 
 
 # -- arrays
@@ -196,6 +195,30 @@ class Team(int):
 THREADS = Team("threads")
 
 
+class Part(NamedTuple):
+    """The terms of a product that count, lane by lane.
+
+    Attributes:
+        rows: those of some rows, else those of some depths.
+        after: from `least` places after the lane on, else up to `least` places before it.
+    """
+
+    rows: bool
+    after: bool
+    least: int
+
+
+class Product(NamedTuple):
+    """What a sum of products is: which factor has the rows (0 or 1), and what counts; its loops are the nest's.
+
+    One that is `whole` is all there is to do at its place: a BLAS may do it.
+    """
+
+    left: int
+    part: Part | None = None
+    whole: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Loop:
     """A loop over one axis class.
@@ -242,6 +265,12 @@ class Loop:
         return self.axis.extent
 
     @property
+    def nest(self) -> Nest:
+        """The loops of the product that begins here."""
+        depth: Any = self.body[0]
+        return Nest(self, depth, depth.body[0], self.product)  # type: ignore[arg-type]  # it has one
+
+    @property
     def rows(self) -> int:
         """How many iterations a tile has, 0 where it does not walk in tiles."""
         return 0 if self.tile is None else self.tile.rows
@@ -259,6 +288,25 @@ class Loop:
     def with_blocks(self, body: Items) -> Loop:
         """Return it with another body."""
         return replace(self, body=body)
+
+
+class Nest(NamedTuple):
+    """The three loops of a sum of products, the outermost first."""
+
+    rows: Loop
+    depth: Loop
+    lanes: Loop
+    product: Product
+
+    @property
+    def loops(self) -> tuple[Loop, Loop, Loop]:
+        """The three."""
+        return self[:3]
+
+    @property
+    def statement(self) -> Statement:
+        """The one statement inside."""
+        return self.lanes.body[0]  # type: ignore[return-value]  # a product is one statement
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,6 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
-from symgrad.loops.statements.products import nest_of, step
 from symgrad.loops.statements.rematerialize import checks
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import (
@@ -292,7 +291,7 @@ class Block:
             if isinstance(item, Loop):
                 made += self.polled(item, "")
                 if item.product is not None:
-                    self.note(nest_of(item).statement.line, made)
+                    self.note(item.nest.statement.line, made)
                 nans = self.nans_apart(item, made)
                 view = self.loop(item)
                 made.append(self.functions.apart(view, made) if isinstance(view, ThreadsView) else view)
@@ -559,7 +558,7 @@ class Block:
             made.append(self.called(s))
             return
         array = s.target.array
-        if s.how == "+=" and self.target.fma and _is_product(s.value):
+        if s.how == "+=" and self.target.fma and isinstance(s.value, Apply) and s.value.is_product:
             self.multiply_add(s, made, loads)
             return
         text, tight = self.value(s.value, made, loads)
@@ -762,7 +761,7 @@ class Block:
 
     def product(self, loop: Loop) -> ProductView:
         """Turn a sum of products into one call."""
-        nest = nest_of(loop)
+        nest = loop.nest
         made = nest.product
         value: Any = nest.statement.value
 
@@ -855,11 +854,6 @@ def _widest(loop: Loop) -> np.dtype[Any] | None:
     return max(kinds, key=lambda dtype: dtype.itemsize, default=None)
 
 
-def _is_product(value: Value) -> bool:
-    """Whether a value is a product of floating-point numbers, which the machine adds in one rounding."""
-    return isinstance(value, Apply) and value.op.numpy is np.multiply and value.dtype.kind == "f"
-
-
 def _kept(array: Array) -> Sequence[int]:
     """List the dimensions that are stored."""
     return range(len(array.shape)) if array.kept is None else array.kept
@@ -868,7 +862,7 @@ def _kept(array: Array) -> Sequence[int]:
 def _stride(access: Access, members: frozenset[Axis]) -> Any:
     """Return by how many elements an access moves on with a loop's variable."""
     array = access.array
-    steps = step(access, members) or {}
+    steps = access.steps(members) or {}
     if access.flat:
         return steps.get(0, 0)
     total: Any = 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Axis, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
-from symgrad.loops.fusion.parallelize import operations
+from symgrad.loops.cost import elements, estimate
 from symgrad.loops.fusion.tile import Sweep, swept
 from symgrad.loops.machine import (
     ALIVE,
@@ -25,8 +25,7 @@ from symgrad.loops.machine import (
     TINY,
 )
 from symgrad.loops.program import Loop
-from symgrad.loops.statements.lower import elements
-from symgrad.loops.statements.products import batch_axes, is_product
+from symgrad.loops.statements.products import batch_axes
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -315,7 +314,7 @@ class Fusion:
         }
         self.prefixes = {array for s in self.statements for array in s.prefix}
         self.running = self.running_apart()
-        self.products = [is_product(s) for s in self.statements]
+        self.products = [s.is_contraction for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
         around = [frozenset([*batch_axes(s), *looked_up_rows(s, TINY)]) for s in self.statements]
         pairs = zip(self.axis_of, around, strict=True)
@@ -475,7 +474,7 @@ class Fusion:
 
     def running_apart(self) -> set[Array]:
         """Find the running sums beside which so much is computed that it should be lanes, in a loop of its own."""
-        much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if operations(s) > CALL}
+        much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if estimate(s) > CALL}
         scans = [(own, s) for own, s in zip(self.axis_of, self.statements, strict=True) if s.prefix]
         return {array for own, s in scans if frozenset(own) in much for array in s.prefix}
 

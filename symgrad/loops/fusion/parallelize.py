@@ -11,9 +11,10 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Statement, axes_of, parts
+from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, axes_of, parts
 from symgrad.ir.shapes import size, symbol, upper
-from symgrad.loops.machine import BLOCKED, CALL, COPIES_BYTES, COPY_BYTES, COPYING, FAR_BYTES, LINE, MATRIX, PAYS, STACK
+from symgrad.loops.cost import effort, elements, walked, work
+from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
 from symgrad.loops.program import (
     THREADS,
     Array,
@@ -30,8 +31,6 @@ from symgrad.loops.program import (
     touched,
     walk,
 )
-from symgrad.loops.statements.lower import elements
-from symgrad.loops.statements.products import is_product
 from symgrad.ops.arrays.reduce import first_value
 from symgrad.options import TEAM
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from symgrad.ir.shapes import Shape
-    from symgrad.loops.program import Around, Item, Items, LoopProgram
+    from symgrad.loops.program import Item, Items, LoopProgram
 
 
 def share(program: LoopProgram) -> LoopProgram:
@@ -65,43 +64,13 @@ def share(program: LoopProgram) -> LoopProgram:
     return program.with_body(tuple(body), new)
 
 
-def work(loop: Loop) -> int:
-    """Count the operations of a loop, as many as take the time of what it does."""
-    total = 0
-    for statement, around in paths([loop]):
-        total += effort(statement) * elements(walked(around))
-    return total // BLOCKED
-
-
-def walked(around: Around) -> Shape:
-    """List how often the loops around a statement run, a loop over tiles and the loop over one together."""
-    windows = {loop.window for loop in around}
-    return tuple([outer.extent for outer in around if outer.tile is None or outer.tile not in windows])
-
-
-def effort(statement: Statement, unit: int = BLOCKED) -> int:
-    """Count the operations of a statement, each as `unit`, those of products as one."""
-    return operations(statement) * (1 if is_product(statement) else unit)
-
-
-def operations(statement: Statement) -> int:
-    """Count the operations of a statement: what its value applies or its routine does, its store, and far loads."""
-    count = 1 if statement.routine is None else upper(statement.routine.work, MATRIX)
-    sizes = [access.array.bytes for access in statement.reads]
-    count += 4 * sum([type(size) is int and size > FAR_BYTES for size in sizes])
-    if isinstance(statement.value, Apply):
-        calls, divisions, others, _ = statement.value.counts
-        count += CALL * calls + divisions + others
-    return count
-
-
 def condition(loop: Loop) -> tuple[Any, int]:
     """Say when a loop is worth sharing out: an extent, or a count of operations, and the least it must be.
 
     Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
     """
     every: Any = 0
-    unit = BLOCKED if any(is_product(statement) for statement, _ in paths([loop])) else 1
+    unit = BLOCKED if any(statement.is_contraction for statement, _ in paths([loop])) else 1
     for statement, around in paths([loop]):
         every = every + effort(statement, unit) * size(walked(around))
     rest = every - loop.extent * (unit * work(loop) // max(1, upper(loop.extent)))

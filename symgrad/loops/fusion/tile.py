@@ -13,10 +13,10 @@ import numpy as np
 
 from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Role, Statement, axes_of, parts
 from symgrad.ir.op import Elementwise
+from symgrad.loops.cost import elements
 from symgrad.loops.fusion.parallelize import pays
 from symgrad.loops.machine import CACHE, GRAIN, TILE_BLOCKS, TILE_LEAST, TILE_ROWS, TILE_SUMS, TILE_TERMS
 from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
-from symgrad.loops.statements.lower import elements
 from symgrad.loops.statements.products import find
 from symgrad.ops.elementwise.arithmetic import add, subtract
 from symgrad.ops.elementwise.comparison import equal

@@ -6,50 +6,18 @@ measured. What runs as lanes or as a block cannot look; the loops around it do.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
-from math import ceil, prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
-from symgrad.loops.fusion.parallelize import operations
+from symgrad.loops.cost import estimate, total, trips
 from symgrad.loops.machine import INNER, LONG_CALL, LONG_ITERATION, OUTER, POLL_BLOCKED, SELDOM
-from symgrad.loops.program import Loop, Team, Walk, rebuild
+from symgrad.loops.program import Loop, Walk, rebuild
 
 if TYPE_CHECKING:
-    from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Item, Items, LoopProgram
-
-
-def work(items: Items) -> Dim:
-    """Count the operations of a tree of loops, a number or an expression of the extents."""
-    terms: Counter[tuple[Dim, ...]] = Counter()
-    stack: list[tuple[Item, float, tuple[Dim, ...]]] = [(item, 1.0, ()) for item in items]
-    while stack:
-        item, times, named = stack.pop()
-        if isinstance(item, Statement):
-            terms[named] += max(1, ceil(operations(item) * times))
-            continue
-        if isinstance(item, Loop):
-            extent = _trips(item) if item.window is None else item.window.rows
-            times = times / (item.rows or 1) / (POLL_BLOCKED if item.product else 1)
-            if isinstance(extent, int):
-                times *= extent
-            else:
-                named = tuple(sorted((*named, extent), key=str))
-        stack.extend((inner, times, named) for block in item.blocks for inner in block)
-    total: Any = sum(count for dims, count in terms.items() if not dims)
-    for dims, count in terms.items():
-        if dims:
-            total = total + count * prod(dims)
-    return total
-
-
-def _trips(loop: Loop) -> Dim:
-    """How often a loop runs; threads share what they do, so a loop over them counts once."""
-    return 1 if isinstance(loop.extent, Team) else loop.extent
 
 
 def poll(program: LoopProgram) -> LoopProgram:
@@ -63,7 +31,7 @@ def poll(program: LoopProgram) -> LoopProgram:
     def change(old: Item, item: Item) -> Item:
         return replace(item, poll=looks[old]) if isinstance(item, Loop) and old in looks else item
 
-    return replace(program, body=rebuild(program.body, change), polled=bool(looks), work=work(program.body))
+    return replace(program, body=rebuild(program.body, change), polled=bool(looks), work=total(program.body))
 
 
 def _guess(item: Item, unknown: int) -> float:
@@ -72,7 +40,7 @@ def _guess(item: Item, unknown: int) -> float:
         return 1
     if item.window is not None:
         return item.window.rows
-    return max(1, _upper(_trips(item), unknown)) / (item.rows or 1)
+    return max(1, _upper(trips(item), unknown)) / (item.rows or 1)
 
 
 _upper = lru_cache(256)(upper)
@@ -81,11 +49,11 @@ _upper = lru_cache(256)(upper)
 def _sized(item: Item, sizes: dict[Item, float]) -> float:
     """Estimate the operations of one iteration of everything that has others inside, of a statement its own."""
     if isinstance(item, Statement):
-        return operations(item)
+        return estimate(item)
     loop = item if isinstance(item, Loop) else None
     unknown = OUTER if loop is not None and loop.walk is Walk.THREADS else INNER
-    total = sum(_sized(each, sizes) * _guess(each, unknown) for block in item.blocks for each in block)
-    sizes[item] = total / (POLL_BLOCKED if loop is not None and loop.product else 1)
+    inside = sum(_sized(each, sizes) * _guess(each, unknown) for block in item.blocks for each in block)
+    sizes[item] = inside / (POLL_BLOCKED if loop is not None and loop.product else 1)
     return sizes[item]
 
 
@@ -93,7 +61,7 @@ def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, 
     """Choose loops and how often each looks; return the operations since the last look."""
     for item in items:
         if isinstance(item, Statement):
-            since += operations(item)
+            since += estimate(item)
             continue
         whole = sizes[item] * _guess(item, unknown)
         if since + whole < LONG_CALL:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from symgrad.ir.notation import Access, Apply, Axis, Statement, axes_of, parts
+from symgrad.ir.notation import Access, Apply, Statement, axes_of, varies
 from symgrad.loops.machine import TURNED_ROWS
 from symgrad.loops.program import Loop, nested, rebuild, temporary
-from symgrad.loops.statements.products import is_product, looked_up_along
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, Items, LoopProgram
@@ -68,7 +67,7 @@ def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) 
     if not any(is_unknown(array, d) for array, d in able.items()):
         return None
     written = {s.target.array for s in inside}
-    alone = [s for s in inside if not is_product(s)]
+    alone = [s for s in inside if not s.is_contraction]
     turned: Places = {}
     copies: Places = {}
     for group in groups(alone, able):
@@ -120,7 +119,7 @@ def pays(group: list[Array], statements: list[Statement], able: dict[Array, int]
 def row_of(access: Access, loop: Loop) -> int:
     """Return the first dimension along which an access walks with the rows, -1 where there is none."""
     for d, index in enumerate(access.indices):
-        if any(p in loop.members or looked_up_along(p, loop.members) for p in parts(index)):
+        if varies(index, loop.members):
             return d
     return -1
 
@@ -140,7 +139,7 @@ def is_again(s: Statement, access: Access, loop: Loop, written: set[Array]) -> b
 
 def is_plain(access: Access) -> bool:
     """Tell an access whose indices are loops' variables as they are."""
-    return not access.flat and all(isinstance(index, Axis) for index in access.indices)
+    return access.is_bare
 
 
 def reordered(array: Array, rows: int, name: str) -> Array:

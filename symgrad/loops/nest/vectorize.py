@@ -8,10 +8,9 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, Lookup, Statement, parts, substitute, symbolic
+from symgrad.ir.notation import Access, Axis, Statement, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.program import Loop, Piece, Place, Walk, paths, rebuild, temporary
-from symgrad.loops.statements.products import looked_up_along
 from symgrad.loops.statements.rematerialize import checks
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
     uses = Counter([access.array for s in statements for access in s.touched])
     for s in statements:
         array = s.target.array
-        fixed = not any(isinstance(p, Lookup) or p in loop.members for i in s.target.indices for p in parts(i))
+        fixed = not s.target.is_indirect and not s.target.along(loop.members)
         partly = any(axis not in loop.members for axis, _, _ in s.ranges)  # what it begins with may be nobody's
         other = partly or not array.is_memory or not fixed or uses[array] != 1 or not s.target.indices
         if other or s.how in {"=", "call"}:
@@ -122,8 +121,7 @@ def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[t
     sums: dict[Array, str] = {}
     for statement in body:
         target = statement.target
-        looked_up = any(looked_up_along(p, loop.members) for i in target.indices for p in parts(i))
-        if statement.prefix or looked_up or statement.routine is not None:
+        if statement.prefix or target.steps(loop.members) is None or statement.routine is not None:
             return None
         partly = any(axis in loop.members for axis, _, _ in statement.ranges)
         if partly or checks(statement):
@@ -135,7 +133,7 @@ def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[t
             if alone or target.array.dtype.kind == "b":
                 return None
             sums[target.array] = SUMS[statement.how]
-        elif not any(axis in loop.members for i in target.indices for axis in parts(i)):
+        elif not target.along(loop.members):
             return None
     read = {access.array for s in body for access in s.reads}
     if any(array in read for array in sums) or meet(loop, body, named):
@@ -225,7 +223,7 @@ def adds_rows(loop: Loop, around: tuple[Loop, ...]) -> bool:
 def _adds(s: Statement, loop: Loop, body: list[Statement]) -> bool:
     """Whether a statement adds to elements that no iteration of a loop has for itself, and nothing else looks at."""
     array = s.target.array
-    alone = not any(part in loop.members for i in s.target.indices for part in parts(i))
+    alone = not s.target.along(loop.members)
     touched = [a for other in body for a in other.touched if a.array is array]
     return s.how == "+=" and not s.prefix and not s.ranges and array.is_memory and alone and len(touched) == 1
 

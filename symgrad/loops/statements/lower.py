@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError
-from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.notation import (
     SURE,
@@ -352,14 +351,6 @@ def aligned(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:
     """Return a broadcast operand's indices: the last axes, 0 where it is stretched."""
     lead = len(shape) - len(node.shape)
     return tuple([0 if d == 1 and shape[k + lead] != 1 else axes[k + lead] for k, d in enumerate(node.shape)])
-
-
-def elements(shape: Any) -> int:
-    """Estimate how many elements a shape has."""
-    total = 1
-    for dim in shape:
-        total *= shapes.upper(dim)
-    return total
 
 
 _DEFINED = re.compile(r"\b\w+[\s*]+([A-Za-z_]\w*)\s*\([^(){};]*\)\s*\{")

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir.notation import (
     Access,
-    Apply,
     Axis,
     IndexValue,
     Lookup,
@@ -24,8 +23,8 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
-from symgrad.loops.machine import AGAIN, CALL_AGAIN, COMPARED, DIVISION_AGAIN
-from symgrad.loops.statements.lower import elements
+from symgrad.loops.cost import elements, recomputed
+from symgrad.loops.machine import AGAIN, COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -183,12 +182,12 @@ class _Search:
             or any(looked_up(a.indices) for a in accesses(statement.value)) or checks(statement)
         ):
             return
-        if accesses(statement.value) and work(statement.value) <= COMPARED and all(
+        if accesses(statement.value) and recomputed(statement.value) <= COMPARED and all(
             len(a.indices) < len(statement.axes) and not a.flat for a in accesses(statement.value)
         ):
-            self.outer[target.array] = Recipe(statement.axes, statement.value, work(statement.value), frozenset())
+            self.outer[target.array] = Recipe(statement.axes, statement.value, recomputed(statement.value), frozenset())
         leaves: set[Array] = set()
-        operations = [work(statement.value)]
+        operations = [recomputed(statement.value)]
 
         def read(access: Access) -> Value:
             recipe = self.recipes.get(access.array)
@@ -238,14 +237,6 @@ def at(recipe: Recipe, access: Access) -> Value:
     """Compute a recipe for other places."""
     by: dict[Axis, Any] = dict(zip(recipe.axes, access.indices, strict=True))
     return mapped(recipe.value, lambda a: a.at(by), lambda index: substitute(index, by))
-
-
-def work(value: Value) -> int:
-    """Count the operations of a value."""
-    if isinstance(value, Apply):
-        calls, divisions, others, indices = value.counts
-        return CALL_AGAIN * calls + DIVISION_AGAIN * divisions + others + indices
-    return int(isinstance(value, IndexValue))
 
 
 def without_unread(statements: list[Statement]) -> list[Statement]:

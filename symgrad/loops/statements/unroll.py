@@ -34,7 +34,7 @@ from symgrad.ir.notation import (
 from symgrad.ir.shapes import upper
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
 from symgrad.loops.program import Kind, temporary
-from symgrad.loops.statements.products import batch_axes, is_product
+from symgrad.loops.statements.products import batch_axes
 from symgrad.ops.arrays.reduce import first_value
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def reckons(s: Statement) -> bool:
 
 def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
     """Tell a sum of products that register blocks do faster: tiny in one axis, but not the tiniest."""
-    if len(s.axes) < 3 or len(axes) != 1 or axes[0].extent < BLOCK_FEWEST or not is_product(s):
+    if len(s.axes) < 3 or len(axes) != 1 or axes[0].extent < BLOCK_FEWEST or not s.is_contraction:
         return False
     extents = [upper(axis.extent) for axis in s.axes]
     return min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH
@@ -223,7 +223,7 @@ def folded(value: Apply | IndexValue) -> Any:
     """Compute what is known now, as `simplify` does."""
     if isinstance(value, IndexValue):
         return number(value.index, value.dtype) if type(value.index) is int else value
-    if value.op.name == "where" and isinstance(value.args[0], Number):
+    if value.op.numpy is np.where and isinstance(value.args[0], Number):
         kept = value.args[1 if value.args[0].value else 2]
         if (kept.array if isinstance(kept, Access) else kept).dtype == value.dtype:
             return kept
@@ -424,7 +424,7 @@ def begins(s: Statement, start: Statement) -> bool:
 
 def _is_square(value: Any) -> bool:
     """Tell a product of one element with itself, which is never -0.0."""
-    if not isinstance(value, Apply) or value.op.name != "multiply":
+    if not isinstance(value, Apply) or not value.is_product:
         return False
     one, two = value.args
     return (
