@@ -167,7 +167,7 @@ def memory_of(stages: Stages) -> Memory:
     """List what the loops of a compilation keep in memory."""
     program: LoopProgram = stages.of("loops")
     stored = [a for a in program.temporaries if a.slot is not None]
-    found = lives(program.body, stored, {a for a in stored if a.private})
+    found = lives(program.body, stored)
     end = max([life.last for life in found.values()], default=0)
     buffers = [
         Buffer(a.name, a.shape, a.dtype, bytes_of(a), a.kind.value, 0, end, a.line)

@@ -10,7 +10,7 @@ from dataclasses import FrozenInstanceError, dataclass
 from enum import Enum
 from functools import cache
 from operator import is_
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,27 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R")
+F = TypeVar("F", bound="Frozen")
+
+
+class Frozen:
+    """What never changes; `with_` makes another one of it.
+
+    Attributes:
+        computed: the names of what is computed when first asked for.
+    """
+
+    computed: ClassVar[tuple[str, ...]] = ()
+
+    def with_(self: F, **fields: Any) -> F:  # noqa: PYI019 - Self is not in Python 3.10
+        """Return it with other fields: as `dataclasses.replace` does, in a third of the time."""
+        made = object.__new__(type(self))
+        inside = made.__dict__
+        inside.update(self.__dict__)
+        for name in self.computed:
+            inside.pop(name, None)
+        inside.update(fields)
+        return made
 
 
 class Lazy(Generic[R]):
@@ -32,9 +53,10 @@ class Lazy(Generic[R]):
         """Remember how."""
         self.compute, self.__doc__ = compute, compute.__doc__
 
-    def __set_name__(self, owner: type, name: str) -> None:
+    def __set_name__(self, owner: Any, name: str) -> None:
         """Learn its name."""
         self.name = name
+        owner.computed = (*owner.computed, name)
 
     def __get__(self, value: Any, owner: type) -> R:
         """Compute it; what the value itself has comes first from then on."""
@@ -300,7 +322,7 @@ class IndexValue(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Apply:
+class Apply(Frozen):
     """An elementwise op applied to values; `dtype` is the result's, `kind` that of its arguments."""
 
     op: Elementwise
@@ -396,7 +418,7 @@ class Role(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class Statement(Frozen):
     """``target how value``, for every point of `axes`.
 
     Attributes:
@@ -448,16 +470,6 @@ class Statement:
             return False
         left, right = [set(a.parts) for a in factors]
         return bool(left - right and right - left and left & right)
-
-    def with_(self, **fields: Any) -> Statement:
-        """Return it with other fields: as `dataclasses.replace` does, in a third of the time."""
-        made = object.__new__(Statement)
-        made.__dict__.update(self.__dict__)
-        made.__dict__.pop("reads", None)
-        made.__dict__.pop("touched", None)
-        made.__dict__.pop("is_contraction", None)
-        made.__dict__.update(fields)
-        return made
 
     def mapped(self, access: Change, index: Callable[[Any], Any], fold: Fold = None, **fields: Any) -> Statement:
         """Return it with other accesses and indices, as `mapped` does for values; itself where nothing is other."""

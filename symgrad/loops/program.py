@@ -7,14 +7,14 @@ way to change it, and `Statement.mapped` the one way to change a statement.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from itertools import takewhile
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from symgrad.ir.notation import Axis, Lazy, Statement, accesses, everywhere, mapped
+from symgrad.ir.notation import Axis, Frozen, Lazy, Statement, accesses, everywhere, mapped
 from symgrad.ir.shapes import size
 from symgrad.options import TEAM
 
@@ -76,7 +76,7 @@ class Slot:
 
 
 @dataclass(frozen=True, eq=False)
-class Array:
+class Array(Frozen):
     """Memory with a name: what statements write and read.
 
     Attributes:
@@ -220,7 +220,7 @@ class Product(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
+class Loop(Frozen):
     """A loop over one axis class.
 
     Attributes:
@@ -287,7 +287,7 @@ class Loop:
 
     def with_blocks(self, body: Items) -> Loop:
         """Return it with another body."""
-        return replace(self, body=body)
+        return self.with_(body=body)
 
 
 class Nest(NamedTuple):
@@ -310,7 +310,7 @@ class Nest(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Cond:
+class Cond(Frozen):
     """``if test: then else: other``."""
 
     test: Value
@@ -328,7 +328,7 @@ class Cond:
 
 
 @dataclass(frozen=True, eq=False)
-class While:
+class While(Frozen):
     """``while test: body``; what the test reads, the body writes."""
 
     test: Value
@@ -417,23 +417,28 @@ def common(all_paths: Sequence[T]) -> T:
 Rebuilt: TypeAlias = "Item | Items | None"
 
 
-def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt]) -> Items:
+def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt], of: type = object) -> Items:
     """Rebuild a tree from inside out, and only what changes.
 
     Args:
         items: the tree.
         change: gets an item as it was and as it is with what is inside rebuilt; it says what stands in its place:
             an item, several, or None for nothing.
+        of: only items of this class are changed.
     """
     made: list[Item] = []
     for item in items:
         now = item
         if not isinstance(item, Statement):
-            blocks = [rebuild(block, change) for block in item.blocks]
-            if not all(map(is_, blocks, item.blocks)):
+            old = item.blocks
+            blocks = [rebuild(block, change, of) for block in old]
+            if blocks[0] is not old[0] or blocks[-1] is not old[-1]:
                 now = item.with_blocks(*blocks)
-        new = change(item, now)
-        if isinstance(new, tuple):
+        elif of is Loop:
+            made.append(item)
+            continue
+        new: Any = change(item, now) if isinstance(item, of) else now
+        if type(new) is tuple:
             made.extend(new)
         elif new is not None:
             made.append(new)
@@ -481,10 +486,10 @@ def renamed(items: Items, named: Mapping[Array, Array]) -> Items:
             return item.mapped(access, index, None, **fields)
         if isinstance(item, (Cond, While)):
             test = mapped(item.test, access, index)
-            return item if test is item.test else replace(item, test=test)
+            return item if test is item.test else item.with_(test=test)
         if isinstance(item, Loop) and (item.sums or item.shares):
             sums = tuple([(how, get(array)) for how, array in item.sums])
-            return replace(item, sums=sums, shares=tuple([Share(*map(get, share)) for share in item.shares]))
+            return item.with_(sums=sums, shares=tuple([Share(*map(get, share)) for share in item.shares]))
         return item
 
     return rebuild(items, change)
@@ -518,7 +523,7 @@ class Check:
 
 
 @dataclass(frozen=True, eq=False)
-class LoopProgram:
+class LoopProgram(Frozen):
     """A program as statements in an order that is right, then as a tree of loops with a place for every array.
 
     Attributes:
@@ -591,7 +596,7 @@ class LoopProgram:
         arrays = (*self.arrays, *new)
         if body is self.body and len(arrays) == len(self.arrays):
             return self
-        return replace(self, body=body, arrays=arrays)
+        return self.with_(body=body, arrays=arrays)
 
     def renamed(self, named: Mapping[Array, Array]) -> LoopProgram:
         """Return it with other arrays in the place of some, everywhere."""
@@ -601,8 +606,8 @@ class LoopProgram:
         def get(array: Array) -> Array:
             return named.get(array, array)
 
-        return replace(
-            self, body=renamed(self.body, named), inputs=tuple(map(get, self.inputs)),
+        return self.with_(
+            body=renamed(self.body, named), inputs=tuple(map(get, self.inputs)),
             outputs=tuple(map(get, self.outputs)), arrays=tuple(map(get, self.arrays)),
         )
 

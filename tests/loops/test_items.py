@@ -298,7 +298,7 @@ def test_a_name_is_changed_everywhere() -> None:
 def test_what_a_test_reads_is_alive() -> None:
     """From the statement that starts it, through the whole loop that asks for it."""
     loops = newton()
-    found = lives(loops.body, [A, B, C], set())
+    found = lives(loops.body, [A, B, C])
     assert found[C].first == 2
     assert found[C].last == found[B].last - 1 == 5  # the loop's test, two statements inside, one after it
 

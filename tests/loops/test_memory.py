@@ -88,7 +88,7 @@ def test_arrays_that_live_together_stand_apart() -> None:
         lowered.as_text("loops")
         program = lowered.stages.kept["loops"]
         stored = [a for a in program.temporaries if a.slot is not None]
-        found = lives(program.body, stored, {a for a in stored if a.private})
+        found = lives(program.body, stored)
         for k, one in enumerate(stored):
             for other in stored[:k]:
                 apart = found[one].last < found[other].first or found[other].last < found[one].first
@@ -112,11 +112,11 @@ def test_random_programs_of_threads_without_a_stack(monkeypatch: pytest.MonkeyPa
 def test_slots_by_size() -> None:
     """The smallest free slot that is large enough, and one that grows where none is."""
     pool = Pool(Place.WORKSPACE)
-    large = pool.take(4096, F8, Life(0, 3, None))
-    small = pool.take(1024, F8, Life(0, 3, None))
-    assert pool.take(512, F8, Life(3, 5, None)) not in {large, small}
-    assert pool.take(1000, F8, Life(4, 6, None)) is small
-    assert pool.take(5000, F8, Life(5, 6, None)) is large
+    large = pool.take(4096, F8, Life(0, 3))
+    small = pool.take(1024, F8, Life(0, 3))
+    assert pool.take(512, F8, Life(3, 5)) not in {large, small}
+    assert pool.take(1000, F8, Life(4, 6)) is small
+    assert pool.take(5000, F8, Life(5, 6)) is large
     assert large is not None
     assert large.size == 5000
     assert pool.layout() == 5056 + 1024 + 512
@@ -126,18 +126,18 @@ def test_slots_of_open_sizes() -> None:
     """Sizes that are known to be ordered share; n and m stand apart; a dtype has slots of its own."""
     n, m = shapes.symbol("n"), shapes.symbol("m")
     pool = Pool(Place.WORKSPACE)
-    first = pool.take(8 * n, F8, Life(0, 1, None))
-    assert pool.take(8 * m, F8, Life(2, 3, None)) is not first
-    assert pool.take(8 * n, F4, Life(2, 3, None)) is not first
-    assert pool.take(8 * n + 16, F8, Life(2, 3, None)) is first
+    first = pool.take(8 * n, F8, Life(0, 1))
+    assert pool.take(8 * m, F8, Life(2, 3)) is not first
+    assert pool.take(8 * n, F4, Life(2, 3)) is not first
+    assert pool.take(8 * n + 16, F8, Life(2, 3)) is first
     assert first is not None
     assert first.size == 8 * n + 16
 
 
 def test_a_stack_is_limited() -> None:
     pool = Pool(Place.STACK, 100)
-    assert pool.take(64, F8, Life(0, 9, None)) is not None
-    assert pool.take(64, F8, Life(1, 9, None)) is None
+    assert pool.take(64, F8, Life(0, 9)) is not None
+    assert pool.take(64, F8, Life(1, 9)) is None
 
 
 def test_a_long_chain_is_planned_in_linear_time() -> None:

@@ -6,7 +6,6 @@ measured. What runs as lanes or as a block cannot look; the loops around it do.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,10 +27,11 @@ def poll(program: LoopProgram) -> LoopProgram:
     if whole >= LONG_CALL:
         _choose(program.body, sizes, OUTER, 0, looks)
 
-    def change(old: Item, item: Item) -> Item:
-        return replace(item, poll=looks[old]) if isinstance(item, Loop) and old in looks else item
+    def change(old: Loop, loop: Loop) -> Item:
+        return loop.with_(poll=looks[old]) if old in looks else loop
 
-    return replace(program, body=rebuild(program.body, change), polled=bool(looks), work=total(program.body))
+    body = rebuild(program.body, change, Loop) if looks else program.body
+    return program.with_(body=body, polled=bool(looks), work=total(program.body))
 
 
 def _guess(item: Item, unknown: int) -> float:

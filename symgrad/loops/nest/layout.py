@@ -7,7 +7,6 @@ extent is outside of them. What is read of an input again and again is copied on
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.notation import Access, Apply, Statement, axes_of, varies
@@ -93,7 +92,7 @@ def _turned(loop: Loop, turned: Places, copies: Places) -> Loop:
         return item.mapped(moved, lambda index: index) if isinstance(item, Statement) else item
 
     start = [item for array, into in copies.items() for item in copied(array, *into, loop)]
-    return replace(loop, body=(*start, *rebuild(loop.body, change)))
+    return loop.with_(body=(*start, *rebuild(loop.body, change)))
 
 
 def groups(statements: list[Statement], able: dict[Array, int]) -> list[list[Array]]:

@@ -6,7 +6,6 @@ A compiler's time grows faster than a function's length. Cuts are made where the
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -26,19 +25,19 @@ def distribute(program: LoopProgram) -> LoopProgram:
 
     The order of the statements of one iteration stays as it was, and no iteration reads what another one makes.
     """
-    return program.with_body(rebuild(program.body, lambda _, item: _distributed(item)))
+    return program.with_body(rebuild(program.body, lambda _, loop: _distributed(loop), Loop))
 
 
-def _distributed(item: Item) -> Item | Items:
-    if not isinstance(item, Loop) or len(item.body) <= LONG or not innermost(item):
-        return item
-    if any(s.prefix for s in item.body) or item.tile or item.walk is not Walk.FREE:  # type: ignore[union-attr]
-        return item  # statements, all of them
-    loops = tuple([replace(item, body=piece) for piece in cut(item.body)])
-    if item.window is not None or (type(item.extent) is int and item.extent <= CUT_TILE_ROWS):
+def _distributed(loop: Loop) -> Item | Items:
+    if len(loop.body) <= LONG or not innermost(loop):
+        return loop
+    if any(s.prefix for s in loop.body) or loop.tile or loop.walk is not Walk.FREE:  # type: ignore[union-attr]
+        return loop  # statements, all of them
+    loops = tuple([loop.with_(body=piece) for piece in cut(loop.body)])
+    if loop.window is not None or (type(loop.extent) is int and loop.extent <= CUT_TILE_ROWS):
         return loops
-    tile = Tile(Axis(item.axis.name, item.axis.extent), CUT_TILE_ROWS)
-    return Loop(item.axis, item.members, tuple([replace(loop, window=tile) for loop in loops]), tile=tile)
+    tile = Tile(Axis(loop.axis.name, loop.axis.extent), CUT_TILE_ROWS)
+    return Loop(loop.axis, loop.members, tuple([one.with_(window=tile) for one in loops]), tile=tile)
 
 
 def split(program: LoopProgram) -> LoopProgram:
@@ -48,14 +47,11 @@ def split(program: LoopProgram) -> LoopProgram:
         return program
     crossing = {array for array, parts in functions(body).items() if len(parts) > 1}
 
-    def change(_: Item, item: Item) -> Item:
-        if isinstance(item, Loop) and any(array in crossing for _, array in item.sums):
-            return replace(item, walk=Walk.FREE, sums=())
-        return item
+    def change(_: Loop, loop: Loop) -> Item:
+        return loop.with_(walk=Walk.FREE, sums=()) if any(array in crossing for _, array in loop.sums) else loop
 
-    body = rebuild(body, change) if any(loop.sums for _, around in program.paths for loop in around[-1:]) else body
-    return program.with_body(body).renamed({
-        array: replace(array, place=Place.WORKSPACE) for array in crossing if not array.is_memory
+    return program.with_body(rebuild(body, change, Loop)).renamed({
+        array: array.with_(place=Place.WORKSPACE) for array in crossing if not array.is_memory
     })
 
 

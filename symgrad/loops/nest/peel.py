@@ -7,7 +7,6 @@ none of it does, and the iterations are lanes again.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Statement
@@ -43,9 +42,9 @@ def _peeled(items: Items, uses: Counter[Array], least: Mapping[Any, int], new: l
         here = touches([item])
         body = fresh_registers(body, {a for a, count in here.items() if uses[a] == count}, uses, new)
         outer = _peeled(item.body, uses, least, new)
-        made.append(replace(item, body=outer, piece=Piece.BORDERS, ends=beyond(*ends, least)))
+        made.append(item.with_(body=outer, piece=Piece.BORDERS, ends=beyond(*ends, least)))
         if body:
-            made.append(replace(item, body=_peeled(body, uses, least, new), piece=Piece.INTERIOR, ends=ends))
+            made.append(item.with_(body=_peeled(body, uses, least, new), piece=Piece.INTERIOR, ends=ends))
     return tuple(made)
 
 
@@ -128,7 +127,7 @@ def overwritten(items: list[Item]) -> list[Item]:
 def fresh_registers(body: Items, own: set[Array], uses: Counter[Array], new: list[Array]) -> Items:
     """Give what a loop's copy does registers in the place of the original's own ones."""
     found = touches(body)
-    named = {array: replace(array) for array in found if array in own and array.is_temporary and not array.is_memory}
+    named = {array: array.with_() for array in found if array in own and array.is_temporary and not array.is_memory}
     uses.update({fresh: found[array] for array, fresh in named.items()})
     new.extend(named.values())
     return renamed(body, named)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Axis, Statement, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
-from symgrad.loops.program import Loop, Piece, Place, Walk, paths, rebuild, temporary
+from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
 from symgrad.loops.statements.rematerialize import checks
 
 if TYPE_CHECKING:
@@ -30,17 +28,14 @@ def whole(program: LoopProgram) -> LoopProgram:
         outer = isinstance(item, Loop) and item.walk is Walk.THREADS and len(item.body) == 1
         tiles = item.body[0] if outer else item  # type: ignore[union-attr]  # a loop
         if isinstance(tiles, Loop) and tiles.rows > 1 and tiles.tile not in held and _alone(tiles):
-            body += rebuild(tiles.body, partial(_untiled, tiles))
+            tile = tiles.tile
+            body += rebuild(tiles.body, lambda _, loop: loop.with_(window=None) if loop.window == tile else loop, Loop)  # noqa: B023 - at once
         else:
             body.append(item)
     return program.with_body(tuple([
-        replace(item, product=item.product._replace(whole=True)) if isinstance(item, Loop) and item.product else item
+        item.with_(product=item.product._replace(whole=True)) if isinstance(item, Loop) and item.product else item
         for item in body
     ]))
-
-
-def _untiled(tiles: Loop, _: Item, item: Item) -> Item:
-    return replace(item, window=None) if isinstance(item, Loop) and item.window == tiles.tile else item
 
 
 def _alone(tiles: Loop) -> bool:
@@ -53,17 +48,18 @@ def _alone(tiles: Loop) -> bool:
 def promote(program: LoopProgram) -> LoopProgram:
     """Let an innermost loop accumulate in a register what it would accumulate in one place of memory."""
     new: list[Array] = []
-    blocks = {loop for _, around in program.paths for loop in _within_products(around)}
+    blocks = _within_products(program)
 
-    def change(old: Item, item: Item) -> Item | Items:
-        return item if not isinstance(item, Loop) or old in blocks or not innermost(item) else _promoted(item, new)
+    def change(old: Loop, loop: Loop) -> Item | Items:
+        return loop if old in blocks or not innermost(loop) else _promoted(loop, new)
 
-    return program.with_body(rebuild(program.body, change), new)
+    return program.with_body(rebuild(program.body, change, Loop), new)
 
 
-def _within_products(around: tuple[Loop, ...]) -> tuple[Loop, ...]:
-    """Return the loops of a product."""
-    return next((around[k:] for k, loop in enumerate(around) if loop.product is not None), ())
+def _within_products(program: LoopProgram) -> set[Loop]:
+    """Collect the loops of products."""
+    starts = {loop for around in {around for _, around in program.paths} for loop in around if loop.product}
+    return {loop for start in starts for loop in start.nest.loops}
 
 
 def innermost(loop: Loop) -> bool:
@@ -76,6 +72,8 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
     after: list[Item] = []
     body: list[Item] = []
     statements: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
+    if {s.how for s in statements} <= {"=", "call", "check"}:
+        return (loop,)
     uses = Counter([access.array for s in statements for access in s.touched])
     for s in statements:
         array = s.target.array
@@ -85,31 +83,29 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
         if other or s.how in {"=", "call"}:
             body.append(s)
             continue
-        register = replace(temporary("r", (), array), line=s.line, place=Place.REGISTER)
+        register = temporary("r", (), array).with_(line=s.line)
         new.append(register)
         here = Access(register, ())
         before.append(Statement(here, "=", s.target, (), s.line))
         body.append(s.with_(target=here))
         after.append(Statement(s.target, "=", here, (), s.line))
-    return (*before, replace(loop, body=tuple(body)), *after) if before else (loop,)
+    return (*before, loop.with_(body=tuple(body)), *after) if before else (loop,)
 
 
 def vectorize(program: LoopProgram) -> LoopProgram:
     """Mark the innermost loops whose iterations may run as lanes."""
-    blocks = {loop for _, around in program.paths for loop in _within_products(around)}
-    loops = {loop: None for _, around in program.paths for loop in around}
-    named = {axis: loop.axis for loop in loops for axis in (loop.axis, *loop.members)}
-    loops = {loop: None for _, around in program.paths for loop in around}
+    blocks = _within_products(program)
+    loops = {loop for around in {around for _, around in program.paths} for loop in around}
     named = {axis: loop.axis for loop in loops for axis in (loop.axis, *loop.members)}
 
-    def change(old: Item, item: Item) -> Item:
-        if not isinstance(item, Loop) or old in blocks or item.walk is not Walk.FREE or not innermost(item):
-            return item
-        few = item.piece is Piece.BORDERS or (type(item.extent) is int and item.extent <= FEW_LANES)
-        sums = None if few else lanes(item, [*item.body], named)  # type: ignore[list-item]  # statements, all of them
-        return item if sums is None else replace(item, walk=Walk.LANES, sums=sums)
+    def change(old: Loop, loop: Loop) -> Item:
+        if old in blocks or loop.walk is not Walk.FREE or not innermost(loop):
+            return loop
+        few = loop.piece is Piece.BORDERS or (type(loop.extent) is int and loop.extent <= FEW_LANES)
+        sums = None if few else lanes(loop, [*loop.body], named)  # type: ignore[list-item]  # statements, all of them
+        return loop if sums is None else loop.with_(walk=Walk.LANES, sums=sums)
 
-    return program.with_body(rebuild(program.body, change))
+    return program.with_body(rebuild(program.body, change, Loop))
 
 
 def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:
@@ -192,12 +188,10 @@ def jam(program: LoopProgram) -> LoopProgram:
     """
     outer = {loop: around[: k + 1] for _, around in program.paths for k, loop in enumerate(around)}
 
-    def change(old: Item, item: Item) -> Item:
-        if not isinstance(old, Loop) or not isinstance(item, Loop) or old not in outer:
-            return item
-        return replace(item, jam=ROWS_AT_ONCE) if adds_rows(old, outer[old]) else item
+    def change(old: Loop, loop: Loop) -> Item:
+        return loop.with_(jam=ROWS_AT_ONCE) if old in outer and adds_rows(old, outer[old]) else loop
 
-    return program.with_body(rebuild(program.body, change))
+    return program.with_body(rebuild(program.body, change, Loop))
 
 
 def adds_rows(loop: Loop, around: tuple[Loop, ...]) -> bool:

@@ -9,7 +9,7 @@ regions that a concatenation writes are parts of one loop, and `fuse` finds equa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.notation import Access, Axis, accesses, as_index, looked_up, mapped, parts, substitute, symbolic
@@ -61,7 +61,7 @@ def align(lowered: LoopProgram) -> LoopProgram:
     for place, (_, extent, frame) in moved.items():
         if isinstance(place, tuple) and _moves(place) and id(frame) in uneven:
             shapes.setdefault(place[0], [*place[0].shape])[place[1]] = extent
-    longer = {array: replace(array, shape=tuple(shape)) for array, shape in shapes.items() if shape != [*array.shape]}
+    longer = {array: array.with_(shape=tuple(shape)) for array, shape in shapes.items() if shape != [*array.shape]}
     return lowered.with_body(tuple(made)).renamed(longer)
 
 

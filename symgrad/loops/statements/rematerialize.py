@@ -8,7 +8,6 @@ nothing waits.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,7 +56,7 @@ def recompute(lowered: LoopProgram) -> LoopProgram:
         search.survey(group)
     search.recipes.clear()
     statements = [s for group in groups for s in search.rewritten(group)]
-    return replace(lowered, body=tuple(without_unread(statements)), notes=search.notes())
+    return lowered.with_(body=tuple(without_unread(statements)), notes=search.notes())
 
 
 class _Search:

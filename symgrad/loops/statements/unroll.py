@@ -8,7 +8,6 @@ from, zeros that are overwritten are not written, and what nobody reads is not c
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from math import prod
@@ -61,7 +60,7 @@ def unroll(lowered: LoopProgram) -> LoopProgram:
     statements = [splitting.statement(s) for s in statements]
     born = [*splitting.parts.values()]
     statements, packed = walked_by_ones(living(forwarded(without_starts(statements), born)))
-    return replace(lowered, body=tuple(statements), arrays=(*lowered.arrays, *born, *packed))
+    return lowered.with_(body=tuple(statements), arrays=(*lowered.arrays, *born, *packed))
 
 
 def expanded(s: Statement, axes: tuple[Axis, ...]) -> list[Statement]:

@@ -7,7 +7,6 @@ is scheduled twice: for large ones, where ranges begin and end at known places, 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.extents import Large, chooses
@@ -38,7 +37,7 @@ def assume(lowered: LoopProgram) -> LoopProgram | None:
         if not any(chooses(large.dim(e)) for e in choices):
             break
     ordered = sorted(symbols, key=lambda s: str(s.name))
-    return replace(large.program(lowered), least=dict.fromkeys(ordered, large.least))
+    return large.program(lowered).with_(least=dict.fromkeys(ordered, large.least))
 
 
 def _choices(lowered: LoopProgram) -> list[Any]:
@@ -79,13 +78,12 @@ class _Large(Large):
         if array.is_given:
             return array
         if array not in self.arrays:
-            self.arrays[array] = replace(array, shape=tuple([self.dim(d) for d in array.shape]))
+            self.arrays[array] = array.with_(shape=tuple([self.dim(d) for d in array.shape]))
         return self.arrays[array]
 
     def program(self, lowered: LoopProgram) -> LoopProgram:
         """Copy a program."""
-        return replace(
-            lowered, body=tuple([self.statement(s) for s in lowered.statements]),
+        return lowered.with_(body=tuple([self.statement(s) for s in lowered.statements]),
             outputs=tuple(map(self.array, lowered.outputs)), arrays=tuple(map(self.array, lowered.arrays)),
         )
 

@@ -7,18 +7,17 @@ touched, but around which it lives, keeps it alive from its first iteration to i
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Lookup, Statement, parts
+from symgrad.ir.notation import Statement, parts
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
-from symgrad.loops.nest.outline import functions
 from symgrad.loops.program import Cond, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     import numpy as np
 
@@ -28,23 +27,28 @@ if TYPE_CHECKING:
 
 
 class Life(NamedTuple):
-    """The statements, by their number in the program's order, from and to which an array is alive.
+    """From and to which statement, by their numbers in the program's order, an array is alive.
 
-    `threads` is the loop over threads inside of which each thread has its own.
+    Attributes:
+        team: the loop over threads inside of which each thread has its own.
+        homes: the C functions that touch it, None for the entry.
     """
 
     first: int
     last: int
-    threads: Loop | None
+    team: Loop | None = None
+    homes: frozenset[Outlined | None] = frozenset([None])
 
 
 class Touch(NamedTuple):
-    """One access of an array, its item's number, and what is around the item."""
+    """One access of an array: its item, the item's number, and what is around the item."""
 
     number: int
     item: Item
     access: Access
     around: tuple[Item, ...]
+    team: Loop | None
+    home: Outlined | None
 
 
 def plan(program: LoopProgram) -> LoopProgram:
@@ -54,19 +58,17 @@ def plan(program: LoopProgram) -> LoopProgram:
     other's. What each thread has for itself is planned for one thread, and stands there once for each.
     """
     wanted = [a for a in program.arrays if a.is_temporary and a.is_memory]
-    own = private(program.body)
-    found = lives(program.body, wanted, own)
-    homes = functions(program.body)
+    found = lives(program.body, wanted)
     stacks: dict[Any, Pool] = {}
     pools: dict[Item | None, Pool] = {None: Pool(Place.WORKSPACE)}
     chosen: dict[Array, Piece] = {}
     for array in sorted(wanted, key=lambda a: found[a].first):
         life, size = found[array], bytes_of(array)
         piece = None
-        if type(size) is int and size <= STACK and len(homes[array]) == 1:
-            frame = (life.threads, *homes[array])
+        if type(size) is int and size <= STACK and len(life.homes) == 1:
+            frame = (life.team, *life.homes)
             piece = stacks.setdefault(frame, Pool(Place.STACK, STACK_TOTAL)).take(size, array.dtype, life)
-        pool = pools.setdefault(life.threads, Pool(Place.WORKSPACE))
+        pool = pools.setdefault(life.team, Pool(Place.WORKSPACE))
         chosen[array] = piece or pool.take(size, array.dtype, life)  # type: ignore[assignment]  # it has no limit
     workspace = _laid_out(pools)
     counts = {team.count: shapes.symbol(str(team)) for team in program.teams}
@@ -74,8 +76,10 @@ def plan(program: LoopProgram) -> LoopProgram:
     for piece in chosen.values():
         if id(piece) not in slots:
             slots[id(piece)] = piece.slot(counts)
-    named = {a: replace(a, slot=slots[id(p)], place=slots[id(p)].place, private=a in own) for a, p in chosen.items()}
-    return replace(program.renamed(named), workspace=workspace)
+    return program.renamed({
+        a: a.with_(slot=slots[id(p)], place=slots[id(p)].place, private=found[a].team is not None)
+        for a, p in chosen.items()
+    }).with_(workspace=workspace)
 
 
 def _laid_out(pools: dict[Item | None, Pool]) -> Dim:
@@ -114,35 +118,14 @@ def aligned(size: Any, unit: int) -> Any:
 # -- lives
 
 
-def private(items: Items) -> set[Array]:
-    """Collect the arrays that live inside of one loop over threads, where each thread has its own."""
-    if not any(isinstance(item, Loop) and item.walk is Walk.THREADS for item, _ in walk(items)):
-        return set()
-    inside: dict[Array, set[Loop | None]] = {}
-    kept: set[Array] = set()
-    previous: tuple[Item, ...] = ()
-    team: Loop | None = None
-    for item, around in walk(items):
-        if around is not previous:  # what stands in one block has the same around it
-            previous, team = around, _team(around)
-        for access in touched(item):
-            inside.setdefault(access.array, set()).add(team)
-            if team is not None and team.axis in access.indices:
-                kept.add(access.array)
-    return {array for array, teams in inside.items() if None not in teams and len(teams) == 1} - kept
-
-
-def _team(around: tuple[Item, ...]) -> Loop | None:
-    """Return the loop over threads around a place."""
-    return next((one for one in around if isinstance(one, Loop) and one.walk is Walk.THREADS), None)
-
-
-def lives(items: Items, arrays: Iterable[Array], own: set[Array]) -> dict[Array, Life]:
-    """Return when each array is alive; each thread has those that are its `own`."""
+def lives(items: Items, arrays: Iterable[Array]) -> dict[Array, Life]:
+    """Return when each array is alive in a tree, and for whom."""
     touches: dict[Array, list[Touch]] = {array: [] for array in arrays}
     spans: dict[Item, tuple[int, int]] = {}
-    previous: tuple[Item, ...] = ()
-    inside: tuple[Item, ...] = ()
+    previous: tuple[Item, ...] | None = None
+    around: tuple[Item, ...] = ()
+    team: Loop | None = None
+    home: Outlined | None = None
     number = -1
     for item, outer in walk(items):
         accesses = touched(item)
@@ -150,24 +133,31 @@ def lives(items: Items, arrays: Iterable[Array], own: set[Array]) -> dict[Array,
             continue
         number += 1
         if outer is not previous:  # what stands in one block has the same around it
-            previous, inside = outer, tuple([one for one in outer if not isinstance(one, Outlined)])
-        around = inside if isinstance(item, Statement) else (*inside, item)
-        for one in around:
-            spans[one] = (spans.get(one, (number, number))[0], number)
+            previous, around = outer, tuple([one for one in outer if not isinstance(one, Outlined)])
+            team = next((one for one in around if isinstance(one, Loop) and one.walk is Walk.THREADS), None)
+            home = next((one for one in reversed(outer) if isinstance(one, Outlined)), None)
+        inside = around if isinstance(item, Statement) else (*around, item)
+        for one in inside:
+            spans[one] = (spans[one][0] if one in spans else number, number)
         for access in accesses:
             if access.array in touches:
-                touches[access.array].append(Touch(number, item, access, around))
-    return {array: _life(array, found, spans, array in own) for array, found in touches.items()}
+                touches[access.array].append(Touch(number, item, access, inside, team, home))
+    return {array: _life(array, found, spans) for array, found in touches.items()}
 
 
-def _life(array: Array, touches: list[Touch], spans: dict[Item, tuple[int, int]], own: bool) -> Life:
+def _life(array: Array, touches: list[Touch], spans: dict[Item, tuple[int, int]]) -> Life:
+    team = touches[0].team
+    for touch in touches:
+        if team is not None and (touch.team is not team or team.axis in touch.access.indices):
+            team = None
     shared = common([touch.around for touch in touches])
-    depth = next((k for k, item in enumerate(shared) if carries(item, array, touches, own)), len(shared))
+    depth = next((k for k, item in enumerate(shared) if carries(item, array, touches, team)), len(shared))
     ends = [spans[t.around[depth]] if len(t.around) > depth else (t.number, t.number) for t in touches]
-    return Life(min(first for first, _ in ends), max(last for _, last in ends), _team(shared) if own else None)
+    homes = frozenset([touch.home for touch in touches])
+    return Life(min([first for first, _ in ends]), max([last for _, last in ends]), team, homes)
 
 
-def carries(item: Item, array: Array, touches: list[Touch], own: bool) -> bool:
+def carries(item: Item, array: Array, touches: list[Touch], team: Loop | None) -> bool:
     """Whether what one iteration leaves in an array may be read by a later one, or is there for another thread.
 
     It may not where each iteration starts the array anew, and where its elements do not belong to iterations.
@@ -175,28 +165,29 @@ def carries(item: Item, array: Array, touches: list[Touch], own: bool) -> bool:
     if isinstance(item, Cond):
         return False
     if isinstance(item, Loop) and item.walk is Walk.THREADS:
-        return not own
+        return team is None
     start = touches[0].item
     if (
         not isinstance(start, Statement) or start.target.array is not array or start.how != "=" or start.prefix
-        or start.ranges or sum(touch.item is start for touch in touches) > 1
-        or any(isinstance(part, Lookup) for i in start.target.indices for part in parts(i))
+        or start.ranges or sum([touch.item is start for touch in touches]) > 1 or start.target.is_indirect
         or any(isinstance(one, Cond) for one in touches[0].around)
     ):
         return True
-    members = item.members if isinstance(item, Loop) else ()
-    return any(p in members for touch in touches for i in _kept(touch.access) for p in parts(i))
-
-
-def _kept(access: Access) -> Iterator[Any]:
-    """List the indices that tell one stored element from another, those within a tile's window left out."""
-    array = access.array
-    kept = range(len(access.indices)) if access.flat or array.kept is None else array.kept
-    windows = dict(array.windows)
-    return (access.indices[d] for d in kept if d not in windows)
+    if not isinstance(item, Loop):
+        return False
+    kept = range(len(array.shape)) if array.kept is None else array.kept
+    windows = dict(array.windows)  # within them elements do not belong to iterations
+    stored = [d for d in kept if d not in windows]
+    for touch in touches:
+        indices = touch.access.indices
+        for index in indices if touch.access.flat else [indices[d] for d in stored]:
+            if not item.members.isdisjoint(parts(index)):
+                return True
+    return False
 
 
 # -- slots
+
 
 
 @dataclass(eq=False)

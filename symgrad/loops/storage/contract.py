@@ -6,7 +6,6 @@ register, a small array on the stack, or a part of the workspace (`symgrad.loops
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.notation import Access, Axis, Statement
@@ -52,7 +51,7 @@ def _contracted(array: Array, found: list[tuple[Access, Around]], passed: bool) 
     place = Place.WORKSPACE if kept or passed else Place.REGISTER
     if array.kept == () and place is array.place:
         return array
-    return replace(array, kept=tuple(kept), windows=tuple(windows), place=place)
+    return array.with_(kept=tuple(kept), windows=tuple(windows), place=place)
 
 
 def _taken(found: list[Access], dimension: int, loop: Loop) -> bool:
@@ -90,7 +89,7 @@ def adopt(program: LoopProgram) -> LoopProgram:
 
     used = {access.array for item, _ in walk(program.body) for access in touched(item)}
     arrays = tuple([a for a in program.arrays if (a in used and a not in named) or a.kind is Kind.INPUT])
-    made = replace(program, body=rebuild(program.body, change) if copied else program.body, arrays=arrays)
+    made = program.with_(body=rebuild(program.body, change) if copied else program.body, arrays=arrays)
     return made.renamed(named)
 
 
