@@ -25,7 +25,9 @@ from symgrad.loops.machine import (
     COMPILE_SECONDS,
     DIVISION_AGAIN,
     FAR_BYTES,
+    INNER,
     MATRIX,
+    OUTER,
     PACKED,
     PACKED_APART,
     PANEL,
@@ -33,7 +35,7 @@ from symgrad.loops.machine import (
     SCHEDULED,
     TRIANGLE,
 )
-from symgrad.loops.program import Kind, Loop, Piece, Team, Walk, paths
+from symgrad.loops.program import Kind, Loop, Piece, Team, Walk, While, paths
 from symgrad.ops.declare.spelling import KINDS, cost, pattern
 
 if TYPE_CHECKING:
@@ -324,9 +326,9 @@ def trips(loop: Loop) -> Dim:
 def total(items: Items) -> Dim:
     """Count the operations of a tree of loops, a number or an expression of the extents."""
     terms: Counter[tuple[Dim, ...]] = Counter()
-    stack: list[tuple[Any, float, tuple[Dim, ...]]] = [(item, 1.0, ()) for item in items]
+    stack: list[tuple[Any, float, tuple[Dim, ...], int]] = [(item, 1.0, (), OUTER) for item in items]
     while stack:
-        item, times, named = stack.pop()
+        item, times, named, unknown = stack.pop()
         if isinstance(item, Statement):
             terms[named] += max(1, ceil(estimate(item) * times))
             continue
@@ -337,7 +339,9 @@ def total(items: Items) -> Dim:
                 times *= extent
             else:
                 named = tuple(sorted((*named, extent), key=str))
-        stack.extend((inner, times, named) for block in item.blocks for inner in block)
+        elif isinstance(item, While):
+            times *= unknown
+        stack.extend((inner, times, named, INNER) for block in item.blocks for inner in block)
     found: Any = sum(count for dims, count in terms.items() if not dims)
     for dims, count in terms.items():
         if dims:

@@ -329,10 +329,15 @@ class Cond(Frozen):
 
 @dataclass(frozen=True, eq=False)
 class While(Frozen):
-    """``while test: body``; what the test reads, the body writes."""
+    """``while test: body``; what the test reads, the body writes.
+
+    Attributes:
+        poll: each time it looks whether the call should stop (0: never).
+    """
 
     test: Value
     body: Items
+    poll: int = 0
 
     @property
     def blocks(self) -> tuple[Items, ...]:
@@ -341,7 +346,7 @@ class While(Frozen):
 
     def with_blocks(self, body: Items) -> While:
         """Return it with another body."""
-        return While(self.test, body)
+        return self.with_(body=body)
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,14 +422,14 @@ def common(all_paths: Sequence[T]) -> T:
 Rebuilt: TypeAlias = "Item | Items | None"
 
 
-def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt], of: type = object) -> Items:
+def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt], of: Any = object) -> Items:
     """Rebuild a tree from inside out, and only what changes.
 
     Args:
         items: the tree.
         change: gets an item as it was and as it is with what is inside rebuilt; it says what stands in its place:
             an item, several, or None for nothing.
-        of: only items of this class are changed.
+        of: only items of this class, or of these, are changed.
     """
     made: list[Item] = []
     for item in items:
@@ -434,7 +439,7 @@ def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt], of: type = obje
             blocks = [rebuild(block, change, of) for block in old]
             if blocks[0] is not old[0] or blocks[-1] is not old[-1]:
                 now = item.with_blocks(*blocks)
-        elif of is Loop:
+        elif of is not object:
             made.append(item)
             continue
         new: Any = change(item, now) if isinstance(item, of) else now
@@ -583,7 +588,7 @@ class LoopProgram(Frozen):
     def threaded(self) -> bool:
         """Whether some loop shares its iterations out among threads."""
         inner = self.small is not None and self.small.threaded
-        return inner or any(isinstance(item, Loop) and item.walk is Walk.THREADS for item in self.body)
+        return inner or any(loop.walk is Walk.THREADS for _, around in self.paths for loop in around)
 
     @Lazy
     def teams(self) -> list[Team]:

@@ -304,7 +304,7 @@ class Block:
             if isinstance(item, While):
                 before: list[ItemView] = []
                 test = self.test(item.test, before, {})
-                made.append(WhileView(tuple(before), test, self.views(item.body)))
+                made.append(WhileView(tuple(before), test, (*self.polled(item, "while"), *self.views(item.body))))
                 continue
             if item.ranges:
                 until = self.guarded(position, items, made)
@@ -448,7 +448,7 @@ class Block:
         items = [*walk([loop])]
         own = [item for item, _ in walk([loop], outlined=False)]
         mine = dict.fromkeys(a.array for item in own for a in touched(item) if a.array.private)
-        stops = any(isinstance(item, Loop) and item.poll for item, _ in items) and not self.target.package
+        stops = any(isinstance(item, (Loop, While)) and item.poll for item, _ in items) and not self.target.package
         number = next(self.regions)
         failed = f"sg_failed{number}" if any(isinstance(s, Statement) and checks(s) for s, _ in items) else ""
         leave = f"stopped{number}" if stops or failed else ""
@@ -460,9 +460,9 @@ class Block:
         self.busy.remove(name)
         return ThreadsView(name, str(loop.extent), condition, stack, workspace, body, leave, stops, failed)
 
-    def polled(self, loop: Loop, name: str) -> tuple[PollView, ...]:
+    def polled(self, loop: Loop | While, name: str) -> tuple[PollView, ...]:
         """Look whether the call should stop: before a loop that cannot be left, at the start of others' iterations."""
-        closed = loop.walk is Walk.LANES or loop.product is not None
+        closed = isinstance(loop, Loop) and (loop.walk is Walk.LANES or loop.product is not None)
         label = self.leave or not self.thread  # a part of a thread's share has none
         if not loop.poll or closed != (not name) or not label or self.target.package:
             return ()

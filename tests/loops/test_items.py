@@ -15,7 +15,7 @@ from symgrad.build.load import build
 from symgrad.build.toolchain import find as toolchain
 from symgrad.errors import VerifyError
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement
-from symgrad.loops import passes
+from symgrad.loops import machine, passes
 from symgrad.loops.nest import outline as split
 from symgrad.loops.program import (
     Array,
@@ -226,6 +226,25 @@ def test_the_c_computes_the_same(plain: bool, cut: bool, monkeypatch: pytest.Mon
                     for kind, one in (("double", NUMBERS), ("double", found), ("char", space))]
         assert library.entry(*pointers[:2], 1, pointers[2]) == 0
         np.testing.assert_allclose(found, by_hand(NUMBERS), rtol=1e-9)
+
+
+def test_a_loop_of_unknown_length_looks_whether_it_should_stop() -> None:
+    """Nobody knows how long it takes: the call runs where it can be stopped."""
+    tools = toolchain.find(sg.Options())
+    if tools is None:
+        pytest.skip("no compiler")
+    forever = While(greater(a, 0), (put(a, "+=", 1),))
+    loops = steps(program(put(a, "=", at(X, 0)), forever, loop(I, put(at(OUT, I), "=", a, I))))["plan"]
+    assert loops.polled
+    assert loops.work >= machine.LONG_CALL
+    library = build(render(loops, sg.Options(), tools.target), tools, sg.Options())
+    pointers = [library.ffi.cast("double *", one.ctypes.data) for one in (NUMBERS, np.zeros(N))]
+    assert library.entry(*pointers, 1, library.ffi.NULL, library.ffi.new("int32_t *", 1)) == -1
+
+
+def test_threads_are_seen_at_any_depth() -> None:
+    inside = loop(I, put(at(OUT, I), "=", x, I), walk=Walk.THREADS)
+    assert program(Outlined((Cond(greater(at(X, 0), 0), (inside,)),))).threaded
 
 
 def free(item: Any) -> Any:

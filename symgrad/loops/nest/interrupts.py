@@ -13,7 +13,7 @@ from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import estimate, total, trips
 from symgrad.loops.machine import INNER, LONG_CALL, LONG_ITERATION, OUTER, POLL_BLOCKED, SELDOM
-from symgrad.loops.program import Loop, Walk, rebuild
+from symgrad.loops.program import Loop, Walk, While, rebuild
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Item, Items, LoopProgram
@@ -27,17 +27,17 @@ def poll(program: LoopProgram) -> LoopProgram:
     if whole >= LONG_CALL:
         _choose(program.body, sizes, OUTER, 0, looks)
 
-    def change(old: Loop, loop: Loop) -> Item:
-        return loop.with_(poll=looks[old]) if old in looks else loop
+    def change(old: Item, item: Loop | While) -> Item:
+        return item.with_(poll=looks[old]) if old in looks else item
 
-    body = rebuild(program.body, change, Loop) if looks else program.body
+    body = rebuild(program.body, change, (Loop, While)) if looks else program.body
     return program.with_(body=body, polled=bool(looks), work=total(program.body))
 
 
 def _guess(item: Item, unknown: int) -> float:
     """Estimate how many iterations an item has; of a loop over tiles, how many tiles."""
     if not isinstance(item, Loop):
-        return 1
+        return unknown if isinstance(item, While) else 1
     if item.window is not None:
         return item.window.rows
     return max(1, _upper(trips(item), unknown)) / (item.rows or 1)
@@ -66,15 +66,15 @@ def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, 
         whole = sizes[item] * _guess(item, unknown)
         if since + whole < LONG_CALL:
             since += whole
-        elif not isinstance(item, Loop) or item.walk is Walk.THREADS:
+        elif not isinstance(item, (Loop, While)) or (isinstance(item, Loop) and item.walk is Walk.THREADS):
             for block in item.blocks:
                 since = _choose(block, sizes, unknown, since, looks)
-        elif item.walk is Walk.LANES or item.product is not None:  # it looks once, before
+        elif isinstance(item, Loop) and (item.walk is Walk.LANES or item.product is not None):  # once, before
             if since >= SELDOM:
                 looks[item] = 1
             since = whole if since >= SELDOM else since + whole
         else:
-            looks[item] = _every(item, sizes[item])
+            looks[item] = _every(item, sizes[item]) if isinstance(item, Loop) else 1
             since = sizes[item] * looks[item]
             if sizes[item] >= LONG_ITERATION:
                 since = _choose(item.body, sizes, INNER, 0, looks)
