@@ -186,7 +186,14 @@ def substitute(index: Any, by: dict[Axis, Any]) -> Any:
     return rebuilt(index, part)
 
 
-def linear(index: Any, along: Container[Any] | None = None) -> tuple[Any, tuple[tuple[Any, Any], ...]] | None:
+class Linear(NamedTuple):
+    """An index as what is fixed, and how much of each axis or lookup there is beside."""
+
+    start: Any
+    terms: tuple[tuple[Any, Any], ...]
+
+
+def linear(index: Any, along: Container[Any] | None = None) -> Linear | None:
     """Take an index apart into what is fixed and steps along its axes and lookups; None where it is not linear in them.
 
     Args:
@@ -194,23 +201,28 @@ def linear(index: Any, along: Container[Any] | None = None) -> tuple[Any, tuple[
         along: the axes that count; what else the index is made of is fixed. All of its parts where left out.
 
     >>> i = Axis("i", 4)
-    >>> linear(2 * i + 1), linear(i, along=())
-    ((1, ((i<4, 2),)), (i<4, ()))
+    >>> linear(2 * i + 1)
+    Linear(start=1, terms=((i<4, 2),))
+    >>> linear(i, along=())
+    Linear(start=i<4, terms=())
     """
-    if type(index) is int:
-        return index, ()
     found = [p for p in parts(index) if along is None or p in along]
     if not found:
-        return index, ()
-    if found == [index]:
-        return 0, ((index, 1),)
+        return Linear(index, ())
+    if found[0] is index:
+        return Linear(0, ((index, 1),))
+    if along is None:
+        terms = [t.as_coeff_Mul() for t in (index.args if index.is_Add else (index,))]
+        if all(step.is_Integer and (rest == 1 or hasattr(rest, "index")) for step, rest in terms):  # 2*i + j + 1
+            start = sum([int(step) for step, rest in terms if rest == 1])
+            return Linear(start, tuple([(rest.index, int(step)) for step, rest in terms if rest != 1]))
     expanded = index.expand()
     steps = [(p, expanded.coeff(p.symbol)) for p in found]
     start = (expanded - sum(step * p.symbol for p, step in steps)).expand()
     symbols = {p.symbol for p in found}
     if any(not symbols.isdisjoint(e.free_symbols) for e in (start, *[step for _, step in steps])):
         return None
-    return as_index(start), tuple([(p, as_index(step)) for p, step in steps])
+    return Linear(as_index(start), tuple([(p, as_index(step)) for p, step in steps]))
 
 
 def varies(index: Any, along: Container[Axis]) -> bool:
@@ -291,8 +303,8 @@ class Access:
             form = None if any(type(p) is Lookup and varies(p, axes) for p in parts(index)) else linear(index, axes)
             if form is None:
                 return None
-            if form[1]:
-                found[d] = sum([step for _, step in form[1]])
+            if form.terms:
+                found[d] = sum([step for _, step in form.terms])
         return found
 
     def of(self, array: Any) -> Access:
@@ -458,6 +470,12 @@ class Statement(Frozen):
     def touched(self) -> tuple[Access, ...]:
         """Every access, its target first."""
         return (self.target, *self.reads)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether the call may fail by it: it is a check, or an integer that it reads is checked."""
+        read = self.value.index if isinstance(self.value, IndexValue) else 0
+        return self.how == "check" or any(isinstance(p, Lookup) and p.check > 0 for p in parts(read))
 
     @Lazy
     def is_contraction(self) -> bool:

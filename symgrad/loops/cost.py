@@ -31,7 +31,6 @@ from symgrad.loops.machine import (
     PACKED,
     PACKED_APART,
     PANEL,
-    POLL_BLOCKED,
     SCHEDULED,
     TRIANGLE,
 )
@@ -334,7 +333,7 @@ def total(items: Items) -> Dim:
             continue
         if isinstance(item, Loop):
             extent = trips(item) if item.window is None else item.window.rows
-            times = times / (item.rows or 1) / (POLL_BLOCKED if item.product else 1)
+            times = times / (item.rows or 1) / (BLOCKED if item.product else 1)
             if isinstance(extent, int):
                 times *= extent
             else:

@@ -46,10 +46,7 @@ CALL_AGAIN, DIVISION_AGAIN = 20, 8
 """Operations that a function of math.h, and a division, count as where a value is computed again. Chosen: by cycles."""
 
 BLOCKED = 4
-"""Operations in register blocks that take the time of one in a loop that threads share out. Tried."""
-
-POLL_BLOCKED = 8
-"""Operations in register blocks that take the time of one where a call's length is estimated. Chosen."""
+"""Operations in register blocks that take the time of one elsewhere. Tried: with threads."""
 
 AGAIN = 16
 """Operations that are done again, at most, so that a value need not be stored. Counted: about as many are done while

@@ -405,6 +405,17 @@ def paths(items: Iterable[Item], outlined: bool = True) -> list[tuple[Statement,
     return found
 
 
+def living(statements: Sequence[Statement]) -> list[Statement]:
+    """Leave out what makes temporaries that nobody reads."""
+    needed: set[Array] = set()
+    made: list[Statement] = []
+    for s in reversed(statements):
+        if s.target.array in needed or not s.target.array.is_temporary or s.may_fail:
+            made.append(s)
+            needed.update([access.array for access in s.reads])
+    return made[::-1]
+
+
 T = TypeVar("T", bound="tuple[Item, ...]")
 
 

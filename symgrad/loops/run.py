@@ -22,11 +22,9 @@ class Memory(np.ndarray[Any, Any]):
     """An array in which no index counts from the end."""
 
     def __getitem__(self, index: Any) -> Any:
-        """Read an element."""
         return super().__getitem__(_inside(index))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write an element."""
         super().__setitem__(_inside(index), value)
 
 

@@ -61,7 +61,6 @@ class _Text:
             self.named(array)
 
     def _extents(self) -> dict[str, str]:
-        """Say where each unknown extent is found: in the first input that has it bare."""
         found: dict[str, str] = {}
         for array in self.program.inputs:
             for axis, dim in enumerate(array.shape):
@@ -70,7 +69,6 @@ class _Text:
         return found
 
     def named(self, array: Array) -> str:
-        """Name an array, as nothing else is named."""
         if array not in self.names:
             self.names[array] = self.unique(array.name)
         return self.names[array]
@@ -84,7 +82,6 @@ class _Text:
     # -- the function
 
     def function(self, name: str) -> str:
-        """Print the function."""
         program = self.program
         parameters = [self.named(array) for array in (*program.inputs, *program.outputs)]
         body = [f"{extent} = {where}" for extent, where in self.extents.items()]
@@ -100,7 +97,6 @@ class _Text:
         return "\n".join(lines)
 
     def declared(self, array: Array) -> str:
-        """Print where an array's memory is."""
         shape = f"({self.indices(array.stored)}{',' if len(array.stored) == 1 else ''})"
         where = f'{"stack" if array.place is Place.STACK else "memory"}("{array.dtype.name}", {shape})'
         if array.slot is not None and array.slot.place is Place.WORKSPACE:
@@ -112,7 +108,6 @@ class _Text:
     # -- loops
 
     def items(self, items: Iterable[Item]) -> Iterator[str]:
-        """Print a block, line by line."""
         for item in items:
             if isinstance(item, Statement):
                 yield from self.statement(item)
@@ -130,12 +125,10 @@ class _Text:
                 yield from self.loop(item)
 
     def branch(self, head: str, body: Items) -> Iterator[str]:
-        """Print a block under its head, indented."""
         yield head
         yield from (f"    {line}" for line in [*self.items(body)] or ["pass"])
 
     def loop(self, loop: Loop) -> Iterator[str]:
-        """Print a loop, indented what is inside."""
         before = set(self.taken)
         if loop.walk is Walk.THREADS:
             head, first = self.team(loop)
@@ -155,7 +148,6 @@ class _Text:
         self.taken = before | {name for name in self.taken if name in held}
 
     def team(self, loop: Loop) -> tuple[str, list[str]]:
-        """Print the head of a loop over threads, and what each has for itself."""
         self.taken.add("t")
         self.axes.update(dict.fromkeys(loop.members, "t"))
         mine = dict.fromkeys(access.array for item, _ in walk([loop]) for access in touched(item))
@@ -190,7 +182,6 @@ class _Text:
         return f"(*range({begin}, min({end}, {low})), *range(max({begin}, {high}), {end}))"
 
     def mark(self, loop: Loop) -> str:
-        """Say what is special about a loop."""
         sums = "".join(f" {how}:{self.named(array)}" for how, array in loop.sums)
         marks = [("product", loop.product), (sums.strip(), sums), (loop.piece.value, loop.piece.value)]
         said = ", ".join(word for word, is_so in marks if is_so)
@@ -199,7 +190,6 @@ class _Text:
     # -- statements
 
     def statement(self, s: Statement) -> Iterator[str]:
-        """Print a statement, under its condition where it has one."""
         indent = ""
         if s.ranges:
             yield "if " + " and ".join(
@@ -221,7 +211,6 @@ class _Text:
             yield f"{indent}{target} {s.how} {self.value(s.value)}"
 
     def called(self, s: Statement) -> str:
-        """Print the call of a routine: its name, flags, what it reads and what it writes."""
         routine: Any = s.routine
         walked = dict.fromkeys(routine.axes, ":")
         read, written = (self.access(access, walked) for access in (s.value, s.target))  # type: ignore[arg-type]
@@ -236,7 +225,6 @@ class _Text:
         return self.value(s.value)
 
     def value(self, value: Value, *, inside: bool = False) -> str:
-        """Print a value; operators inside of others get parentheses."""
         if isinstance(value, Number):
             return _number(value) if value.dtype == DOUBLE else f"np.{_dtype(value.dtype)}({_number(value)})"
         if isinstance(value, Access):
@@ -252,7 +240,6 @@ class _Text:
         return f"({printed})" if inside and value.op.infix is not None else printed
 
     def access(self, access: Access, walked: dict[Axis, str] | None = None) -> str:
-        """Print an element."""
         array = access.array
         name = self.named(array)
         if not array.is_memory:
@@ -274,11 +261,9 @@ class _Text:
     # -- indices
 
     def indices(self, dims: Iterable[Dim]) -> str:
-        """Print several."""
         return ", ".join(self.index(dim) for dim in dims)
 
     def index(self, index: Any, *, tight: bool = False) -> str:
-        """Print an index or an extent."""
         if type(index) is int:
             return str(index)
         if isinstance(index, Team):

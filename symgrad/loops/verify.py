@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.errors import VerifyError
 from symgrad.ir.bounds import nonnegative
 from symgrad.ir.extents import at
-from symgrad.ir.notation import Axis, Lookup, Statement, accesses, parts
+from symgrad.ir.notation import Axis, Linear, Lookup, Statement, accesses, linear, parts
 from symgrad.ir.shapes import size, symbol
 from symgrad.loops.nest.vectorize import SUMS
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, walk
@@ -63,10 +63,9 @@ class Verifier:
     """
 
     def __init__(self) -> None:
-        """Start without a program."""
         self.undecided: dict[str, str] = {}
         self.decided = 0
-        self.forms: dict[Any, Form | None] = {}
+        self.forms: dict[Any, Linear | None] = {}
         self.certain: dict[Any, bool] = {}
         self.before: LoopProgram | None = None
 
@@ -91,10 +90,8 @@ class Verifier:
         """Note what stays undecided."""
         self.undecided.setdefault(what, f"{tree.program.name}, after {tree.stage}")
 
-    def form(self, index: Any) -> Form | None:
+    def form(self, index: Any) -> Linear | None:
         """Return an index as a linear form, None where it is none."""
-        if isinstance(index, (Axis, Lookup)):
-            return Form(0, ((index, 1),))
         if index not in self.forms:
             self.forms[index] = linear(index)
         return self.forms[index]
@@ -102,7 +99,7 @@ class Verifier:
     def asks(self, index: Any, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
         """Whether an index is certain to be inside of an extent; each question is answered once."""
         if type(index) is int:
-            return certain(Form(index, ()), dim, site, least)
+            return certain(Linear(index, ()), dim, site, least)
         if isinstance(index, Axis) and index in site.loops and site.loops[index].extent == dim:
             return True
         ends = tuple([limits(site, axis) for axis in parts(index) if isinstance(axis, Axis)])
@@ -115,23 +112,6 @@ class Verifier:
 def asked(item: Cond | While) -> list[Statement]:
     """Return a check of what an item asks, for what it reads."""
     return [Statement(access, "check", item.test, ()) for access in accesses(item.test)[-1:]]
-
-
-class Form(NamedTuple):
-    """A linear expression of axes, and of integers that are looked up: a number, and how much of each."""
-
-    start: Any
-    terms: tuple[tuple[Any, Any], ...]
-
-
-def linear(index: Any) -> Form | None:
-    """Take an expression apart; None where it is not linear."""
-    expanded = index.expand()
-    terms = [(part, expanded.coeff(part.symbol)) for part in parts(index)]
-    rest = (expanded - sum(step * part.symbol for part, step in terms)).expand()
-    symbols = {part.symbol for part, _ in terms}
-    nested = any(e.free_symbols & symbols for e in (rest, *[step for _, step in terms]))
-    return None if nested else Form(rest, tuple(terms))
 
 
 def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
@@ -150,7 +130,7 @@ def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
     return 0, extent - 1
 
 
-def certain(form: Form | None, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
+def certain(form: Linear | None, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
     """Whether an index lies inside of an extent whatever the unknown ones are, which are no less than `least`."""
     if form is None:
         return False
@@ -194,7 +174,6 @@ class Touch:
     __slots__ = ("access", "array", "how", "site", "terms")
 
     def __init__(self, site: Site, access: Access, how: str, array: Array) -> None:
-        """Say where it is."""
         self.site, self.access, self.how, self.array = site, access, how, array
         self.terms: tuple[Term, ...] = ()
 
@@ -213,14 +192,12 @@ class Site:
     __slots__ = ("around", "guards", "loops", "number", "part", "statement", "touches")
 
     def __init__(self, tree: _Tree, s: Statement, around: Around, loops: dict[Axis, Loop], inside: Inside) -> None:
-        """Say what a statement touches; a check is a read."""
         self.number, self.statement, self.around, self.loops = len(tree.sites), s, around, loops
         self.part, self.guards = inside
         accesses = [(access, "") for access in s.reads] + ([] if s.how == "check" else [(s.target, s.how)])
         self.touches = tuple([Touch(self, access, how, tree.held(access.array)[0]) for access, how in accesses])
 
     def __str__(self) -> str:
-        """Say where it is."""
         line = f", {self.statement.line}" if self.statement.line is not None else ""
         return f"in {' '.join([loop.axis.name for loop in self.around]) or 'no loop'}{line}"
 
@@ -242,7 +219,6 @@ class _Tree:
             self.statement(site)
 
     def wrong(self, what: str) -> VerifyError:
-        """Say what is wrong, and after which pass."""
         return VerifyError(f"{self.program.name}, after {self.stage}: {what}")
 
     def held(self, array: Array) -> tuple[Array, ...]:
@@ -290,7 +266,6 @@ class _Tree:
             raise self.wrong("an array stands among the arrays twice")
 
     def loop(self, loop: Loop, around: Around, loops: dict[Axis, Loop]) -> None:
-        """Check a loop against those around it."""
         if loop in self.ends or loop in around:
             raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
         if loop.is_walked and not loops.keys().isdisjoint(loop.members):
@@ -362,7 +337,6 @@ class _Trial:
             sizes[symbol(str(team))] = self.value(team)
 
     def check(self) -> None:
-        """Check everything."""
         fits: set[tuple[Loop, Axis]] = set()
         for site in self.tree.sites:
             for axis in site.statement.axes:
@@ -394,7 +368,6 @@ class _Trial:
     # -- numbers
 
     def value(self, dim: Any) -> int:
-        """Return an extent."""
         if type(dim) is int:
             return dim
         if isinstance(dim, Team):
@@ -404,7 +377,6 @@ class _Trial:
         return self.values[dim]
 
     def span(self, loop: Loop) -> Span:
-        """Return where a loop runs."""
         if loop not in self.spans:
             extent = self.value(loop.extent)
             pieces = [(0, extent - 1)]
@@ -430,7 +402,6 @@ class _Trial:
         return span
 
     def index(self, index: Any, site: Site) -> Term:
-        """Return an index as numbers."""
         if type(index) is int:
             return Term(index, (), ((index, index),), dense=True)
         if isinstance(index, Axis):

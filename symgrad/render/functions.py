@@ -26,7 +26,6 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
-from symgrad.loops.statements.rematerialize import checks
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import (
     BEYOND,
@@ -450,7 +449,7 @@ class Block:
         mine = dict.fromkeys(a.array for item in own for a in touched(item) if a.array.private)
         stops = any(isinstance(item, (Loop, While)) and item.poll for item, _ in items) and not self.target.package
         number = next(self.regions)
-        failed = f"sg_failed{number}" if any(isinstance(s, Statement) and checks(s) for s, _ in items) else ""
+        failed = f"sg_failed{number}" if any(isinstance(s, Statement) and s.may_fail for s, _ in items) else ""
         leave = f"stopped{number}" if stops or failed else ""
         self.thread, self.leave, self.failed = name, leave, failed
         stack, workspace = self.memory(mine)
@@ -564,7 +563,7 @@ class Block:
         text, tight = self.value(s.value, made, loads)
         register = not array.is_memory
         if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
-            if checks(s):  # it has a name already
+            if s.may_fail:  # it has a name already
                 self.names[array] = text
                 return
             stable = self.stable(s.value)

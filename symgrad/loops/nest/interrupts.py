@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import estimate, total, trips
-from symgrad.loops.machine import INNER, LONG_CALL, LONG_ITERATION, OUTER, POLL_BLOCKED, SELDOM
+from symgrad.loops.machine import BLOCKED, INNER, LONG_CALL, LONG_ITERATION, OUTER, SELDOM
 from symgrad.loops.program import Loop, Walk, While, rebuild
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _sized(item: Item, sizes: dict[Item, float]) -> float:
     loop = item if isinstance(item, Loop) else None
     unknown = OUTER if loop is not None and loop.walk is Walk.THREADS else INNER
     inside = sum(_sized(each, sizes) * _guess(each, unknown) for block in item.blocks for each in block)
-    sizes[item] = inside / (POLL_BLOCKED if loop is not None and loop.product else 1)
+    sizes[item] = inside / (BLOCKED if loop is not None and loop.product else 1)
     return sizes[item]
 
 

@@ -51,11 +51,6 @@ def row_dimension(array: Array, loop: Loop, uses: list[Use]) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-def is_unknown(array: Array, rows: int) -> bool:
-    """Tell an array of which another dimension than that of the rows is of unknown extent."""
-    return any(type(dim) is not int for d, dim in enumerate(array.shape) if d != rows)
-
-
 def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) -> tuple[Places, Places] | None:
     """Choose what is stored with the rows last, and what is copied so; None where it is not worth it."""
     able: dict[Array, int] = {}
@@ -63,7 +58,7 @@ def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) 
         d = row_dimension(array, loop, uses[array])
         if d is not None:
             able[array] = d
-    if not any(is_unknown(array, d) for array, d in able.items()):
+    if all(type(dim) is int for array, rows in able.items() for d, dim in enumerate(array.shape) if d != rows):
         return None
     written = {s.target.array for s in inside}
     alone = [s for s in inside if not s.is_contraction]
@@ -85,7 +80,7 @@ def _turned(loop: Loop, turned: Places, copies: Places) -> Loop:
 
     def moved(access: Access) -> Access:
         into, d = turned.get(access.array) or copies.get(access.array) or (access.array, -1)
-        walks = is_plain(access) and row_of(access, loop) == d
+        walks = access.is_bare and row_of(access, loop) == d
         return Access(into, last(access.indices, d)) if access.array in turned or (d >= 0 and walks) else access
 
     def change(_: Item, item: Item) -> Item:
@@ -109,7 +104,7 @@ def groups(statements: list[Statement], able: dict[Array, int]) -> list[list[Arr
 
 
 def pays(group: list[Array], statements: list[Statement], able: dict[Array, int], loop: Loop) -> bool:
-    """Tell arrays of unknown extents that something is reckoned with; what has the rows twice is long itself."""
+    """Whether arrays are of unknown extents, and reckoned with; what has the rows twice is long itself."""
     others = [dim for array in group for d, dim in enumerate(array.shape) if d != able[array]]
     reckons = any(s.how != "=" or isinstance(s.value, Apply) for s in statements)
     return reckons and any(type(dim) is not int for dim in others) and loop.extent not in others
@@ -124,21 +119,16 @@ def row_of(access: Access, loop: Loop) -> int:
 
 
 def crosses(access: Access, loop: Loop, able: dict[Array, int]) -> bool:
-    """Tell an access that leaps from row to row, of an array that stays as it is."""
+    """Whether it is an access that leaps from row to row, of an array that stays as it is."""
     d = row_of(access, loop)
     return access.array not in able and d >= 0 and (access.flat or any(dim != 1 for dim in access.array.shape[d + 1 :]))
 
 
 def is_again(s: Statement, access: Access, loop: Loop, written: set[Array]) -> bool:
-    """Tell the reading of elements that a statement reads again along a further axis."""
-    if not is_plain(access) or access.array in written or sum(p in loop.members for p in access.indices) > 1:
+    """Whether it is the reading of elements that a statement reads again along a further axis."""
+    if not access.is_bare or access.array in written or sum(p in loop.members for p in access.indices) > 1:
         return False
     return any(axis not in loop.members and axis not in access.indices for axis in s.axes)
-
-
-def is_plain(access: Access) -> bool:
-    """Tell an access whose indices are loops' variables as they are."""
-    return access.is_bare
 
 
 def reordered(array: Array, rows: int, name: str) -> Array:

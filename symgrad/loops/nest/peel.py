@@ -78,7 +78,7 @@ def beyond(low: int, high: Any, least: Mapping[Any, int]) -> tuple[Any, Any]:
 
 
 def left(bound: Any, extent: Any) -> bool:
-    """Tell a bound that belongs to the beginning; with unknown extents that is a number."""
+    """Whether it is a bound that belongs to the beginning; with unknown extents that is a number."""
     return type(bound) is int and (type(extent) is not int or 2 * bound < extent)
 
 
@@ -98,7 +98,7 @@ def inside(items: Items, members: frozenset[Axis], ends: tuple[Any, Any]) -> Ite
 
 
 def covers(first: Any, end: Any, ends: tuple[Any, Any]) -> bool:
-    """Tell a range that holds the interior; one that does not is outside of it."""
+    """Whether it is a range that holds the interior; one that does not is outside of it."""
     low, high = ends
     return type(first) is int and first <= low and not (type(end) is int and end <= low) and simplified(end - high) >= 0
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import Access, Axis, Statement, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
-from symgrad.loops.statements.rematerialize import checks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -114,18 +113,19 @@ def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[t
     `named` has for each axis that of the loop which walks it.
     """
     inside = {s.target.array for s in body if s.how == "=" and not s.target.array.is_memory}
+    short = type(loop.extent) is int and loop.extent < SHORT_MAXIMUM
     sums: dict[Array, str] = {}
     for statement in body:
         target = statement.target
         if statement.prefix or target.steps(loop.members) is None or statement.routine is not None:
             return None
         partly = any(axis in loop.members for axis, _, _ in statement.ranges)
-        if partly or checks(statement):
+        if partly or statement.may_fail:
             return None
-        if not target.array.is_memory and not _own(target, loop):
+        if not target.array.is_memory and loop.members.isdisjoint(target.indices):
             if target.array in inside:
                 continue
-            alone = statement.how not in SUMS or (statement.how != "+=" and is_short(loop))
+            alone = statement.how not in SUMS or (statement.how != "+=" and short)
             if alone or target.array.dtype.kind == "b":
                 return None
             sums[target.array] = SUMS[statement.how]
@@ -164,16 +164,6 @@ def _may_meet(one: tuple[Any, ...], other: tuple[Any, ...], walked: Axis) -> boo
         elif a != b and getattr(symbolic(a) - symbolic(b), "is_nonzero", True):
             return False
     return True
-
-
-def is_short(loop: Loop) -> bool:
-    """Tell a loop of so few iterations that lanes of a maximum do not pay."""
-    return type(loop.extent) is int and loop.extent < SHORT_MAXIMUM
-
-
-def _own(target: Access, loop: Loop) -> bool:
-    """Tell a register that belongs to one iteration: an axis of it is this loop's."""
-    return any(index in loop.members for index in target.indices)
 
 
 # -- unroll and jam

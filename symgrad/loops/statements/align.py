@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from symgrad.ir.notation import Access, Axis, accesses, as_index, looked_up, mapped, parts, substitute, symbolic
+from symgrad.ir.notation import Access, Axis, accesses, as_index, linear, looked_up, mapped, parts, substitute, symbolic
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import EDGE, SHORTEST_FRAME
 from symgrad.loops.program import Kind
@@ -66,12 +66,12 @@ def align(lowered: LoopProgram) -> LoopProgram:
 
 
 def partial(place: Place, offset: int, extent: Any) -> bool:
-    """Tell a place that is not all of its frame."""
+    """Whether it is a place that is not all of its frame."""
     return offset != 0 or _extent(place) != extent
 
 
 def _moves(place: Place) -> bool:
-    """Tell what gets the frame's extent: axes, and arrays that nobody else sees."""
+    """Whether it gets the frame's extent, as do axes, and arrays that nobody else sees."""
     return isinstance(place, Axis) or place[0].is_temporary
 
 
@@ -149,13 +149,11 @@ def _pinned(statements: Sequence[Statement]) -> Iterator[Place]:
 
 def shifted(index: Any) -> tuple[Axis, int] | None:
     """Return axis and shift of an index ``i + 3``, None for any other."""
-    if isinstance(index, Axis):
-        return index, 0
-    inside = parts(index)
-    if len(inside) != 1 or not isinstance(inside[0], Axis):
+    form = linear(index)
+    if form is None or len(form.terms) != 1 or type(form.start) is not int:
         return None
-    shift = simplified(index - inside[0].symbol)
-    return (inside[0], shift) if type(shift) is int else None
+    ((axis, step),) = form.terms
+    return (axis, form.start) if isinstance(axis, Axis) and step == 1 else None
 
 
 class _Joined:
@@ -242,7 +240,6 @@ class _Aligned:
         )
 
     def axis(self, axis: Axis) -> Axis:
-        """Return the frame's axis in the place of a part of it."""
         if axis not in self.moved:
             return axis
         offset, extent, _ = self.moved[axis]
@@ -267,17 +264,15 @@ class _Aligned:
                 self.fixed.append((new, place, frame))
 
     def dimension(self, access: Access) -> bool:
-        """Tell an access of an array that gets another shape or begins elsewhere."""
+        """Whether it is an access of an array that gets another shape or begins elsewhere."""
         return any((access.array, d) in self.moved for d in range(len(access.array.shape)))
 
     def access(self, access: Access) -> Access:
-        """Read in new coordinates."""
         if access.flat:
             return access.at(self.by)
         return Access(access.array, tuple([self.place(access.array, d, i) for d, i in enumerate(access.indices)]))
 
     def place(self, array: Array, d: int, index: Any) -> Any:
-        """Return an index in new coordinates."""
         new = self.index(index)
         if (array, d) not in self.moved:
             return new
@@ -290,11 +285,10 @@ class _Aligned:
         return as_index(symbolic(new) + offset) if array.is_temporary and offset else new
 
     def index(self, index: Any) -> Any:
-        """Put the frame's axes into an index."""
         return substitute(index, self.by) if self.by else index
 
 
 def near(place: Any, extent: Any) -> bool:
-    """Tell a place by one of the two ends."""
+    """Whether it is a place by one of the two ends."""
     back = simplified(extent - place)
     return (type(place) is int and 0 <= place <= EDGE) or (type(back) is int and 0 < back <= EDGE)

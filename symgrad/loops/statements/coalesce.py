@@ -60,7 +60,7 @@ def bounds(s: Statement) -> list[Any]:
 
 
 def apart(one: Statement, other: Statement) -> bool:
-    """Tell two statements whose ranges along some dimension of their target share no place."""
+    """Whether two statements' ranges along some dimension of their target share no place."""
     bounds = {axis: (first, end) for axis, first, end in (*one.ranges, *other.ranges)}
     for a, b in zip(one.target.indices, other.target.indices, strict=True):
         if a in bounds and b in bounds:

@@ -88,7 +88,6 @@ class _Lowering:
         self.names: set[str] = set()
 
     def run(self) -> LoopProgram:
-        """Lower every node, then store every output."""
         inputs = []
         for node in self.program.inputs:
             name, axes = node.param("name"), axes_of(node.shape)
@@ -106,7 +105,6 @@ class _Lowering:
         )
 
     def array(self, name: str, node: Any, kind: Kind, shape: Any = None, data: Any = None) -> Array:
-        """Make an array with a name of its own."""
         name = identifier(name, self.names) if name in self.names else name
         self.names.add(name)
         shape = node.shape if shape is None else shape
@@ -114,13 +112,11 @@ class _Lowering:
         return self.arrays[-1]
 
     def temporary(self, shape: Any, dtype: Any, line: Line | None, name: str = "t") -> Array:
-        """Make an array that lives during a call."""
         place = (Place.REGISTER, ()) if shape == () else ()
         self.arrays.append(Array(f"{name}{len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line, *place))
         return self.arrays[-1]
 
     def lowered(self, node: Node) -> Source:
-        """Lower one node."""
         op = node.op
         if op is leaves.constant:
             return self.constant(node)
@@ -142,7 +138,6 @@ class _Lowering:
         return self.instantiated(node, body)
 
     def constant(self, node: Node) -> Source:
-        """Lower a constant: a literal when it is a scalar, data otherwise."""
         data = node.params[0].array
         if data.ndim == 0:
             return Source(None, (), (), flat=False, literal=Number(data.item(), node.dtype))
@@ -156,7 +151,6 @@ class _Lowering:
         return _whole(self.array(f"c{number}", node, Kind.CONSTANT, data=data))
 
     def view(self, node: Node, body: Body) -> Source:
-        """Compose a view with what it views."""
         statement = body.statements[0]
         axes = statement.axes
         read: Any = statement.value  # a view's value is an access
@@ -174,14 +168,12 @@ class _Lowering:
         return Source(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
 
     def copied(self, node: Node, source: Source) -> Array:
-        """Write a value that is only a view into an array of its own."""
         target = self.temporary(node.shape, node.dtype, node.line)
         axes = axes_of(node.shape)
         self.statements.append(Statement(Access(target, axes), "=", source.at(axes), axes, node.line))
         return target
 
     def instantiated(self, node: Node, body: Body) -> Source:
-        """Put arrays in the place of a body's numbers."""
         kinds = [(node.shape, node.dtype), *body.temporaries]
         arrays = {-1 - k: self.temporary(*kind, node.line) for k, kind in enumerate(kinds)}
         for statement in body.statements:
@@ -189,7 +181,6 @@ class _Lowering:
         return _whole(arrays[-1])
 
     def bound(self, statement: Statement, node: Node, arrays: dict[int, Array]) -> Statement:
-        """Bind one statement's operands."""
 
         def read(a: Access) -> Any:
             indices = tuple([index(i) for i in a.indices])

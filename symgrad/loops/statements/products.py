@@ -74,7 +74,7 @@ def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:
 
 
 def _kind(loop: Loop, target: Access, left: Any, right: Any) -> str:
-    """Tell what a loop is to a product; nothing where an index is no multiple of its variable."""
+    """Return what a loop is to a product; nothing where an index is no multiple of its variable."""
     steps = [access.steps(loop.members) for access in (target, left, right)]
     if None in steps:
         return ""

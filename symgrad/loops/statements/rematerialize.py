@@ -14,16 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.ir.notation import (
     Access,
     Axis,
-    IndexValue,
-    Lookup,
     accesses,
     looked_up,
     mapped,
-    parts,
     substitute,
 )
 from symgrad.loops.cost import elements, recomputed
 from symgrad.loops.machine import AGAIN, COMPARED
+from symgrad.loops.program import living
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +54,7 @@ def recompute(lowered: LoopProgram) -> LoopProgram:
         search.survey(group)
     search.recipes.clear()
     statements = [s for group in groups for s in search.rewritten(group)]
-    return lowered.with_(body=tuple(without_unread(statements)), notes=search.notes())
+    return lowered.with_(body=tuple(living(statements)), notes=search.notes())
 
 
 class _Search:
@@ -112,7 +110,6 @@ class _Search:
         return group
 
     def replaced(self, statement: Statement, wanted: Callable[[Access, Statement], bool]) -> Statement:
-        """Put recipes in the place of the wanted reads."""
         if not any(a.array in self.recipes and wanted(a, statement) for a in accesses(statement.value)):
             return statement
         if statement.routine is not None:  # it reads memory
@@ -130,11 +127,11 @@ class _Search:
         return statement.with_(value=mapped(statement.value, read, lambda index: index))
 
     def elsewhere(self, access: Access, statement: Statement) -> bool:
-        """Decide whether to compute a value again that is read at other places than it is made."""
+        """Whether to compute a value again that is read at other places than it is made."""
         return displaced(access, statement) and self.cheap(access.array)
 
     def picked(self, access: Access, statement: Statement) -> bool:
-        """Decide whether to compute a few elements alone, of a value that is only looked up: those of the labels."""
+        """Whether to compute a few elements alone, of a value that is only looked up: those of the labels."""
         array, recipe = access.array, self.recipes.get(access.array)
         if recipe is None or array in self.walked or access.flat or not looked_up(access.indices):
             return False
@@ -143,11 +140,11 @@ class _Search:
         return 2 * elements([axis.extent for axis in statement.axes]) <= size and len(large) <= 1
 
     def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
-        """Decide whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
+        """Whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
         return once(access, statement) and self.phase.get(access.array, 0) < phase and self.cheap(access.array)
 
     def compared(self, access: Access, statement: Statement) -> bool:
-        """Decide whether to compare inputs again after a sum: bytes among numbers cost lanes more than that."""
+        """Whether to compare inputs again after a sum: bytes among numbers cost lanes more than that."""
         recipe = self.recipes.get(access.array)
         if recipe is None or recipe.leaves or access.array.dtype.kind != "b":
             return False
@@ -165,7 +162,7 @@ class _Search:
         return statement.with_(value=mapped(statement.value, read, lambda index: index))
 
     def cheap(self, array: Array) -> bool:
-        """Tell a value of few operations on what is stored, or on one value more that serves others as well."""
+        """Whether it takes few operations on what is stored, or on one value more that serves others as well."""
         if array in self.stored:
             return False
         recipe = self.recipes[array]
@@ -178,7 +175,7 @@ class _Search:
         if (
             not target.array.is_temporary or self.writers[target.array] != 1 or statement.how != "="
             or statement.prefix or target.indices != statement.axes or not target.indices
-            or any(looked_up(a.indices) for a in accesses(statement.value)) or checks(statement)
+            or any(looked_up(a.indices) for a in accesses(statement.value)) or statement.may_fail
         ):
             return
         if accesses(statement.value) and recomputed(statement.value) <= COMPARED and all(
@@ -206,7 +203,6 @@ class _Search:
             self.stored.add(target.array)
 
     def notes(self) -> tuple[str, ...]:
-        """Say what is computed again, and why that is cheaper."""
         said = []
         for array, times in self.times.items():
             recipe = self.recipes[array]
@@ -218,17 +214,17 @@ class _Search:
 
 
 def once(access: Access, statement: Statement) -> bool:
-    """Tell a read of one element for each iteration."""
+    """Whether it is a read of one element for each iteration."""
     return not access.flat and len(access.indices) == len(statement.axes)
 
 
 def displaced(access: Access, statement: Statement) -> bool:
-    """Tell a read of one element for each iteration, at places computed from the axes."""
+    """Whether it is a read of one element for each iteration, at places computed from the axes."""
     if access.flat or looked_up(access.indices) or not access.indices:
         return False
-    if all(isinstance(index, Axis) for index in access.indices):
+    if access.is_bare:
         return False
-    walked = [part for index in access.indices for part in parts(index)]
+    walked = access.parts
     return len(walked) == len(set(walked)) == len(statement.axes)
 
 
@@ -236,22 +232,3 @@ def at(recipe: Recipe, access: Access) -> Value:
     """Compute a recipe for other places."""
     by: dict[Axis, Any] = dict(zip(recipe.axes, access.indices, strict=True))
     return mapped(recipe.value, lambda a: a.at(by), lambda index: substitute(index, by))
-
-
-def without_unread(statements: list[Statement]) -> list[Statement]:
-    """Leave out what writes temporaries that nothing reads."""
-    read: set[Array] = set()
-    kept: list[Statement] = []
-    for s in reversed(statements):
-        if not s.target.array.is_temporary or s.target.array in read or checks(s):
-            kept.append(s)
-            read.update(a.array for a in s.reads)
-    return kept[::-1]
-
-
-def checks(statement: Statement) -> bool:
-    """Tell a statement that may fail: it is a check, or an integer that it reads is checked."""
-    read = isinstance(statement.value, IndexValue) and any(
-        isinstance(part, Lookup) and part.check > 0 for part in parts(statement.value.index)
-    )
-    return read or statement.how == "check"

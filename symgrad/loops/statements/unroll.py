@@ -20,19 +20,21 @@ from symgrad.ir.notation import (
     Apply,
     Axis,
     IndexValue,
+    Linear,
     Lookup,
     Number,
     Role,
     Statement,
     axes_of,
     everywhere,
+    linear,
     mapped,
     parts,
     substitute,
 )
 from symgrad.ir.shapes import upper
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
-from symgrad.loops.program import Kind, temporary
+from symgrad.loops.program import Kind, living, temporary
 from symgrad.loops.statements.products import batch_axes
 from symgrad.ops.arrays.reduce import first_value
 
@@ -77,7 +79,7 @@ def still_whole(made: list[list[Statement]]) -> set[Array]:
 
 
 def moves(value: Any, whole: set[Array]) -> bool:
-    """Tell a number, or an element of an array that stays whole: the loop that copies it is good as it is."""
+    """Whether it is a number, or an element of an array that stays whole: the loop that copies it is good as it is."""
     return isinstance(value, Number) or (
         isinstance(value, Access) and value.array in whole and value.array.is_temporary
     )
@@ -109,17 +111,17 @@ def choose(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
 
 
 def is_wide(s: Statement, axes: tuple[Axis, ...]) -> bool:
-    """Tell a statement whose other axes are worth running as lanes."""
+    """Whether it is a statement whose other axes are worth running as lanes."""
     return prod([upper(axis.extent) for axis in s.axes if axis not in axes]) > WORTH_LANES
 
 
 def reckons(s: Statement) -> bool:
-    """Tell a statement that does more than move or start something."""
+    """Whether it is a statement that does more than move or start something."""
     return s.how != "=" or isinstance(s.value, Apply)
 
 
 def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
-    """Tell a sum of products that register blocks do faster: tiny in one axis, but not the tiniest."""
+    """Whether it is a sum of products that register blocks do faster: tiny in one axis, but not the tiniest."""
     if len(s.axes) < 3 or len(axes) != 1 or axes[0].extent < BLOCK_FEWEST or not s.is_contraction:
         return False
     extents = [upper(axis.extent) for axis in s.axes]
@@ -245,7 +247,7 @@ def element(access: Access, by: dict[Axis, int]) -> Any:
 
 
 def within_bounds(array: Array, indices: tuple[Any, ...]) -> bool:
-    """Tell integers that are right for an array."""
+    """Whether they are integers that are right for an array."""
     pairs = zip(indices, array.shape, strict=True)
     return all(type(i) is int and type(dim) is int and 0 <= i < dim for i, dim in pairs)
 
@@ -258,12 +260,12 @@ def unraveled(array: Array, indices: tuple[Any, ...]) -> tuple[tuple[Any, ...], 
         if type(dim) is not int or dim == 0:
             return indices, True
         tail *= dim
-    linear = affine(index)
-    if not array.shape or linear is None or any(step % tail for _, step in linear[1]) or linear[0] < 0:
+    form = affine(index)
+    if not array.shape or form is None or any(step % tail for _, step in form.terms) or form.start < 0:
         return indices, True
-    first = combined(linear[0] // tail, [(part, step // tail) for part, step in linear[1]])
+    first = combined(form.start // tail, [(part, step // tail) for part, step in form.terms])
     rest: list[int] = []
-    left = linear[0] % tail
+    left = form.start % tail
     for dim in reversed(array.shape[1:]):
         left, here = divmod(left, dim)
         rest.append(here)
@@ -283,11 +285,11 @@ def at(index: Any, by: dict[Axis, int]) -> Any:
         return looked_up_at(index, by)
     if not by:
         return index
-    linear = affine(index)
-    if linear is None or any(isinstance(part, Lookup) for part, _ in linear[1]):
+    form = affine(index)
+    if form is None or any(isinstance(part, Lookup) for part, _ in form.terms):
         return substitute(index, by)
-    constant = linear[0] + sum(step * by[part] for part, step in linear[1] if part in by)
-    return combined(constant, [(part, step) for part, step in linear[1] if part not in by])
+    constant = form.start + sum([step * by[part] for part, step in form.terms if part in by])
+    return combined(constant, [(part, step) for part, step in form.terms if part not in by])
 
 
 def looked_up_at(lookup: Lookup, by: dict[Axis, int]) -> Any:
@@ -300,23 +302,11 @@ def looked_up_at(lookup: Lookup, by: dict[Axis, int]) -> Any:
     return substitute(lookup, by)
 
 
-def affine(index: Any) -> tuple[int, list[tuple[Any, int]]] | None:
+def affine(index: Any) -> Linear | None:
     """Take an index apart into an integer and integer steps along axes; None where it is something else."""
-    if type(index) is int:
-        return index, []
-    if isinstance(index, (Axis, Lookup)):
-        return 0, [(index, 1)]
-    constant = 0
-    steps: list[tuple[Any, int]] = []
-    for term in index.args if index.is_Add else (index,):
-        if term.is_Integer:
-            constant += int(term)
-            continue
-        step, rest = term.as_coeff_Mul()
-        if not step.is_Integer or not hasattr(rest, "index"):
-            return None
-        steps.append((rest.index, int(step)))
-    return constant, steps
+    form = linear(index)
+    known = form is not None and type(form.start) is int and all(type(step) is int for _, step in form.terms)
+    return form if known else None
 
 
 def combined(constant: int, steps: list[tuple[Any, int]]) -> Any:
@@ -402,7 +392,7 @@ def without_starts(statements: list[Statement]) -> list[Statement]:
 
 
 def covers(s: Statement) -> bool:
-    """Tell a statement that writes every element of its array exactly once."""
+    """Whether it is a statement that writes every element of its array exactly once."""
     indices = s.target.indices
     return (
         len(set(indices)) == len(indices) == len(s.axes) and set(indices) == set(s.axes) and not s.target.flat
@@ -411,7 +401,7 @@ def covers(s: Statement) -> bool:
 
 
 def begins(s: Statement, start: Statement) -> bool:
-    """Tell a first term that is the same with and without its start: 0.0 + -0.0 is 0.0."""
+    """Whether it is a first term that is the same with and without its start: 0.0 + -0.0 is 0.0."""
     value: Any = s.value
     if (value.array if isinstance(value, Access) else value).dtype != s.target.array.dtype:
         return False
@@ -422,7 +412,7 @@ def begins(s: Statement, start: Statement) -> bool:
 
 
 def _is_square(value: Any) -> bool:
-    """Tell a product of one element with itself, which is never -0.0."""
+    """Whether it is a product of one element with itself, which is never -0.0."""
     if not isinstance(value, Apply) or not value.is_product:
         return False
     one, two = value.args
@@ -466,24 +456,12 @@ def forwarded(statements: list[Statement], born: list[Array]) -> list[Statement]
 
 
 def _stays(value: Any, last: dict[Array, int], now: int) -> bool:
-    """Tell a number, or an element that is not written any more."""
+    """Whether it is a number, or an element that is not written any more."""
     if isinstance(value, Number):
         return True
-    if not isinstance(value, Access) or any(isinstance(p, Lookup) for i in value.indices for p in parts(i)):
+    if not isinstance(value, Access) or value.is_indirect:
         return False
     return last.get(value.array, -1) < now
-
-
-def living(statements: list[Statement]) -> list[Statement]:
-    """Leave out what nobody reads."""
-    needed: set[Array] = set()
-    kept: list[Statement] = []
-    for s in reversed(statements):
-        if s.target.array.is_temporary and s.target.array not in needed and s.how != "check":
-            continue
-        needed.update(access.array for access in s.reads)
-        kept.append(s)
-    return kept[::-1]
 
 
 # -- lanes
@@ -514,7 +492,6 @@ class Columns:
     """Columns of inputs as arrays of their own, and the statements that copy them."""
 
     def __init__(self) -> None:
-        """Start without any."""
         self.made: dict[tuple[Any, ...], Array] = {}
         self.copies: list[Statement] = []
 
@@ -555,5 +532,5 @@ def leap(access: Access) -> int:
 
 
 def awkward(step: int) -> bool:
-    """Tell leaps that compilers make no vectors of."""
+    """Whether compilers make no vectors of such leaps."""
     return step > 3 and step & (step - 1) != 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.extents import Large, chooses
-from symgrad.ir.notation import Access, Axis, Lookup, accesses, as_index, parts, substitute
+from symgrad.ir.notation import Access, Axis, Lookup, accesses, as_index, rebuilt
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import LARGE
 from symgrad.loops.statements.lower import without_ones
@@ -92,12 +92,11 @@ class _Large(Large):
         walked = s.routine.axes if s.routine is not None else ()
         by: dict[Axis, Any] = {a: self.axis(a) for a in (*s.axes, *walked) if chooses(a.extent)}
 
+        def part(p: Any) -> Any:
+            return by.get(p, p) if isinstance(p, Axis) else Lookup(access(p.access), self.dim(p.extent), p.check)
+
         def index(i: Any) -> Any:
-            if isinstance(i, Lookup):
-                return Lookup(access(i.access), self.dim(i.extent), i.check)
-            copies = {p.symbol: index(p).symbol for p in parts(i) if isinstance(p, Lookup)}
-            i = i.subs(copies) if copies else i
-            return self.dim(substitute(i, by) if by else i)
+            return self.dim(rebuilt(i, part))
 
         def access(a: Access) -> Access:
             return Access(self.array(a.array), tuple([index(i) for i in a.indices]), a.flat)
