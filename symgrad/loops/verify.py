@@ -207,7 +207,12 @@ class _Tree:
 
     def __init__(self, program: LoopProgram, stage: str) -> None:
         self.program, self.stage = program, stage
-        self.names()
+        seen: dict[str, Array] = {}
+        for array in dict.fromkeys([*program.inputs, *program.outputs, *program.constants]):  # they have names in C
+            if seen.setdefault(array.name, array) is not array:
+                raise self.wrong(f"{seen[array.name]!r} and {array!r} have one name")
+        if len(set(program.arrays)) != len(program.arrays):
+            raise self.wrong("an array stands among the arrays twice")
         self.arrays = {*program.arrays, *program.outputs}
         self.sites: list[Site] = []
         self.ends: dict[Loop, tuple[int, int]] = {}
@@ -255,15 +260,6 @@ class _Tree:
     def reach(self, site: Site, depth: int) -> tuple[int, int]:
         """Return the first and last statement of the loop at a depth around a statement, or it alone."""
         return self.ends[site.around[depth]] if depth < len(site.around) else (site.number, site.number)
-
-    def names(self) -> None:
-        """Check that what has a name in C has one of its own."""
-        seen: dict[str, Array] = {}
-        for array in dict.fromkeys([*self.program.inputs, *self.program.outputs, *self.program.constants]):
-            if seen.setdefault(array.name, array) is not array:
-                raise self.wrong(f"{seen[array.name]!r} and {array!r} have one name")
-        if len(set(self.program.arrays)) != len(self.program.arrays):
-            raise self.wrong("an array stands among the arrays twice")
 
     def loop(self, loop: Loop, around: Around, loops: dict[Axis, Loop]) -> None:
         if loop in self.ends or loop in around:

@@ -8,7 +8,6 @@ from, zeros that are overwritten are not written, and what nobody reads is not c
 
 from __future__ import annotations
 
-from functools import partial
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -241,15 +240,11 @@ def element(access: Access, by: dict[Axis, int]) -> Any:
     indices = tuple([at(i, by) for i in access.indices])
     if flat:
         indices, flat = unraveled(array, indices)
-    if array.kind is Kind.CONSTANT and not flat and within_bounds(array, indices):
+    if array.kind is Kind.CONSTANT and not flat and all(
+        type(i) is int and type(dim) is int and 0 <= i < dim for i, dim in zip(indices, array.shape, strict=True)
+    ):
         return number(array.data[indices], array.dtype)
     return access.moved(indices) if flat is access.flat else Access(array, indices, flat)
-
-
-def within_bounds(array: Array, indices: tuple[Any, ...]) -> bool:
-    """Whether they are integers that are right for an array."""
-    pairs = zip(indices, array.shape, strict=True)
-    return all(type(i) is int and type(dim) is int and 0 <= i < dim for i, dim in pairs)
 
 
 def unraveled(array: Array, indices: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
@@ -473,49 +468,34 @@ def walked_by_ones(statements: list[Statement]) -> tuple[list[Statement], list[A
     That is done where a column is read again and again along another axis, and where vectors cannot be loaded or
     stored in leaps as long as the rows.
     """
-    columns = Columns()
+    made: dict[tuple[Array, tuple[int | None, ...]], Array] = {}
+    copies: list[Statement] = []
+
+    def column(access: Access) -> Access:
+        array = access.array
+        places = tuple([i if type(i) is int else None for i in access.indices])
+        if (array, places) not in made:
+            name = "_".join([array.name, *[str(p) for p in places if p is not None]])
+            shape = tuple([dim for dim, p in zip(array.shape, places, strict=True) if p is None])
+            into = made[array, places] = temporary(name, shape, array)
+            axes = axes_of(shape)
+            walk = iter(axes)
+            source = Access(array, tuple([next(walk) if p is None else p for p in places]))
+            copies.append(Statement(Access(into, axes), "=", source, axes, role=Role.COLUMN))
+        return Access(made[array, places], tuple([i for i in access.indices if type(i) is not int]))
+
     found: list[Statement] = []
     for s in statements:
         wide = set(s.axes)
-        able = [
+        able = {
             a for a in s.reads
             if a.array.kind is Kind.INPUT and leap(a) and (awkward(leap(a)) or len(wide) > len(set(a.indices) & wide))
-        ]
-        if able:
-            s = s.mapped(*everywhere(partial(columns.one_of, able)))  # noqa: PLW2901 - the same statement, reading elsewhere
+        }
         stored = s.target.array.kind is Kind.OUTPUT and awkward(leap(s.target)) and isinstance(s.value, Access)
+        if able:
+            s = s.mapped(*everywhere(lambda a, able=able: column(a) if a in able else a))  # type: ignore[misc]  # noqa: PLW2901 - reading elsewhere
         found.append(s.with_(role=Role.COLUMN) if stored else s)
-    return [*columns.copies, *found], list(columns.made.values())
-
-
-class Columns:
-    """Columns of inputs as arrays of their own, and the statements that copy them."""
-
-    def __init__(self) -> None:
-        self.made: dict[tuple[Any, ...], Array] = {}
-        self.copies: list[Statement] = []
-
-    def one_of(self, able: list[Access], access: Access) -> Access:
-        """Read an element of a column, where an access is one of those that are able."""
-        if not any(a.array is access.array and a.indices == access.indices and a.flat == access.flat for a in able):
-            return access
-        places = tuple([i if type(i) is int else None for i in access.indices])
-        kept = tuple([i for i in access.indices if type(i) is not int])
-        made = self.made.get((access.array, places))
-        if made is None:
-            made = self.made[access.array, places] = self.column(access.array, places)
-        return Access(made, kept)
-
-    def column(self, array: Array, places: tuple[int | None, ...]) -> Array:
-        """Copy a column."""
-        name = "_".join([array.name, *[str(p) for p in places if p is not None]])
-        shape = tuple([dim for dim, p in zip(array.shape, places, strict=True) if p is None])
-        made = temporary(name, shape, array)
-        axes = axes_of(shape)
-        walk = iter(axes)
-        source = Access(array, tuple([next(walk) if p is None else p for p in places]))
-        self.copies.append(Statement(Access(made, axes), "=", source, axes, role=Role.COLUMN))
-        return made
+    return [*copies, *found], list(made.values())
 
 
 def leap(access: Access) -> int:
