@@ -9,7 +9,8 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-import sympy
+from sympy import ZZ
+from sympy.polys.matrices import DomainMatrix
 
 import symgrad as sg
 from tests.ops.test_linalg import BOTH
@@ -68,16 +69,19 @@ def test_higher_derivatives_of_determinants_of_any_rank(n: int, options: Any) ->
     second = sg.grad(lambda t: np.sum(first(t)))
     third = sg.grad(lambda t: np.sum(second(t)))
     zero = np.zeros(n + 1)
-    for order, derivative in enumerate((first, second, third), 1):
-        expected = math.factorial(order) * wanted[order] if order <= n else zero
-        found = sg.jit(derivative, options=options)(zero)
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10, err_msg=str(order))
 
     def slope(t):
         return sg.jvp(along, (t,), (zero + 1,))[1]
 
-    forward = sg.jit(lambda t: sg.jvp(slope, (t,), (zero + 1,))[1], options=options)
-    assert forward(zero) == pytest.approx(np.sum(2 * wanted[2]) if n > 1 else 0.0, rel=1e-9, abs=1e-10)
+    def forward(t):
+        return sg.jvp(slope, (t,), (zero + 1,))[1]
+
+    every = sg.jit(lambda t: (first(t), second(t), third(t), forward(t)), options=options)  # one module
+    *orders, pushed = every(zero)
+    for order, found in enumerate(orders, 1):
+        expected = math.factorial(order) * wanted[order] if order <= n else zero
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10, err_msg=str(order))
+    assert pushed == pytest.approx(np.sum(2 * wanted[2]) if n > 1 else 0.0, rel=1e-9, abs=1e-10)
     hessian = sg.hessian(np.linalg.det, options=options)(np.zeros((n, n)))
     assert np.all(np.isfinite(hessian))
     assert np.any(hessian) == (n == 2)
@@ -89,7 +93,8 @@ def second_derivatives(a: Any) -> Any:
     found = np.zeros((n, n, n, n))
     for (i, k), (j, m) in product(combinations(range(n), 2), repeat=2):
         minor = np.delete(np.delete(a, [i, k], 0), [j, m], 1).astype(int)
-        value = (-1.0) ** (i + j + k + m) * float(sympy.Matrix(minor.tolist()).det())
+        exact = DomainMatrix([list(map(ZZ, row)) for row in minor.tolist()], minor.shape, ZZ)
+        value = (-1.0) ** (i + j + k + m) * float(exact.det())
         found[i, j, k, m] = found[k, m, i, j] = value
         found[i, m, k, j] = found[k, j, i, m] = -value
     return found
@@ -99,10 +104,11 @@ def second_derivatives(a: Any) -> Any:
 @BOTH
 def test_hessians_of_determinants_of_any_rank(n: int, options: Any) -> None:
     rng = np.random.default_rng(n)
+    hessian = sg.hessian(np.linalg.det, options=options)
     for rank in range(n + 1):
         a = np.asarray(rng.integers(-2, 3, (n, rank)) @ rng.integers(-2, 3, (rank, n)), float)
         wanted = second_derivatives(a)
-        found = sg.hessian(np.linalg.det, options=options)(a)
+        found = hessian(a)
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12 * (1 + np.max(np.abs(a))) ** (n - 2))
 
 
@@ -117,10 +123,12 @@ def test_what_would_be_wrong_of_a_determinant_is_not_finite(options: Any) -> Non
     def along(f: Any) -> Any:
         return lambda a: sg.jvp(f, (a,), (way,))[1]
 
+    second = along(along(np.linalg.det))
+    all_three = sg.jit(lambda a: (second(a), along(second)(a), sg.grad(second)(a)), options=options)  # one module
     for a in (integers, rounded):
-        assert abs(sg.jit(along(along(np.linalg.det)), options=options)(a)) < 1e-10
-        assert not np.isfinite(sg.jit(along(along(along(np.linalg.det))), options=options)(a))
-        slope = sg.grad(along(along(np.linalg.det)), options=options)(a)
+        curvature, third, slope = all_three(a)
+        assert abs(curvature) < 1e-10
+        assert not np.isfinite(third)
         assert not np.any(np.isfinite(slope))
 
 

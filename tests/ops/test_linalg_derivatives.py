@@ -149,11 +149,12 @@ def test_cholesky_of_a_symmetric_kernel() -> None:
     closed = 0.5 * (np.outer(turned @ y, alpha) + np.outer(alpha, turned @ y) - turned)
     np.testing.assert_allclose(bent, np.tril(2 * closed) - np.diag(np.diagonal(closed)), rtol=1e-9, atol=1e-11)
     slopes = sg.grad(lambda theta: loss(kernel(theta)))
+    hessian = sg.hessian(lambda theta: loss(kernel(theta)))(at)
     for k, unit in enumerate(np.eye(3)):
         value = richardson(lambda h: loss(kernel(at + h * unit)), 1e-3)  # noqa: B023 - called at once
         assert slopes(at)[k] == pytest.approx(value, rel=1e-8)
         row = richardson(lambda h: slopes(at + h * unit), 1e-3)  # noqa: B023 - called at once
-        np.testing.assert_allclose(sg.hessian(lambda theta: loss(kernel(theta)))(at)[k], row, rtol=1e-8)
+        np.testing.assert_allclose(hessian[k], row, rtol=1e-8)
 
 
 # -- the factor's pullback and pushforward
