@@ -27,10 +27,11 @@ SETS = {"promised": "What was promised", "others": "The same classes of program 
 @click.option("--no-torch", is_flag=True, help="Without PyTorch.")
 @click.option("--no-drjit", is_flag=True, help="Without Dr.Jit.")
 @click.option("--no-c", is_flag=True, help="Without the hand-written C.")
+@click.option("--ablate", is_flag=True, help="Leave out one pass after the other, and say what each is worth.")
 @click.option("--list", "listing", is_flag=True, help="List the workloads.")
 def main(
-    only: tuple[str, ...], chosen: str | None, quick: bool, seconds: float, json_path: Path | None, listing: bool,
-    **without: bool,
+    only: tuple[str, ...], chosen: str | None, quick: bool, seconds: float, json_path: Path | None, ablate: bool,
+    listing: bool, **without: bool,
 ) -> None:
     """Time value and gradient of every workload, interleaved with the peers that are installed.
 
@@ -49,6 +50,9 @@ def main(
     rows: dict[str, list[Any]] = {name: [] for name in groups}
     status = 0
     try:
+        if ablate:
+            ablated(groups, 0.1 if quick else seconds)
+            return
         measure(groups, rows, wanted, 0.1 if quick else seconds)
     except KeyboardInterrupt:
         status = 130
@@ -83,6 +87,16 @@ def measure(
             for work in works:
                 step(work.name)
                 rows[name].append(measured(work, wanted, seconds))
+
+
+def ablated(groups: dict[str, list[Any]], seconds: float) -> None:
+    """Print what each pass is worth."""
+    from benchmarks import ablation
+
+    works = [work for found in groups.values() for work in found]
+    with progress(len(works)) as step:
+        worths = ablation.ablate(works, seconds, step)
+    click.echo(ablation.table(worths))
 
 
 def warm_up(wanted: frozenset[str]) -> None:

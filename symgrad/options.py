@@ -1,14 +1,16 @@
-"""What a user may choose about a compilation (`Options`) and what the toolchain can do (`Target`)."""
+"""What a user may choose of a compilation (`Options`), a step of it (`Pass`), what the toolchain can do (`Target`)."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from typing import Any, Generic, TypeVar
 
 from symgrad.errors import ArgumentError, ArgumentValueError
 
-PASSES = ("simplify", "cse", "dce")
+T = TypeVar("T")
 
 TEAM = 256
 """A call is given at most so many threads, so that small sums of each thread have a place on the stack."""
@@ -29,7 +31,8 @@ class Options:
         blas: large products that stand alone, and large factorizations, call the BLAS and LAPACK that SciPy brings,
             with its threads; not together with `portable`. Measure before: the generated ones are often faster
             (docs/linalg.md).
-        passes: the optimizing passes to run (tests switch them off one by one).
+        without: names of passes to leave out, of those that `symgrad.pipeline.passes` lists: to see what one is worth
+            (``python -m benchmarks --ablate``), or whether one is at fault.
         verify: verify every program between stages and after every loop pass, and fill the workspace of every call
             with NaN, so that nothing is read of it that was not written (also ``SYMGRAD_VERIFY=1``).
         compile_seconds: how long a compilation may take. What is expected to take longer (a Python loop of very many
@@ -48,7 +51,7 @@ class Options:
     precise: bool = False
     portable: bool = False
     blas: bool = False
-    passes: tuple[str, ...] = PASSES
+    without: tuple[str, ...] = ()
     verify: bool = False
     compile_seconds: float | None = 600.0
     cache: bool = True
@@ -57,7 +60,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse what contradicts itself, and a text where several are meant: its letters would be taken one by one."""
-        for name in ("flags", "passes"):
+        for name in ("flags", "without"):
             value = getattr(self, name)
             if isinstance(value, str):
                 raise ArgumentError(f"Options({name}={value!r}) is one text", instead=f"{name}=({value!r},)")
@@ -76,6 +79,31 @@ class Options:
     def verifies(self) -> bool:
         """Whether programs are verified and workspaces filled."""
         return self.verify or os.environ.get("SYMGRAD_VERIFY") == "1"
+
+
+class Purpose(Enum):
+    """What a pass is for: what would be worse without it."""
+
+    TIME = "time"
+    DIGITS = "digits"
+    MEMORY = "memory"
+    COMPILE_TIME = "compile time"
+    NECESSITY = "necessity"
+    """Without it there would be no C, or none that may be called."""
+
+
+@dataclass(frozen=True)
+class Pass(Generic[T]):
+    """One step from a program to the next, of the graph or of its loops."""
+
+    name: str
+    apply: Callable[[T], T]
+    purpose: Purpose
+    wanted: Callable[[Options], bool] = lambda _: True
+
+    def runs(self, options: Options) -> bool:
+        """Whether options want it."""
+        return self.name not in options.without and self.wanted(options)
 
 
 @dataclass(frozen=True)

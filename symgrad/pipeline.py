@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
-from symgrad.options import Target
+from symgrad.options import Pass, Purpose, Target
 from symgrad.transforms.factor_sums import totals
 from symgrad.transforms.inline import inline
 from symgrad.transforms.inplace.diagonals import diagonals
@@ -53,6 +53,19 @@ class Stages:
     kept: dict[str, Any] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     _since: float = field(default_factory=perf_counter)
+
+    def __post_init__(self) -> None:
+        """Refuse options that leave out what is no pass, or what cannot be left out."""
+        if self.options.without:
+            known = {one.name: one.purpose for one in passes()}
+            able = ", ".join(name for name, purpose in known.items() if purpose is not Purpose.NECESSITY)
+            for name in self.options.without:
+                if name not in known:
+                    raise ArgumentValueError(f"Options(without=...): no pass {name!r}", instead=f"some of {able}")
+                if known[name] is Purpose.NECESSITY:
+                    raise ArgumentValueError(
+                        f"Options(without=...): there is no C without the pass {name!r}", instead=f"some of {able}"
+                    )
 
     def keep(self, name: str, value: Any) -> Any:
         """Keep a stage's result, and return it."""
@@ -106,16 +119,52 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def stabilize(program: Program) -> Program:
+STABILIZE: tuple[Pass[Program], ...] = (
+    Pass("gather_writes", gather_writes, Purpose.TIME),
+    Pass("diagonals", diagonals, Purpose.TIME),
+    Pass("sink", hoist, Purpose.TIME),
+    Pass("safer", safer, Purpose.DIGITS),
+)
+"""Before any derivative, and once more before what was traced is compiled."""
+
+OPTIMIZE: tuple[Pass[Program], ...] = (
+    Pass("inline", inline, Purpose.NECESSITY),
+    Pass("cheaper", cheaper, Purpose.TIME),
+    Pass("factor_sums", totals, Purpose.TIME),
+    Pass("symmetric_sums", pairs, Purpose.TIME),
+    Pass("signs", signs, Purpose.TIME),
+    Pass("softmax", shares, Purpose.TIME),
+)
+"""After all derivatives. What each does is said where it is defined; the order is part of the meaning."""
+
+
+def passes() -> tuple[Pass[Any], ...]:
+    """List all passes in their order: those of programs, the two tables of rewrites among them, and those of loops.
+
+    >>> from symgrad.pipeline import passes
+    >>> [one.name for one in passes() if one.purpose.value == "digits"]
+    ['safer', 'compensate']
+    """
+    from symgrad.loops.passes import EVERY
+
+    return (*STABILIZE, *OPTIMIZE, *EVERY)
+
+
+def stabilize(program: Program, options: Options) -> Program:
     """Rewrite what was traced to what is derived, and compiled: the same numbers, by operations that lose no digits."""
-    return safer(hoist(diagonals(gather_writes(program))))
+    return _run(STABILIZE, program, options)
 
 
 def optimize(program: Program, options: Options) -> Program:
     """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
-    program = inline(program)
-    return shares(signs(pairs(totals(cheaper(program))))) if "simplify" in options.passes else program
+    return _run(OPTIMIZE, program, options)
 
+
+def _run(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
+    for one in listed:
+        if one.runs(options):
+            program = one.apply(program)
+    return program
 
 
 def optimized(traced: Traced, stages: Stages) -> Program:
@@ -124,12 +173,12 @@ def optimized(traced: Traced, stages: Stages) -> Program:
     A derivative was made while it was traced, of a program that is stable: the first stages show the innermost one.
     """
     if traced.differentiated is None:
-        stable = stages.keep("stable", stabilize(stages.keep("traced", traced.program)))
+        stable = stages.keep("stable", stabilize(stages.keep("traced", traced.program), stages.options))
         derived = stages.keep("derived", stable)
     else:
         for name, program in zip(NAMES, traced.differentiated, strict=False):
             stages.keep(name, program.closed())
-        derived = stages.keep("derived", stabilize(traced.program))
+        derived = stages.keep("derived", stabilize(traced.program, stages.options))
     return stages.keep("optimized", optimize(derived, stages.options))  # type: ignore[no-any-return]
 
 

@@ -114,7 +114,7 @@ class Graph:
     __slots__ = ("_count", "line", "requirements", "rules", "share", "table")
 
     def __init__(self, *, share: bool = True) -> None:
-        """Start empty; ``share=False`` makes every node a new one (to test without elimination)."""
+        """Start empty; ``share=False`` makes every node a new one (to read a written one)."""
         self.table = Table()
         self._count = 0
         self.share = share

@@ -92,24 +92,24 @@ class Program:
 
 
 def rebuild(
-    program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *, share: bool = True,
+    program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *,
     into: Graph | None = None,
 ) -> Program:
     """Make a program anew, node by node, in a fresh table.
 
     ``rewrite(graph, node, inputs)`` gets each old node with its new inputs and returns the new node.
     """
-    graph = into if into is not None else afresh(program, share=share)
+    graph = into if into is not None else afresh(program)
     start = len(graph) + 1
     inputs = tuple([graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in program.inputs])
     outputs = tuple(replaced(graph, program, inputs, rewrite))
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
 
 
-def afresh(program: Program, *, share: bool = True) -> Graph:
+def afresh(program: Program) -> Graph:
     """Return where a program is made anew: in a graph of its own, or a new table of its caller's if it is nested."""
     if program.scope is None:
-        return Graph(share=share)
+        return Graph()
     program.scope.table = Table()
     return program.scope
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
@@ -28,6 +28,7 @@ from symgrad.loops.statements.unroll import unroll
 from symgrad.loops.statements.versioning import assume
 from symgrad.loops.storage.allocate import larger, plan
 from symgrad.loops.storage.contract import adopt, contract
+from symgrad.options import Pass, Purpose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,38 +37,36 @@ if TYPE_CHECKING:
     from symgrad.options import Options
 
 
-class Pass(NamedTuple):
-    """One step, and which options want it."""
-
-    name: str
-    apply: Callable[[LoopProgram], LoopProgram]
-    wanted: Callable[[Options], bool] = lambda _: True
-
-
-PASSES = (
-    Pass("copies", copies),
-    Pass("recompute", recompute),
-    Pass("triangles", triangles),
-    Pass("fuse", fuse),
-    Pass("share", share, lambda options: options.threads != 1 and not options.portable),
-    Pass("turn", turn),
-    Pass("compensate", compensate),
-    Pass("arrange", arrange),
-    Pass("distribute", distribute),
-    Pass("contract", contract),
-    Pass("adopt", adopt),
-    Pass("fit", fit),
-    Pass("whole", whole, lambda options: options.blas),
-    Pass("promote", promote),
-    Pass("peel", peel),
-    Pass("vectorize", vectorize),
-    Pass("poll", poll),
-    Pass("split", split),
-    Pass("jam", jam),
-    Pass("order", order),
-    Pass("plan", plan),
+UNROLL = Pass("unroll", unroll, Purpose.TIME)
+VERSIONING = Pass("versioning", assume, Purpose.TIME)
+ALIGN = Pass("align", align, Purpose.TIME)
+PASSES: tuple[Pass[LoopProgram], ...] = (
+    Pass("coalesce", copies, Purpose.TIME),
+    Pass("rematerialize", recompute, Purpose.TIME),
+    Pass("triangles", triangles, Purpose.TIME),
+    Pass("fuse", fuse, Purpose.NECESSITY),
+    Pass("parallelize", share, Purpose.TIME, lambda options: options.threads != 1 and not options.portable),
+    Pass("layout", turn, Purpose.TIME),
+    Pass("compensate", compensate, Purpose.DIGITS),
+    Pass("arrange", arrange, Purpose.TIME),
+    Pass("distribute", distribute, Purpose.COMPILE_TIME),
+    Pass("contract", contract, Purpose.TIME),
+    Pass("adopt", adopt, Purpose.MEMORY),
+    Pass("fit", fit, Purpose.TIME),
+    Pass("blas", whole, Purpose.TIME, lambda options: options.blas),
+    Pass("promote", promote, Purpose.TIME),
+    Pass("peel", peel, Purpose.TIME),
+    Pass("vectorize", vectorize, Purpose.TIME),
+    Pass("interrupts", poll, Purpose.NECESSITY),
+    Pass("outline", split, Purpose.COMPILE_TIME),
+    Pass("jam", jam, Purpose.TIME),
+    Pass("order", order, Purpose.NECESSITY),
+    Pass("allocate", plan, Purpose.NECESSITY),
 )
 """What each does is said where it is defined; the order is part of the meaning."""
+
+EVERY: tuple[Pass[Any], ...] = (UNROLL, VERSIONING, ALIGN, *PASSES)
+"""Those too that are run once before: `schedule` makes loops of what they give, once or twice."""
 
 
 Check: TypeAlias = Callable[[LoopProgram, str], LoopProgram]
@@ -79,7 +78,7 @@ def each(
 ) -> Iterator[tuple[str, LoopProgram]]:
     """Run the passes on statements, check after each, and stop there, with its name and what it made."""
     for one in PASSES:
-        if one.wanted(options):
+        if one.runs(options):
             program = check(one.apply(program), one.name)
             yield one.name, program
 
@@ -107,11 +106,14 @@ def _scheduled(lowered: LoopProgram, options: Options, check: Check) -> LoopProg
         *_, (_, loops) = each(program, options, check)
         return loops
 
-    lowered = check(unroll(check(lowered, "lower")), "unroll")
-    large = assume(lowered)
-    if large is None:
-        return run(check(align(lowered), "align"), options)
-    aligned = check(align(check(large, "assume")), "align")
+    def once(one: Pass[LoopProgram], program: LoopProgram) -> LoopProgram:
+        return check(one.apply(program), one.name) if one.runs(options) else program
+
+    lowered = once(UNROLL, check(lowered, "lower"))
+    large = once(VERSIONING, lowered)
+    aligned = once(ALIGN, large)
+    if large is lowered:
+        return run(aligned, options)
     if aligned is large:
         return run(lowered, options)
     extents: list[Any] = [d for array in lowered.arrays for d in array.shape if type(d) is not int]

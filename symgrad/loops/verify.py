@@ -732,7 +732,7 @@ class _Trial:
 
     def flow(self, start: Touch, touch: Touch) -> None:
         """Note from which statement to which a value is kept: all of a loop that only one of the two stands in."""
-        if self.tree.stage == "plan":
+        if self.tree.stage == "allocate":
             depth = len(common([start.site.around, touch.site.around]))
             flow = self.tree.reach(start.site, depth)[0], self.tree.reach(touch.site, depth)[1]
             for array in self.tree.held(touch.access.array):

@@ -43,7 +43,7 @@ def number(trace: Trace, value: bool | float, dtype: np.dtype[Any]) -> Node:
     key = (dtype, value.hex() if type(value) is float else value)  # hex tells 0.0 from -0.0
     numbers = trace.graph.table.numbers
     found = numbers.get(key)
-    if found is None or not trace.graph.share:
+    if found is None:
         found = numbers[key] = constant(trace, value, dtype)
     return found
 

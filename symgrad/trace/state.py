@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.shapes import simplified
+from symgrad.options import Options
 from symgrad.trace.source.lines import user_line
 
 if TYPE_CHECKING:
@@ -20,11 +21,11 @@ if TYPE_CHECKING:
 class Trace:
     """One run of a user's function on tracers: its table of nodes, its thread, whether it still runs."""
 
-    __slots__ = ("__weakref__", "alive", "differentiated", "function", "graph", "labels", "signs", "thread")
+    __slots__ = ("__weakref__", "alive", "differentiated", "function", "graph", "labels", "options", "signs", "thread")
 
-    def __init__(self, graph: Graph, function: str) -> None:
+    def __init__(self, graph: Graph, function: str, options: Options = Options()) -> None:  # noqa: B008 - frozen
         """Belong to the thread that makes it."""
-        self.graph, self.function = graph, function
+        self.graph, self.function, self.options = graph, function, options
         self.thread = threading.get_ident()
         self.alive = True
         self.differentiated: tuple[Program, Program] | None = None  # what was first, as traced and as stable

@@ -30,6 +30,7 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops import load
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
+from symgrad.options import Options
 from symgrad.trace.protocols import install
 from symgrad.trace.refusals import leaked
 from symgrad.trace.signature import Signature, flatten
@@ -77,7 +78,7 @@ class Traced(NamedTuple):
 
 def trace(
     fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], *, name: str,
-    share: bool = True, creation: bool = True, outer: Trace | None = None,
+    options: Options = Options(), creation: bool = True, outer: Trace | None = None,  # noqa: B008 - frozen
 ) -> Traced:
     """Run a function on tracers.
 
@@ -86,7 +87,7 @@ def trace(
         signature: what the arguments are.
         call: calls the function, given the leaves.
         name: the program's name.
-        share: merge equal expressions while tracing.
+        options: of the function that is compiled; those of `outer` hold where it is nested.
         creation: replace NumPy's creation functions meanwhile.
         outer: the trace this one is nested in: its nodes are constants here.
 
@@ -95,7 +96,7 @@ def trace(
     """
     prepare()
     answered = answer_scipy()
-    run = partial(_run, fun, signature, call, name, share=share, creation=creation, outer=outer)
+    run = partial(_run, fun, signature, call, name, options=options, creation=creation, outer=outer)
     refused = len(heard.refusals or ())
     try:
         return run()
@@ -108,12 +109,12 @@ def trace(
 
 def _run(
     fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], name: str, *,
-    share: bool, creation: bool, outer: Trace | None,
+    options: Options, creation: bool, outer: Trace | None,
 ) -> Traced:
     """Run it once."""
     from symgrad.trace.creation import installed
 
-    with tracing(outer or Trace(Graph(share=share), name), ends=outer is None) as now:
+    with tracing(outer or Trace(Graph(), name, options), ends=outer is None) as now:
         graph = now.graph
         start = len(graph) + 1
         named = zip(signature.names, signature.specs, signature.paths, strict=True)

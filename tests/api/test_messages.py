@@ -51,7 +51,7 @@ def test_a_call_with_a_spec():
     assert "x * x" in sg.grad(loss).lower(sg.spec("f64[3]")).as_text("traced")
 
 
-@pytest.mark.parametrize("name", ["flags", "passes"])
+@pytest.mark.parametrize("name", ["flags", "without"])
 def test_one_text_where_options_are_several(name):
     given: dict[str, Any] = {name: "-O3"}
     with pytest.raises(ArgumentError, match=rf"Options\({name}='-O3'\) is one text(?s:.*){name}=\('-O3',\)"):

@@ -15,10 +15,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import symgrad as sg
 from benchmarks import __main__ as command
-from benchmarks import limits, page, peers, run, table
+from benchmarks import ablation, limits, page, peers, run, table
 from benchmarks.workload import Workload
 from benchmarks.workloads import OTHERS, PROMISED
+from symgrad.pipeline import passes
 
 ROOT = Path(__file__).parents[2]
 ALONE = ["--no-jax", "--no-torch", "--no-drjit"]
@@ -47,6 +49,30 @@ def test_quick_measures_the_small_workloads(tmp_path):
     assert {row["agrees"] for row in figures["promised"]} == {True}
     assert set(figures["promised"][0]["seconds"]) == {"symgrad", "c"}
     assert figures["machine"]["threads"] >= 1
+
+
+def test_passes_are_left_out_one_by_one(monkeypatch):
+    chosen = [one for one in passes() if one.name in {"safer", "triangles", "contract", "inline"}]
+    monkeypatch.setattr(ablation, "passes", lambda: chosen)
+    done = bench("--ablate", "--quick", "--only", "rosenbrock n=2")
+    assert done.exit_code == 0, done.output
+    rows = dict(re.findall(r"^\| (\w+) (.*) \|$", done.output, re.MULTILINE))
+    assert [*rows] == ["pass", "safer", "triangles", "contract"]
+    assert rows["triangles"].startswith("* | time | 0 | 1.00 | 1.00 |  | +0 | 1 |"), "it changes no program"
+    assert rows["safer"].startswith("| digits | 3 |")
+    assert rows["contract"].split(" | ")[5].startswith("rosenbrock n=2")
+    assert "rosenbrock n=2" in bench("--ablate", "--quick", "--list").output
+
+
+def test_a_pass_that_fails_when_left_out_is_said(monkeypatch):
+    def broken(options):
+        if options.without:
+            raise sg.SymgradError("no loops\nat all")
+        return sg.jit(np.sin, options=options)
+
+    monkeypatch.setattr(ablation, "variants", lambda work: [ablation.Variant(work.name, broken, (1.0,))])
+    worths = ablation.ablate([PROMISED[0]], 0.01, lambda _: None)
+    assert ablation.table(worths).splitlines()[-1] == f"{worths[-1].found.name} failed on {PROMISED[0].name}: no loops"
 
 
 def test_only_and_list():

@@ -176,8 +176,8 @@ def steps(loops: LoopProgram) -> dict[str, LoopProgram]:
     """Take a tree through the passes that come after fusion; each leaves what the verifier has nothing against."""
     made, verifier = {"by hand": loops}, Verifier()
     verifier.check(loops, "by hand")
-    for one in passes.PASSES[[one.name for one in passes.PASSES].index("share") :]:
-        if one.wanted(sg.Options()):
+    for one in passes.PASSES[[one.name for one in passes.PASSES].index("parallelize") :]:
+        if one.runs(sg.Options()):
             loops = made[one.name] = verifier.check(one.apply(loops), one.name)
     return made
 
@@ -196,7 +196,7 @@ def test_the_text_runs_after_every_pass(name: str) -> None:
     made = steps(make())
     for after, loops in made.items():
         np.testing.assert_allclose(run(loops), by_hand(NUMBERS), rtol=1e-9, err_msg=after)
-    assert picture(made["plan"].body) == PICTURES[name]
+    assert picture(made["allocate"].body) == PICTURES[name]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -218,7 +218,7 @@ def test_the_c_computes_the_same(plain: bool, cut: bool, monkeypatch: pytest.Mon
         monkeypatch.setattr(split, "LONG", 2)
         monkeypatch.setattr(split, "SHORT", 1)
     for make, by_hand in PROGRAMS.values():
-        loops = steps(make())["plan"]
+        loops = steps(make())["allocate"]
         library = build(render(loops, sg.Options(), Target(plain=True) if plain else tools.target), tools, sg.Options())
         found = np.full(N, np.nan)
         space = np.zeros(int(loops.workspace) // 8 + 8)
@@ -257,7 +257,7 @@ def test_a_loop_in_order_is_not_lanes_where_a_free_one_would_be() -> None:
     freed = replace(loops, body=rebuild(loops.body, lambda _, item: free(item)))
     with pytest.raises(VerifyError, match=r"after vectorize: in i: lanes of i share a\[\]"):
         steps(freed)
-    assert "simd" not in picture(steps(loops)["plan"].body)
+    assert "simd" not in picture(steps(loops)["allocate"].body)
 
 
 # -- a tree is walked and rebuilt in one way each

@@ -22,10 +22,7 @@ from symgrad.loops.program import Array, Loop, LoopProgram, Piece, Place, Slot, 
 from symgrad.loops.statements import align as align_pass
 from symgrad.loops.statements import rematerialize as recompute
 from symgrad.loops.statements import unroll as unroll_pass
-from symgrad.loops.statements.align import align
 from symgrad.loops.statements.lower import lower
-from symgrad.loops.statements.unroll import unroll
-from symgrad.loops.statements.versioning import assume
 from symgrad.loops.storage import contract as store
 from symgrad.loops.text import as_text
 from tests.programs import leaves, random_open_program, random_program
@@ -133,14 +130,9 @@ def steps(program: Any, options: sg.Options) -> Iterator[tuple[str, LoopProgram]
     """Take an optimized program from statements on through every pass; those of open extents as large ones."""
     loops = lower(program)
     yield "lower", loops
-    loops = unroll(loops)
-    yield "unroll", loops
-    large = assume(loops)
-    if large is not None:
-        loops = large
-        yield "assume", loops
-    loops = align(loops)
-    yield "align", loops
+    for one in (passes.UNROLL, passes.VERSIONING, passes.ALIGN):
+        loops = one.apply(loops)
+        yield one.name, loops
     yield from passes.each(loops, options)
 
 
@@ -318,7 +310,7 @@ def after(name: str, mistake: Callable[[LoopProgram], LoopProgram]) -> Callable[
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         place = [one.name for one in passes.PASSES].index(name)
         right = passes.PASSES[place].apply
-        wrong = passes.PASSES[place]._replace(apply=lambda program: mistake(right(program)))
+        wrong = replace(passes.PASSES[place], apply=lambda program: mistake(right(program)))
         monkeypatch.setattr(passes, "PASSES", (*passes.PASSES[:place], wrong, *passes.PASSES[place + 1 :]))
 
     return patch
@@ -367,15 +359,15 @@ def as_made(recipe: Any, _: Any) -> Any:
 MISTAKES: dict[str, tuple[str, bool, Callable[[pytest.MonkeyPatch], None]]] = {
     "unroll: a point is left out": ("logistic", False, inside(unroll_pass, "expanded", last_left_out)),
     "align: an offset off by one": ("heat", False, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
-    "copies: the last statement is left out": ("heat", False, after("copies", without_last)),
-    "recompute: at the place it was made": ("rosenbrock", False, instead(recompute, "at", as_made)),
+    "coalesce: the last statement is left out": ("heat", False, after("coalesce", without_last)),
+    "rematerialize: at the place it was made": ("rosenbrock", False, instead(recompute, "at", as_made)),
     "fuse: readers before writers": ("logistic", False, after("fuse", swapped)),
     "fuse: a tail is forgotten": ("running", False, after("fuse", shorter)),
     "tile: a tile's sum is not reset": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 0, nothing))),
     "tile: a tile's sum is forgotten": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 1, nothing))),
-    "share: a thread's sum starts at 1": ("logistic", True, inside(threads, "first_value", lambda _: 1.0)),
-    "share: a thread's total is not kept": ("logistic", False, inside(threads, "totalled", not_kept)),
-    "turn: what the tile does last is left out": ("network", True, inside(turn, "_turned", without_end)),
+    "parallelize: a thread's sum starts at 1": ("logistic", True, inside(threads, "first_value", lambda _: 1.0)),
+    "parallelize: a thread's total is not kept": ("logistic", False, inside(threads, "totalled", not_kept)),
+    "layout: what the tile does last is left out": ("network", True, inside(turn, "_turned", without_end)),
     "compensate: lost digits do not start at 0": ("single", False, inside(tile, "_compensated", unstarted)),
     "arrange: a bound off by one": ("normed", False, after("arrange", shorter)),
     "distribute: pieces in another order": ("long", False, inside(split, "cut", lambda r: r[::-1])),
@@ -386,9 +378,9 @@ MISTAKES: dict[str, tuple[str, bool, Callable[[pytest.MonkeyPatch], None]]] = {
     "promote: the register is not read before": ("mixture", False, inside(vectorize, "_promoted", first_left_out)),
     "peel: an iteration between border and interior": ("heat", False, after("peel", widened)),
     "vectorize: lanes of what goes on": ("running", False, after("vectorize", without_sums)),
-    "split: a register crosses a cut": ("long", False, after("split", crossing)),
-    "plan: slots overlap": ("attention", False, after("plan", overlapping)),
-    "plan: a workspace too small": ("attention", False, after("plan", too_small)),
+    "outline: a register crosses a cut": ("long", False, after("outline", crossing)),
+    "allocate: slots overlap": ("attention", False, after("allocate", overlapping)),
+    "allocate: a workspace too small": ("attention", False, after("allocate", too_small)),
 }
 
 

@@ -283,8 +283,8 @@ BROKEN: dict[str, Any] = {
 def test_a_broken_program_is_found(kind: str) -> None:
     make, message = BROKEN[kind]
     body, arrays = make(Case())
-    with pytest.raises(VerifyError, match=f"^f, after plan: .*{message}"):
-        check(body, *arrays, stage="plan", workspace=256)
+    with pytest.raises(VerifyError, match=f"^f, after allocate: .*{message}"):
+        check(body, *arrays, stage="allocate", workspace=256)
 
 
 def test_right_programs_are_right() -> None:
@@ -294,7 +294,7 @@ def test_right_programs_are_right() -> None:
     body, arrays = tiles(Case())
     check(body, *arrays)
     body, arrays = slots(Case())
-    check(body, *arrays, stage="plan", workspace=256)
+    check(body, *arrays, stage="allocate", workspace=256)
     c = Case()
     check([team(set_(a(c.y, c.i), a(c.x, c.i), c.i), axis=c.i)], c.x, c.y)
     c = Case()

@@ -38,7 +38,7 @@ def test_sums_are_those_of_the_products(name):
     function, args = SUMS[name]
     f = sg.jit(function)
     np.testing.assert_allclose(f(*args), function(*args), rtol=1e-13, atol=1e-13)
-    plain = sg.jit(function, options=sg.Options(passes=()))
+    plain = sg.jit(function, options=sg.Options(without=("factor_sums",)))
     plain(*args)
     assert f.cost().flops < plain.cost().flops
 

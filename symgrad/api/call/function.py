@@ -368,8 +368,7 @@ class Function:
         captured, name = self._captured.named(), identifier(self._arguments.name)
         with captured_writes(self._fun, captured), captured_rng(self._fun, captured):
             return trace(
-                self._fun, signature, call, name=name, share="cse" in self._options.passes,
-                creation=self._options.creation,
+                self._fun, signature, call, name=name, options=self._options, creation=self._options.creation,
             )
 
     # -- composing

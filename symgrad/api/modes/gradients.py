@@ -156,7 +156,7 @@ def _derived(
             if node not in stops and not new.keys().isdisjoint(node.inputs):  # another argument's copy nobody passes
                 new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
         outputs, inputs = tuple([new.get(y, y) for y in ys]), tuple([new[x] for x in xs])
-        program = stabilize(Program(inputs, outputs, "gradients", (), graph, inputs[0].number))
+        program = stabilize(Program(inputs, outputs, "gradients", (), graph, inputs[0].number), outer.options)
         connected = [not {*program.outputs}.isdisjoint(depends(program.nodes(), [i])) for i in program.inputs]
         derived = pullback(program, range(len(xs)), range(len(ys)))
     results = replaced(graph, derived, [*xs, *bars])

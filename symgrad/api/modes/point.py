@@ -163,7 +163,7 @@ def at(
 
     with outer.graph.apart():
         traced = trace(fun, seen, on, name=identifier(arguments.name), creation=False, outer=outer)
-        program = stabilize(traced.program)
+        program = stabilize(traced.program, outer.options)
         table = outer.graph.table
     return Point(outer, traced.program, program, table, traced.tree, signature, call.leaves, has_aux)
 

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, LoopProgram
 
 
-def assume(lowered: LoopProgram) -> LoopProgram | None:
+def assume(lowered: LoopProgram) -> LoopProgram:
     """Simplify extents and indices for extents that are large; `least` says how large.
 
     Returns:
-        The program, or None where there is nothing to simplify.
+        The program, the same one where there is nothing to simplify.
     """
     choices = _choices(lowered)
     if not choices:
-        return None
+        return lowered
     symbols = set().union(*[e.free_symbols for e in choices])
     symbols = {s for s in symbols if not hasattr(s, "index")}
     large = _Large(symbols, LARGE[-1])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.ir import shapes
 from symgrad.ir.notation import Statement, parts
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
-from symgrad.loops.program import Cond, Loop, Outlined, Place, Slot, Walk, common, touched, walk
+from symgrad.loops.program import Cond, Kind, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,8 +55,11 @@ def plan(program: LoopProgram) -> LoopProgram:
     """Give every temporary that is no register its slot, and count the bytes of workspace.
 
     Arrays of one dtype share a slot when their lives do not meet and the one's size is known to be no less than the
-    other's. What each thread has for itself is planned for one thread, and stands there once for each.
+    other's. What each thread has for itself is planned for one thread, and stands there once for each. An array that
+    nobody touches is left out.
     """
+    used = {access.array for item, _ in walk(program.body) for access in touched(item)}
+    program = program.with_(arrays=tuple([a for a in program.arrays if a in used or a.kind is Kind.INPUT]))
     wanted = [a for a in program.arrays if a.is_temporary and a.is_memory]
     found = lives(program.body, wanted)
     stacks: dict[Any, Pool] = {}

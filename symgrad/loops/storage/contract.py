@@ -87,8 +87,7 @@ def adopt(program: LoopProgram) -> LoopProgram:
             return None
         return None if item in copied else item
 
-    used = {access.array for item, _ in walk(program.body) for access in touched(item)}
-    arrays = tuple([a for a in program.arrays if (a in used and a not in named) or a.kind is Kind.INPUT])
+    arrays = tuple([a for a in program.arrays if a not in named])
     made = program.with_(body=rebuild(program.body, change) if copied else program.body, arrays=arrays)
     return made.renamed(named)
 

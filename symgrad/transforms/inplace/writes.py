@@ -28,7 +28,7 @@ MANY = 64
 """An array is assembled when so many of its pieces are no single elements, and so are reads of more elements."""
 
 
-def gather_writes(program: Program, *, share: bool = True) -> Program:
+def gather_writes(program: Program) -> Program:
     """Find reads among the writes before them; assemble arrays of their pieces.
 
     >>> import numpy as np, symgrad as sg
@@ -43,7 +43,7 @@ def gather_writes(program: Program, *, share: bool = True) -> Program:
     if set_slice not in program.ops:
         return gather_scatters(program)
     writes = _Writes()
-    graph = afresh(program, share=share)
+    graph = afresh(program)
     made = rebuild(program, writes.rewritten, into=graph)
     return gather_scatters(replace(made, outputs=tuple([writes.whole(graph, node) for node in made.outputs])))
 
