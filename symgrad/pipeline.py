@@ -14,15 +14,15 @@ from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
 from symgrad.options import Pass, Purpose, Target
-from symgrad.transforms.factor_sums import totals
-from symgrad.transforms.inline import inline
+from symgrad.transforms.build import inline
+from symgrad.transforms.factor_sums import factor_sums
 from symgrad.transforms.inplace.diagonals import diagonals
 from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
-from symgrad.transforms.sink import hoist
-from symgrad.transforms.softmax import shares
-from symgrad.transforms.symmetric_sums import pairs
+from symgrad.transforms.sink import sink
+from symgrad.transforms.softmax import divide_exponentials
+from symgrad.transforms.symmetric_sums import symmetric_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def uncollected() -> Iterator[None]:
 STABILIZE: tuple[Pass[Program], ...] = (
     Pass("gather_writes", gather_writes, Purpose.TIME),
     Pass("diagonals", diagonals, Purpose.TIME),
-    Pass("sink", hoist, Purpose.TIME),
+    Pass("sink", sink, Purpose.TIME),
     Pass("safer", safer, Purpose.DIGITS),
 )
 """Before any derivative, and once more before what was traced is compiled."""
@@ -130,10 +130,10 @@ STABILIZE: tuple[Pass[Program], ...] = (
 OPTIMIZE: tuple[Pass[Program], ...] = (
     Pass("inline", inline, Purpose.NECESSITY),
     Pass("cheaper", cheaper, Purpose.TIME),
-    Pass("factor_sums", totals, Purpose.TIME),
-    Pass("symmetric_sums", pairs, Purpose.TIME),
+    Pass("factor_sums", factor_sums, Purpose.TIME),
+    Pass("symmetric_sums", symmetric_sums, Purpose.TIME),
     Pass("signs", signs, Purpose.TIME),
-    Pass("softmax", shares, Purpose.TIME),
+    Pass("divide_exponentials", divide_exponentials, Purpose.TIME),
 )
 """After all derivatives. What each does is said where it is defined; the order is part of the meaning."""
 

@@ -77,6 +77,11 @@ class Node:
         """Return the parameter of this name."""
         return self.params[self.op.params.index(name)]
 
+    @property
+    def named(self) -> dict[str, Any]:
+        """Its parameters by name, as the op's functions take them."""
+        return dict(zip(self.op.params, self.params, strict=True))
+
 
 class Requirement(NamedTuple):
     """What unknown extents must satisfy: ``0 <= index < extent``, for what the user wrote at `line`.

@@ -46,7 +46,7 @@ def _verify_node(node: Node, stage: str) -> None:
     if len(node.params) != len(node.op.params):
         raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
     try:
-        shape, dtype = node.op.infer(*node.inputs, **dict(zip(node.op.params, node.params, strict=True)))
+        shape, dtype = node.op.infer(*node.inputs, **node.named)
     except SymgradError as error:
         raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
     if tuple(shape) != node.shape or dtype != node.dtype:

@@ -1,4 +1,4 @@
-"""Making nodes in passes, by op and params, and asking what a node is: a number, a view, an op of something."""
+"""What passes are made of: nodes made by op and params, or written in NumPy, and questions of what a node is."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Constant, Graph, Node
-from symgrad.ir.op import Elementwise
+from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, rebuild
+from symgrad.ops.arrays.indexing import gather, take_along
+from symgrad.ops.arrays.views import slice_
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
-from symgrad.trace.state import Trace, current
+from symgrad.ops.declare.traits import AND, OR, truth
+from symgrad.trace.state import Trace, active_on, current, passing
+from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.op import Op
     from symgrad.ir.shapes import Shape
 
@@ -25,21 +31,16 @@ def make(graph: Graph, op: Op | str, *inputs: Node, **params: Any) -> Node:
     return graph.node(found, inputs, tuple([params[name] for name in found.params]), tuple(shape), dtype)
 
 
-def literal(graph: Graph, value: Any, dtype: Any) -> Node:
-    """Make a scalar constant."""
+def written(graph: Graph, function: Callable[..., Any], *given: Any, **params: Any) -> Node:
+    """Make what a function in NumPy's words gives for nodes, and for what else it is given."""
+    with passing(active_on(graph, "a pass")) as trace:
+        return as_node(trace, function(*[Tracer(x, trace) if isinstance(x, Node) else x for x in given], **params))
+
+
+def literal(graph: Graph, value: Any, dtype: Any = None) -> Node:
+    """Make a constant."""
     params, shape, kind = leaves.constant_args(Constant(np.asarray(value, dtype)))
     return graph.node(leaves.constant, (), params, shape, kind)
-
-
-def constant(graph: Graph, array: Any) -> Node:
-    """Make a constant of an array, with its dtype."""
-    params, shape, dtype = leaves.constant_args(Constant(np.asarray(array)))
-    return graph.node(leaves.constant, (), params, shape, dtype)
-
-
-def scaled(graph: Graph, factor: float, x: Node) -> Node:
-    """Multiply by a number, in x's dtype."""
-    return make(graph, "multiply", literal(graph, factor, x.dtype), x)
 
 
 def minus(graph: Graph, node: Node) -> Node:
@@ -48,36 +49,42 @@ def minus(graph: Graph, node: Node) -> Node:
         return node.inputs[0]
     if node.op.name == "multiply" and node.inputs[0].op is leaves.constant:
         factor, x = node.inputs
-        return make(graph, "multiply", constant(graph, -factor.params[0].array), x)
+        return make(graph, "multiply", literal(graph, -factor.params[0].array), x)
     return make(graph, "negative", node)
 
 
 def again(graph: Graph, node: Node, source: Node) -> Node:
     """Make the same node with another first operand: the same selection of other elements."""
-    params = dict(zip(node.op.params, node.params, strict=True))
-    return make(graph, node.op, source, *node.inputs[1:], **params)
+    return make(graph, node.op, source, *node.inputs[1:], **node.named)
 
 
 # -- what a node is
 
+def array(node: Node) -> Any:
+    """Return a constant's array, None for anything else."""
+    return node.params[0].array if node.op is leaves.constant else None
+
+
+def behind_spread(node: Node) -> Node:
+    """Look behind views that have all elements in order, or those again and again."""
+    while node.op.ordered or node.op.aligned:
+        node = node.inputs[0]
+    return node
+
+
 def scalar(node: Node) -> Any:
     """Return a scalar constant's number (also behind views of it), None for anything else."""
-    while node.op.ordered or node.op.aligned:  # views that have nothing but one element, if that is all there is
-        node = node.inputs[0]
-    if node.op is leaves.constant and node.shape == ():
-        return node.params[0].array[()]
-    return None
+    found = array(behind_spread(node))
+    return found[()] if found is not None and found.shape == () else None
 
 
 def number(node: Node) -> Any:
     """Return the value of a constant that has the same value everywhere, None for anything else."""
-    found = scalar(node)
-    if found is not None or node.op is not leaves.constant:
+    found, values = scalar(node), array(node)
+    if found is not None or values is None:
         return found
-    flat = node.params[0].array.reshape(-1)
-    if flat.size == 0 or flat[0] != flat[-1] or not np.all(flat == flat[0]):
-        return None
-    return flat[0]
+    flat = values.reshape(-1)
+    return flat[0] if flat.size and flat[0] == flat[-1] and np.all(flat == flat[0]) else None
 
 
 def is_number(node: Node, value: float) -> bool:
@@ -94,7 +101,7 @@ def same_number(found: Any, value: Any) -> bool:
 
 def is_selection(node: Node) -> bool:
     """Whether a node holds elements of its first input: an elementwise function may as well come before it."""
-    return getattr(node.op, "view", False) or node.op.name in {"gather", "take_along"}
+    return node.op.view or node.op in {gather, take_along}
 
 
 DEEP = 8
@@ -104,18 +111,14 @@ DEEP = 8
 def core(node: Node) -> Node:
     """Look behind views that keep all elements in their order: new axes of extent 1, reshapes, ``[:, 0]`` of them."""
     for _ in range(DEEP):
-        if node.op.name not in {"expand_dims", "squeeze", "reshape"} and not _drops_ones(node):
+        drops_ones = node.op is slice_ and all(
+            entry == (0, d, 1) or (entry == (0,) and d == 1)
+            for entry, d in zip(node.params[0], node.inputs[0].shape, strict=True)
+        )
+        if not (node.op.ordered or drops_ones):
             break
         node = node.inputs[0]
     return node
-
-
-def _drops_ones(node: Node) -> bool:
-    """Whether a slice only takes the one place of axes of extent 1."""
-    return node.op.name == "slice" and all(
-        entry in {(0, d, 1), (0,)} and (len(entry) > 1 or d == 1)
-        for entry, d in zip(node.params[0], node.inputs[0].shape, strict=True)
-    )
 
 
 def is_along(shape: Shape, full: Shape, axes: tuple[int, ...]) -> bool:
@@ -139,19 +142,23 @@ def known(condition: Node, depth: int = DEPTH) -> bool | None:
     op, value = condition.op, scalar(condition)
     if value is not None or not depth or not isinstance(op, Elementwise):
         return None if value is None else bool(value)
-    if op.name in _JOINED and all(i.dtype.kind == "b" for i in condition.inputs):
-        parts = {known(i, depth - 1) for i in condition.inputs}
-        absorbing = _JOINED[op.name]
+    table = truth_table(condition)
+    if table in {AND, OR}:
+        parts, absorbing = {known(i, depth - 1) for i in condition.inputs}, table == OR
         return absorbing if absorbing in parts else None if None in parts else not absorbing
     values = [scalar(i) for i in condition.inputs]
     if any(v is None for v in values):
         return None
     with np.errstate(all="ignore"):
-        return bool(op.evaluate(*values, **dict(zip(op.params, condition.params, strict=True))))
+        return bool(op.evaluate(*values, **condition.named))
 
 
-_JOINED = {"logical_and": False, "bitwise_and": False, "logical_or": True, "bitwise_or": True}
+def truth_table(node: Node) -> tuple[bool, ...]:
+    """Return the truth table of a node of Booleans, nothing of any other."""
+    return truth(node.op) if all(i.dtype.kind == "b" for i in node.inputs) else ()
 
+
+# -- programs
 
 def opened(program: Program) -> tuple[Program, Trace]:
     """Copy a program into a table that can take more nodes, and open a trace on it."""
@@ -160,3 +167,16 @@ def opened(program: Program) -> tuple[Program, Trace]:
         return program, outer
     fresh = Trace(Graph(), program.name)
     return rebuild(program, copied, into=fresh.graph), fresh
+
+
+def inline(program: Program) -> Program:
+    """Put the body of every composite in its place, after derivation: what has a rule of its own needs it no longer."""
+
+    def inlined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if not isinstance(node.op, Composite):
+            return copied(graph, node, inputs)
+        return written(graph, node.op.body, *inputs, **node.named)
+
+    while any(isinstance(op, Composite) for op in program.ops):  # a body may hold composites again
+        program = rebuild(program, inlined)
+    return program

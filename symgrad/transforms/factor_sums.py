@@ -1,7 +1,8 @@
-"""`totals`: a sum of products is taken before the product where only one factor has the axis.
+"""`factor_sums`: a sum of products is taken before the product where only one factor has the axis.
 
 ``sum(einsum("nki,kij->nkj", pulls, factors), axis=0)`` is ``einsum("ki,kij->kj", sum(pulls, axis=0), factors)``:
 n times less work. Gradients of parameters that stand before a linear map, offsets above all, are made of such sums.
+It is no rule of a table, for between the sum and the product there may be sums, differences and signs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ DEPTH = 6
 """So many sums, differences and signs stand between a sum and the product at most."""
 
 
-def totals(program: Program) -> Program:
+def factor_sums(program: Program) -> Program:
     """Sum factors before products, where the products have no other use and the factor's sum is no larger than theirs.
 
     >>> import numpy as np, symgrad as sg
@@ -52,12 +53,12 @@ def totals(program: Program) -> Program:
 
 
 def _is_sum(node: Node) -> bool:
-    """Tell a sum in double precision: in single precision a factor's sum overflows where products may not."""
+    """Whether a node is a sum of doubles: in single precision a factor's sum overflows where products may not."""
     return node.op is sum_ and node.dtype.kind == "f" and node.dtype.itemsize == 8
 
 
 def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> bool:
-    """Tell a value with a product in it that can be taken after the sum."""
+    """Whether a value has a product in it that can be taken after the sum."""
     if new.op is not old.op or uses[old] != 1:
         return False
     if old.op is einsum:
@@ -85,24 +86,17 @@ def _total(graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Count
             ]
             return make(graph, new.op, *terms)
         if new.op.numpy is np.multiply:
-            for k in (0, 1):
-                rest = _without(graph, new.inputs[1 - k], axes, len(new.shape))
-                if rest is not None and new.inputs[k].shape == new.shape:
-                    return make(graph, new.op, _sum(graph, new.inputs[k], axes), rest)
+            for x, other in (new.inputs, new.inputs[::-1]):
+                missing = len(new.shape) - len(other.shape)
+                mine = tuple([axis - missing for axis in sorted(axes) if axis >= missing])
+                if x.shape == new.shape and all(other.shape[axis] == 1 for axis in mine):  # the same at every place
+                    rest = make(graph, squeeze, other, axes=mine) if mine else other
+                    return make(graph, new.op, _sum(graph, x, axes), rest)
     return _sum(graph, new, axes)
 
 
 def _sum(graph: Graph, node: Node, axes: frozenset[int]) -> Node:
     return make(graph, sum_, node, axes=tuple(sorted(axes)))
-
-
-def _without(graph: Graph, node: Node, axes: frozenset[int], rank: int) -> Node | None:
-    """Return a factor as it is at every place of some axes; None where it has one of them."""
-    missing = rank - len(node.shape)
-    mine = [axis - missing for axis in sorted(axes) if axis >= missing]
-    if any(node.shape[axis] != 1 for axis in mine):
-        return None
-    return make(graph, squeeze, node, axes=tuple(mine)) if mine else node
 
 
 def _factor(node: Node, axes: frozenset[int]) -> int | None:

@@ -1,7 +1,7 @@
-"""`hoist`: a choice between two calls of one function becomes one call of the function of a choice.
+"""`sink`: a choice between two calls of one function becomes one call of the function of a choice.
 
 ``where(y > 0, log1p(exp(-z)), log1p(exp(z)))`` is ``log1p(exp(where(y > 0, -z, z)))``: the same bits, half of the work,
-and a formulation that other rules know.
+and a formulation that other rules know. It is no rule of a table, for it compares the calls of both branches.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from symgrad.ir.program import Program
 
 
-def hoist(program: Program) -> Program:
+def sink(program: Program) -> Program:
     """Let choices happen before the functions that both branches call, where nothing else uses the branches.
 
     >>> import numpy as np, symgrad as sg
@@ -34,31 +34,23 @@ def hoist(program: Program) -> Program:
     uses = Counter([read for node in program.nodes() for read in node.inputs] + list(program.outputs))
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
-        new = _hoisted(graph, old, inputs, uses) if old.op is where else None
-        return copied(graph, old, inputs) if new is None else new
+        if old.op is not where:
+            return copied(graph, old, inputs)
+        condition, *branches = inputs
+        before = list(old.inputs[1:])
+        peeled: list[tuple[Node, int]] = []
+        while (place := _differing(*branches)) is not None and all(uses[node] == 1 for node in before):
+            peeled.append((branches[0], place))
+            branches, before = [[node.inputs[place] for node in nodes] for nodes in (branches, before)]
+        if not peeled:
+            return copied(graph, old, inputs)
+        node = make(graph, where, condition, *branches)
+        for call, place in reversed(peeled):
+            given = (*call.inputs[:place], node, *call.inputs[place + 1 :])
+            node = make(graph, call.op, *given, **call.named)
+        return node
 
     return rebuild(program, rewrite)
-
-
-def _hoisted(graph: Graph, old: Node, inputs: tuple[Node, ...], uses: Counter[Node]) -> Node | None:
-    """Peel the functions off that both branches call; None where there is none."""
-    condition, *branches = inputs
-    before = list(old.inputs[1:])
-    peeled: list[tuple[Node, int]] = []
-    while True:
-        place = _differing(*branches)
-        if place is None or any(uses[node] != 1 for node in before):
-            break
-        peeled.append((branches[0], place))
-        branches = [node.inputs[place] for node in branches]
-        before = [node.inputs[place] for node in before]
-    if not peeled:
-        return None
-    node = make(graph, where, condition, *branches)
-    for call, place in reversed(peeled):
-        given = (*call.inputs[:place], node, *call.inputs[place + 1 :])
-        node = make(graph, call.op, *given, **dict(zip(call.op.params, call.params, strict=True)))
-    return node
 
 
 def _differing(first: Node, second: Node) -> int | None:

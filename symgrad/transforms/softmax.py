@@ -1,8 +1,9 @@
-"""`shares`: the exponential of a log-softmax is a quotient of exponentials that are there anyway.
+"""`divide_exponentials`: the exponential of a log-softmax is a quotient of exponentials that are there anyway.
 
 ``exp(x - log(sum(exp(x))))``, which gradients of log-softmax and logsumexp are made of, becomes
 ``exp(x) * (1 / sum(exp(x)))``: half of the exponentials, and more digits, for x - log(s) is rounded before it is
-magnified. It is done last, when all derivatives are taken: those of the first form are the simpler ones.
+magnified. It is done last, when all derivatives are taken: those of the first form are the simpler ones. It is no
+pair, for the sum is found behind views, a shift and a choice.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ import numpy as np
 
 from symgrad.ir.program import copied, rebuild
 from symgrad.ops.arrays.reduce import max_, sum_
+from symgrad.ops.elementwise.arithmetic import multiply
 from symgrad.ops.elementwise.selection import where
-from symgrad.trace.state import active_on, passing
-from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import again, core, is_along, is_number
+from symgrad.transforms.build import again, behind_spread, core, is_along, is_number, literal, make, written
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
 
-def shares(program: Program) -> Program:
+
+def divide_exponentials(program: Program) -> Program:
     """Divide exponentials by their sum where the logarithm of the sum is subtracted in another exponential.
 
     >>> import numpy as np, symgrad as sg
@@ -39,27 +40,23 @@ def shares(program: Program) -> Program:
         found = _found(new)
         if found is None:
             return new
-        with passing(active_on(graph, "shares")) as trace:
-            total: Any = np.reciprocal(Tracer(found.total, trace))
-            inverse: Node = total.node
-            for view in reversed(found.views):
-                inverse = again(graph, view, inverse)
-            share: Any = np.exp(Tracer(found.x, trace)) * Tracer(inverse, trace)
-            if found.tie is not None:
-                share = where(Tracer(found.tie, trace), new.dtype.type(1), share)
-            return share.node  # type: ignore[no-any-return]
+        inverse = written(graph, np.reciprocal, found.total)
+        for view in reversed(found.views):
+            inverse = again(graph, view, inverse)
+        quotient = make(graph, multiply, written(graph, np.exp, found.x), inverse)
+        return quotient if found.tie is None else make(graph, where, found.tie, literal(graph, 1, new.dtype), quotient)
 
     return rebuild(program, rewrite)
 
 
-class _Share(NamedTuple):
+class _Quotient(NamedTuple):
     """An exponential that is exp(x) / sum(exp(x)).
 
     Attributes:
         x: at most 0.
         total: the sum.
         views: what stands between the sum's logarithm and x, the last one first.
-        tie: where the share is 1 whatever the sum is: one of two infinities.
+        tie: where the quotient is 1 whatever the sum is: one of two infinities.
     """
 
     x: Node
@@ -68,7 +65,7 @@ class _Share(NamedTuple):
     tie: Node | None
 
 
-def _found(node: Node) -> _Share | None:
+def _found(node: Node) -> _Quotient | None:
     """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m."""
     logarithm, tie = _argument(node, np.exp), None
     if logarithm is not None and logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
@@ -77,21 +74,20 @@ def _found(node: Node) -> _Share | None:
         return None
     x, total = logarithm.inputs
     views: list[Node] = []
-    while _is_spread(total):
+    while total.op.ordered or total.op.aligned:
         views.append(total)
         total = total.inputs[0]
     if x.shape != node.shape:
         return None
     if total.op.numpy is not np.add:
-        shifted = _summed(total)
-        return _Share(x, total.inputs[0], views, tie) if shifted is x else None
+        return _Quotient(x, total.inputs[0], views, tie) if _summed(total) is x else None
     for log, shift in (total.inputs, total.inputs[::-1]):
         shifted = _summed(log)
         if shifted is None or shifted.inputs[0] is not x or not log.shape == shift.shape == total.shape:
             continue
         spread = is_along(logarithm.inputs[1].shape, x.shape, core(log.inputs[0]).param("axes"))  # along the same axes
-        if spread and _source(shift) is _source(shifted.inputs[1]):
-            return _Share(shifted, log.inputs[0], views, tie)
+        if spread and behind_spread(shift) is behind_spread(shifted.inputs[1]):
+            return _Quotient(shifted, log.inputs[0], views, tie)
     return None
 
 
@@ -108,18 +104,6 @@ def _summed(node: Node) -> Node | None:
     if shift.op is not max_ or shift.inputs[0] is not x.inputs[0] or shift.param("axes") != inner.param("axes"):
         return None
     return x if is_along(x.inputs[1].shape, x.shape, shift.param("axes")) else None
-
-
-def _source(shift: Node) -> Node:
-    """Look behind what spreads a maximum."""
-    while _is_spread(shift):
-        shift = shift.inputs[0]
-    return shift
-
-
-def _is_spread(node: Node) -> bool:
-    """Whether a node is all elements of another one in order, or those again and again."""
-    return node.op.ordered or node.op.aligned
 
 
 def _argument(node: Node, function: Any) -> Node | None:

@@ -1,4 +1,4 @@
-"""`pairs`: sums along either axis of an array of pairs are taken once, where they are sums of the same terms.
+"""`symmetric_sums`: sums along either axis of an array of pairs are taken once, where they are sums of the same terms.
 
 Forces between bodies are opposite, ``F[j, i] = -F[i, j]``. The gradient of an energy of all pairs adds them up for the
 first and for the second body of each, ``np.sum(F, axis=1) - np.sum(F, axis=0)``: two sums of the same terms, which
@@ -6,6 +6,8 @@ first and for the second body of each, ``np.sum(F, axis=1) - np.sum(F, axis=0)``
 ``np.sum(m / r, axis=1) + np.sum(m[:, None] / r, axis=0)``, and the products of a symmetric matrix, ``a @ x + a.T @ x``.
 
 A sum along rows is kept rather than one along columns: it is one number for an iteration of the outer loop.
+
+It is no rule of a table, for it compares sums all over the program.
 """
 
 from __future__ import annotations
@@ -23,8 +25,7 @@ from symgrad.ir.program import copied
 from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.views import transpose
 from symgrad.ops.declare import leaves
-from symgrad.trace.state import active_on, passing
-from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import written
 from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.rewrite.cheaper import simplified
 
@@ -37,7 +38,7 @@ AXES = 4
 """Of results with more axes, those are compared that have them in the same order."""
 
 
-def pairs(program: Program) -> Program:
+def symmetric_sums(program: Program) -> Program:
     """Take sums of equal or opposite terms once.
 
     >>> import numpy as np, symgrad as sg
@@ -47,7 +48,7 @@ def pairs(program: Program) -> Program:
     >>> f.lower(np.ones(9)).as_text("optimized").count("= np.sum")
     1
     """
-    kept = _kept(program)
+    kept = _found(program)
     return _rebuilt(program, kept) if kept else program
 
 
@@ -58,8 +59,13 @@ class _Sum(NamedTuple):
     axes: tuple[int, ...]
     scale: float
 
+    def of(self, x: Any) -> Any:
+        """Make it of the other one."""
+        x = x if self.axes == tuple(range(len(self.axes))) else np.transpose(x, self.axes)
+        return x if self.scale == 1 else -x if self.scale == -1 else x * x.dtype.type(self.scale)
 
-def _kept(program: Program) -> dict[Node, _Sum]:
+
+def _found(program: Program) -> dict[Node, _Sum]:
     """Find the sums that need not be taken, and what they are of others."""
     sums = [node for node in program.nodes() if _is_of_pairs(node)]
     alike: dict[Any, list[Node]] = defaultdict(list)
@@ -93,8 +99,8 @@ def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
     parts: dict[int, list[_Sum]] = {}
     shapes: set[Shape] = set()
     for node in nodes:
-        orders = [order for order in _orders(len(node.shape)) if _permuted(node.shape, order) in shapes]
-        values = [(order, equality.value(node, order)) for order in orders]
+        known = [o for o in _orders(len(node.shape)) if tuple([node.shape[k] for k in _inverse(o)]) in shapes]
+        values = [(order, equality.value(node, order)) for order in known]
         found = [(order, value) for order, value in values if value.number in parts]
         if found:
             order, value = found[0]
@@ -113,11 +119,6 @@ def _orders(rank: int) -> list[tuple[int, ...]]:
     return list(permutations(range(rank))) if rank <= AXES else [tuple(range(rank))]
 
 
-def _permuted(shape: Shape, order: tuple[int, ...]) -> Shape:
-    """Return the shape of what an array of this shape is the transpose of."""
-    return tuple([shape[k] for k in _inverse(order)])
-
-
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
@@ -133,7 +134,7 @@ def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
 
 
 def _is_of_pairs(node: Node) -> bool:
-    """Tell a reduction of an array that keeps another axis of the same extent."""
+    """Whether a node is a reduction of an array that keeps another axis of the same extent."""
     extents = [[dim for dim in x.shape if dim != 1] for x in node.inputs] if node.op.regular else []
     if all(len({*dims}) == len(dims) for dims in extents):
         return False
@@ -177,21 +178,8 @@ def _rebuilt(program: Program, kept: dict[Node, _Sum]) -> Program:
             if top not in new:
                 graph.line = top.line
                 made = tuple([new.get(i, i) for i in needed])
-                new[top] = _made(graph, found, made[0]) if found is not None else _copied(graph, top, made)
+                copy = simplified if top.op is transpose else copied  # two transposes in a row are one
+                new[top] = copy(graph, top, made) if found is None else written(graph, found.of, made[0])
     graph.line = before
     outputs = tuple([new.get(o, o) for o in program.outputs])
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
-
-
-def _copied(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-    """Copy a node; two transposes in a row are one."""
-    return (simplified if node.op is transpose else copied)(graph, node, inputs)
-
-
-def _made(graph: Graph, found: _Sum, source: Node) -> Node:
-    """Make a sum of another one."""
-    with passing(active_on(graph, "pairs")) as trace:
-        x: Any = Tracer(source, trace)
-        x = x if found.axes == tuple(range(len(found.axes))) else np.transpose(x, found.axes)
-        made = x if found.scale == 1 else -x if found.scale == -1 else x * x.dtype.type(found.scale)
-        return made.node  # type: ignore[no-any-return]

@@ -46,7 +46,10 @@ from symgrad.transforms.rewrite.safer import SAFER
 sg.ops.load()
 install()
 
-PARAMS: dict[str, list[Any]] = {"axes": [(0,), (1,), (0, 1)], "n": [3, 4, -2], "s": [(6,), (2,), (3,)], "dtype": [None]}
+PARAMS: dict[str, list[Any]] = {
+    "axes": [(0,), (1,), (0, 1)], "n": [3, 4, -2], "s": [(6,), (2,), (3,)], "dtype": [None], "shape": [(2, 3)],
+    "wide": [(2, 3), (4, 2, 3)], "order": [(0, 1), (1, 0)], "outer": [(0, 1), (1, 0)],
+}
 """What the variables of these names are tried with, where they are parameters."""
 
 NUMBERS = (0, 0.5, -0.5, 1, 2, -1, 3, -2, -7, True, False)
@@ -121,6 +124,8 @@ def fired(r: Rule, table: Table, drawn: Any, wrap: Any = lambda x: x) -> list[Fi
     for case in cases(r):
         given = [drawn(name) for name in case.names]
         if max(case.fixed.get("axes", (0,))) >= len(case.fixed.get("s", given[0].shape)):
+            continue
+        if len(case.fixed.get("order", given[0].shape)) != given[0].ndim:
             continue
         try:
             before, wanted = [

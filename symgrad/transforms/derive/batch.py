@@ -72,7 +72,7 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
 
 def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...], size: Dim) -> Node:
     """Make a node for all examples from its operands for all."""
-    op, graph, params = node.op, trace.graph, dict(zip(node.op.params, node.params, strict=True))
+    op, graph, params = node.op, trace.graph, node.named
     if isinstance(op, Elementwise):
         found = graph.node(op, _aligned(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
     elif op is einsum:
@@ -114,7 +114,7 @@ def _beside(trace: Trace, node: Node, xs: tuple[Node, ...], size: Dim) -> Node:
     others: list[Any] = [Tracer(x, trace) for x in xs]
     wide = np.moveaxis(others.pop(), 0, -2)
     flat = reshape(wide, shape=(*wide.node.shape[:-2], simplified(size * node.shape[-1])))
-    x = reshape(node.op(*others, flat, **dict(zip(node.op.params, node.params, strict=True))), shape=wide.node.shape)
+    x = reshape(node.op(*others, flat, **node.named), shape=wide.node.shape)
     found: Any = np.moveaxis(x, -2, 0)
     return found.node  # type: ignore[no-any-return]
 

@@ -180,7 +180,7 @@ def _used(trace: Trace, node: Node, wanted: Sequence[bool]) -> Sequence[Guard]:
     if not any(wanted):
         return [()] * len(node.inputs)
     if op.used is not None:
-        params = dict(zip(op.params, node.params, strict=True))
+        params = node.named
         found = op.used(Tracer(node, trace), *[Tracer(i, trace) for i in node.inputs], **params)
         parts = [None if p is None else p.node for p in (found if isinstance(found, tuple) else (found,))]
     elif moves(meant(node)) and leaves_out(node):
@@ -212,7 +212,7 @@ def _computed(node: Node, depth: int = DEPTH) -> Any:
     if not node.inputs or not depth or not is_static(node.shape) or not (op.nondiff or moves(op)):
         return None
     read = [_computed(i, depth - 1) for i in node.inputs]
-    params = dict(zip(op.params, node.params, strict=True))
+    params = node.named
     return None if any(r is None for r in read) else op.evaluate(*read, **params)
 
 
@@ -238,7 +238,7 @@ def _forward(trace: Trace, node: Node, reached: dict[Node, Guard]) -> Guard:
         broadcast_to(conjunction(trace, g), shape=i.shape) if g else Tracer(i, trace)
         for g, i in zip(given, node.inputs, strict=True)
     ]
-    return (node.op(*inputs, **dict(zip(node.op.params, node.params, strict=True))).node,)
+    return (node.op(*inputs, **node.named).node,)
 
 
 def _is_single(g: Node) -> bool:
@@ -263,7 +263,7 @@ def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
 def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
     """Carry a condition as cotangents go, through an op that only moves elements."""
     inputs = [Tracer(i, trace) for i in node.inputs]
-    params = dict(zip(node.op.params, node.params, strict=True))
+    params = node.named
     pull = each_rule if node.op is each else node.op.vjp
     parts = pull(whole, None, *inputs, **params)  # type: ignore[misc]  # these have rules
     return [None if p is None else p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
@@ -290,7 +290,7 @@ def _through_others(node: Node, whole: Any) -> list[Node | None]:
     if op.regular and isinstance(op, Structured) and op.vjp is not None and count > 1:
         one, zero = node.dtype.type(1), node.dtype.type(0)  # a sum of products: what is reached when all factors are 1
         ones = [broadcast_to(one, shape=i.shape) for i in node.inputs]
-        parts = op.vjp(np.where(whole, one, zero), None, *ones, **dict(zip(op.params, node.params, strict=True)))
+        parts = op.vjp(np.where(whole, one, zero), None, *ones, **node.named)
         return [_node(np.not_equal(part, zero)) for part in parts]
     return [_node(np.any(whole))] * count
 

@@ -148,7 +148,7 @@ def _has_linear_rule(trace: Trace, node: Node, active: set[Node]) -> bool:
 def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
     """Apply one rule to a fresh cotangent."""
     g = fresh(trace, "g", node)
-    params = dict(zip(node.op.params, node.params, strict=True))
+    params = node.named
     inputs = [Tracer(i, trace) for i in node.inputs]
     trace.graph.line = node.line
     found = rule(node.op)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
@@ -189,7 +189,7 @@ def broken(trace: Trace, outputs: Iterable[Node], w: Iterable[Node]) -> Op | Non
         if node.op.nondiff or node.dtype.kind != "f":
             return node.op
         if isinstance(node.op, Composite):
-            params = dict(zip(node.op.params, node.params, strict=True))
+            params = node.named
             whole = as_node(trace, node.op.body(*[Tracer(i, trace) for i in node.inputs], **params))
             found = broken(trace, [whole], [i for i, hit in zip(node.inputs, which, strict=True) if hit])
             if found is not None:
@@ -206,7 +206,7 @@ _OTHERS = np.array([0.7, 1.9, -1.3, 3.1, 1.0, -0.6, 2.3, -2.0])
 def _is_affine(node: Node, which: list[bool]) -> bool:
     """Tell, at a few points, whether a scalar function is affine in some of its arguments together."""
     first, second = _STEPS
-    params = dict(zip(node.op.params, node.params, strict=True))
+    params = node.named
 
     def at(step: Any) -> Any:
         places = zip(node.inputs, which, strict=True)

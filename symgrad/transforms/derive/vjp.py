@@ -182,7 +182,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
-    params = dict(zip(op.params, node.params, strict=True))
+    params = node.named
     if steep and meant(node).regular:
         own = passed(trace, node, total.guard, wanted)
         factors = poles.factors(node)

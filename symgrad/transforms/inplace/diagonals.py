@@ -16,9 +16,8 @@ from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
 from symgrad.ops.arrays.views import reshape
 from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
-from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.build import scalar
+from symgrad.transforms.build import array, scalar, written
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
@@ -48,24 +47,15 @@ def diagonals(program: Program) -> Program:
 def _rewritten(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     op = node.op
     if op in AT_PLACES and _is_along(inputs, node.param("axes")):
-        given = inputs[:2]
-    else:
-        given = _flat_write(node, inputs[0]) if op is reshape else ()
-    if not given:
-        return copied(graph, node, inputs)
-    with passing(active_on(graph, "diagonals")) as trace:
-        x, value = [Tracer(i, trace) for i in given]
-        found: Any = np.diagonal(x) if op.put else _written(x, value, add=op is add_at)
-        return found.node  # type: ignore[no-any-return]
-
-
-def _flat_write(node: Node, written: Node) -> tuple[Node, ...]:
-    """Return the matrix and the value where a reshape is a matrix laid flat, written along its diagonal."""
-    if written.op is not assemble or len(written.inputs) != 2:
-        return ()
-    flat, value = written.inputs
-    n = _extent(node) if flat.op is reshape and flat.inputs[0].shape == node.shape else None
-    return (flat.inputs[0], value) if n is not None and written.params[0] == (((0, n, n + 1),),) else ()
+        if op.put:
+            return written(graph, np.diagonal, inputs[0])
+        return written(graph, _chosen, *inputs[:2], add=op is add_at)
+    if op is reshape and inputs[0].op is assemble and len(inputs[0].inputs) == 2:  # laid flat, written, and laid back
+        flat, value = inputs[0].inputs
+        n = _extent(node) if flat.op is reshape and flat.inputs[0].shape == node.shape else None
+        if n is not None and inputs[0].params[0] == (((0, n, n + 1),),):
+            return written(graph, _chosen, flat.inputs[0], value)
+    return copied(graph, node, inputs)
 
 
 def _extent(x: Node) -> Dim | None:
@@ -80,10 +70,10 @@ def _is_along(inputs: tuple[Node, ...], axes: tuple[int, ...]) -> bool:
         return False
     if index.op is arange:
         return bool(index.param("step") == 1 and scalar(index.inputs[0]) == 0)
-    return index.op is leaves.constant and bool(np.array_equal(index.params[0].array, np.arange(n)))
+    return np.array_equal(array(index), np.arange(n)) if index.op is leaves.constant else False
 
 
-def _written(x: Any, value: Any, *, add: bool = False) -> Any:
+def _chosen(x: Any, value: Any, *, add: bool = False) -> Any:
     """Choose the value, or the sum with it, on the diagonal, and the matrix elsewhere."""
     rows = arange(Tracer(as_node(x.owner, np.int64(0)), x.owner), count=x.node.shape[0], step=1)
     column = value[:, None]

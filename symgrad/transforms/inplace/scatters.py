@@ -3,7 +3,7 @@
 ``for k in range(n): out[i[k]] += x[k]`` is traced as n arrays, each a copy of the one before with one place changed.
 Where nothing reads an array in between, one write does the same, in the same order: of values for one place the last
 stays, and each is added. Reading a place only to add to it is no reading. ``out[i] += x`` for a few places, i a vector
-that may name one twice, adds the last value of each place alone.
+that may name one twice, adds the last value of each place alone. It is no rule of a table, for it collects writes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from symgrad.ops.arrays.views import broadcast_to, reshape, slice_
 from symgrad.ops.declare import leaves
 from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.build import scalar
+from symgrad.transforms.build import array, scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ def gather_scatters(program: Program) -> Program:
     writes = {node: found for node in nodes if (found := _write(node, uses)) is not None}
     if not writes:
         return program
-    return rebuild(program, _Joined(writes, uses).rewritten)
+    return rebuild(program, _Runs(writes, uses).rewritten)
 
 
 def _write(node: Node, uses: Counter[Node]) -> _Write | None:
@@ -113,62 +113,55 @@ def _write(node: Node, uses: Counter[Node]) -> _Write | None:
 
 
 def _one_place(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:
-    """Tell indices that are the same ones, or name the same places in the same order: numbers, or those laid flat."""
-    if one == other or all(a is b or _is_flat(b, a, one) for a, b in zip(one, other, strict=True)):
+    """Whether indices are the same, or name the same places in the same order: numbers, or those laid flat."""
+    together = shapes.broadcast(*[i.shape for i in one])
+
+    def is_flat(index: Node, of: Node) -> bool:
+        if index.op is not reshape or len(index.shape) != 1:
+            return False
+        source = index.inputs[0]
+        return source.shape == together and of in ((source, source.inputs[0]) if source.op.aligned else (source,))
+
+    if all(a is b or is_flat(b, a) for a, b in zip(one, other, strict=True)):
         return True
     if any(index.op is not leaves.constant for index in (*one, *other)):
         return False
-    first, second = [np.broadcast_arrays(*[i.params[0].array for i in indices]) for indices in (one, other)]
+    first, second = [np.broadcast_arrays(*map(array, indices)) for indices in (one, other)]
     return all(np.array_equal(a.ravel(), b.ravel()) for a, b in zip(first, second, strict=True))
 
 
-def _is_flat(index: Node, of: Node, together: tuple[Node, ...]) -> bool:
-    """Tell an index array that is another one, broadcast to the shape of all that it stands with and laid flat."""
-    if index.op is not reshape or len(index.shape) != 1:
-        return False
-    source = index.inputs[0]
-    whole = source.shape == shapes.broadcast(*[i.shape for i in together])
-    return whole and of in ((source, source.inputs[0]) if source.op.aligned else (source,))
-
-
 def _same(one: Node, other: Node) -> bool:
-    """Tell two arrays that are one, or of one shape and filled with one number."""
-    if one is other:
-        return True
-    numbers = []
-    for node in (one, other):
-        source = node
-        while source.op is slice_:
-            source = source.inputs[0]
-        numbers.append(scalar(source))
-    first, second = numbers
-    return one.shape == other.shape and first is not None and second is not None and first.tobytes() == second.tobytes()
+    """Whether two arrays are one, or of one shape and filled with one number."""
+    if one is other or one.shape != other.shape:
+        return one is other
+    while one.op is slice_:
+        one = one.inputs[0]
+    while other.op is slice_:
+        other = other.inputs[0]
+    first, second = scalar(one), scalar(other)
+    return first is not None and second is not None and first.tobytes() == second.tobytes()
 
 
-class _Joined:
+class _Runs:
     """The writes of a program while it is made anew; those that wait for the next one have no node yet."""
 
     def __init__(self, writes: dict[Node, _Write], uses: Counter[Node]) -> None:
-        self.writes, self.uses = writes, uses
+        self.writes = writes
         self.passing = {node for write in writes.values() for node in write.passing}
         self.next: dict[Node, Node] = {}
         for node, write in writes.items():
-            if write.before in writes and self._follows(write):
+            before = writes.get(write.before)
+            if before is None or uses[write.before] != 1 + bool(write.passing):  # something else reads what that left
+                continue
+            alike = (before.op, before.axes, before.once) == (write.op, write.axes, write.once)
+            if alike and [i.shape for i in before.indices] == [i.shape for i in write.indices]:
                 self.next[write.before] = node
         self.new: dict[Node, Node] = {}
         self.waiting: dict[Node, list[_Write]] = {}
 
-    def _follows(self, write: _Write) -> bool:
-        """Tell whether a write can be joined to the one before: nothing else reads what that left."""
-        before = self.writes[write.before]
-        alike = (before.op, before.axes, before.once) == (write.op, write.axes, write.once)
-        alike = alike and [i.shape for i in before.indices] == [i.shape for i in write.indices]
-        return alike and self.uses[write.before] == 1 + bool(write.passing)
-
     def rewritten(self, graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew; a write waits for those that follow it."""
-        for old, new in zip(node.inputs, inputs, strict=True):
-            self.new.setdefault(old, new)  # the program's inputs, which nobody makes anew here
+        self.new |= zip(node.inputs, inputs, strict=True)  # the program's inputs are made anew elsewhere
         if node in self.passing:
             made = inputs[0]  # nobody reads it
         elif node in self.writes:
@@ -192,13 +185,16 @@ class _Joined:
             x = Tracer(self.new[first.before], trace)
             part = max(i.shape for i in first.indices)
             values = [self.value(trace, write, gathered_shape(node.shape, part, first.axes)) for write in run]
-            indices = [[Tracer(self.new[w.indices[k]], trace) for w in run] for k in range(len(first.axes))]
-            if len(run) > 1 or first.once:
-                indices = [[_int64(i, part) for i in column] for column in indices]
+            columns = zip(*[write.indices for write in run], strict=True)
+            indices: list[list[Any]] = [[Tracer(self.new[i], trace) for i in column] for column in columns]
+            if len(run) > 1 or first.once:  # they stand beside others: of one dtype, and of the shape that all have
+                indices = [[i if i.dtype == np.int64 else i.astype(np.int64) for i in column] for column in indices]
+                indices = [[i if i.node.shape == part else broadcast_to(i, shape=part) for i in c] for c in indices]
             start = first_axis(first.axes)
-            put = _lined_up if part else stacked
-            whole = put(trace, values, start) if len(run) > 1 else values[0]
-            places = [put(trace, column, 0) if len(run) > 1 else column[0] for column in indices]
+            whole, *places = [
+                _joined(trace, values, axis, along=bool(part)) if len(run) > 1 else values[0]
+                for values, axis in [(values, start), *[(column, 0) for column in indices]]
+            ]
             if first.once:
                 whole = _last(whole, places, [x.shape[axis] for axis in first.axes], part[0], start)
             params: dict[str, Any] = {"axes": first.axes}
@@ -219,12 +215,6 @@ class _Joined:
         return (reshape if same else broadcast_to)(value, shape=shape)
 
 
-def _int64(index: Any, part: Shape) -> Any:
-    """Return an index as it stands beside others: of one dtype, and of the shape that they have together."""
-    index = index if index.dtype == np.int64 else index.astype(np.int64)
-    return index if index.node.shape == part else broadcast_to(index, shape=part)
-
-
 def _last(values: Any, places: list[Any], extents: list[Any], each: int, start: int) -> Any:
     """Add -0.0, which changes nothing, for all but the last value of a place among `each` places that follow."""
     again: Any = None
@@ -237,31 +227,20 @@ def _last(values: Any, places: list[Any], extents: list[Any], each: int, start: 
     return np.where(dropped, values.dtype.type(-0.0), values)
 
 
-def stacked(trace: Trace, values: Sequence[Any], axis: int) -> Any:
-    """Put values of one shape along a new axis."""
-    first, nodes = values[0].node, [v.node for v in values]
-    numbers = [scalar(node) for node in nodes]
-    if first.shape == () and all(n is not None for n in numbers):
-        return Tracer(as_node(trace, np.array(numbers, first.dtype)), trace)
-    source = nodes[0].inputs[0] if all(node.op is slice_ for node in nodes) else None
+def _joined(trace: Trace, values: Sequence[Any], axis: int, *, along: bool) -> Any:
+    """Put values of one shape one behind the other, along an axis they have or along a new one."""
+    nodes, shape = [v.node for v in values], values[0].node.shape
+    if not along:
+        shape = (*shape[:axis], 1, *shape[axis:])
+    read = [array(node) if along else scalar(node) for node in nodes]
+    if (along or len(shape) == 1) and all(value is not None for value in read):
+        return Tracer(as_node(trace, np.concatenate([np.reshape(value, shape) for value in read], axis)), trace)
+    source = nodes[0].inputs[0] if not along and all(node.op is slice_ for node in nodes) else None
     if source is not None and source.shape == (len(values),) and all(
         node.inputs[0] is source and node.params[0] == ((k,),) for k, node in enumerate(nodes)
     ):
         return Tracer(source, trace)  # all elements of a vector, in order
-    full = [(0, d, 1) for d in first.shape]
-    places = [(*full[:axis], (k,), *full[axis:]) for k in range(len(values))]
-    return _assembled(values, (*first.shape[:axis], len(values), *first.shape[axis:]), places)
-
-
-def _lined_up(trace: Trace, values: Sequence[Any], axis: int) -> Any:
-    """Put values of one shape one behind the other along an axis they have."""
-    if all(v.node.op is leaves.constant for v in values):
-        return Tracer(as_node(trace, np.concatenate([v.node.params[0].array for v in values], axis)), trace)
-    first, count = values[0].node.shape, values[0].node.shape[axis]
-    full = [(0, d, 1) for d in first]
-    places = [(*full[:axis], (k * count, count, 1), *full[axis + 1 :]) for k in range(len(values))]
-    return _assembled(values, (*first[:axis], count * len(values), *first[axis + 1 :]), places)
-
-
-def _assembled(values: Sequence[Any], shape: Shape, places: list[Any]) -> Any:
-    return assemble(broadcast_to(values[0].dtype.type(0), shape=shape), *values, indices=tuple(places))
+    full, count = [(0, d, 1) for d in shape], shape[axis]
+    places = [(k * count, count, 1) if along else (k,) for k in range(len(values))]
+    base = broadcast_to(values[0].dtype.type(0), shape=(*shape[:axis], count * len(values), *shape[axis + 1 :]))
+    return assemble(base, *values, indices=tuple([(*full[:axis], place, *full[axis + 1 :]) for place in places]))

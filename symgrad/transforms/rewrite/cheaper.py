@@ -13,15 +13,14 @@ import numpy as np
 from symgrad import ops
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise, Op
+from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.declare import leaves
-from symgrad.transforms.build import constant, literal, make
+from symgrad.transforms.build import array, literal, make
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
-from symgrad.transforms.rewrite.places import PLACE_RULES
-from symgrad.transforms.rewrite.views import VIEW_RULES
+from symgrad.transforms.rewrite.places import not_zero, on_diagonal, placed
+from symgrad.transforms.rewrite.views import broadcast_behind, ordered, sliced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
 
@@ -64,9 +63,8 @@ def fold(run: Run, node: Node) -> Node | None:
     """Compute an op of scalar constants now."""
     if node.shape != () or not all(i.op is leaves.constant for i in node.inputs):
         return None
-    params = dict(zip(node.op.params, node.params, strict=True))
     with np.errstate(all="ignore"):
-        value = node.op.evaluate(*[i.params[0].array for i in node.inputs], **params)
+        value = node.op.evaluate(*map(array, node.inputs), **node.named)
     return literal(run.graph, value, node.dtype)
 
 
@@ -86,8 +84,8 @@ def narrow(run: Run, node: Node) -> Node | None:
 
 def _bare(node: Node) -> Node:
     """Strip what broadcasting does by itself: stretched axes, and new axes in front."""
-    while node.op.name == "broadcast_to" or (
-        node.op.name == "expand_dims" and node.params[0] == tuple(range(len(node.params[0])))
+    while node.op.aligned or (
+        node.op is expand_dims and node.params[0] == tuple(range(len(node.params[0])))
     ):
         node = node.inputs[0]
     return node
@@ -95,7 +93,7 @@ def _bare(node: Node) -> Node:
 
 def _is_stretched(op: Op, inputs: tuple[Any, ...] | None) -> bool:
     return isinstance(op, Elementwise) and (
-        inputs is None or any(isinstance(i, Op) and i.name in {"broadcast_to", "expand_dims"} for i in inputs)
+        inputs is None or any(isinstance(i, Op) and (i.aligned or i is expand_dims) for i in inputs)
     )
 
 
@@ -113,10 +111,8 @@ def is_joined(c: Any, d: Any) -> bool:
 
 def folded(run: Run, node: Node) -> Node | None:
     """Reduce a constant now, where that does not round."""
-    x = node.inputs[0]
-    if x.op is not leaves.constant or not x.params[0].array.size:
-        return None
-    return constant(run.graph, node.op.evaluate(x.params[0].array, axes=node.param("axes")))
+    x = array(node.inputs[0])
+    return None if x is None or not x.size else literal(run.graph, node.op.evaluate(x, **node.named))
 
 
 FACTORS = 4
@@ -157,8 +153,8 @@ def _all_axes(x: Any) -> tuple[int, ...]:
     return tuple(range(len(x.shape)))
 
 
-def _of_views(function: Callable[[Graph, Node], Node | None]) -> Callable[[Run, Node], Node | None]:
-    return lambda run, node: function(run.graph, node)
+def _one_after_another(order: tuple[int, ...], outer: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([order[a] for a in outer])
 
 
 REDUCTION = family("sum", "prod", "any", "all", "max", "min")
@@ -208,7 +204,23 @@ CHEAPER = Table(
          lambda f, x: f(x, axes=computed(_all_axes, x)), f=family("sum", "any", "all", "max", "min"), axes=PARAM,
          s=PARAM, kinds=ANY, when=lambda s, axes: len(axes) == len(s)),
 
-    *[by(_of_views(function), name) for name, function in (VIEW_RULES | PLACE_RULES).items()],
+    # views
+    rule(lambda x, shape: ops.broadcast_to(x, shape=shape), lambda x: x, shape=PARAM, kinds=ANY),
+    rule(lambda x, shape, wide: ops.broadcast_to(ops.broadcast_to(x, shape=shape), shape=wide),
+         lambda x, wide: ops.broadcast_to(x, shape=wide), shape=PARAM, wide=PARAM, kinds=ANY),
+    By(broadcast_behind, lambda op, x: op is ops.broadcast_to and (x is None or getattr(x[0], "ordered", False))),
+    rule(lambda x, order: ops.transpose(x, axes=order), lambda x: x, order=PARAM, kinds=ANY,
+         when=lambda order: order == tuple(range(len(order)))),
+    rule(lambda x, order, outer: ops.transpose(ops.transpose(x, axes=order), axes=outer),
+         lambda x, order, outer: ops.transpose(x, axes=computed(_one_after_another, order, outer)),
+         order=PARAM, outer=PARAM, kinds=ANY),
+    By(ordered, lambda op, _inputs: op.ordered),
+    by(sliced, "slice"),
+
+    # conditions on places
+    by(placed, "place", "scatter_add"),
+    by(on_diagonal, "embed_diagonal"),
+    By(not_zero, lambda op, x: op is ops.not_equal and (x is None or x[0] is ops.embed_diagonal)),
 )
 
 SIGNS = Table(

@@ -16,14 +16,10 @@ import numpy as np
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise
 from symgrad.ops.arrays.reduce import sum_
-from symgrad.ops.declare import leaves
-from symgrad.trace.state import active_on, passing
-from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.build import is_selection
+from symgrad.transforms.build import array, is_selection, literal, written
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
-    from symgrad.trace.state import Trace
 
 NONE, NUMBER, BOUNDED, GROWS = range(4)
 """Kinds: no logarithm by form; a nonnegative constant; about 1 at most (a probability); an exponential."""
@@ -84,26 +80,24 @@ class Logarithms:
                 if factor not in needed and factor not in self._forms:
                     needed.add(factor)
                     stack.append(factor)
-        with passing(active_on(graph, "logarithms")) as trace:
-            for value in sorted(needed, key=lambda n: n.number):
-                if value not in self._forms:
-                    self._forms[value] = self._form(trace, value)
+        for value in sorted(needed, key=lambda n: n.number):
+            if value not in self._forms:
+                self._forms[value] = self._form(graph, value)
         return self._forms[node]
 
-    def _form(self, trace: Trace, node: Node) -> Node:
+    def _form(self, graph: Graph, node: Node) -> Node:
         """Write the logarithm of a value by those of its factors; it has the value's shape and dtype."""
-        op, factors, params = node.op, _factors(node), dict(zip(node.op.params, node.params, strict=True))
-        if op is leaves.constant:
+        op, factors, known = node.op, _factors(node), array(node)
+        if known is not None:
             with np.errstate(divide="ignore"):
-                return as_node(trace, np.log(node.params[0].array))
-        x = [Tracer(self._forms.get(i, i) if i in factors else i, trace) for i in node.inputs]
-        if not factors:
-            whole = op.log(*x, **params) if op.log else np.where(x[0], *np.array([0, -math.inf], node.dtype))
-        elif op.numpy is np.add and any(_is_nothing(i) for i in factors):  # Python's sum() starts with 0
-            whole = x[_is_nothing(factors[0])]
-        else:
-            whole = (op.logs or op)(*x, **params)
-        return whole.node  # type: ignore[no-any-return]
+                return literal(graph, np.log(known))
+        x = [self._forms.get(i, i) if i in factors else i for i in node.inputs]
+        if not factors and op.log is None:
+            return written(graph, np.where, x[0], *np.array([0, -math.inf], node.dtype))
+        zeros = [i.shape == () and array(i) == 0 for i in factors] if op.numpy is np.add else []
+        if any(zeros):
+            return x[1 if zeros[0] else 0]  # Python's sum() starts with 0
+        return written(graph, (op.logs if factors else op.log) or op, *x, **node.named)
 
 
 def _factors(node: Node) -> tuple[Node, ...]:
@@ -115,18 +109,14 @@ def _factors(node: Node) -> tuple[Node, ...]:
 
 def _own_kind(node: Node) -> int:
     """Classify a value that has no factors: an exponential, a probability, a constant, or a mask of 0 and 1."""
-    op, params = node.op, dict(zip(node.op.params, node.params, strict=True))
+    op, known = node.op, array(node)
     if op.log is not None:
         large = np.full((2,) * len(node.shape), 1000.0)
         with np.errstate(over="ignore"):
-            return GROWS if np.any(op.evaluate(large, **params) > 1) else BOUNDED
+            return GROWS if np.any(op.evaluate(large, **node.named) > 1) else BOUNDED
     if node.dtype.kind != "f":
         return NONE
-    if op is leaves.constant:
-        return NUMBER if bool(np.all(node.params[0].array >= 0)) else NONE
+    if known is not None:
+        return NUMBER if bool(np.all(known >= 0)) else NONE
     is_mask = isinstance(op, Elementwise) and [i.dtype.kind for i in node.inputs] == ["b"]
-    return NUMBER if is_mask and [*op.evaluate(np.array([False, True]), **params)] == [0, 1] else NONE
-
-
-def _is_nothing(node: Node) -> bool:
-    return node.op is leaves.constant and node.shape == () and bool(node.params[0].array == 0)
+    return NUMBER if is_mask and [*op.evaluate(np.array([False, True]), **node.named)] == [0, 1] else NONE

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad import ops
 from symgrad.ops.arrays.contract import parse
-from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, number, scaled
+from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, number
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.logarithms import BOUNDED, GROWS, Logarithms
 
@@ -45,19 +45,18 @@ def safer(program: Program) -> Program:
 
 def is_nonnegative(x: Node, deep: int = 8) -> bool:
     """Whether a value cannot be negative, by its form: sums and multiples of squares, magnitudes, exponentials."""
-    if x.op.name in {"square", "absolute", "exp", "sqrt", "hypot", "expit"}:
+    op = x.op
+    if op in {ops.square, ops.absolute, ops.exp, ops.sqrt, ops.hypot, ops.expit}:
         return True
-    if (x.op.name == "multiply" and x.inputs[0] is x.inputs[1]) or (x.op.name == "power_int" and x.params[0] == 2):
+    if (op is ops.multiply and x.inputs[0] is x.inputs[1]) or (op is ops.power_int and x.params[0] == 2):
         return True
     known = number(x)
     if known is not None:
         return bool(known >= 0)
-    if x.op.name == "einsum" and len({*x.inputs}) == 1 and len({*parse(x.params[0])[0]}) == 1:
+    if op is ops.einsum and len({*x.inputs}) == 1 and len({*parse(x.params[0])[0]}) == 1:
         return len(x.inputs) == 2  # x @ x
-    if deep and x.op.name in {"add", "multiply", "divide"}:
-        return all(is_nonnegative(i, deep - 1) for i in x.inputs)
-    is_moved = x.op.name == "sum" or getattr(x.op, "view", False)
-    return bool(deep) and is_moved and is_nonnegative(x.inputs[0], deep - 1)
+    made_of = x.inputs if op in {ops.add, ops.multiply, ops.divide, ops.sum} or op.view else ()
+    return bool(deep and made_of) and all(is_nonnegative(i, deep - 1) for i in made_of)
 
 
 def is_unsigned(x: Node) -> bool:
@@ -86,8 +85,7 @@ def shape_of(x: Any) -> Any:
 
 def of_exponentials(run: Run, x: Node) -> Node | None:
     """Return the logarithm of a value made of exponentials, see `Logarithms`."""
-    found: Node | None = run.recall(Logarithms).of(run.graph, x)
-    return found
+    return run.recall(Logarithms).of(run.graph, x)  # type: ignore[no-any-return]
 
 
 def grows(run: Run, x: Node) -> bool:
@@ -129,7 +127,8 @@ def log_of_base(run: Run, node: Node) -> Node | None:
     log = better_log(run, node.inputs[0])
     if log.op.name == "log" and log.inputs[0] is node.inputs[0]:
         return None
-    return scaled(run.graph, 1 / math.log(2 if node.op.name == "log2" else 10), log)
+    factor = 1 / math.log(2 if node.op is ops.log2 else 10)
+    return make(run.graph, ops.multiply, literal(run.graph, factor, log.dtype), log)
 
 
 def softplus(run: Run, node: Node) -> Node | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symgrad.ir.program import copied
-from symgrad.ops.arrays.contract import parse
+from symgrad.ops.arrays.contract import einsum, parse
+from symgrad.ops.arrays.views import embed_diagonal
 from symgrad.transforms.build import make, scalar
 
 if TYPE_CHECKING:
@@ -17,22 +18,17 @@ def without_units(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
 
     A column of a Jacobian is then A's own, also beside an infinity: 0 * inf is not in it.
     """
-    if node.op.name == "einsum":
+    if node.op is einsum and len(inputs) > 1:
         terms, result = parse(node.param("subscripts"))
         for k, x in enumerate(inputs):
-            if _is_unit(x) and len(inputs) > 1:
-                rest = [t for j, t in enumerate(terms) if j != k]
-                for axis in (0, 1):
-                    kept, gone = terms[k][axis], terms[k][1 - axis]
-                    if gone not in result and any(gone in t for t in rest) and not any(kept in t for t in rest):
-                        left = ",".join(t.replace(gone, kept) for t in rest)
-                        others = [i for j, i in enumerate(inputs) if j != k]
-                        return make(graph, "einsum", *others, subscripts=f"{left}->{result}")
+            if x.op is not embed_diagonal or x.param("offset") != 0 or len(x.shape) != 2 or scalar(x.inputs[0]) != 1:
+                continue
+            if not x.shape[0] == x.shape[1] == x.inputs[0].shape[0]:
+                continue
+            rest = [t for j, t in enumerate(terms) if j != k]
+            for axis in (0, 1):
+                kept, gone = terms[k][axis], terms[k][1 - axis]
+                if gone not in result and any(gone in t for t in rest) and not any(kept in t for t in rest):
+                    left = ",".join(t.replace(gone, kept) for t in rest)
+                    return make(graph, einsum, *inputs[:k], *inputs[k + 1 :], subscripts=f"{left}->{result}")
     return copied(graph, node, inputs)
-
-
-def _is_unit(node: Node) -> bool:
-    """Tell a unit matrix as `jacfwd` and `jacrev` make it."""
-    if node.op.name != "embed_diagonal" or len(node.shape) != 2 or node.param("offset") != 0:
-        return False
-    return node.shape[0] == node.shape[1] == node.inputs[0].shape[0] and scalar(node.inputs[0]) == 1

@@ -1,4 +1,4 @@
-"""Rules of `simplify` for views: two in a row become one, and one that undoes another goes away with it."""
+"""Rules of `cheaper` for views: two in a row become one, and one that undoes another goes away with it."""
 
 from __future__ import annotations
 
@@ -6,32 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir import regions
 from symgrad.ops.arrays.joining import concatenate
-from symgrad.ops.arrays.views import broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze, transpose
-from symgrad.transforms.build import make
+from symgrad.ops.arrays.views import broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
+from symgrad.transforms.build import make, shaped
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
+    from symgrad.transforms.rewrite.engine import Run
 
 DEEP = 32
 """How many writes into one array a slice looks behind."""
 
 
-def _broadcast_to(graph: Graph, node: Node) -> Node | None:
-    x = node.inputs[0]
-    if x.shape == node.shape:
-        return x
-    leading = x.op.ordered and (1,) * (len(x.shape) - len(x.inputs[0].shape)) + x.inputs[0].shape == x.shape
-    return make(graph, node.op, x.inputs[0], shape=node.shape) if x.op is node.op or leading else None
+def broadcast_behind(run: Run, node: Node) -> Node | None:
+    """Leave out new axes in front, which broadcasting adds by itself."""
+    x = node.inputs[0].inputs[0]
+    added = len(node.inputs[0].shape) - len(x.shape)
+    return make(run.graph, node.op, x, **node.named) if (1,) * added + x.shape == node.inputs[0].shape else None
 
 
-def _transpose(graph: Graph, node: Node) -> Node | None:
-    x, axes = node.inputs[0], node.params[0]
-    if axes == tuple(range(len(axes))):
-        return x
-    return make(graph, node.op, x.inputs[0], axes=tuple([x.params[0][a] for a in axes])) if x.op is node.op else None
-
-
-def _ordered(graph: Graph, node: Node) -> Node | None:
+def ordered(run: Run, node: Node) -> Node | None:
     """Leave out what is undone, and write a reshape as new axes, or fewer, where it is no more."""
     x = node.inputs[0]
     if x.shape == node.shape:
@@ -41,24 +34,25 @@ def _ordered(graph: Graph, node: Node) -> Node | None:
     if node.op is not reshape:
         return None
     if x.op.ordered:
-        return make(graph, reshape, x.inputs[0], shape=node.shape)
+        return make(run.graph, reshape, x.inputs[0], shape=node.shape)
     if [d for d in x.shape if d != 1] != [d for d in node.shape if d != 1]:
         return None
     ones, new = [tuple([k for k, d in enumerate(shape) if d == 1]) for shape in (x.shape, node.shape)]
-    plain = make(graph, squeeze, x, axes=ones) if ones else x
-    return make(graph, expand_dims, plain, axes=new) if new else plain
+    plain = make(run.graph, squeeze, x, axes=ones) if ones else x
+    return make(run.graph, expand_dims, plain, axes=new) if new else plain
 
 
 def _is_range(entry: Any) -> bool:
     return len(entry) == 3
 
 
-def _slice(graph: Graph, node: Node) -> Node | None:
+def sliced(run: Run, node: Node) -> Node | None:
+    """Look behind what is sliced."""
     x, index = node.inputs[0], node.params[0]
     if all(_is_range(e) and e == (0, d, 1) for e, d in zip(index, x.shape, strict=True)):
         return x
-    found = _BEHIND.get(x.op)
-    return found(graph, node, x, index) if found is not None else None
+    behind = BEHIND.get(x.op)
+    return behind(run.graph, node, x, index) if behind is not None else None
 
 
 def _behind_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node:
@@ -90,13 +84,7 @@ def _behind_expand_dims(graph: Graph, node: Node, x: Node, index: Any) -> Node |
             if k in axes:
                 new.append(position)
             position += 1
-    simpler = _slice(graph, inner) or inner
-    return make(graph, x.op, simpler, axes=tuple(new)) if new else simpler
-
-
-def _behind_broadcast(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:  # noqa: ARG001 - a rule's signature
-    source = x.inputs[0]
-    return make(graph, x.op, source, shape=node.shape) if source.shape == () else None
+    return make(graph, x.op, inner, axes=tuple(new)) if new else inner
 
 
 def _behind_concatenate(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
@@ -160,19 +148,16 @@ def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
 
 
 def _apart(first: Any, second: Any) -> bool:
-    """Tell two places that surely share no element: on some axis, two different single positions."""
+    """Whether two places surely share no element: on some axis, two different single positions."""
     return any(
         not _is_range(a) and not _is_range(b) and type(a[0]) is type(b[0]) is int and a[0] != b[0]
         for a, b in zip(first, second, strict=True)
     )
 
 
-_BEHIND: dict[Any, Any] = {
-    slice_: _behind_slice, expand_dims: _behind_expand_dims, broadcast_to: _behind_broadcast,
-    concatenate: _behind_concatenate, set_slice: _behind_set_slice, place: _behind_place,
+BEHIND: dict[Any, Any] = {
+    slice_: _behind_slice, expand_dims: _behind_expand_dims, concatenate: _behind_concatenate,
+    set_slice: _behind_set_slice, place: _behind_place,
+    broadcast_to: lambda graph, node, x, _: None if x.inputs[0].shape else shaped(graph, x.inputs[0], node.shape),
 }
-
-VIEW_RULES: dict[str, Any] = {
-    broadcast_to.name: _broadcast_to, transpose.name: _transpose, slice_.name: _slice,
-    **{view.name: _ordered for view in (reshape, expand_dims, squeeze)},
-}
+"""What a slice is of what was made by these."""

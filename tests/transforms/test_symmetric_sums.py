@@ -10,10 +10,10 @@ from scipy import special
 
 import symgrad as sg
 from symgrad.ir.evaluate import evaluate
-from symgrad.transforms.factor_sums import totals
-from symgrad.transforms.inline import inline
+from symgrad.transforms.build import inline
+from symgrad.transforms.factor_sums import factor_sums
 from symgrad.transforms.rewrite.cheaper import cheaper
-from symgrad.transforms.symmetric_sums import pairs
+from symgrad.transforms.symmetric_sums import symmetric_sums
 
 RNG = np.random.default_rng(11)
 N = 7
@@ -123,13 +123,13 @@ ALL = ONCE | LEFT
 def program_of(name: str):
     """Return the program of a gradient, as it is when its sums are looked at."""
     function, args = ALL[name]
-    return totals(cheaper(inline(sg.grad(function).lower(*args).stages.of("derived"))))
+    return factor_sums(cheaper(inline(sg.grad(function).lower(*args).stages.of("derived"))))
 
 
 @pytest.mark.parametrize("name", ONCE)
 def test_one_of_two_sums(name):
     program = program_of(name)
-    assert len([n for n in pairs(program).nodes() if n.op.name in SUMS]) < len(
+    assert len([n for n in symmetric_sums(program).nodes() if n.op.name in SUMS]) < len(
         [n for n in program.nodes() if n.op.name in SUMS]
     )
 
@@ -140,7 +140,7 @@ SUMS = {"sum", "einsum", "max"}
 @pytest.mark.parametrize("name", LEFT)
 def test_what_is_left_as_it_is(name):
     program = program_of(name)
-    assert pairs(program) is program
+    assert symmetric_sums(program) is program
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -151,7 +151,7 @@ def test_gradients_are_those_of_both_sums(name):
     special_ones = [0.0, -0.0, 1.0, 1.0, -1.0, 2.5, 1e200, np.inf, -np.inf, np.nan]
     for choice in (None, special_ones[:6], special_ones[:7], special_ones):
         drawn = [rng.normal(size=a.shape) if choice is None else rng.choice(choice, size=a.shape) for a in args]
-        for found, expected in zip(evaluate(pairs(program), drawn), evaluate(program, drawn), strict=True):
+        for found, expected in zip(evaluate(symmetric_sums(program), drawn), evaluate(program, drawn), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
