@@ -34,8 +34,6 @@ from symgrad.ops.declare.spelling import (
     SET,
     UNLESS,
     ctype,
-    expression,
-    inside_call,
     pattern,
     quotient,
     stored,
@@ -43,7 +41,19 @@ from symgrad.ops.declare.spelling import (
     uses,
 )
 from symgrad.render.divisors import inverse_of
-from symgrad.render.printer import index, literal, offset
+from symgrad.render.printer import (
+    ATOMS,
+    OPERATORS,
+    UNARIES,
+    Level,
+    Printed,
+    index,
+    literal,
+    number,
+    offset,
+    printed,
+    spelled,
+)
 from symgrad.render.routines import FUNCTIONS
 from symgrad.render.source import PARAMETERS
 from symgrad.render.stems import stems
@@ -139,7 +149,7 @@ class Functions:
     def whole(self, loops: LoopProgram) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
         block = Block(loops.body, self)
-        counts = [(team, f"(int32_t){index(team.count, block.name, 3)}") for team in loops.teams]
+        counts = [(team, f"(int32_t){index(team.count, block.name, UNARIES)}") for team in loops.teams]
         first = tuple([LetView("const int32_t", str(team), text) for team, text in counts])
         view = replace(self.function(self.entry, loops.body, block), first=first)
         said, pointers = self.used_by(view)
@@ -229,7 +239,7 @@ class Block:
         self.home: dict[Array, int] = {}
         self.owned: dict[int, set[Array]] = {}
         self.position: dict[int, int] = {}
-        self.inline: dict[Array, tuple[str, bool]] = {}
+        self.inline: dict[Array, Printed] = {}
         self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
         self.line: Any = None
         self.leave = self.failed = ""
@@ -329,7 +339,7 @@ class Block:
     def test(self, value: Value, made: list[ItemView], loads: dict[str, str]) -> str:
         """Print what a branch or a loop asks."""
         self.lookups = {}
-        return self.value(value, made, loads)[0]
+        return self.value(value, made, loads).text
 
     def vanishes(self, statement: Statement, items: Items) -> bool:
         """Whether a statement is printed inside of the next ones."""
@@ -493,7 +503,7 @@ class Block:
         """Let the NaNs that a loop found win."""
         for array in arrays:
             names = (self.names[array], self.apart_from.pop(array))
-            made.append(StoreView(names[0], "=", expression(UNLESS, names, (array.dtype,) * 2, array.dtype)))
+            made.append(StoreView(names[0], "=", self.call(UNLESS, [*map(Printed, names)], array.dtype).text))
 
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
@@ -549,8 +559,8 @@ class Block:
         """Turn one statement into views."""
         self.lookups = {}
         if s.how == "check":
-            text, tight = self.value(s.value, made, loads)
-            failed = f"{text if tight else f'({text})'} != {literal(0, s.target.array.dtype)}"
+            failing = self.value(s.value, made, loads).within(OPERATORS["!="][1])
+            failed = f"{failing} != {literal(0, s.target.array.dtype)}"
             made.append(CheckView(failed, s.check, self.leave, self.failed))
             return
         if s.routine is not None:
@@ -560,53 +570,53 @@ class Block:
         if s.how == "+=" and self.target.fma and isinstance(s.value, Apply) and s.value.is_product:
             self.multiply_add(s, made, loads)
             return
-        text, tight = self.value(s.value, made, loads)
+        value = self.value(s.value, made, loads)
         register = not array.is_memory
         if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
             if s.may_fail:  # it has a name already
-                self.names[array] = text
+                self.names[array] = value.text
                 return
             stable = self.stable(s.value)
-            if self.vanishes(s, items) and len(text) <= WIDE and (stable or self.read_next(s, items)):
-                self.inline[array] = (text, tight)
+            if self.vanishes(s, items) and len(value.text) <= WIDE and (stable or self.read_next(s, items)):
+                self.inline[array] = value
                 self.moving.update(() if stable else (array,))
                 return
-            made.append(LetView(f"const {ctype(array.dtype)}", self.fresh(array), text))
+            made.append(LetView(f"const {ctype(array.dtype)}", self.fresh(array), value.text))
             return
         if register and array not in self.names:
             if s.how == "=" and not any(a.array is array for a in accesses(s.value)):
-                made.append(LetView(ctype(array.dtype), self.fresh(array), text))
+                made.append(LetView(ctype(array.dtype), self.fresh(array), value.text))
                 return
             made.append(LocalView(ctype(array.dtype), self.fresh(array)))
         target = self.place(s.target, made, loads)
-        made.append(self.store(s, target, text, made))
+        made.append(self.store(s, target, value, made))
 
-    def store(self, s: Statement, target: str, text: str, made: list[ItemView]) -> StoreView:
+    def store(self, s: Statement, target: str, value: Printed, made: list[ItemView]) -> StoreView:
         """Write or accumulate a value; a Boolean in memory is a byte: `-Wconversion` wants to see that it is meant."""
         dtype = s.target.array.dtype
         byte = dtype.kind == "b" and s.target.array.is_memory
         if s.how == "=":
-            return StoreView(target, "=", f"(uint8_t)({text})" if byte else text)
+            return StoreView(target, "=", as_byte(value) if byte else value.text)
         if s.how in {"+=", "*="} and dtype.kind == "f":
-            return StoreView(target, s.how, text)
+            return StoreView(target, s.how, value.text)
         op: Any = ANSWERS[ACCUMULATIONS[s.how]]
-        name = self.bound(text, dtype, made)
+        both = self.bound(value, dtype, made), Printed(target)
         if s.target.array in self.apart_from:
-            made.append(StoreView(target, "=", expression(BEYOND[s.how], (name, target), (dtype,) * 2, dtype)))
-            return StoreView(self.apart_from[s.target.array], "+=", expression(NOT_A_NUMBER, (name,), (dtype,), dtype))
-        whole = self.call(pattern(op.c, (dtype, dtype), dtype), (name, target), (dtype, dtype), dtype, {})
-        return StoreView(target, "=", f"(uint8_t)({whole})" if byte else whole)
+            made.append(StoreView(target, "=", self.call(BEYOND[s.how], both, dtype).text))
+            return StoreView(self.apart_from[s.target.array], "+=", self.call(NOT_A_NUMBER, both[:1], dtype).text)
+        whole = self.call(pattern(op.c, (dtype, dtype), dtype), both, dtype)
+        return StoreView(target, "=", as_byte(whole) if byte else whole.text)
 
     def multiply_add(self, s: Statement, made: list[ItemView], loads: dict[str, str]) -> None:
         """Accumulate a product in one rounding: only here is a contraction printed, and it is printed as one."""
         product: Any = s.value
-        pair = [self.value(a, made, loads)[0] for a in product.args]
+        pair = [self.value(a, made, loads) for a in product.args]
         if not s.target.array.is_memory and s.target.array not in self.names:
             made.append(LocalView(ctype(s.target.array.dtype), self.fresh(s.target.array)))
         target = self.place(s.target, made, loads)
         dtype = product.dtype
-        spelled = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
-        made.append(StoreView(target, "=", expression(spelled, (*pair, target), (dtype,) * 3, dtype)))
+        fused = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
+        made.append(StoreView(target, "=", self.call(fused, (*pair, Printed(target)), dtype).text))
 
     def read_next(self, s: Statement, items: Items) -> bool:
         """Whether the very next statement reads a value."""
@@ -622,49 +632,47 @@ class Block:
             for a in accesses(value)
         )
 
-    def bound(self, text: str, dtype: np.dtype[Any], made: list[ItemView]) -> str:
+    def bound(self, value: Printed, dtype: np.dtype[Any], made: list[ItemView]) -> Printed:
         """Give a value a name, unless it has one."""
-        if re.fullmatch(r"\w+|\d[\w.]*", text):
-            return text
+        if re.fullmatch(r"\w+|\d[\w.]*", value.text):
+            return value
         name = self.fresh(None)
-        made.append(LetView(f"const {ctype(dtype)}", name, text))
-        return name
+        made.append(LetView(f"const {ctype(dtype)}", name, value.text))
+        return Printed(name)
 
     # -- values
 
-    def value(self, v: Any, made: list[ItemView], loads: dict[str, str]) -> tuple[str, bool]:
-        """Print a value; the second result tells whether it needs no parentheses anywhere."""
+    def value(self, v: Any, made: list[ItemView], loads: dict[str, str]) -> Printed:
+        """Print a value."""
         if isinstance(v, Number):
-            return literal(v.value, v.dtype), True
+            return number(v.value, v.dtype)
         if isinstance(v, Access):
             return self.load(v, made, loads)
         if isinstance(v, IndexValue):
             self.look_up((v.index,), made, loads)
-            text = index(v.index, self.name, 3)
-            as_it_is = isinstance(v.index, Lookup) and ctype(v.dtype) == "int64_t"
-            return (text, True) if as_it_is else (f"({ctype(v.dtype)}){text}", False)
-        return self.applied(v, made, loads), False
+            value = printed(v.index, self.name)
+            if ctype(v.dtype) == "int64_t" and type(v.index) is not int:  # indices and extents have that type
+                return value
+            return Printed(f"({ctype(v.dtype)}){value.within(UNARIES)}", Level.UNARY)
+        return self.applied(v, made, loads)
 
-    def applied(self, v: Apply, made: list[ItemView], loads: dict[str, str]) -> str:
+    def applied(self, v: Apply, made: list[ItemView], loads: dict[str, str]) -> Printed:
         """Print an op applied to values, each of which has a name where the op's C needs it twice."""
-        dtypes = tuple([self.dtype(a) for a in v.args])
-        spelled = self.spelled(v, dtypes)
-        names = []
+        dtypes = [self.dtype(a) for a in v.args]
+        c = self.spelled(v, dtypes)
+        arguments = []
         for k, arg in enumerate(v.args):
-            if isinstance(arg, Apply) and not spelled.isidentifier() and uses(spelled, k) == 0:
-                names.append("")  # what it would need has no use either
+            if isinstance(arg, Apply) and not c.isidentifier() and uses(c, k) == 0:
+                arguments.append(Printed(""))  # what it would need has no use either
                 continue
-            text, tight = self.value(arg, made, loads)
-            chosen = v.op.name == "where" and k > 0 and self.lanes is not None and "[" in text
-            if chosen or (not spelled.isidentifier() and uses(spelled, k) > 1):  # what is chosen is read before:
-                text = self.bound(text, dtypes[k], made)  # compilers make slow lanes of loads in one branch, or none
-            elif not tight and not inside_call(spelled, k):
-                text = f"({text})"
-            names.append(text)
-        params = dict(zip(v.op.params, v.params, strict=True))
-        return self.call(spelled, tuple(names), dtypes, v.dtype, params)
+            value = self.value(arg, made, loads)
+            chosen = v.op.name == "where" and k > 0 and self.lanes is not None and "[" in value.text
+            if chosen or (not c.isidentifier() and uses(c, k) > 1):  # what is chosen is read before:
+                value = self.bound(value, dtypes[k], made)  # compilers make slow lanes of loads in one branch, or none
+            arguments.append(value)
+        return self.call(c, arguments, v.dtype, dtypes, dict(zip(v.op.params, v.params, strict=True)))
 
-    def spelled(self, v: Apply, dtypes: tuple[Any, ...]) -> str:
+    def spelled(self, v: Apply, dtypes: list[Any]) -> str:
         """Choose how an op is written."""
         if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
             return v.op.lanes
@@ -677,29 +685,32 @@ class Block:
             raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")
         return found
 
-    def call(self, spelled: Any, names: tuple[str, ...], dtypes: Any, result: Any, params: Any) -> str:
-        """Fill a pattern, and note the functions it calls."""
-        bare = expression(spelled, ("x",) * len(names), dtypes, result, params)  # arguments have noted their own
-        self.used.update(re.findall(r"\b([a-z]\w*)\(", bare))
+    def call(
+        self, c: Any, arguments: Sequence[Printed], result: Any, dtypes: Any = None, params: Any = None,
+    ) -> Printed:
+        """Print what is spelled in C, of arguments of the result's dtype unless theirs is given, and note its calls."""
+        dtypes = dtypes or [result] * len(arguments)
+        value, functions = spelled(c, arguments, dtypes, result, params)
+        self.used.update(functions)
         end = suffix(dtypes[-1])
-        for helper in re.findall(r"\b(sg_\w+?)(?=\()", bare):
-            self.helpers.add((helper.removesuffix(end) if end else helper, ctype(dtypes[-1]), end))
-        return expression(spelled, names, dtypes, result, params)
+        self.helpers |= {(f.removesuffix(end), ctype(dtypes[-1]), end) for f in functions if f.startswith("sg_")}
+        return value
 
     def dtype(self, v: Any) -> Any:
         """Return a value's dtype."""
         return v.array.dtype if isinstance(v, Access) else v.dtype
 
-    def load(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> tuple[str, bool]:
+    def load(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> Printed:
         """Print an element that is read."""
         array = access.array
         if array in self.inline:
-            text, tight = self.inline.pop(array)
-            return text, tight
-        text = self.place(access, made, loads)
-        if self.lanes is not None and array.dtype.kind == "b" and array.is_memory:
-            return self.call(FLAG, (text,), (self.lanes,), array.dtype, {}), True
-        return (SET.format(text) if array.dtype.kind == "b" and array.kind is Kind.INPUT else text), True
+            return self.inline.pop(array)
+        value = Printed(self.place(access, made, loads))
+        if array.dtype.kind != "b":
+            return value
+        if self.lanes is not None and array.is_memory:
+            return self.call(FLAG, [value], self.lanes)
+        return self.call(SET, [value], array.dtype) if array.kind is Kind.INPUT else value
 
     def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:
         """Print where an element stands."""
@@ -724,11 +735,11 @@ class Block:
             for part in parts(i):
                 if not isinstance(part, Lookup) or part in self.lookups:
                     continue
-                text, tight = self.value(part.access, made, loads)
+                value = self.value(part.access, made, loads)
                 if part.check == SURE:
-                    self.lookups[part] = text if tight else f"({text})"
+                    self.lookups[part] = value.within(ATOMS)
                     continue
-                extent = index(part.extent, self.name, 2)
+                text, extent = value.within(UNARIES), index(part.extent, self.name, OPERATORS["<"][2])
                 key = f"{text} < {extent} {part.check > 0}"
                 if key not in loads:
                     loads[key] = self.fresh(None)
@@ -822,9 +833,9 @@ class Block:
 
         Its pointer is `restrict` where this function alone uses it, not where a part that it calls does so too.
         """
-        offset = index(slot.offset, self.name, 2)
+        offset = index(slot.offset, self.name)
         if slot.step != 0:
-            offset = f"{offset} + {self.thread}*{index(slot.step, self.name, 3)}"
+            offset = f"{offset} + {self.thread}*{index(slot.step, self.name, ATOMS)}"
         elements: Any = slot.size // slot.dtype.itemsize
         extent = index(1 if elements == 0 else elements, self.name)  # C has no empty arrays
         restrict = "" if self.has_parts else self.target.restrict
@@ -836,7 +847,7 @@ class Block:
         made = []
         for array in [array for array in mine if array in self.functions.shares]:
             share = self.functions.shares[array]
-            row = index(share.rest.shape[1], self.name, 3)
+            row = index(share.rest.shape[1], self.name, ATOMS)
             copy = f"{self.names[share.rest]} + ({self.thread} - 1)*{row}"
             kind = f"{stored(array.dtype)} *const {self.target.restrict}".strip()
             made.append(LetView(kind, self.names[array], f"{self.thread} == 0 ? {self.names[share.sum]} : {copy}"))
@@ -888,6 +899,11 @@ def applied(loops: LoopProgram) -> list[Apply]:
 def foreign(loops: LoopProgram) -> set[str]:
     """Name the C functions of the user's that a program calls, which no variable may hide."""
     return {value.op.c["f"].partition("(")[0] for value in applied(loops) if value.op.source}
+
+
+def as_byte(value: Printed) -> str:
+    """Print a Boolean as memory holds it."""
+    return value.text if value.text in {"0", "1"} else f"(uint8_t){value.within(UNARIES)}"
 
 
 def fails(views: tuple[Any, ...]) -> bool:

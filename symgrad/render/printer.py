@@ -1,25 +1,180 @@
-"""Expressions as C: literals, indices, extents."""
+"""Expressions as C: literals, indices and sizes, and what ops are spelled as.
+
+An expression is printed together with how tightly its outermost operator binds, so that parentheses stand only where
+C would group otherwise, or where a compiler warns of a habit that is mistaken easily (``a && b || c``). They keep the
+order of floating-point operations: ``a + (b + c)`` is not ``a + b + c``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from enum import IntEnum
+from functools import cache, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from symgrad.ir.notation import Axis, Lookup
-from symgrad.ops.declare.spelling import suffix
+from symgrad.ops.declare.spelling import expression, suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from collections.abc import Callable, Sequence
 
     Names = Callable[[Any], str]
 
 INT32 = 1 << 31
 
 
+class Level(IntEnum):
+    """How tightly an expression's outermost operator binds."""
+
+    CHOICE = 0
+    OR = 1
+    AND = 2
+    COMPARISON = 3
+    BITS = 4
+    SUM = 5
+    PRODUCT = 6
+    UNARY = 7
+    ATOM = 8
+
+
+class Printed(NamedTuple):
+    """An expression in C."""
+
+    text: str
+    level: Level = Level.ATOM
+
+    def within(self, allowed: Levels) -> str:
+        """Print it as an operand, in parentheses unless its level is one of those `allowed` there."""
+        return self.text if self.level in allowed else f"({self.text})"
+
+
+Levels = frozenset[Level]
+ANY = frozenset(Level)
+
+
+def least(level: Level) -> Levels:
+    """Return what binds at least so tightly."""
+    return frozenset([each for each in Level if each >= level])
+
+
+SUMS, PRODUCTS, UNARIES, ATOMS = map(least, (Level.SUM, Level.PRODUCT, Level.UNARY, Level.ATOM))
+
+OPERATORS: dict[str, tuple[Level, Levels, Levels]] = {
+    "||": (Level.OR, least(Level.COMPARISON) | {Level.OR}, least(Level.COMPARISON)),
+    "&&": (Level.AND, least(Level.AND), least(Level.COMPARISON)),
+    **dict.fromkeys(["==", "!=", "<", ">", "<=", ">="], (Level.COMPARISON, SUMS, SUMS)),
+    **dict.fromkeys(["&", "|", "^", "<<", ">>"], (Level.BITS, UNARIES, UNARIES)),
+    **dict.fromkeys(["+", "-"], (Level.SUM, SUMS, PRODUCTS)),
+    **dict.fromkeys(["*", "/", "%"], (Level.PRODUCT, PRODUCTS, UNARIES)),
+}
+"""Binary operators: their level, and what may stand at their left and at their right without parentheses."""
+
+
+class Template(NamedTuple):
+    """A spelling, taken apart: its text around places, each with its argument's number and what may stand there."""
+
+    level: Level
+    text: tuple[str, ...]
+    places: tuple[tuple[int, Levels], ...]
+    functions: tuple[str, ...]
+
+
+class _Tree(NamedTuple):
+    """What a spelling says, parsed: an operator's or a call's parts, or the number of a place."""
+
+    level: Level
+    parts: tuple[tuple[_Tree, Levels], ...] = ()
+    place: int = -1
+
+    def places(self, allowed: Levels) -> list[tuple[int, Levels]]:
+        """List the places from left to right, each with what may stand there."""
+        inside = [place for part, levels in self.parts for place in part.places(levels)]
+        return inside if self.place < 0 else [(self.place, allowed)]
+
+
+_CAST = r"\((?:u?int\d+_t|double|float|_Bool)\)"
+_TOKEN = re.compile(rf"@\d+|sizeof\(\w+\)|{_CAST}|[\d.]+(?:e-?\d+)?\w*|\w+|\|\||&&|<<|>>|[=!<>]=|\S")
+_PREFIX = re.compile(rf"[-!~]|{_CAST}")
+
+
+def _choice(tokens: list[str]) -> _Tree:
+    """Parse C, as far as ops are spelled in it, from a list of tokens in reverse."""
+    made = _binary(tokens, Level.OR)
+    if tokens[-1] != "?":
+        return made
+    tokens.pop()
+    chosen = _choice(tokens)
+    tokens.pop()
+    return _Tree(Level.CHOICE, ((made, least(Level.OR)), (chosen, least(Level.OR)), (_choice(tokens), ANY)))
+
+
+def _binary(tokens: list[str], loosest: int) -> _Tree:
+    made = _operand(tokens)
+    while tokens[-1] in OPERATORS and OPERATORS[tokens[-1]][0] >= loosest:
+        level, left, right = OPERATORS[tokens.pop()]
+        made = _Tree(level, ((made, left), (_binary(tokens, level + 1), right)))
+    return made
+
+
+def _operand(tokens: list[str]) -> _Tree:
+    word = tokens.pop()
+    if word.startswith("@"):
+        return _Tree(Level.ATOM, place=int(word[1:]))
+    if _PREFIX.fullmatch(word):
+        return _Tree(Level.UNARY, ((_operand(tokens), UNARIES),))
+    if word != "(" and tokens[-1] == "(":
+        word = tokens.pop()
+    parts = []
+    while word in {"(", ","}:
+        parts.append((_choice(tokens), ANY))
+        word = tokens.pop()
+    return _Tree(Level.ATOM, tuple(parts))
+
+
+@cache
+def template(c: str) -> Template:
+    """Take a spelling apart in which ``@0``, ``@1`` stand for arguments.
+
+    >>> template("exp(@0) * @1").functions, template("exp(@0) * @1").level.name
+    (('exp',), 'PRODUCT')
+    """
+    tree = _choice(["", *reversed(_TOKEN.findall(c))])
+    functions = dict.fromkeys(re.findall(r"\b([a-z]\w*)\(", c))
+    return Template(tree.level, tuple(re.split(r"@\d+", c)), tuple(tree.places(ANY)), tuple(functions))
+
+
+def spelled(
+    c: str, arguments: Sequence[Printed], dtypes: Sequence[np.dtype[Any]], result: np.dtype[Any], params: Any = None,
+) -> tuple[Printed, tuple[str, ...]]:
+    """Print what an op is spelled as; the second result is the functions that it calls.
+
+    >>> x, y, double = Printed("x"), Printed("y - 1.0", Level.SUM), np.dtype("f8")
+    >>> [spelled(s, (x, y), (double, double), double)[0].text for s in ("{0} - {1}", "{1} - {0}", "-{1}", "pow")]
+    ['x - (y - 1.0)', 'y - 1.0 - x', '-(y - 1.0)', 'pow(x, y - 1.0)']
+    """
+    made = template(expression(c, [f"@{k}" for k in range(len(arguments))], dtypes, result, params))
+    if made.text == ("", ""):
+        return arguments[made.places[0][0]], ()
+    text = made.text[0]
+    for (k, allowed), after in zip(made.places, made.text[1:], strict=True):
+        argument = arguments[k].within(allowed)
+        text += (f"({argument})" if text.endswith("-") and argument.startswith("-") else argument) + after
+    return Printed(text, made.level), made.functions
+
+
+# -- numbers
+
+
+def number(value: Any, dtype: np.dtype[Any]) -> Printed:
+    """Print a number of a dtype so that C reads back the same bits."""
+    text = literal(value, dtype)
+    return Printed(text, Level.UNARY if text[0] in "-(" else Level.ATOM)
+
+
 def literal(value: Any, dtype: np.dtype[Any]) -> str:
-    """Print a number of a dtype so that C reads back the same bits.
+    """Print a number of a dtype as `number` does.
 
     >>> literal(0.1, np.dtype("f4")), literal(-0.0, np.dtype("f8")), literal(2, np.dtype("f8"))
     ('0.1f', '-0.0', '2.0')
@@ -51,81 +206,68 @@ def integer(value: int, *, unsigned: bool = False) -> str:
     return str(value) if -INT32 < value < INT32 else f"INT64_C({value})"
 
 
-ATOM, PRODUCT, SUM, CHOICE = 3, 2, 1, 0
-"""How tightly a printed expression holds together."""
+# -- indices and extents
 
 
-def index(expression: Any, name: Names, tight: int = CHOICE) -> str:
+def index(expression: Any, name: Names, allowed: Levels = ANY) -> str:
     """Print an index or an extent; `name` gives the C names of axes, lookups and extents."""
-    text, level = _printed(expression, name)
-    return text if level >= tight else f"({text})"
+    return printed(expression, name).within(allowed)
 
 
-def _printed(e: Any, name: Names) -> tuple[str, int]:
+def printed(e: Any, name: Names) -> Printed:
+    """Print an index or an extent."""
     if type(e) is int:
-        return integer(e), ATOM if e >= 0 else SUM
+        return Printed(integer(e), Level.ATOM if e >= 0 else Level.UNARY)
     if isinstance(e, (Axis, Lookup)) or e.is_Symbol:
-        return name(e), ATOM
+        return Printed(name(e))
     if e.is_Integer:
-        return _printed(int(e), name)
-    kind = type(e).__name__
-    return _PRINTERS[kind](e, name)
+        return printed(int(e), name)
+    return _PRINTERS[type(e).__name__](e, name)
 
 
-def _add(e: Any, name: Names) -> tuple[str, int]:
+def _add(e: Any, name: Names) -> Printed:
     terms = sorted(e.args, key=lambda t: (t.is_Integer, t.could_extract_minus_sign(), str(t)))
-    text = index(terms[0], name, SUM)
+    text = index(terms[0], name, SUMS)
     for term in terms[1:]:
         minus = term.could_extract_minus_sign()
-        text += f" {'-' if minus else '+'} {index(-term if minus else term, name, PRODUCT)}"
-    return text, SUM
+        text += f" {'-' if minus else '+'} {index(-term if minus else term, name, PRODUCTS)}"
+    return Printed(text, Level.SUM)
 
 
-def _mul(e: Any, name: Names) -> tuple[str, int]:
+def _mul(e: Any, name: Names) -> Printed:
     numerator, denominator = e.as_numer_denom()
     if denominator != 1:
-        return f"{index(numerator, name, ATOM)} / {index(denominator, name, ATOM)}", PRODUCT
+        # what is rounded down is never negative, so C's division does it
+        return Printed(f"{index(numerator, name, ATOMS)} / {index(denominator, name, ATOMS)}", Level.PRODUCT)
     factors = sorted(e.args, key=lambda t: (not t.is_Integer, str(t)))
     if factors[0] == -1:
-        return f"-{'*'.join(index(f, name, ATOM) for f in factors[1:])}", SUM
-    return "*".join(index(f, name, ATOM) for f in factors), PRODUCT
+        return Printed(f"-{'*'.join(index(f, name, ATOMS) for f in factors[1:])}", Level.SUM)
+    return Printed("*".join(index(f, name, ATOMS) for f in factors), Level.PRODUCT)
 
 
-def _pow(e: Any, name: Names) -> tuple[str, int]:
-    return "*".join([index(e.base, name, ATOM)] * int(e.exp)), PRODUCT
-
-
-def _floor(e: Any, name: Names) -> tuple[str, int]:
-    """Divide integers: what is rounded down here is never negative, so C's division does it."""
-    numerator, denominator = e.args[0].together().as_numer_denom()
-    return f"{index(numerator, name, ATOM)} / {index(denominator, name, ATOM)}", PRODUCT
-
-
-def _mod(e: Any, name: Names) -> tuple[str, int]:
-    number, by = [index(a, name, ATOM) for a in e.args]
+def _mod(e: Any, name: Names) -> Printed:
+    value, by = [index(a, name, ATOMS) for a in e.args]
     if e.args[0].is_nonnegative:
-        return f"{number} % {by}", PRODUCT
-    return f"({number} % {by} + {by}) % {by}", PRODUCT  # C's remainder has the number's sign
+        return Printed(f"{value} % {by}", Level.PRODUCT)
+    return Printed(f"({value} % {by} + {by}) % {by}", Level.PRODUCT)  # C's remainder has the number's sign
 
 
-def _choice(helper: str) -> Any:
-    def choice(e: Any, name: Names) -> tuple[str, int]:
-        first, *rest = sorted(e.args, key=lambda t: (t.is_Integer, str(t)))
-        text = index(first, name)
-        for other in rest:
-            text = f"{helper}({text}, {index(other, name)})"
-        return text, ATOM
+def _extremum(helper: str) -> Callable[[Any, Names], Printed]:
+    def extremum(e: Any, name: Names) -> Printed:
+        terms = sorted(e.args, key=lambda t: (t.is_Integer, str(t)))
+        return Printed(reduce(lambda text, other: f"{helper}({text}, {other})", [index(t, name) for t in terms]))
 
-    return choice
+    return extremum
 
 
-_PRINTERS: dict[str, Callable[[Any, Names], tuple[str, int]]] = {
-    "Add": _add, "Mul": _mul, "Pow": _pow, "floor": _floor, "Mod": _mod, "Max": _choice("sg_larger"),
-    "Min": _choice("sg_smaller"),
+_PRINTERS: dict[str, Callable[[Any, Names], Printed]] = {
+    "Add": _add, "Mul": _mul, "Mod": _mod, "Max": _extremum("sg_larger"), "Min": _extremum("sg_smaller"),
+    "Pow": lambda e, name: Printed("*".join([index(e.base, name, ATOMS)] * int(e.exp)), Level.PRODUCT),
+    "floor": lambda e, name: _mul(e.args[0].together(), name),
 }
 
 
-def offset(indices: list[Any], shape: tuple[Any, ...], name: Names, starts: list[str | None] | None = None) -> str:
+def offset(indices: Sequence[Any], shape: Sequence[Any], name: Names, starts: list[str | None] | None = None) -> str:
     """Print the element number of a C-contiguous array's element; a dimension may begin at the start of a tile.
 
     >>> i, j = Axis("i", 3), Axis("j", 4)
@@ -139,12 +281,12 @@ def offset(indices: list[Any], shape: tuple[Any, ...], name: Names, starts: list
     for position, dim, start in zip(reversed(indices), reversed(shape), reversed(begins), strict=True):
         if start is not None:
             text = f"{index(position, name)} - {start}"
-            terms.append(text if step == 1 else f"({text})*{index(step, name, ATOM)}")
+            terms.append(text if step == 1 else f"({text})*{index(step, name, ATOMS)}")
         elif type(position) is int and type(step) is int:
             constant += position * step
         elif not (type(position) is int and position == 0):
-            text = index(position, name, SUM if step == 1 else ATOM)
-            terms.append(text if step == 1 else f"{text}*{index(step, name, ATOM)}")
+            text = index(position, name, SUMS if step == 1 else ATOMS)
+            terms.append(text if step == 1 else f"{text}*{index(step, name, ATOMS)}")
         step = step * dim
     if constant or not terms:
         terms.insert(0, str(constant))

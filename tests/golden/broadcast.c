@@ -65,7 +65,7 @@ APART void sg_broadcast_part1(
                 v3 += v5 * v5;
                 const double v6 = 2.0 * v5;
                 v4 += v6;
-                b_bar_share[j] += (- v6);
+                b_bar_share[j] += -v6;
             }
             a_bar[i] = v4;
         }

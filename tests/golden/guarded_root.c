@@ -47,7 +47,7 @@ APART void sg_guarded_root_part1(
             const _Bool v4 = x[i] > 0.0;
             const double v5 = sqrt(x[i]);
             v3 += v4 ? v5 : 0.0;
-            x_bar[i] = v4 ? ((v4 ? 1.0 : 0.0) * (0.5 * (1.0 / v5))) : 0.0;
+            x_bar[i] = v4 ? (v4 ? 1.0 : 0.0) * (0.5 * (1.0 / v5)) : 0.0;
         }
         v2 += v3;
     }

@@ -37,9 +37,9 @@ int32_t sg_integers(
     int64_t v1 = 0;
     #pragma omp simd reduction(+:v1)
     for (int64_t i = 0; i < 12; ++i) {
-        const int64_t v2 = (int64_t)((uint64_t)(sg_floor_divide_i64(k[i], 3)) + (uint64_t)(sg_remainder_i64(k[i], 4)));
+        const int64_t v2 = (int64_t)((uint64_t)sg_floor_divide_i64(k[i], 3) + (uint64_t)sg_remainder_i64(k[i], 4));
         v1 = (int64_t)((uint64_t)v2 + (uint64_t)v1);
-        out1[i] = (flags[i] != 0) ? k[i] : ((int64_t)(0 - (uint64_t)k[i]));
+        out1[i] = flags[i] != 0 ? k[i] : (int64_t)(0 - (uint64_t)k[i]);
     }
     out0[0] = v1;
     return 0;

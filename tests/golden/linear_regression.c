@@ -31,7 +31,7 @@ int32_t sg_linear_regression(
     double v3 = 0.0;
     #pragma omp simd reduction(+:v1) reduction(+:v2) reduction(+:v3)
     for (int64_t i = 0; i < 17; ++i) {
-        const double v4 = ((X[i] * W[0]) + b[0]) - Y[i];
+        const double v4 = X[i] * W[0] + b[0] - Y[i];
         v1 += v4 * v4;
         const double v5 = 0.029411764705882353 * (2.0 * v4);
         v2 += v5;

@@ -92,10 +92,10 @@ APART void sg_logistic_regression_part1(
         for (int64_t i = i0; i < i1; ++i) {
             const double v10 = w1[i - i0] + b[0];
             /* test_golden.py:24 */
-            const double v11 = (- y[i]);
+            const double v11 = -y[i];
             const double v12 = v11 * v10;
             v7 += sg_logaddexp(0.0, v12);
-            w2[i - i0] = (v3 * (sg_expit((- (0.0 - v12))))) * v11;
+            w2[i - i0] = v3 * sg_expit(v12) * v11;
             /* test_golden.py:23 */
             v8 += w2[i - i0];
         }
@@ -147,7 +147,7 @@ APART void sg_logistic_regression_part2(
             const double v16 = w[i];
             v15 += v16 * v16;
             /* test_golden.py:23 */
-            w_bar[i] = (0.001 * (2.0 * w[i])) + w_bar[i];
+            w_bar[i] = 0.001 * (2.0 * w[i]) + w_bar[i];
         }
         /* test_golden.py:24 */
         v14 += v15;
@@ -176,7 +176,7 @@ int32_t sg_logistic_regression(
     double w5[256];
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
     double v1 = 0.0;
-    const double v2 = (double)((int64_t)n);
+    const double v2 = (double)n;
     const double v3 = 1.0 / v2;
     /* test_golden.py:23  z = X @ params["w"] + params["b"] */
     double v4 = 0.0;
@@ -191,7 +191,7 @@ int32_t sg_logistic_regression(
             w3[i*(d + 8) + j] = 0.0;
         }
     }
-    if (39*n + 4*d*n >= 3200000) {
+    if (35*n + 4*d*n >= 3200000) {
         #pragma omp parallel for num_threads(copies1 + 1)
         for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, w3, w4, w5, v3);
     } else {
@@ -232,7 +232,7 @@ int32_t sg_logistic_regression(
         v13 += w4[i];
     }
     const double v17 = v1 / v2;
-    value[0] = v17 + (0.001 * v13);
+    value[0] = v17 + 0.001 * v13;
     /* test_golden.py:23 */
     b_bar[0] = v4;
     return 0;

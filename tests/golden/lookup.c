@@ -56,7 +56,7 @@ int32_t sg_lookup(
         }
         w2[i] = v3;
         v1 += tanh(w2[i]);
-        const double v4 = 4.0 * (sg_expit_slope(2.0 * w2[i]));
+        const double v4 = 4.0 * sg_expit_slope(2.0 * w2[i]);
         #pragma omp simd
         for (int64_t j = 0; j < 8; ++j) {
             table_bar[w1[i]*8 + j] += v4 * w[j];

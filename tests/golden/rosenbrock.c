@@ -23,10 +23,10 @@ int32_t sg_rosenbrock(
         double v5 = 0;
         if (i < 99) {
             const double v2 = x[i];
-            const double v3 = x[i + 1] - (v2 * v2);
+            const double v3 = x[i + 1] - v2 * v2;
             const double v4 = 1.0 - x[i];
-            v1 += (100.0 * (v3 * v3)) + (v4 * v4);
-            v5 = (((- (200.0 * v3))) * (2.0 * x[i])) - (2.0 * v4);
+            v1 += 100.0 * (v3 * v3) + v4 * v4;
+            v5 = -(200.0 * v3) * (2.0 * x[i]) - 2.0 * v4;
         }
         double v6 = 0.0;
         if (i < 99) {
@@ -34,20 +34,20 @@ int32_t sg_rosenbrock(
         }
         if (i >= 1) {
             const double v7 = x[i - 1];
-            v6 += 200.0 * (x[i] - (v7 * v7));
+            v6 += 200.0 * (x[i] - v7 * v7);
         }
         x_bar[i] = v6;
     }
     #pragma omp simd reduction(+:v1)
     for (int64_t i = 1; i < 99; ++i) {
         const double v8 = x[i];
-        const double v9 = x[i + 1] - (v8 * v8);
+        const double v9 = x[i + 1] - v8 * v8;
         const double v10 = 1.0 - x[i];
-        v1 += (100.0 * (v9 * v9)) + (v10 * v10);
+        v1 += 100.0 * (v9 * v9) + v10 * v10;
         double v11 = 0.0;
-        v11 += (((- (200.0 * v9))) * (2.0 * x[i])) - (2.0 * v10);
+        v11 += -(200.0 * v9) * (2.0 * x[i]) - 2.0 * v10;
         const double v12 = x[i - 1];
-        v11 += 200.0 * (x[i] - (v12 * v12));
+        v11 += 200.0 * (x[i] - v12 * v12);
         x_bar[i] = v11;
     }
     value[0] = v1;

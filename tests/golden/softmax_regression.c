@@ -146,9 +146,9 @@ int32_t sg_softmax_regression(
     double w11[256];
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
     double v1 = 0.0;
-    const double v2 = (double)((int64_t)n);
+    const double v2 = (double)n;
     const double v3 = 1.0 / v2;
-    const double v4 = (- v3);
+    const double v4 = -v3;
     for (int64_t i = 0; i < 64; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 10; ++j) {
@@ -160,11 +160,11 @@ int32_t sg_softmax_regression(
     #pragma omp parallel for num_threads(threads) if(n >= 1442) reduction(max:sg_failed1)
     for (int64_t t = 0; t < threads; ++t) {
         double *const restrict w12 = (double *)(void *)(workspace + 5120*threads + t*30720);
-        double *const restrict w10 = (double *)(void *)(workspace + (5120*threads + 5120) + t*30720);
-        double *const restrict w1 = (double *)(void *)(workspace + (5120*threads + 10240) + t*30720);
-        double *const restrict w4 = (double *)(void *)(workspace + (5120*threads + 15360) + t*30720);
-        double *const restrict w7 = (double *)(void *)(workspace + (5120*threads + 20480) + t*30720);
-        double *const restrict w9 = (double *)(void *)(workspace + (5120*threads + 25600) + t*30720);
+        double *const restrict w10 = (double *)(void *)(workspace + 5120*threads + 5120 + t*30720);
+        double *const restrict w1 = (double *)(void *)(workspace + 5120*threads + 10240 + t*30720);
+        double *const restrict w4 = (double *)(void *)(workspace + 5120*threads + 15360 + t*30720);
+        double *const restrict w7 = (double *)(void *)(workspace + 5120*threads + 20480 + t*30720);
+        double *const restrict w9 = (double *)(void *)(workspace + 5120*threads + 25600 + t*30720);
         double w2[64];
         double w5[64];
         double w3[64];
@@ -220,7 +220,7 @@ int32_t sg_softmax_regression(
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
                 const double v9 = w2[i - i0];
-                w3[i - i0] = (isfinite(w2[i - i0]) != 0) ? v9 : 0.0;
+                w3[i - i0] = isfinite(w2[i - i0]) != 0 ? v9 : 0.0;
             }
             for (int64_t i = i0; i < i1; ++i) {
                 double v10 = w5[i - i0];
@@ -233,7 +233,7 @@ int32_t sg_softmax_regression(
             }
             #pragma omp simd
             for (int64_t i = i0; i < i1; ++i) {
-                w2[i - i0] = (log(w5[i - i0])) + w3[i - i0];
+                w2[i - i0] = log(w5[i - i0]) + w3[i - i0];
             }
             for (int64_t i = i0; i < i1; ++i) {
                 int64_t v11 = (int64_t)labels[i];
@@ -262,10 +262,10 @@ int32_t sg_softmax_regression(
             for (int64_t i = i0; i < i1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    const _Bool v12 = sg_flag(w8[i - i0]) && (w1[(i - i0)*10 + j] == w2[i - i0]);
+                    const _Bool v12 = sg_flag(w8[i - i0]) && w1[(i - i0)*10 + j] == w2[i - i0];
                     const double v13 = w4[(i - i0)*10 + j] * w3[i - i0];
                     /* test_golden.py:28 */
-                    w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + (v3 * (v12 ? 1.0 : v13));
+                    w9[(i - i0)*10 + j] = w7[(i - i0)*10 + j] + v3 * (v12 ? 1.0 : v13);
                 }
             }
             sg_product(64, i1 - i0, 10,

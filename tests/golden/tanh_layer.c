@@ -49,7 +49,7 @@ int32_t sg_tanh_layer(
             const float v3 = v2 + b[j];
             const float v4 = tanhf(v3);
             v1 += v4 * v4;
-            const float v5 = (2.0f * v4) * (4.0f * (sg_expit_slopef(2.0f * v3)));
+            const float v5 = 2.0f * v4 * (4.0f * sg_expit_slopef(2.0f * v3));
             b_bar[j] += v5;
             #pragma omp simd
             for (int64_t k = 0; k < 8; ++k) {

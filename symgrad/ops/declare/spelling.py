@@ -58,7 +58,7 @@ FLAG = "sg_flag{f}({0})"
 """How a Boolean in memory is read among lanes of a floating-point type."""
 
 
-SET = "({0} != 0)"
+SET = "{0} != 0"
 """How a Boolean of the caller's is read otherwise: NumPy takes any byte but 0 for one that is set."""
 
 BEYOND = {"max=": "{0} > {1} ? {0} : {1}", "min=": "{0} < {1} ? {0} : {1}"}
@@ -101,17 +101,6 @@ def uses(pattern: str, k: int) -> int:
     return pattern.count(f"{{{k}}}")
 
 
-def inside_call(pattern: str, k: int) -> bool:
-    """Tell an argument that stands between a call's parentheses or commas, and so needs none of its own.
-
-    >>> inside_call("exp{f}({0})", 0), inside_call("{0} * {1}", 0)
-    (True, False)
-    """
-    if pattern.isidentifier():
-        return True
-    return bool(re.search(rf"[\w}}]\((?:[^()]*, )?\{{{k}\}}(?:, [^()]*)?\)", pattern))
-
-
 def expression(
     pattern: str, names: Sequence[str], dtypes: Sequence[np.dtype[Any]], result: np.dtype[Any],
     params: Mapping[str, Any] | None = None,
@@ -130,7 +119,7 @@ KINDS = ("add", "multiply", "fma", "divide", "sqrt", "select")
 SELECTS = frozenset({"fabs", "floor", "ceil", "trunc", "rint", "nearbyint", "copysign", "fmin", "fmax", "signbit"})
 """Functions of math.h that are one instruction: counted as `select`."""
 
-_SYMBOLS = {" + ": "add", " - ": "add", " * ": "multiply", " / ": "divide", "(- ": "select", "? ": "select"}
+_SYMBOLS = {" + ": "add", " - ": "add", " * ": "multiply", " / ": "divide", "-{0}": "select", "? ": "select"}
 _COMPARISON = re.compile(r" (?:[<>]=?|==|!=|&&|\|\|) ")
 _CALL = re.compile(r"\b([a-z]\w*?)(?:\{f\})?\(")
 

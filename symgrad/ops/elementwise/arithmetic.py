@@ -61,7 +61,7 @@ fmod = elementwise(
 
 negative = elementwise(
     numpy=np.negative, value=lambda x: -x, infix="-",
-    c={"f": "(- {0})", "iu": "({t})(0 - (uint64_t){0})"}, sample=normal(), edges=SPECIAL)  # the space is for -1.0
+    c={"f": "-{0}", "iu": "({t})(0 - (uint64_t){0})"}, sample=normal(), edges=SPECIAL)
 
 positive_ = elementwise(
     numpy=np.positive, value=lambda x: x, infix="+",

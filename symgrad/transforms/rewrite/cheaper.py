@@ -175,6 +175,7 @@ CHEAPER = Table(
     rule(lambda x: x - 0.0, lambda x: x),
     rule(lambda x, y: x - -y, lambda x, y: x + y),
     rule(lambda x: np.negative(-x), lambda x: x, kinds=ANY),
+    rule(lambda x: ops.expit(-(0.0 - x)), lambda x: ops.expit(x)),  # it does not see which zero it is of
     rule(lambda x: ops.power_int(x, exponent=1), lambda x: x, kinds=ANY),
     rule(lambda x: ops.power_int(x, exponent=2), lambda x: x * x, kinds=ANY),
     rule(lambda x, dtype: ops.astype(x, dtype=dtype), lambda x: x, dtype=PARAM, kinds=ANY),
