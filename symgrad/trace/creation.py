@@ -13,7 +13,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -53,15 +53,12 @@ class Replaced:
         return other is self or other is self.original
 
     def __hash__(self) -> int:
-        """Hash as the function it stands for."""
         return hash(self.original)
 
     def __reduce__(self) -> str:
-        """Pickle by name, as functions are."""
         return self.name
 
     def __repr__(self) -> str:
-        """Print as the function it stands for."""
         return repr(self.original)
 
     def __getattr__(self, name: str) -> Any:
@@ -146,57 +143,42 @@ def _table() -> list[tuple[Any, str, Replaced]]:
 
 
 def _functions(module: Any, when_traced: Callable[..., Any]) -> list[tuple[Any, str, Replaced]]:
-    """List the functions of a module that have an answer and ask no protocol."""
-    functions = list(vars(module).items())
-    return [(module, name, Replaced(f, name, when_traced)) for name, f in functions if _answered(name, f)]
-
-
-def _answered(name: str, function: Any) -> bool:
-    """Tell a function that has an answer and is replaced for it; a ufunc asks its arguments itself."""
-    if name in MAKERS or not callable(function) or isinstance(function, (np.ufunc, type, Replaced)):
-        return False
-    return getattr(function, "__hash__", None) is not None and function in ANSWERS
+    """List the functions of a module that have an answer and are replaced for it; a ufunc asks its arguments itself."""
+    return [
+        (module, name, Replaced(function, name, when_traced)) for name, function in list(vars(module).items())
+        if name not in MAKERS and callable(function) and not isinstance(function, (np.ufunc, type, Replaced))
+        and getattr(function, "__hash__", None) is not None and function in ANSWERS
+    ]
 
 
 class _Installed:
     """How many traces are active, and what is in place meanwhile."""
 
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.count = 0
-        self.table: list[tuple[Any, str, Replaced]] = []
-        self.scipy = False
-
-    def enter(self) -> None:
-        with self.lock:
-            self.count += 1
-            added = [] if self.table else _table()
-            if not self.scipy and answer_scipy():
-                self.scipy = True
-                added += _functions(sys.modules["scipy.special"], _of_traced)
-            self.table += added
-            for module, name, stand_in in self.table if self.count == 1 else added:
-                if getattr(module, name) is stand_in.original:
-                    setattr(module, name, stand_in)
-
-    def leave(self) -> None:
-        with self.lock:
-            self.count -= 1
-            if self.count:
-                return
-            for module, name, stand_in in self.table:
-                if getattr(module, name) is stand_in:
-                    setattr(module, name, stand_in.original)
-
-
-_installed = _Installed()
+    lock = threading.Lock()
+    count = 0
+    table: ClassVar[list[tuple[Any, str, Replaced]]] = []
+    scipy = False
 
 
 @contextmanager
 def installed() -> Iterator[None]:
     """Replace NumPy's creation functions until the last trace has ended."""
-    _installed.enter()
+    here = _Installed
+    with here.lock:
+        here.count += 1
+        added = [] if here.table else _table()
+        if not here.scipy and answer_scipy():
+            here.scipy = True
+            added += _functions(sys.modules["scipy.special"], _of_traced)
+        here.table += added
+        for module, name, stand_in in here.table if here.count == 1 else added:
+            if getattr(module, name) is stand_in.original:
+                setattr(module, name, stand_in)
     try:
         yield
     finally:
-        _installed.leave()
+        with here.lock:
+            here.count -= 1
+            for module, name, stand_in in () if here.count else here.table:
+                if getattr(module, name) is stand_in:
+                    setattr(module, name, stand_in.original)

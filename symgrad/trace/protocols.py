@@ -33,8 +33,10 @@ REDUCTIONS: dict[np.ufunc, Any] = {
 ACCUMULATIONS: dict[np.ufunc, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
-def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a ufunc called with keywords, and ``reduce``, ``accumulate`` and ``outer``."""
+def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Answer a ufunc, and ``reduce``, ``accumulate``, ``outer`` and ``at`` of one."""
+    if method == "__call__" and not kwargs and not any(hasattr(type(i), "unknown") for i in inputs):
+        return call_ufunc(self.owner, ufunc, inputs)
     if any(type(i) is LocalArray for i in (*inputs, *kwargs.values(), *(kwargs.get("out") or ()))):
         return local_ufunc(ufunc, method, inputs, kwargs)
     if any(type(i) is Selected for i in inputs):
@@ -47,18 +49,47 @@ def ufunc_method(x: Tracer, ufunc: np.ufunc, method: str, inputs: tuple[Any, ...
             instead="make the array inside the traced function (np.empty, np.zeros), or leave out= away",
         )
     if method == "__call__":
-        result = _called(x, ufunc, inputs, kwargs, target)
+        result = _called(self, ufunc, inputs, kwargs, target)
         return result if target is None else store(target, result, ufunc.__name__)
     if method == "at":
         return add_in_place(ufunc, *inputs)
-    return _aggregated(ufunc, method, inputs, kwargs if target is None else {**kwargs, "out": target})
+    kwargs = kwargs if target is None else {**kwargs, "out": target}
+    if method == "reduce" and ufunc in REDUCTIONS:  # also of a plain array, where ``where=`` alone is traced
+        function = REDUCTIONS[ufunc]
+        written_out = {"axis", "keepdims", "initial"}
+        kept = {k: v for k, v in {"axis": 0, **kwargs}.items() if not is_unset(v) or (v is None and k in written_out)}
+        if function in {np.any, np.all} and np.dtype(kept.get("dtype", bool)) == bool:
+            kept.pop("dtype", None)
+        return answered(function, settled(inputs), settled(kept))
+    if method == "accumulate" and ufunc in ACCUMULATIONS:
+        if not np.ndim(inputs[0]) or (kwargs.get("axis", 0) is None and np.ndim(inputs[0]) > 1):
+            raise ArgumentValueError(f"np.{ufunc.__name__}.accumulate needs one axis", line=user_line())
+        return answered(ACCUMULATIONS[ufunc], settled(inputs), settled({"axis": 0, **kwargs}))
+    if method == "outer":
+        a, b = inputs
+        return ufunc(np.expand_dims(a, tuple(range(np.ndim(a), np.ndim(a) + np.ndim(b)))), b, **kwargs)
+    raise UnsupportedError(
+        f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
+        instead="np.where, slices or a sum",
+    )
 
 
 def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], target: Tracer | None) -> Any:
     """Call a ufunc with keywords; with ``where=`` what it leaves out stays as it is in the target."""
     where = True if target is None else kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
-    _refuse(ufunc, kwargs)
+    plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
+    for name, value in kwargs.items():  # the meaning of which would be lost
+        if name == "where" and value is not True:
+            raise UnsupportedError(
+                f"np.{ufunc.__name__}(..., where=mask) without out=: the other elements would have no value",
+                line=user_line(), instead="np.where(mask, result, otherwise), or out= an array made in the function",
+            )
+        if name not in plain or value != plain[name]:
+            raise UnsupportedError(
+                f"np.{ufunc.__name__}(..., {name}=...) on traced arrays", line=user_line(),
+                instead="leave the keyword away",
+            )
     if dtype is not None and ufunc.signature is None:
         wanted = (*[None] * ufunc.nin, *[np.dtype(dtype)] * ufunc.nout)
         kinds = (*map(kind_of, inputs), *[None] * ufunc.nout)
@@ -74,61 +105,12 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
     return result if where is True else np.where(lift(where), result, np.copy(target))  # type: ignore[arg-type]
 
 
-def _aggregated(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer ``reduce``, ``accumulate`` and ``outer``."""
-    if method == "reduce" and ufunc in REDUCTIONS:
-        return _reduced(ufunc, inputs, {"axis": 0, **kwargs})
-    if method == "accumulate" and ufunc in ACCUMULATIONS:
-        if not np.ndim(inputs[0]) or (kwargs.get("axis", 0) is None and np.ndim(inputs[0]) > 1):
-            raise ArgumentValueError(f"np.{ufunc.__name__}.accumulate needs one axis", line=user_line())
-        return answered(ACCUMULATIONS[ufunc], settled(inputs), settled({"axis": 0, **kwargs}))
-    if method == "outer":
-        a, b = inputs
-        return ufunc(np.expand_dims(a, tuple(range(np.ndim(a), np.ndim(a) + np.ndim(b)))), b, **kwargs)
-    raise UnsupportedError(
-        f"np.{ufunc.__name__}.{method} has no answer for traced arrays", line=user_line(),
-        instead="np.where, slices or a sum",
-    )
-
-
-def _reduced(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer ``reduce``, also of a plain array where ``where=`` alone is traced; defaults written out are left away."""
-    function = REDUCTIONS[ufunc]
-    kept = {k: v for k, v in kwargs.items() if not is_unset(v) or (v is None and k in {"axis", "keepdims", "initial"})}
-    if function in {np.any, np.all} and np.dtype(kept.get("dtype", bool)) == bool:
-        kept.pop("dtype", None)
-    return answered(function, settled(inputs), settled(kept))
-
-
-def _refuse(ufunc: np.ufunc, kwargs: dict[str, Any]) -> None:
-    """Refuse keywords whose meaning would be lost."""
-    plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
-    for name, value in kwargs.items():
-        if name == "where" and value is not True:
-            raise UnsupportedError(
-                f"np.{ufunc.__name__}(..., where=mask) without out=: the other elements would have no value",
-                line=user_line(), instead="np.where(mask, result, otherwise), or out= an array made in the function",
-            )
-        if name not in plain or value != plain[name]:
-            raise UnsupportedError(
-                f"np.{ufunc.__name__}(..., {name}=...) on traced arrays", line=user_line(),
-                instead="leave the keyword away",
-            )
-
-
-TWO = 2
-
-
-def is_mask(x: Tracer) -> bool:
-    """Whether an array is one of booleans."""
-    return x.dtype.kind == "b" and not x.is_number
-
-
 def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     def operator(self: Tracer, other: Any) -> Any:
         if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected:
             return NotImplemented
-        if ufunc is np.power and not swapped and type(other) is int and other == TWO and is_mask(self):
+        is_square = ufunc is np.power and not swapped and type(other) is int and other == 2
+        if is_square and self.dtype.kind == "b" and not self.is_number:
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         result = call_ufunc(self.owner, ufunc, (other, self) if swapped else (self, other))
         if self.weak is not None and (type(other) in {int, float} or getattr(other, "weak", None) is not None):
@@ -216,13 +198,6 @@ def _copy(self: Tracer, order: Any = "C") -> Any:
     return result if self.is_number else as_array(result)
 
 
-def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Answer a ufunc or one of its methods."""
-    if method == "__call__" and not kwargs and not any(hasattr(type(i), "unknown") for i in inputs):
-        return call_ufunc(self.owner, ufunc, inputs)
-    return ufunc_method(self, ufunc, method, inputs, kwargs)
-
-
 def _array_function(self: Tracer, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ARG001
     """Answer a NumPy function."""
     if hasattr(type(kwargs.get("out")), "traced"):
@@ -242,14 +217,20 @@ def _fill(self: Tracer, value: Any) -> None:
 
 def install() -> None:
     """Put the operators and methods on `Tracer`."""
-    for name, ufunc in OPERATORS.items():
+    for name, ufunc in (OPERATORS | COMPARISONS).items():
         setattr(Tracer, f"__{name}__", _binary(ufunc))
+        setattr(LocalArray, f"__{name}__", _local_binary(name))
+    for name, ufunc in OPERATORS.items():
         setattr(Tracer, f"__r{name}__", _binary(ufunc, swapped=True))
         setattr(Tracer, f"__i{name}__", _in_place(ufunc))
-    for name, ufunc in COMPARISONS.items():
-        setattr(Tracer, f"__{name}__", _binary(ufunc))
+        setattr(LocalArray, f"__r{name}__", _local_binary(name, swapped=True))
+        setattr(LocalArray, f"__i{name}__", _local_in_place(name, ufunc))
     for name, ufunc in UNARY.items():
         setattr(Tracer, f"__{name}__", _unary(ufunc))
+    for name in (*UNARY, "bool", "float", "int", "index", "complex", "contains"):
+        setattr(LocalArray, f"__{name}__", _local_unary(f"__{name}__"))
+    setattr(LocalArray, "__divmod__", lambda self, other: wrapped(divmod(self.settle(), settled(other))))  # noqa: B010
+    setattr(LocalArray, "__rdivmod__", lambda self, other: wrapped(divmod(settled(other), self.settle())))  # noqa: B010
     for function in METHODS:
         if function in ANSWERS:
             setattr(Tracer, function.__name__, _method(function))
@@ -263,21 +244,9 @@ def install() -> None:
         "__rdivmod__": lambda self, other: (other // self, other % self),
     }.items():
         setattr(Tracer, name, method)
-    _install_local()
 
 
-def _install_local() -> None:
-    """Put the operators on `LocalArray`: those of the array it is now."""
-    for name, ufunc in OPERATORS.items():
-        setattr(LocalArray, f"__{name}__", _local_binary(name))
-        setattr(LocalArray, f"__r{name}__", _local_binary(name, swapped=True))
-        setattr(LocalArray, f"__i{name}__", _local_in_place(name, ufunc))
-    for name in COMPARISONS:
-        setattr(LocalArray, f"__{name}__", _local_binary(name))
-    setattr(LocalArray, "__divmod__", lambda self, other: wrapped(divmod(self.settle(), settled(other))))  # noqa: B010
-    setattr(LocalArray, "__rdivmod__", lambda self, other: wrapped(divmod(settled(other), self.settle())))  # noqa: B010
-    for name in (*UNARY, "bool", "float", "int", "index", "complex", "contains"):
-        setattr(LocalArray, f"__{name}__", _local_unary(f"__{name}__"))
+# -- operators of local arrays: those of the array it is now
 
 
 def _local_binary(name: str, *, swapped: bool = False) -> Callable[[LocalArray, Any], Any]:

@@ -41,7 +41,7 @@ class Refusals:
         return f"{self._node.dtype.name}[{','.join(map(str, self._node.shape))}]"
 
     def _one(self, kinds: str = "") -> bool:
-        """Tell whether NumPy would have one number here, of one of these kinds: an array of several raises there."""
+        """Whether NumPy would have one number here, of one of these kinds: an array of several raises there."""
         return all(dim == 1 for dim in self._node.shape) and (not kinds or self._node.dtype.kind in kinds)
 
     def _refuse(self, what: str, instead: str, *, numpy: bool = True) -> ConcretizationError:
@@ -65,7 +65,6 @@ class Refusals:
         )
 
     def __bool__(self) -> NoReturn:
-        """Refuse to choose a branch."""
         asking = sys._getframe(1).f_code  # noqa: SLF001 - who asks
         if asking.co_filename.endswith("_methods.py") and not is_user_code(asking.co_filename):
             name = asking.co_name.lstrip("_")
@@ -79,25 +78,7 @@ class Refusals:
             "static_argnums=/static_argnames= for an argument that is a setting", numpy=self._one(),
         )
 
-    def __float__(self) -> NoReturn:
-        """Refuse to be one number."""
-        raise self._refuse(
-            "float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)",
-            numpy=self._one(),
-        )
-
-    def __int__(self) -> NoReturn:
-        """Refuse to be one number."""
-        raise self._refuse(
-            "int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting", numpy=self._one(),
-        )
-
-    def __complex__(self) -> NoReturn:
-        """Refuse to be one number."""
-        raise self._refuse("complex()", "real arithmetic; symgrad compiles real dtypes", numpy=self._one())
-
     def __index__(self) -> NoReturn:
-        """Refuse to be a loop bound or an index of a list."""
         raise self._refuse(
             "range(), an index of a list or a plain array, or a shape",
             "np.take(array, i) or np.take(np.stack(list), i) for an index, "
@@ -105,7 +86,6 @@ class Refusals:
         )
 
     def __hash__(self) -> int:
-        """Refuse to be a key."""
         raise self._refuse(
             "hash() (a dict's key, a member of a set, functools.cache)", "a key that is a plain number or string",
             numpy=not self._node.shape,
@@ -122,24 +102,6 @@ class Refusals:
             raise self._refuse("round() to an integer", "np.round(x)", numpy=self._one())
         return np.round(self, digits)
 
-    def __trunc__(self) -> NoReturn:
-        """Refuse to be an integer."""
-        raise self._refuse("math.trunc()", "np.trunc(x)", numpy=self._one())
-
-    def __floor__(self) -> NoReturn:
-        """Refuse to be an integer."""
-        raise self._refuse("math.floor()", "np.floor(x)", numpy=self._one())
-
-    def __ceil__(self) -> NoReturn:
-        """Refuse to be an integer."""
-        raise self._refuse("math.ceil()", "np.ceil(x)", numpy=self._one())
-
-    def as_integer_ratio(self) -> NoReturn:
-        """Refuse to be one number."""
-        raise self._refuse(
-            "a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*", numpy=self._one(),
-        )
-
     def item(self, *index: Any) -> NoReturn:
         """Refuse to be one number."""
         raise self._refuse(
@@ -151,21 +113,17 @@ class Refusals:
         raise self._refuse("tolist()", "list(x), which gives traced elements")
 
     def __format__(self, spec: str) -> str:
-        """Print what is known; a number format has nothing to format."""
         if spec:  # whoever catches it has lost a text, and no value
             raise self._refuse(f"the format {spec!r}", "printing outside of the traced function", numpy=False)
         return repr(self)
 
     def __repr__(self) -> str:
-        """Print dtype and shape."""
         return f"Tracer({self._brief()})"
 
     def __reduce__(self) -> NoReturn:
-        """Refuse to be pickled: it is nothing outside of its trace."""
         raise self._refuse("pickling", "returning the value from the traced function", numpy=False)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        """Refuse to be pickled, whatever `__class__` says."""
         self.__reduce__()
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -176,6 +134,25 @@ class Refusals:
             f"the attribute or method {name!r} of an array has no answer for traced arrays", line=user_line(),
             instead=_ADVICE.get(name, f"np.{name} if there is one, or the functions that `symgrad ops` lists"),
         )
+
+
+def _refusing(what: str, instead: str) -> Any:
+    def refuse(self: Refusals) -> NoReturn:
+        raise self._refuse(what, instead, numpy=self._one())
+
+    return refuse
+
+
+for _name, _words in {
+    "__float__": ("float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)"),
+    "__int__": ("int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting"),
+    "__complex__": ("complex()", "real arithmetic; symgrad compiles real dtypes"),
+    "__trunc__": ("math.trunc()", "np.trunc(x)"),
+    "__floor__": ("math.floor()", "np.floor(x)"),
+    "__ceil__": ("math.ceil()", "np.ceil(x)"),
+    "as_integer_ratio": ("a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*"),
+}.items():
+    setattr(Refusals, _name, _refusing(*_words))
 
 
 def leaked(value: Refusals) -> LeakedTracerError:

@@ -72,7 +72,6 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         )
 
     def __symgrad_bind__(self, op: Any, inputs: Any, params: Any) -> NoReturn:
-        """Refuse to be an operand of what is no ufunc."""
         raise self.unknown(f"{op.name} of it")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
@@ -84,11 +83,9 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         raise self.unknown("an index into it")
 
     def __len__(self) -> int:
-        """Refuse: it is not known."""
         raise self.unknown("len() of it, or a loop over it")
 
     def __iter__(self) -> Iterator[Any]:
-        """Refuse to be gone along: how often is not known; an array is iterable all the same."""
         yield len(self)
 
     def __getattr__(self, name: str) -> Any:

@@ -42,7 +42,6 @@ class Spec:
     array: bool = False
 
     def __repr__(self) -> str:
-        """Print as `spec` reads it."""
         kind = {"b": "bool"}.get(self.dtype.kind, f"{self.dtype.kind}{8 * self.dtype.itemsize}")
         return f"{kind}[{','.join(map(str, self.shape))}]".replace(" ", "")
 

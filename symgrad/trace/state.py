@@ -24,7 +24,6 @@ class Trace:
     __slots__ = ("__weakref__", "alive", "differentiated", "function", "graph", "labels", "options", "signs", "thread")
 
     def __init__(self, graph: Graph, function: str, options: Options = Options()) -> None:  # noqa: B008 - frozen
-        """Belong to the thread that makes it."""
         self.graph, self.function, self.options = graph, function, options
         self.thread = threading.get_ident()
         self.alive = True

@@ -5,6 +5,7 @@ What NumPy asks of a tracer (operators, methods, indexing, its protocols) is put
 
 from __future__ import annotations
 
+import operator
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -167,21 +168,17 @@ class Tracer(Refusals):
     # -- recording
 
     def __symgrad_bind__(self, op: Op, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
-        """Apply an op with this tracer's trace."""
         return record(self.owner, op, inputs, params)
 
     def __contains__(self, item: Any) -> bool:
-        """Whether an element is equal, a condition."""
         return bool(np.any(np.equal(self, item)))
 
     def __iter__(self) -> Iterator[Any]:
-        """Go along the first axis."""
         if not self.ndim:
             raise ArgumentError("iteration over a 0-d array", line=user_line())
         return elements(self)
 
     def __len__(self) -> int:
-        """Return the first extent, which must be known."""
         if not self.ndim:
             raise ArgumentError("len() of unsized object: a traced array without axes", line=user_line())
         length = self.shape[0]
@@ -190,11 +187,9 @@ class Tracer(Refusals):
         return length
 
     def __copy__(self) -> Tracer:
-        """Copy: a new array of the same value; a number is itself."""
         return self if self.is_number else as_array(Tracer(as_node(self.owner, self), self.owner))
 
     def __deepcopy__(self, memo: Any) -> Tracer:
-        """Copy: a new array of the same value."""
         return self.__copy__()
 
 
@@ -220,7 +215,6 @@ class Extent:
     __array_priority__ = 1000
 
     def __init__(self, dim: Any, trace: Trace) -> None:
-        """Hold the SymPy expression."""
         self.dim, self.owner = dim, trace
 
     __class__ = int  # type: ignore[assignment]  # what isinstance() sees: what it is in NumPy
@@ -233,6 +227,7 @@ class Extent:
         return Tracer(node, self.owner, weak=weak)
 
     def _with(self, other: Any, exact: Any, ufunc: np.ufunc, *, swap: bool = False) -> Any:
+        """Apply an operator: exactly, to extents and integers; as a number's ufunc to anything else."""
         if issubclass(type(other), (Extent, int, np.integer)) and exact is not None:
             right = other.dim if type(other) is Extent else int(other)
             dim = shapes.simplified(exact(right, self.dim) if swap else exact(self.dim, right))
@@ -243,54 +238,8 @@ class Extent:
             result.weak = float
         return result
 
-    def __add__(self, other: Any) -> Any:
-        """Add."""
-        return self._with(other, lambda a, b: a + b, np.add)
-
-    def __radd__(self, other: Any) -> Any:
-        """Add."""
-        return self._with(other, lambda a, b: a + b, np.add, swap=True)
-
-    def __sub__(self, other: Any) -> Any:
-        """Subtract."""
-        return self._with(other, lambda a, b: a - b, np.subtract)
-
-    def __rsub__(self, other: Any) -> Any:
-        """Subtract."""
-        return self._with(other, lambda a, b: a - b, np.subtract, swap=True)
-
-    def __mul__(self, other: Any) -> Any:
-        """Multiply."""
-        return self._with(other, lambda a, b: a * b, np.multiply)
-
-    def __rmul__(self, other: Any) -> Any:
-        """Multiply."""
-        return self._with(other, lambda a, b: a * b, np.multiply, swap=True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        """Divide, rounding down."""
-        return self._with(other, lambda a, b: a // b, np.floor_divide)
-
-    def __mod__(self, other: Any) -> Any:
-        """Take the remainder."""
-        return self._with(other, lambda a, b: a % b, np.remainder)
-
-    def __truediv__(self, other: Any) -> Any:
-        """Divide: a floating-point number."""
-        return self._with(other, None, np.true_divide)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        """Divide: a floating-point number."""
-        return self._with(other, None, np.true_divide, swap=True)
-
-    def __pow__(self, other: Any) -> Any:
-        """Raise to a power."""
-        exact = (lambda a, b: a**b) if issubclass(type(other), (int, np.integer)) and other >= 0 else None
-        return self._with(other, exact, np.power)
-
     def __neg__(self) -> Any:
-        """Negate."""
-        return self * -1
+        return self._with(-1, operator.mul, np.multiply)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """Take part in a ufunc as a number; what it gives is a NumPy scalar, which promotes as an array does."""
@@ -298,7 +247,6 @@ class Extent:
         return getattr(ufunc, method)(*inputs, **kwargs)
 
     def __symgrad_bind__(self, op: Any, inputs: tuple[Any, ...], params: dict[str, Any]) -> Tracer:
-        """Take part in an op as a number."""
         return record(self.owner, op, inputs, params)
 
     def __eq__(self, other: object) -> bool:
@@ -319,34 +267,8 @@ class Extent:
             raise self.refuse(f"comparing it with {right}")
         return False
 
-    def __hash__(self) -> int:
-        """Refuse to be looked up: a table or a set would silently not have it."""
+    def __hash__(self) -> int:  # a table or a set would silently not have it
         raise self.refuse("a key of a dict or an element of a set")
-
-    def _compare(self, other: Any, positive: str) -> Any:
-        if type(other) is not Extent and is_traced(other):
-            return NotImplemented
-        right = other.dim if type(other) is Extent else other
-        known = getattr(self.dim - right, positive, None)
-        if known is None:
-            raise self.refuse(f"comparing it with {right}")
-        return bool(known)
-
-    def __lt__(self, other: Any) -> Any:
-        """Answer where the extents' algebra knows, refuse elsewhere."""
-        return self._compare(other, "is_negative")
-
-    def __le__(self, other: Any) -> Any:
-        """Answer where the extents' algebra knows, refuse elsewhere."""
-        return self._compare(other, "is_nonpositive")
-
-    def __gt__(self, other: Any) -> Any:
-        """Answer where the extents' algebra knows, refuse elsewhere."""
-        return self._compare(other, "is_positive")
-
-    def __ge__(self, other: Any) -> Any:
-        """Answer where the extents' algebra knows, refuse elsewhere."""
-        return self._compare(other, "is_nonnegative")
 
     def refuse(self, what: str, instead: str = "") -> ConcretizationError:
         """Compose the refusal of what needs a number."""
@@ -359,25 +281,56 @@ class Extent:
         error.extents = frozenset([s.name for s in self.dim.free_symbols])
         return error
 
-    def __bool__(self) -> bool:
-        """Refuse to choose a branch."""
-        raise self.refuse("a condition")
-
-    def __index__(self) -> int:
-        """Refuse to be a loop bound."""
-        raise self.refuse("range(), an index or a list's length")
-
-    def __int__(self) -> int:
-        """Refuse to be one number."""
-        raise self.refuse("int()")
-
     def __float__(self) -> float:
-        """Refuse to be one number."""
         raise self.refuse("float() or a math.* function", "np.sqrt(n), np.log(n), ... in place of math.sqrt(n); or ")
 
     def __repr__(self) -> str:
-        """Print the expression."""
         return str(self.dim)
+
+
+def _arithmetic(ufunc: np.ufunc, exact: Any, *, swap: bool = False) -> Any:
+    return lambda self, other: self._with(other, exact, ufunc, swap=swap)
+
+
+def _comparison(known_by: str) -> Any:
+    def compare(self: Extent, other: Any) -> Any:
+        """Answer where the extents' algebra knows, refuse elsewhere."""
+        if type(other) is not Extent and is_traced(other):
+            return NotImplemented
+        right = other.dim if type(other) is Extent else other
+        known = getattr(self.dim - right, known_by, None)
+        if known is None:
+            raise self.refuse(f"comparing it with {right}")
+        return bool(known)
+
+    return compare
+
+
+def _refusing(what: str) -> Any:
+    def refuse(self: Extent) -> NoReturn:
+        raise self.refuse(what)
+
+    return refuse
+
+
+def _power(self: Extent, other: Any) -> Any:
+    is_exact = issubclass(type(other), (int, np.integer)) and other >= 0
+    return self._with(other, operator.pow if is_exact else None, np.power)
+
+
+for _name, _method in {
+    "add": _arithmetic(np.add, operator.add), "radd": _arithmetic(np.add, operator.add, swap=True),
+    "sub": _arithmetic(np.subtract, operator.sub), "rsub": _arithmetic(np.subtract, operator.sub, swap=True),
+    "mul": _arithmetic(np.multiply, operator.mul), "rmul": _arithmetic(np.multiply, operator.mul, swap=True),
+    "truediv": _arithmetic(np.true_divide, None), "rtruediv": _arithmetic(np.true_divide, None, swap=True),
+    "floordiv": _arithmetic(np.floor_divide, operator.floordiv), "mod": _arithmetic(np.remainder, operator.mod),
+    "pow": _power,
+    "lt": _comparison("is_negative"), "le": _comparison("is_nonpositive"),
+    "gt": _comparison("is_positive"), "ge": _comparison("is_nonnegative"),
+    "bool": _refusing("a condition"), "int": _refusing("int()"),
+    "index": _refusing("range(), an index or a list's length"),
+}.items():
+    setattr(Extent, f"__{_name}__", _method)
 
 
 # -- making nodes

@@ -104,7 +104,6 @@ class Equality:
     """Numbers for the values of one program."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._numbers: dict[Hashable, int] = {}
         self._values: dict[Item, Value] = {}
         self._forms: dict[Node, Form | None] = {}

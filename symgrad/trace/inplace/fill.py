@@ -53,58 +53,51 @@ def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
     return as_array(Tracer(node, trace))  # type: ignore[no-any-return]
 
 
-def _filled(value: Any) -> Callable[..., Any]:
+def _made(when_traced: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes a new array: a local one of the plain one, or what a function gives for traced arguments.
+
+    It takes NumPy's function and its arguments.
+    """
+
     def make(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-        """As np.zeros, np.ones, np.empty."""
-        shape = settled(_argument(args, kwargs, 0, "shape"))
-        if touches(shape):
-            return stretched(np.asarray(value), shape, _argument(args, kwargs, 1, "dtype", np.float64) or np.float64)
-        make_plain = np.zeros if original.__name__ == "empty" else original  # what memory held before is no constant
-        return fresh(make_plain(*args, **kwargs))
+        args, kwargs = settled(args), settled(kwargs)
+        if touches(args) or touches(kwargs):
+            return when_traced(original, *args, **kwargs)
+        name = original.__name__.replace("empty", "zeros")  # what memory held before is no constant
+        return fresh((original if name == original.__name__ else getattr(np, name))(*args, **kwargs))
 
     return make
 
 
-def _full(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    args, kwargs = settled(args), settled(kwargs)
-    shape, value = _argument(args, kwargs, 0, "shape"), _argument(args, kwargs, 1, "fill_value")
-    if touches(shape) or touches(value):
-        return stretched(value, shape, _argument(args, kwargs, 2, "dtype"))
-    return fresh(original(*args, **kwargs))
+def _asked(original: Any, *args: Any, **kwargs: Any) -> Any:
+    return as_array(original(*args, **kwargs))  # by NumPy's protocol
 
 
-def _like(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    """As np.zeros_like, np.ones_like, np.empty_like."""
-    args, kwargs = settled(args), settled(kwargs)
-    if touches(args) or touches(kwargs):
-        return as_array(original(*args, **kwargs))
-    make_plain = np.zeros_like if original.__name__ == "empty_like" else original
-    return fresh(make_plain(*args, **kwargs))
+def _filled(value: float) -> Callable[..., Any]:
+    return lambda _original, shape, dtype=None, *_, **__: stretched(np.asarray(value), shape, dtype or np.float64)
 
 
-def _full_like(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    args, kwargs = settled(args), settled(kwargs)
-    a, value = lift(_argument(args, kwargs, 0, "a")), _argument(args, kwargs, 1, "fill_value")
-    if touches(a) or touches(value):
-        shape = kwargs.get("shape")
-        return stretched(value, a.shape if shape is None else shape, _argument(args, kwargs, 2, "dtype") or a.dtype)
-    return fresh(original(*args, **kwargs))
+def _full(_original: Any, shape: Any, fill_value: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return stretched(fill_value, shape, dtype)
+
+
+def _full_like(
+    _original: Any, a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any,
+) -> Any:
+    a = lift(a)
+    return stretched(fill_value, a.shape if shape is None else shape, dtype or a.dtype)
 
 
 # -- arrays of what the user has
 
 
-def _no_objects(dtype: Any) -> None:
+def _stacked(value: Any, dtype: Any) -> Any:
+    """Return the traced array of a traced value, or of nested lists with one in them."""
     if dtype is not None and np.dtype(dtype) == object:
         raise UnsupportedError(
             "an object array of traced values, in which symgrad could not see them", line=user_line(),
             instead="the same without dtype=object, or a list",
         )
-
-
-def _stacked(value: Any, dtype: Any) -> Any:
-    """Return the traced array of a traced value, or of nested lists with one in them."""
-    _no_objects(dtype)
     try:
         return lift(value, dtype)
     except SymgradError as error:
@@ -177,21 +170,11 @@ def _laid_out(made: Tracer, name: str) -> Tracer:
     return Tracer(made.node, made.owner, base=made, view=unknown)
 
 
-def _copy(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    args, kwargs = settled(args), settled(kwargs)
-    made = original(*args, **kwargs)
-    return as_array(made) if touches(args) else fresh(made)
-
-
 # -- counting
 
 
-def _counted(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+def _arange(_original: Any, start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None, **_: Any) -> Any:
     """As np.arange; over an unknown extent it counts when the program runs."""
-    args, kwargs = settled(args), settled(kwargs)
-    if not (touches(args) or touches(kwargs)):
-        return fresh(original(*args, **kwargs))
-    start, stop, step = [_argument(args, kwargs, k, name) for k, name in enumerate(("start", "stop", "step"))]
     if stop is None:
         start, stop = 0, start
     bounds = [0 if start is None else start, stop, 1 if step is None else step]
@@ -201,7 +184,6 @@ def _counted(original: Any, args: Arguments, kwargs: Keywords) -> Any:
             "np.arange of a traced value: the length of the result is not known while tracing", line=user_line(),
             instead="np.arange(n) * step + start with a known length n, or with an extent x.shape[0]",
         )
-    dtype = _argument(args, kwargs, 3, "dtype")
     made = counting(*[b.dim if type(b) is Extent else int(b) for b in bounds])
     return made if dtype is None or np.dtype(dtype) == INT else made.astype(dtype)
 
@@ -218,50 +200,35 @@ def counting(start: Any, stop: Any, step: Any) -> Tracer:
     return record(trace, arange, (origin,), {"count": simplified(count), "step": int(step)})
 
 
-def _eye(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    """As np.eye and np.identity."""
-    args, kwargs = settled(args), settled(kwargs)
-    rows = _argument(args, kwargs, 0, "n" if original.__name__ == "identity" else "N")
-    square = original.__name__ == "identity"
-    columns = rows if square else _argument(args, kwargs, 1, "M")
-    columns = rows if columns is None else columns
-    if not (touches(rows) or touches(columns)):
-        return fresh(original(*args, **kwargs))
-    offset = 0 if square else _argument(args, kwargs, 2, "k", 0)
-    dtype = _argument(args, kwargs, 1 if square else 3, "dtype") or np.float64
-    i, j = [_numbers(extent) for extent in (rows, columns)]
-    i = i + offset if offset else i
-    return _copied(np.equal(i[:, None], j[None, :]).astype(dtype))
+def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    i, j = [
+        counting(0, extent.dim, 1) if type(extent) is Extent else
+        Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
+        for extent in (N, N if M is None else M)
+    ]
+    i = i + k if k else i
+    return _copied(np.equal(i[:, None], j[None, :]).astype(dtype or np.float64))
 
 
-def _numbers(extent: Any) -> Any:
-    if type(extent) is Extent:
-        return counting(0, extent.dim, 1)
-    return Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
-
-
-def _spaced(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     """As np.linspace; NumPy's protocol does not look at the number of points, which may be an unknown extent."""
     num = _argument(args, kwargs, 2, "num")
     if type(num) is not Extent:
-        return _made(original, args, kwargs)
+        return _new(original, args, kwargs)
     start, stop = [settled(_argument(args, kwargs, k, name)) for k, name in enumerate(("start", "stop"))]
     rest = {k: v for k, v in kwargs.items() if k not in {"start", "stop", "num"}}
     return spaced(start, stop, counting(0, num.dim, 1), *args[3:], **rest)
 
 
-def _made(original: Any, args: Arguments, kwargs: Keywords) -> Any:
-    """As a function that makes a new array and answers a traced argument by NumPy's protocol, or refuses it."""
-    args, kwargs = settled(args), settled(kwargs)
-    return original(*args, **kwargs) if touches(args) or touches(kwargs) else fresh(original(*args, **kwargs))
-
+_new = _made(lambda original, *args, **kwargs: original(*args, **kwargs))
 
 MAKERS: dict[str, Callable[..., Any]] = {
-    "zeros": _filled(0), "ones": _filled(1), "empty": _filled(0), "full": _full,
-    "zeros_like": _like, "ones_like": _like, "empty_like": _like, "full_like": _full_like,
-    "array": _array, "asarray": _asarray, "asanyarray": _asarray, "copy": _copy,
+    "zeros": _made(_filled(0)), "ones": _made(_filled(1)), "empty": _made(_filled(0)), "full": _made(_full),
+    **dict.fromkeys(("zeros_like", "ones_like", "empty_like", "copy"), _made(_asked)), "full_like": _made(_full_like),
+    "array": _array, "asarray": _asarray, "asanyarray": _asarray,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
-    "arange": _counted, "eye": _eye, "identity": _eye,
-    "linspace": _spaced, "logspace": _made, "geomspace": _made, "tri": _made, "vander": _made, "indices": _made,
+    "arange": _made(_arange), "eye": _made(_eye),
+    "identity": _made(lambda original, n, dtype=None, **_: _eye(original, n, dtype=dtype)), "linspace": _linspace,
+    **dict.fromkeys(("logspace", "geomspace", "tri", "vander", "indices"), _new),
 }
 """What answers each name of the `numpy` module in a traced function."""

@@ -54,7 +54,6 @@ class Memory:
     __slots__ = ("array", "lent", "owner", "tracer")
 
     def __init__(self, array: Plain, trace: Trace) -> None:
-        """Own the array."""
         self.array, self.owner = array, weakref.ref(trace)
         self.tracer: Tracer | None = None
         self.lent: list[weakref.ref[Plain]] = []
@@ -148,7 +147,8 @@ class LocalArray:
         if result is self._plain:
             return self
         if type(result) is np.ndarray and result.base is not None and result.base is self._memory.array:
-            return LocalArray(result, self._memory, self, rule) if self._at_home() else result
+            at_home = current() is not None and self._memory.owner() is current()
+            return LocalArray(result, self._memory, self, rule) if at_home else result
         if self._memory.tracer is not None:
             return np.copy(rule(self._tracer()))
         new = type(result) is np.ndarray and not np.may_share_memory(result, self._memory.array)
@@ -159,33 +159,7 @@ class LocalArray:
         laid = np.asarray(self._plain, order=order)
         return self if laid is self._plain else np.copy(self.settle())
 
-    def _at_home(self) -> bool:
-        trace = current()
-        return trace is not None and self._memory.owner() is trace
-
     # -- reading
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """The extents."""
-        shape: tuple[int, ...] = self._plain.shape
-        return shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """NumPy's dtype."""
-        dtype: np.dtype[Any] = self._plain.dtype
-        return dtype
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return self._plain.ndim
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return self._plain.size
 
     @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
@@ -256,13 +230,11 @@ class LocalArray:
         return Tracer(content.node, trace, base=content, view=lambda node: node)
 
     def __iter__(self) -> Iterator[Any]:
-        """Go along the first axis."""
         if not self.ndim:
             raise TypeError("iteration over a 0-d array")
         return (self[k] for k in range(len(self)))
 
     def __len__(self) -> int:
-        """Return the first extent."""
         return len(self._plain)
 
     def __getattr__(self, name: str) -> Any:
@@ -276,32 +248,24 @@ class LocalArray:
         return Method(self, name)
 
     def __reduce__(self) -> Any:
-        """Pickle as the plain array; a traced one refuses."""
         reduced: Any = self.settle().__reduce__()
         return reduced
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle as the plain array."""
         return self.__reduce__()
 
-    def __copy__(self) -> Any:
-        """Copy."""
+    def __copy__(self, memo: Any = None) -> Any:
         return wrapped(np.array(self._plain)) if self._memory.tracer is None else np.copy(self._tracer())
 
-    def __deepcopy__(self, memo: Any) -> Any:
-        """Copy."""
-        return self.__copy__()
+    __deepcopy__ = __copy__
 
     def __repr__(self) -> str:
-        """Print as the array it is."""
         return repr(self.settle())
 
     def __str__(self) -> str:
-        """Print as the array it is."""
         return str(self.settle())
 
     def __format__(self, spec: str) -> str:
-        """Print as the array it is."""
         return format(self.settle(), spec)
 
     # -- writing
@@ -329,13 +293,16 @@ class LocalArray:
         return call_function(func, args, kwargs)
 
 
+for _name in ("shape", "dtype", "ndim", "size"):
+    setattr(LocalArray, _name, property(lambda self, name=_name: getattr(self._plain, name)))  # type: ignore[misc]
+
+
 class Content:
     """What a local array holds, for traced views of it to see: a constant while it is plain, written at any time."""
 
     base, origin = None, ""
 
     def __init__(self, array: LocalArray, trace: Trace) -> None:
-        """Begin with what it holds now."""
         self.array, self._trace = array, trace
         self._version = 0
         self._node: Node | None = None
@@ -361,7 +328,6 @@ class Flat:
     __slots__ = ("array",)
 
     def __init__(self, array: Any) -> None:
-        """Stand for an array's elements, traced or not."""
         self.array = array
 
     def _elements(self) -> Any:
@@ -393,11 +359,9 @@ class Flat:
         elements[index] = value
 
     def __iter__(self) -> Iterator[Any]:
-        """Go along the elements."""
         return (self[k] for k in range(len(self)))
 
     def __len__(self) -> int:
-        """Count the elements, which must be known."""
         count: int = self.array.size.__index__()
         return count
 
@@ -408,7 +372,6 @@ class Method:
     __slots__ = ("array", "name")
 
     def __init__(self, array: LocalArray, name: str) -> None:
-        """Bind."""
         self.array, self.name = array, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

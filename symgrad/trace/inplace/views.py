@@ -67,8 +67,7 @@ def write_through(x: Tracer, value: Node) -> None:
             instead="write into the array itself, out[...] = value, or make a copy first: view.copy()",
         )
     written, others = Tracer(value, trace), [Tracer(i, trace) for i in made.inputs[1:]]
-    params = dict(zip(op.params, made.params, strict=True))
-    found = put(base, written, *others, **params) if put else op.vjp(written, None, base, **params)
+    found = put(base, written, *others, **made.named) if put else op.vjp(written, None, base, **made.named)
     assign(base, found.node)
 
 

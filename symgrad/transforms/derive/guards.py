@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.contract import einsum, parse
+from symgrad.ops.arrays.indexing import first_axis, scatter_add
 from symgrad.ops.arrays.running import cumsum
 from symgrad.ops.arrays.views import broadcast_to, place
 from symgrad.ops.batched import each
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.traits import AND, NOT, OR, traits, truth
+from symgrad.ops.declare.traits import AND, NOT, OR, traits
 from symgrad.ops.elementwise.logical import logical_not
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import DEPTH, known, literal, make
-from symgrad.transforms.derive.joins import joined
-from symgrad.transforms.derive.poles import leaves_out, meant, moves
+from symgrad.transforms.build import DEPTH, array, known, literal, make, truth_table
+from symgrad.transforms.derive.poles import behind, is_zero, is_zero_constant, leaves_out, meant, moves
 from symgrad.transforms.derive.rules import each_rule
-from symgrad.transforms.derive.zeros import behind, is_zero, is_zero_constant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,8 +41,39 @@ MANY = 8
 """So many guards that differ are joined where cotangents meet; a sum of more is guarded by what they share."""
 
 
+def joined(values: list[Any]) -> list[Any]:
+    """Join values that are to be added and were read of one array in pieces: n reads of a vector cost n, not n squared.
+
+    What was placed into zeros is joined to one array of zeros, and so is what was added at a few traced places.
+    """
+    groups: dict[Any, list[Any]] = {}
+    for k, value in enumerate(values):
+        node = value.node
+        few = node.op is scatter_add and is_static(node.shape) and is_static(node.inputs[0].shape)
+        few = few and 2 * shapes.size(node.inputs[0].shape) <= shapes.size(node.shape)
+        few = few and len({index.shape for index in node.inputs[1:]}) == 1
+        kind = (node.params, *[i.shape for i in node.inputs], *[i.dtype for i in node.inputs]) if few else k
+        groups.setdefault(kind, []).append(value)
+    found = []
+    for first, *more in groups.values():
+        if more:
+            axes, shape = first.node.params
+            operands = zip(*[[Tracer(i, v.owner) for i in v.node.inputs] for v in (first, *more)], strict=True)
+            whole, *places = [np.stack(o, axis=0 if k else first_axis(axes)) for k, o in enumerate(operands)]
+            found.append(scatter_add(whole, *places, axes=axes, shape=shape))
+        else:
+            found.append(first)
+    slots = [v for v in found if v.node.op is place and len(v.node.inputs) == 1]  # not what was joined before
+    if len(slots) < 2:
+        return found
+    pieces = [Tracer(piece, v.owner) for v in slots for piece in v.node.inputs]
+    indices = tuple([index for v in slots for index in v.node.param("indices")])
+    whole = place(*pieces, indices=indices, shape=slots[0].node.param("shape"))
+    return [*[v for v in found if all(v is not slot for slot in slots)], whole]
+
+
 def keeps_zeros(node: Node) -> bool:
-    """Tell an op whose rule gives zero for a zero cotangent, wherever it is evaluated."""
+    """Whether an op's rule gives zero for a zero cotangent, wherever it is evaluated."""
     op = node.op
     return traits(op, node.params).linear if isinstance(op, Elementwise) else moves(meant(node))
 
@@ -56,11 +87,11 @@ def conditions(graph: Graph, condition: Node) -> Guard:
     stack = [condition]
     while stack:
         node = stack.pop()
-        if _truth(node) == AND:
+        if truth_table(node) == AND:
             stack.extend(reversed(node.inputs))
             continue
         inner = _negated(node)
-        if inner is not None and _truth(inner) == OR:
+        if inner is not None and truth_table(inner) == OR:
             stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
             continue
         simpler = node if inner is None else opposite(graph, inner)
@@ -82,13 +113,8 @@ def opposite(graph: Graph, condition: Node) -> Node:
     return make(graph, logical_not, condition)
 
 
-def _truth(node: Node) -> tuple[bool, ...]:
-    """Return the truth table of a node of Booleans."""
-    return truth(node.op) if all(i.dtype.kind == "b" for i in node.inputs) else ()
-
-
 def _negated(node: Node) -> Node | None:
-    return node.inputs[0] if _truth(node) == NOT else None
+    return node.inputs[0] if truth_table(node) == NOT else None
 
 
 def both(guard: Guard, more: Guard) -> Guard:
@@ -111,21 +137,18 @@ def either(trace: Trace, guards: Sequence[Guard], *, many: bool = False) -> Guar
 
 def _merged(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]:
     """Simplify a disjunction: of a and a & b the first, of a & b and a & ~b the part a."""
+
+    def is_simpler(left: frozenset[Node], right: frozenset[Node]) -> bool:  # what two parts do not share
+        return not left or not right or (len(left) == len(right) == 1 and opposite(graph, *left) in right)
+
     parts = list(dict.fromkeys(parts))
     while 1 < len(parts) <= MANY:
         pairs = ((a, b) for k, a in enumerate(parts) for b in parts[k + 1 :])
-        found = next(((a, b) for a, b in pairs if _is_simpler(graph, a - b, b - a)), None)
+        found = next(((a, b) for a, b in pairs if is_simpler(a - b, b - a)), None)
         if found is None:
             break
         parts = list(dict.fromkeys([found[0] & found[1] if part in found else part for part in parts]))
     return parts
-
-
-def _is_simpler(graph: Graph, left: frozenset[Node], right: frozenset[Node]) -> bool:
-    """Tell whether what two parts do not share makes no difference: one has nothing more, or the opposite."""
-    if not left or not right:
-        return True
-    return len(left) == len(right) == 1 and opposite(graph, *left) in {*right}
 
 
 def conjunction(trace: Trace, guard: Guard) -> Any:
@@ -180,8 +203,7 @@ def _used(trace: Trace, node: Node, wanted: Sequence[bool]) -> Sequence[Guard]:
     if not any(wanted):
         return [()] * len(node.inputs)
     if op.used is not None:
-        params = node.named
-        found = op.used(Tracer(node, trace), *[Tracer(i, trace) for i in node.inputs], **params)
+        found = op.used(Tracer(node, trace), *[Tracer(i, trace) for i in node.inputs], **node.named)
         parts = [None if p is None else p.node for p in (found if isinstance(found, tuple) else (found,))]
     elif moves(meant(node)) and leaves_out(node):
         everything = broadcast_to(Tracer(literal(trace.graph, True, bool), trace), shape=node.shape)
@@ -192,11 +214,9 @@ def _used(trace: Trace, node: Node, wanted: Sequence[bool]) -> Sequence[Guard]:
 
 
 def always(condition: Node) -> bool:
-    """Tell a condition that constants and places decide, and that holds for every element."""
+    """Whether a condition holds for every element, decided by constants and places."""
     while condition.op.view:
         condition = condition.inputs[0]
-    if condition.op is leaves.constant:
-        return bool(condition.params[0].array.all())
     if condition.op is place and len(condition.inputs) == 1 and always(condition.inputs[0]):
         (region,) = condition.param("indices")
         return all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(region, condition.shape, strict=True))
@@ -208,12 +228,11 @@ def _computed(node: Node, depth: int = DEPTH) -> Any:
     """Compute what a few ops make of constants; None for anything else."""
     op = node.op
     if op is leaves.constant:
-        return node.params[0].array
+        return array(node)
     if not node.inputs or not depth or not is_static(node.shape) or not (op.nondiff or moves(op)):
         return None
     read = [_computed(i, depth - 1) for i in node.inputs]
-    params = node.named
-    return None if any(r is None for r in read) else op.evaluate(*read, **params)
+    return None if any(r is None for r in read) else op.evaluate(*read, **node.named)
 
 
 def followed(trace: Trace, part: Node, g: Node, guard: Guard) -> Guard:
@@ -245,33 +264,26 @@ def _is_single(g: Node) -> bool:
     return all(d == 1 for d in g.shape)
 
 
+def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
+    """Carry a condition as cotangents go, through an op that only moves elements."""
+    pull: Any = each_rule if node.op is each else node.op.vjp
+    parts = pull(whole, None, *[Tracer(i, trace) for i in node.inputs], **node.named)
+    return [None if p is None else p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
+
+
 def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
     """Carry one condition through a structured op: an element's is that one of those it goes into holds."""
-    op, count = node.op, len(node.inputs)
+    op, count, rank = node.op, len(node.inputs), len(node.shape)
     if _is_single(g):
         return [g if g.shape == () else _node(np.reshape(Tracer(g, trace), ()))] * count
     if op.aligned:
         return [reduced(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
     if op is einsum:
         return _through_einsum(trace, node, g)
-    whole = broadcast_to(Tracer(g, trace), shape=node.shape)
+    whole: Any = broadcast_to(Tracer(g, trace), shape=node.shape)
     if moves(meant(node)) and not meant(node).regular:
         return _through_rule(trace, node, whole)
-    return _through_others(node, whole)
-
-
-def _through_rule(trace: Trace, node: Node, whole: Any) -> list[Node | None]:
-    """Carry a condition as cotangents go, through an op that only moves elements."""
-    inputs = [Tracer(i, trace) for i in node.inputs]
-    params = node.named
-    pull = each_rule if node.op is each else node.op.vjp
-    parts = pull(whole, None, *inputs, **params)  # type: ignore[misc]  # these have rules
-    return [None if p is None else p.node for p in (parts if isinstance(parts, tuple) else (parts,))]
-
-
-def _through_others(node: Node, whole: Any) -> list[Node | None]:
-    """Carry a condition through reductions, running totals and the rest: as far as elements stay apart."""
-    op, count, rank = node.op, len(node.inputs), len(node.shape)
+    # reductions, running totals and the rest: as far as elements stay apart
     if count == 1 and "axes" in op.params:
         axes = node.param("axes")
         if node.shape == node.inputs[0].shape:  # softmax: every element along the axes goes into every one
@@ -290,8 +302,7 @@ def _through_others(node: Node, whole: Any) -> list[Node | None]:
     if op.regular and isinstance(op, Structured) and op.vjp is not None and count > 1:
         one, zero = node.dtype.type(1), node.dtype.type(0)  # a sum of products: what is reached when all factors are 1
         ones = [broadcast_to(one, shape=i.shape) for i in node.inputs]
-        parts = op.vjp(np.where(whole, one, zero), None, *ones, **node.named)
-        return [_node(np.not_equal(part, zero)) for part in parts]
+        return [_node(np.not_equal(p, zero)) for p in op.vjp(np.where(whole, one, zero), None, *ones, **node.named)]
     return [_node(np.any(whole))] * count
 
 
@@ -314,8 +325,7 @@ def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:
 
 
 def _node(value: Any) -> Node:
-    found: Node = value.node
-    return found
+    return value.node  # type: ignore[no-any-return]
 
 
 def fitting(trace: Trace, guard: Guard, shape: Shape, whole: Node) -> Guard:
@@ -329,13 +339,9 @@ def reduced(trace: Trace, g: Node, shape: Shape, full: Shape, dtype: np.dtype[An
     value: Any = Tracer(g, trace)
     stretched = [a - own for a in range(own, len(full)) if a < lead or (shape[a - lead] == 1 and full[a] != 1)]
     summed = tuple([a for a in stretched if g.shape[a] != 1])
-    value = _some(value, tuple(summed), dtype) if summed else value
+    if summed:  # that it holds somewhere along them: counted in the cotangent's type, as lanes beside its sum
+        counted = np.sum(np.where(value, dtype.type(1), dtype.type(0)), axis=summed)
+        value = np.not_equal(counted, dtype.type(0))
     kept = tuple([a for a in summed if a + own >= lead])
     gone = tuple([a - sum(s < a for s in summed) for a in stretched if a not in summed and a + own < lead])
     return _node(np.expand_dims(np.squeeze(value, axis=gone), tuple([a + own - max(lead, own) for a in kept])))
-
-
-def _some(value: Any, axes: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Tell where a condition holds somewhere along axes: counted in the cotangent's type, as lanes beside its sum."""
-    one = np.where(value, dtype.type(1), dtype.type(0))
-    return np.not_equal(np.sum(one, axis=axes), dtype.type(0))

@@ -18,11 +18,11 @@ from symgrad.ir.program import Program
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import passing
-from symgrad.trace.tracer import Tracer, as_node
-from symgrad.transforms.build import opened
+from symgrad.trace.tracer import Tracer
+from symgrad.transforms.build import opened, written
+from symgrad.transforms.derive.poles import behind, is_zero, is_zero_constant
 from symgrad.transforms.derive.rules import rule
 from symgrad.transforms.derive.vjp import depends, sweep
-from symgrad.transforms.derive.zeros import behind, is_zero, is_zero_constant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,13 +106,10 @@ def fresh(trace: Trace, name: str, like: Node) -> Node:
 
 
 def linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node]) -> bool:
-    """Tell whether outputs are linear in w: affine, for w is dead in the transpose, and zero where w is."""
+    """Whether outputs are linear in w: affine, for w is dead in the transpose, and zero where w is."""
     stop = min([node.number for node in w], default=0)
-    return not any(node in w for node in behind(transposed, stop)) and _vanish(outputs, w, stop)
-
-
-def _vanish(outputs: Iterable[Node], w: Sequence[Node], stop: int) -> bool:
-    """Tell whether outputs are zero where w is, for finite values of everything else."""
+    if any(node in w for node in behind(transposed, stop)):
+        return False
     outputs, zero = tuple(outputs), {*w}
     for node in behind(outputs, stop):
         if node.inputs and is_zero(node, [i in zero or is_zero_constant(i) for i in node.inputs]):
@@ -129,7 +126,12 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
     """
     active = depends(program.nodes(), wrt)
     for node in program.nodes():
-        if node in active and node.inputs and not _has_linear_rule(trace, node, active):
+        if node not in active or not node.inputs:
+            continue
+        g, outputs = _applied(trace, node, active)
+        seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
+        cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
+        if not linear(sweep(trace, cut, seeds, [g]), [g], outputs):
             raise NoGradient(
                 f"the rule of {node.op.name} is not linear in the cotangent, so that it has no forward mode",
                 line=node.line, instead="reverse mode (grad, vjp, jacrev)",
@@ -137,21 +139,11 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
     raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
 
 
-def _has_linear_rule(trace: Trace, node: Node, active: set[Node]) -> bool:
-    """Apply one rule to a fresh cotangent, and transpose what comes out."""
-    g, outputs = _applied(trace, node, active)
-    seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
-    cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
-    return linear(sweep(trace, cut, seeds, [g]), [g], outputs)
-
-
 def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
     """Apply one rule to a fresh cotangent."""
     g = fresh(trace, "g", node)
-    params = node.named
-    inputs = [Tracer(i, trace) for i in node.inputs]
     trace.graph.line = node.line
-    found = rule(node.op)(Tracer(g, trace), Tracer(node, trace), *inputs, **params)
+    found = rule(node.op)(*[Tracer(x, trace) for x in (g, node, *node.inputs)], **node.named)
     trace.graph.line = None
     parts = found if isinstance(found, tuple) else (found,)
     return g, [p.node for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
@@ -189,8 +181,7 @@ def broken(trace: Trace, outputs: Iterable[Node], w: Iterable[Node]) -> Op | Non
         if node.op.nondiff or node.dtype.kind != "f":
             return node.op
         if isinstance(node.op, Composite):
-            params = node.named
-            whole = as_node(trace, node.op.body(*[Tracer(i, trace) for i in node.inputs], **params))
+            whole = written(trace.graph, node.op.body, *node.inputs, **node.named)
             found = broken(trace, [whole], [i for i, hit in zip(node.inputs, which, strict=True) if hit])
             if found is not None:
                 return found
@@ -204,21 +195,17 @@ _OTHERS = np.array([0.7, 1.9, -1.3, 3.1, 1.0, -0.6, 2.3, -2.0])
 
 
 def _is_affine(node: Node, which: list[bool]) -> bool:
-    """Tell, at a few points, whether a scalar function is affine in some of its arguments together."""
+    """Whether, at a few points, a scalar function is affine in some of its arguments together."""
     first, second = _STEPS
-    params = node.named
 
     def at(step: Any) -> Any:
         places = zip(node.inputs, which, strict=True)
-        values = [step.astype(i.dtype) if hit else _others(i.dtype) for i, hit in places]
-        return np.asarray(node.op.evaluate(*values, **params), np.float64)
+        values = [
+            step.astype(i.dtype) if hit else np.arange(len(_OTHERS)) % 3 == 0 if i.dtype.kind == "b" else
+            (_OTHERS if i.dtype.kind == "f" else np.abs(_OTHERS) + 1).astype(i.dtype) for i, hit in places
+        ]
+        return np.asarray(node.op.evaluate(*values, **node.named), np.float64)
 
     with np.errstate(all="ignore"):
         off = at(first + second) - at(first) - at(second) + at(0 * first)
     return not np.any(np.abs(off) > 0.05)  # half precision, too
-
-
-def _others(dtype: np.dtype[Any]) -> Any:
-    if dtype.kind == "b":
-        return np.arange(len(_OTHERS)) % 3 == 0
-    return (_OTHERS if dtype.kind == "f" else np.abs(_OTHERS) + 1).astype(dtype)

@@ -1,4 +1,4 @@
-"""Which rules may give infinities or NaN although all of a program's inputs are finite: found out by trying.
+"""Which rules may give infinities or NaN although all of a program's inputs are finite, and what is zero: by trying.
 
 Of every value is known which signs it may have, and whether it may be infinite or NaN itself. An elementwise op is
 tried at numbers like that: the slope of ``1 / x`` may be infinite, those of ``1 / (1 + x * x)`` and of ``x / 2`` not.
@@ -13,15 +13,16 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Structured
+from symgrad.ir.program import BY_NUMBER
 from symgrad.ops.batched import each
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import OPS
 from symgrad.ops.declare.traits import traits
-from symgrad.transforms.build import scalar
+from symgrad.transforms.build import array, scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from symgrad.ir.node import Node
     from symgrad.ir.op import Op
@@ -33,7 +34,7 @@ NUMBERS: dict[str, tuple[float, ...]] = {
     "-": (-1000.0, -2.5, -1.0, -0.5, -1e-8), "0": (0.0,), "+": (1e-8, 0.5, 1.0, 2.5, 1000.0),
     "!": (np.inf, -np.inf, np.nan),
 }
-"""What an op is tried at, for each sign; ``!`` is that of what is not finite. See also `largest`."""
+"""What an op is tried at, for each sign; ``!`` is that of what is not finite."""
 
 NEAR = 10.0
 """Numbers no larger than this are those at which nothing overflows and nothing becomes 0 that is none."""
@@ -68,7 +69,7 @@ class Ranges:
     def _found(self, node: Node) -> Signs:
         op = meant(node)
         if op is leaves.constant:
-            return signs_of(node.params[0].array)
+            return signs_of(array(node))
         if not node.inputs:
             return POSITIVE if self.near and op is leaves.extent else every(node.dtype)
         if isinstance(op, Elementwise):
@@ -83,7 +84,7 @@ class Ranges:
         return read | ANY if isinstance(op, Composite) and op.regular else WILD
 
     def tried(self, node: Node) -> tuple[Signs, Any]:
-        """Try an elementwise op at numbers of its operands' signs, see `tried`."""
+        """Try an elementwise op at numbers of its operands' signs."""
         first = {i: k for k, i in reversed([*enumerate(node.inputs)])}
         given = []
         for i in node.inputs:
@@ -109,7 +110,7 @@ class Poles:
         return found
 
     def at(self, node: Node) -> bool:
-        """Tell whether a node's own rule may give infinities or NaN for a finite cotangent."""
+        """Whether a node's own rule may give infinities or NaN for a finite cotangent."""
         op = meant(node)
         if isinstance(op, Elementwise):
             if op.nondiff or traits(op, node.params).linear:
@@ -126,16 +127,8 @@ class Poles:
         return [i for k, i in enumerate(node.inputs) if not many or active not in ([], [k])]
 
     def is_wild(self, node: Node) -> bool:
-        """Tell a value that may be infinite or NaN."""
+        """Whether a value may be infinite or NaN."""
         return "!" in self.signs.of(node)
-
-
-def tried_at_zero(node: Node, zero: Sequence[bool]) -> bool:
-    """Whether an elementwise op gives zero (or NaN, of finite values) where some of its operands are zero."""
-    first = {i: k for k, i in reversed([*enumerate(node.inputs)])}
-    given = [(i.dtype, 0.0 if z else ANY, first[i]) for i, z in zip(node.inputs, zero, strict=True)]
-    found, _ = tried(node.op, node.params, tuple(given))
-    return "0" in found and found <= {"0", "!"}
 
 
 def meant(node: Node) -> Op:
@@ -144,7 +137,7 @@ def meant(node: Node) -> Op:
 
 
 def moves(op: Op) -> bool:
-    """Tell an op whose rule moves and adds cotangents, and does nothing else."""
+    """Whether an op's rule moves and adds cotangents, and does nothing else."""
     return isinstance(op, Structured) and (op.view or op.moves) and op.vjp is not None
 
 
@@ -156,15 +149,48 @@ def leaves_out(node: Node) -> bool:
     return not op.view or bool(shapes.size(node.shape) != shapes.size(node.inputs[0].shape))
 
 
+def is_zero(node: Node, zero: Sequence[bool]) -> bool:
+    """Whether a value is zero, given which of its operands are, for finite values of the others."""
+    op, floats = meant(node), [z for z, i in zip(zero, node.inputs, strict=True) if i.dtype.kind == "f"]
+    if not isinstance(op, Elementwise):
+        return isinstance(op, Structured) and (
+            any(z for k, z in enumerate(zero) if k in op.linear) or (not op.linear and bool(floats) and all(floats))
+        )
+    if not any(floats) or not (all(zero) or OPS.get(op.name) is op):
+        return False
+    first = {i: k for k, i in reversed([*enumerate(node.inputs)])}
+    given = [(i.dtype, 0.0 if z else ANY, first[i]) for i, z in zip(node.inputs, zero, strict=True)]
+    found, _ = tried(node.op, node.params, tuple(given))
+    return "0" in found and found <= {"0", "!"}  # NaN, too, of finite values
+
+
+def is_zero_constant(node: Node) -> bool:
+    """Whether a node is a number or an array of zeros."""
+    known = scalar(node) if array(node) is None else array(node)
+    return known is not None and not known.any()
+
+
+def behind(outputs: Iterable[Node], stop: int) -> list[Node]:
+    """Return what outputs are made of, down to a number, each after its inputs."""
+    seen = {node for node in outputs if node.number >= stop}
+    stack = list(seen)
+    while stack:
+        for node in stack.pop().inputs:
+            if node not in seen and node.number >= stop:
+                seen.add(node)
+                stack.append(node)
+    return sorted(seen, key=BY_NUMBER)
+
+
 def every(dtype: np.dtype[Any]) -> Signs:
     """Return the signs of a value of which nothing is known, but that it is finite."""
     return NOT_NEGATIVE if dtype.kind in "bu" else ANY
 
 
-def signs_of(array: Any) -> Signs:
+def signs_of(values: Any) -> Signs:
     """Return the signs of numbers that are there."""
-    finite = np.isfinite(array)
-    found = {"-": finite & (array < 0), "0": array == 0, "+": finite & (array > 0), "!": ~finite}
+    finite = np.isfinite(values)
+    found = {"-": finite & (values < 0), "0": values == 0, "+": finite & (values > 0), "!": ~finite}
     return frozenset([sign for sign, there in found.items() if np.any(there)])
 
 
@@ -203,20 +229,16 @@ def tried(
 
 
 def _numbers(dtype: np.dtype[Any], known: Any, *, near: bool) -> Any:
-    """Return numbers of a dtype to try."""
+    """Return numbers of a dtype to try; large ones, so that what is subtracted from them does not turn their sign."""
     if isinstance(known, float):
         return np.array([known]).astype(dtype)
     numbers = [n for sign in "-0+!" if sign in known for n in NUMBERS[sign]]
-    if dtype.kind != "f":
+    if dtype.kind == "f":
+        largest = float(float(np.finfo(dtype).max) ** POWER)
+    else:
         numbers = [n for n in numbers if abs(n) in {0, 1}]
+        largest = 1.0 if dtype.kind == "b" else float(min(np.iinfo(dtype).max, 1 << 30))
     if near:
         return np.array([n for n in numbers if not abs(n) > NEAR]).astype(dtype)
-    numbers += [sign * largest(dtype) for word, sign in (("-", -1.0), ("+", 1.0)) if word in known]
+    numbers += [sign * largest for word, sign in (("-", -1.0), ("+", 1.0)) if word in known]
     return np.array(numbers).astype(dtype)
-
-
-def largest(dtype: np.dtype[Any]) -> float:
-    """Return a large number of a dtype, so that what is subtracted from it does not turn its sign."""
-    if dtype.kind == "f":
-        return float(float(np.finfo(dtype).max) ** POWER)
-    return 1.0 if dtype.kind == "b" else float(min(np.iinfo(dtype).max, 1 << 30))

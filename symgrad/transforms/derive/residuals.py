@@ -48,17 +48,17 @@ def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:
         node = stack.pop()
         if node in work:
             continue
-        smaller = _smaller(node, work)
-        if smaller is None:
+        missing = [i for i in dict.fromkeys(node.inputs) if i not in work]
+        if not _cheap(node) or len(missing) != 1 or _bytes(missing[0]) > _bytes(node):
             kept.add(node)
-        elif smaller not in seen:
-            seen.add(smaller)
-            stack.append(smaller)
+        elif missing[0] not in seen:  # the one value that it needs beside what is known, and no larger
+            seen.add(missing[0])
+            stack.append(missing[0])
     return _known(nodes, kept)[1]
 
 
 def _cheap(node: Node) -> bool:
-    """Tell arithmetic, comparisons, choices and views from calls of functions, sums and products of matrices."""
+    """Whether a node is arithmetic, a comparison, a choice or a view: no function is called, nothing summed."""
     if not isinstance(node.op, Elementwise):
         return bool(node.op.view)
     spelled = node.op.c.get("f", "")
@@ -83,14 +83,6 @@ def _known(nodes: Sequence[Node], kept: set[Node]) -> tuple[dict[Node, int], lis
             work[node] = 0
             left.append(node)
     return work, left
-
-
-def _smaller(node: Node, work: dict[Node, int]) -> Node | None:
-    """Return the one value that a cheap node needs beside what is known, if that is no larger than the node."""
-    if not _cheap(node):
-        return None
-    missing = [i for i in dict.fromkeys(node.inputs) if i not in work]
-    return missing[0] if len(missing) == 1 and _bytes(missing[0]) <= _bytes(node) else None
 
 
 def _bytes(node: Node) -> int:

@@ -15,24 +15,23 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, NoGradient
 from symgrad.ir.op import Composite
-from symgrad.ops.arrays.views import broadcast_to, unbroadcast
+from symgrad.ops.arrays.views import unbroadcast
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import opened
+from symgrad.transforms.build import opened, shaped
 from symgrad.transforms.derive.guards import (
     both,
-    conjunction,
     either,
     fitting,
     followed,
+    joined,
     keeps_zeros,
     passed,
     selected,
     together,
 )
-from symgrad.transforms.derive.joins import joined
 from symgrad.transforms.derive.poles import Poles, leaves_out, meant, moves
 from symgrad.transforms.derive.rules import rule
 
@@ -115,35 +114,31 @@ def sweep(
     Returns:
         One node for each of `wrt`: its gradient, zeros where nothing arrives.
     """
-    with passing(trace):
-        return _swept(trace, program, seeds, wrt, units)
-
-
-def _swept(
-    trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], units: bool,
-) -> list[Node]:
-    """Walk over the nodes, the last one first."""
     nodes = program.nodes()
     active = depends(nodes, wrt)
     poles = Poles(trace, nodes, active)
     arrived: dict[Node, list[Cotangent]] = {}
-    for node, seed in seeds.items():
-        guard = (np.not_equal(seed, 0).node,) if units and node.shape != () and node in poles.behind else ()
-        arrived[node] = [Cotangent(seed, guard)]
     wanted: dict[Node, Any] = dict.fromkeys(wrt)
     graph = trace.graph
-    for node in reversed(nodes):
-        if node not in active or node not in arrived:
-            continue
-        graph.line = node.line or graph.line
-        total = meet(trace, arrived.pop(node), poles, node)
-        if node in wanted:
-            wanted[node] = total.value.node
-        if node.inputs:
-            for read, part in pulled(trace, node, total, poles):
-                arrived.setdefault(read, []).append(part)
-    graph.line = None
-    return [found if found is not None else _zeros(trace, node) for node, found in wanted.items()]
+    with passing(trace):
+        for node, seed in seeds.items():
+            guard = (np.not_equal(seed, 0).node,) if units and node.shape != () and node in poles.behind else ()
+            arrived[node] = [Cotangent(seed, guard)]
+        for node in reversed(nodes):
+            if node not in active or node not in arrived:
+                continue
+            graph.line = node.line or graph.line
+            total = meet(trace, arrived.pop(node), poles, node)
+            if node in wanted:
+                wanted[node] = total.value.node
+            if node.inputs:
+                for read, part in pulled(trace, node, total, poles):
+                    arrived.setdefault(read, []).append(part)
+        graph.line = None
+        return [
+            shaped(graph, constant(trace, 0, node.dtype), node.shape) if found is None else found
+            for node, found in wanted.items()
+        ]
 
 
 def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
@@ -153,11 +148,6 @@ def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
         if node.dtype.kind == "f" and not node.op.nondiff and not active.isdisjoint(node.inputs):
             active.add(node)
     return active
-
-
-def _zeros(trace: Trace, node: Node) -> Node:
-    zero = Tracer(constant(trace, 0, node.dtype), trace)
-    return zero.node if node.shape == () else broadcast_to(zero, shape=node.shape).node
 
 
 def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cotangent:
@@ -182,16 +172,17 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
-    params = node.named
     if steep and meant(node).regular:
         own = passed(trace, node, total.guard, wanted)
         factors = poles.factors(node)
-        inputs = [_used(trace, x, g, poles) if x.node in factors else x for x, g in zip(inputs, own, strict=True)]
-        y = op(*inputs, **params)
+        for k, (x, guard) in enumerate(zip(inputs, own, strict=True)):
+            if guard and x.node in factors and x.dtype.kind == "f" and poles.is_wild(x.node):
+                inputs[k] = selected(trace, guard, x)  # 0 where it is not used, before it is multiplied and added
+        y = op(*inputs, **node.named)
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
     try:
-        parts = rule(op)(total.value, y, *inputs, **params)
+        parts = rule(op)(total.value, y, *inputs, **node.named)
     except NoGradient as error:
         raise _on_the_path(error, node, active) from None
     parts = parts if isinstance(parts, tuple) else (parts,)
@@ -210,13 +201,6 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
         if wanted[k] and part.node.shape != read.shape:
             guard = together(trace, guard)
         yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
-
-
-def _used(trace: Trace, value: Any, guard: Guard, poles: Poles) -> Any:
-    """Set a value that may be infinite or NaN to zero where it is not used, before it is multiplied and added."""
-    if not guard or value.dtype.kind != "f" or not poles.is_wild(value.node):
-        return value
-    return np.where(conjunction(trace, guard), value, np.zeros((), value.dtype))
 
 
 def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient:

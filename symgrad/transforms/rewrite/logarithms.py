@@ -29,7 +29,6 @@ class Logarithms:
     """The logarithms of one pass: each value is looked at once, so that the pass stays linear."""
 
     def __init__(self) -> None:
-        """Know nothing yet."""
         self._kinds: dict[Node, int] = {}
         self._stretched: set[Node] = set()
         self._forms: dict[Node, Node] = {}
