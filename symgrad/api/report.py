@@ -204,16 +204,14 @@ def _with_numbers(report: Any, extents: Mapping[Any, int]) -> Any:
             return MappingProxyType({name: number(v) for name, v in value.items()})
         if isinstance(value, Buffer):
             return _with_numbers(value, extents)
-        return _number(value, extents) if hasattr(value, "free_symbols") else value
+        if not hasattr(value, "free_symbols"):
+            return value
+        missing = sorted(str(s) for s in value.free_symbols if s not in extents)
+        if missing:
+            raise ArgumentError(f"the extent {missing[0]} has no number", instead=f"give it, as in {missing[0]}=1000")
+        return int(value.subs(extents))
 
     return replace(report, **{name: number(getattr(report, name)) for name in report.__dataclass_fields__})
-
-
-def _number(value: Any, extents: Mapping[Any, int]) -> int:
-    missing = sorted(str(s) for s in value.free_symbols if s not in extents)
-    if missing:
-        raise ArgumentError(f"the extent {missing[0]} has no number", instead=f"give it, as in {missing[0]}=1000")
-    return int(value.subs(extents))
 
 
 # -- in words

@@ -161,7 +161,7 @@ NEAR = """static int near(double a, double b) {
 def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]) -> str:
     """Write a program that calls the function once, on heap arrays of exact size, and compares what it wrote."""
     call = lowered._function._arguments.split(args, {})
-    inputs = as_inputs(call.leaves, lowered._signature)
+    inputs = as_inputs(call.leaves, lowered.signature)
     lines, names = [], []
     for k, array in enumerate([*inputs, *passed(loops)]):
         lines.append(f"static const {ctype(array.dtype)} given{k}[] = {{ {literal(array)} }};")

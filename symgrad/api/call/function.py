@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature
     from symgrad.trace.state import Trace
-    from symgrad.trace.trace import Traced
 
     Short = Callable[[tuple[Any, ...]], Any]
 
@@ -349,7 +348,14 @@ class Function:
             if isinstance(self._fun, Absent):
                 program, tree = self._fun.recalled(signature, stages)
             else:
-                traced = self._traced(signature)
+                def call(tracers: list[Any]) -> Any:
+                    args, kwargs = self._arguments.join(tracers, signature)
+                    return self._fun(*args, **kwargs)
+
+                captured, name = self._captured.named(), identifier(self._arguments.name)
+                with captured_writes(self._fun, captured), captured_rng(self._fun, captured):
+                    options = self._options
+                    traced = trace(self._fun, signature, call, name=name, options=options, creation=options.creation)
                 program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
                 tree = traced.tree
             unflatten = handed_out(tree, program.outputs)
@@ -359,17 +365,6 @@ class Function:
                 program, unflatten = watched(program, unflatten)
                 stages.keep("optimized", program)
         return stages, program, unflatten, tree
-
-    def _traced(self, signature: Signature) -> Traced:
-        def call(tracers: list[Any]) -> Any:
-            args, kwargs = self._arguments.join(tracers, signature)
-            return self._fun(*args, **kwargs)
-
-        captured, name = self._captured.named(), identifier(self._arguments.name)
-        with captured_writes(self._fun, captured), captured_rng(self._fun, captured):
-            return trace(
-                self._fun, signature, call, name=name, options=self._options, creation=self._options.creation,
-            )
 
     # -- composing
 
@@ -635,17 +630,17 @@ def unpickled(*pickled: Any) -> Function:
 
 
 class Lowered:
-    """A function traced and derived for one signature, not compiled yet."""
+    """A function traced and derived for one signature, not compiled yet.
+
+    Attributes:
+        signature: what it was lowered for.
+        tree: the structure of what the function returned while it was traced.
+    """
 
     def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any) -> None:
-        """Hold the stages, and the structure of what the function returned while it was traced."""
-        self._function, self._signature, self.stages, self.program = function, signature, stages, program
+        """Hold the stages."""
+        self._function, self.signature, self.stages, self.program = function, signature, stages, program
         self.tree = tree
-
-    @property
-    def signature(self) -> Signature:
-        """What it was lowered for."""
-        return self._signature
 
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
@@ -659,4 +654,4 @@ class Lowered:
 
     def compile(self) -> Function:
         """Compile for this signature alone: every call must fit it."""
-        return self._function.fixed(self._signature)
+        return self._function.fixed(self.signature)

@@ -20,7 +20,7 @@ from symgrad.transforms.derive.vjp import gradient
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from symgrad.api.modes.point import Point, Static
+    from symgrad.api.modes.point import Static
 
 
 def jit(
@@ -84,7 +84,7 @@ def grad(
     array([ 3., 12.])
     """
     return function(
-        "grad", fun, _derived, {"argnums": argnums, "has_aux": has_aux, "value": False},
+        "grad", fun, _grad, {"argnums": argnums, "has_aux": has_aux, "value": False},
         static_argnums, static_argnames, specs, dynamic, options,
     )
 
@@ -105,7 +105,7 @@ def value_and_grad(
     (5.0, array([2., 4.]))
     """
     return function(
-        "value_and_grad", fun, _derived, {"argnums": argnums, "has_aux": has_aux, "value": True},
+        "value_and_grad", fun, _grad, {"argnums": argnums, "has_aux": has_aux, "value": True},
         static_argnums, static_argnames, specs, dynamic, options,
     )
 
@@ -113,13 +113,22 @@ def value_and_grad(
 # -- on traced values
 
 
-def _derived(
+def _grad(
     fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool, value: bool,
     static: Static = NO_STATIC,
 ) -> Any:
     """The gradient of a loss, with its value or without."""
     point = at(fun, args, kwargs, static, has_aux=has_aux)
-    _check_loss(point)
+    children = point.tree.children()
+    if point.has_aux:
+        if point.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:
+            raise ArgumentError("has_aux=True needs a function that returns a pair (loss, extras)")
+    elif point.tree.num_leaves != 1 or children:
+        raise ArgumentError(
+            f"grad needs a function that returns one floating-point number; {point.program.name}() returns a "
+            f"structure of {point.tree.num_leaves} arrays",
+            instead="return the loss alone, or (loss, extras) with has_aux=True",
+        )
     wanted = chosen(argnums, point.signature)
     program = point.derive(partial(gradient, wrt=[k for one in wanted for k in one.leaves]))
     own, bars = point.program.outputs, program.outputs
@@ -134,17 +143,3 @@ def _derived(
     if value:
         return optree.tree_unflatten(point.tree, results[: len(own)]), slope
     return (slope, optree.tree_unflatten(point.parts[1], [*rest])) if has_aux else slope
-
-
-def _check_loss(point: Point) -> None:
-    """Check what a function returns whose gradient is wanted; what it is of, the sweep checks."""
-    children = point.tree.children()
-    if point.has_aux:
-        if point.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:
-            raise ArgumentError("has_aux=True needs a function that returns a pair (loss, extras)")
-    elif point.tree.num_leaves != 1 or children:
-        raise ArgumentError(
-            f"grad needs a function that returns one floating-point number; {point.program.name}() returns a "
-            f"structure of {point.tree.num_leaves} arrays",
-            instead="return the loss alone, or (loss, extras) with has_aux=True",
-        )

@@ -81,7 +81,7 @@ def gradients(
     stops = {as_node(outer, s) for s in flatten(stop_gradients)[0] if is_traced(s)}
     found: dict[Node, Node | None] = {}
     for group in _independent(outer.graph, y_nodes, x_nodes, stops):
-        found |= _derived(outer, y_nodes, group, stops, bars)
+        found |= _cut_and_derived(outer, y_nodes, group, stops, bars)
     results = [_finished(outer, x, found[x], unconnected_gradients, k) for k, x in enumerate(x_nodes)]
     return optree.tree_unflatten(x_tree, results)
 
@@ -145,7 +145,7 @@ def _independent(graph: Graph, ys: Sequence[Node], xs: Sequence[Node], stops: se
     return [every]
 
 
-def _derived(
+def _cut_and_derived(
     outer: Trace, ys: Sequence[Node], xs: Sequence[Node], stops: set[Node], bars: Sequence[Node],
 ) -> dict[Node, Node | None]:
     """Cut what is between ys and xs out as a program, derive it, put the derivative in its place."""

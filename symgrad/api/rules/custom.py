@@ -29,7 +29,7 @@ from symgrad.transforms.derive.jvp import broken, fresh, linear
 from symgrad.transforms.derive.vjp import sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from symgrad.ir.node import Node
     from symgrad.trace.state import Trace
@@ -112,20 +112,12 @@ class Call:
 
     def _closed(self) -> None:
         """Refuse values of the caller's that the function closes over: its rule would not see them."""
-        start = self.program.start
         reads = [i for node in self.program.nodes() for i in node.inputs] + [*self.program.outputs]
-        stack = list(dict.fromkeys([read for read in reads if read.number < start]))
-        seen = set(stack)
-        while stack:  # what is made of constants alone may have been made before
-            read = stack.pop()
-            if read.op is leaf_ops.input_:
-                raise UnsupportedError(
-                    f"{self.custom.name} uses a traced value that is none of its arguments: its rule could give it "
-                    "no cotangent", line=user_line(), instead="an argument more",
-                )
-            new = [i for i in read.inputs if i not in seen]
-            seen.update(new)
-            stack.extend(new)
+        if outer_input([read for read in reads if read.number < self.program.start]) is not None:
+            raise UnsupportedError(
+                f"{self.custom.name} uses a traced value that is none of its arguments: its rule could give it "
+                "no cotangent", line=user_line(), instead="an argument more",
+            )
 
     def result(self) -> Any:
         """Record the op, and take its result apart."""
@@ -232,6 +224,20 @@ class Call:
         with installed():
             made: tuple[Any, ...] = checked(self.custom.name, cotangents, exact=True, labels=self.labels())(g, y, *x)
         return made
+
+
+def outer_input(values: Iterable[Node], known: Collection[Node] = ()) -> Node | None:
+    """Return an input that values depend on, otherwise than by the known ones; None where all is made of constants."""
+    stack = [*dict.fromkeys([value for value in values if value not in known])]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if node.op is leaf_ops.input_:
+            return node
+        new = [i for i in node.inputs if i not in known and i not in seen]
+        seen.update(new)
+        stack.extend(new)
+    return None
 
 
 class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.api.rules.custom import outer_input
 from symgrad.errors import ArgumentError, DtypeError, NoGradient, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
@@ -265,7 +266,16 @@ def extern(
     >>> float(sg.jit(cube)(2.0)), float(sg.grad(cube)(2.0))
     (8.0, 12.0)
     """
-    _check_text(name, c_source, arity)
+    found = re.search(rf"\bdouble\s+{name}\s*\(([^)]*)\)", c_source) if _NAME.fullmatch(name) else None
+    if found is None:
+        raise ArgumentError(f"the C text does not define a function `double {name}(...)`")
+    count = len(found[1].split(","))
+    if count != arity or not all(re.match(r"\s*(const\s+)?double\s+\w+\s*$", p) for p in found[1].split(",")):
+        wanted = ", ".join(f"double x{k}" for k in range(arity))
+        raise ArgumentError(
+            f"the C function is {name}({found[1]}), and arity={arity}",
+            instead=f"double {name}({wanted}), or arity={count}",
+        )
     _check_needs(name, vjp, needs, {"out", *[f"x{k}" for k in range(arity)]})
 
     def rule(g: Any, y: Any, *x: Any) -> Any:
@@ -274,7 +284,13 @@ def extern(
         every = {"out": y, **{f"x{k}": v for k, v in enumerate(x)}}
         given = {need: every[need] for need in needs}
         found = vjp(g, **given)
-        _refuse_others(name, found, [g, *given.values()])
+        parts = found if isinstance(found, (tuple, list)) else (found,)
+        known = {v.node for v in (g, *given.values()) if isinstance(v, Tracer)}
+        if (read := outer_input([part.node for part in parts if isinstance(part, Tracer)], known)) is not None:
+            raise ArgumentError(  # for which nothing is kept
+                f"the rule of {name} reads a traced value that it was not given, of {read.param('name')!r}",
+                line=user_line(), instead="an argument of the C function, and its name in `needs`",
+            )
         return found
 
     def infer(*nodes: Node) -> tuple[Shape, Any]:
@@ -295,20 +311,6 @@ def extern(
     )
 
 
-def _check_text(name: str, c_source: str, arity: int) -> None:
-    """Find the function in the C text, and count its arguments."""
-    found = re.search(rf"\bdouble\s+{name}\s*\(([^)]*)\)", c_source) if _NAME.fullmatch(name) else None
-    if found is None:
-        raise ArgumentError(f"the C text does not define a function `double {name}(...)`")
-    count = len(found[1].split(","))
-    if count != arity or not all(re.match(r"\s*(const\s+)?double\s+\w+\s*$", p) for p in found[1].split(",")):
-        wanted = ", ".join(f"double x{k}" for k in range(arity))
-        raise ArgumentError(
-            f"the C function is {name}({found[1]}), and arity={arity}",
-            instead=f"double {name}({wanted}), or arity={count}",
-        )
-
-
 def _check_needs(name: str, vjp: Callable[..., Any] | None, needs: tuple[str, ...], known: set[str]) -> None:
     """Check that a rule has parameters for what it needs, and for nothing else."""
     if not set(needs) <= known:
@@ -327,21 +329,3 @@ def _check_needs(name: str, vjp: Callable[..., Any] | None, needs: tuple[str, ..
         )
         wanted = ", ".join(f'"{p.name}"' for p in others)
         raise ArgumentError(f"the rule of {name} {what}", instead=f"needs=({wanted}{',' * (len(others) == 1)})")
-
-
-def _refuse_others(name: str, found: Any, given: list[Any]) -> None:
-    """Refuse a rule that reads a traced value it was not given: nothing is kept for that."""
-    parts = found if isinstance(found, (tuple, list)) else (found,)
-    allowed = {v.node for v in given if isinstance(v, Tracer)}
-    stack = [p.node for p in parts if isinstance(p, Tracer) and p.node not in allowed]
-    seen = set(stack)
-    while stack:
-        node = stack.pop()
-        if node.op.name == "input":
-            raise ArgumentError(
-                f"the rule of {name} reads a traced value that it was not given, of {node.param('name')!r}",
-                line=user_line(), instead="an argument of the C function, and its name in `needs`",
-            )
-        new = [i for i in node.inputs if i not in allowed and i not in seen]
-        seen.update(new)
-        stack.extend(new)
