@@ -48,12 +48,12 @@ G, OUT = 0, -1
 def rule_of(op: Op) -> Callable[..., tuple[Any, ...]]:
     """Return the rule of a structured op that follows from its body: one cotangent for each floating-point operand."""
 
-    def rule(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:  # noqa: ARG001 - a rule's signature
+    def rule(g: Any, y: Any, *x: Any, **params: Any) -> tuple[Any, ...]:  # a rule's signature
         given = tuple([params[name] for name in op.params])
         one = Node(op, tuple([v.node for v in x]), given, g.node.shape, g.node.dtype, None, 0)
         floats = [k for k, v in enumerate(x) if v.dtype.kind == "f"]
         try:
-            check(op.body(one))  # type: ignore[attr-defined]  # a structured op
+            require_adjoint(op.body(one))  # type: ignore[attr-defined]  # a structured op
             found = {k: adjoint(g, *_read(one, k, g, x), of=op.name, wrt=k, params=given) for k in floats}
         except NoGradient as error:
             raise NoGradient(f"{op.name} has no derivative: no rule, and {error.what}") from None
@@ -70,8 +70,8 @@ def _read(one: Node, wrt: int, g: Any, x: tuple[Any, ...]) -> list[Any]:
     return [v if k + 1 in read else filled(g, 0, v.node.shape, v.dtype) for k, v in enumerate(x)]
 
 
-def check(body: Body) -> None:
-    """Find out whether a body has an adjoint of this form.
+def require_adjoint(body: Body) -> None:
+    """Check that a body has an adjoint of this form.
 
     Raises:
         NoGradient: it goes by running values, extrema or products, or writes places several times.
@@ -166,7 +166,7 @@ class _Term(NDArrayOperatorsMixin):
 # -- the op
 
 
-def _infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tuple[Shape, Any]:  # noqa: ARG001
+def _infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tuple[Shape, Any]:
     if not isinstance(OPS.get(of), Structured) or not 0 <= wrt < len(xs) or xs[wrt].dtype.kind != "f":
         raise ShapeError(f"the adjoint of {of!r} by operand {wrt} of {len(xs)}")
     return xs[wrt].shape, xs[wrt].dtype

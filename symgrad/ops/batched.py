@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, Statement, everywhere, symbolic
+from symgrad.ir.notation import Access, Axis, Body, everywhere, symbolic
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, structured
@@ -58,21 +58,17 @@ def _body(node: Node) -> Body:
     body = OPS[of].body(one)  # type: ignore[attr-defined]  # a structured op
     lead = node.shape[0]
     axis = Axis("b", lead)  # one for all: statements that read running values go point by point with what makes them
-    statements = [_with_axis(s, axis, mapped, [x.shape for x in inputs]) for s in body.statements]
-    return Body(tuple(statements), tuple([t._replace(shape=(lead, *t.shape)) for t in body.temporaries]))
-
-
-def _with_axis(statement: Statement, axis: Axis, mapped: tuple[bool, ...], inner: list[Shape]) -> Statement:
-    """Give a statement one more axis, in front, along which every batched array is read and written."""
 
     def along(a: Access) -> Access:
+        """Read and write every batched array along the axis."""
         if a.array >= 0 and not mapped[a.array]:
             return a
         if a.flat:
-            return Access(a.array, (axis * shapes.size(inner[a.array]) + symbolic(a.indices[0]),), flat=True)
+            return Access(a.array, (axis * shapes.size(inputs[a.array].shape) + symbolic(a.indices[0]),), flat=True)
         return Access(a.array, (axis, *a.indices))
 
-    return statement.mapped(*everywhere(along), axes=(axis, *statement.axes))
+    statements = [s.mapped(*everywhere(along), axes=(axis, *s.axes)) for s in body.statements]
+    return Body(tuple(statements), tuple([t._replace(shape=(lead, *t.shape)) for t in body.temporaries]))
 
 
 _ROWS = (normal(), integers(-3, 2))

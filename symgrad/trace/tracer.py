@@ -15,7 +15,7 @@ from symgrad.errors import ArgumentError, ConcretizationError, MutationError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.forms import is_traced
+from symgrad.ops.declare.forms import INT, is_traced
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.nested import elements, settled
@@ -222,7 +222,7 @@ class Extent:
     def tracer(self, weak: type = int) -> Tracer:
         """Return the extent as a traced number."""
         node = self.owner.graph.node(
-            leaves.extent, (), leaves.extent_params(self.dim), (), leaves.INT, self.owner.graph.line or user_line()
+            leaves.extent, (), leaves.extent_params(self.dim), (), INT, self.owner.graph.line or user_line()
         )
         return Tracer(node, self.owner, weak=weak)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def _evaluate(*operands: Any, subscripts: str) -> Any:
     return np.einsum(subscripts, *operands, optimize=len(operands) > 1)
 
 
-def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:  # noqa: ARG001
+def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
     """Swap an operand's labels with the result's; labels nobody else has are broadcast, places of zeros left out."""
     terms, result = parse(subscripts)
     where = dict(zip(result, placed_in(g), strict=True))
@@ -180,22 +181,17 @@ def _unstretched(terms: list[str], parts: list[Any]) -> tuple[list[str], list[An
 
 def _cheapest(terms: list[str], parts: list[Any]) -> tuple[int, int]:
     """Choose the pair whose product has the fewest multiplications."""
-    extents = {
-        label: shapes.upper(dim, 1000)
-        for labels, part in zip(terms, parts, strict=True)
-        for label, dim in zip(labels, shape_of(part), strict=True)
-    }
+    extents: dict[str, int] = {}
+    for labels, part in zip(terms, parts, strict=True):
+        extents |= zip(labels, [shapes.upper(dim, 1000) for dim in shape_of(part)], strict=True)
 
     def work(pair: tuple[int, int]) -> int:
-        total = 1
-        for label in set(terms[pair[0]] + terms[pair[1]]):
-            total *= extents[label]
-        return total
+        return prod([extents[label] for label in {*terms[pair[0]], *terms[pair[1]]}])
 
     return min(((i, j) for j in range(len(terms)) for i in range(j)), key=work)
 
 
-@answers(np.matmul)
+@answers(np.matmul, np.linalg.matmul)
 def matmul(a: Any, b: Any, /) -> Any:
     """As `numpy.matmul`: batched over leading axes, which broadcast."""
     a, b = lift(a), lift(b)
@@ -207,24 +203,12 @@ def matmul(a: Any, b: Any, /) -> Any:
             f"matmul: {shapes.show(shape_of(a))} @ {shapes.show(shape_of(b))}: "
             f"the inner extents {shape_of(a)[-1]} and {inner_b} differ"
         )
+    shapes.broadcast(shape_of(a)[:-2], shape_of(b)[:-2])
+    rank = max(a.ndim, b.ndim, 2) - 2
+    labels = LETTERS[10 - rank : 10]
+    left, right = [labels[rank - max(x.ndim - 2, 0) :] for x in (a, b)]
     rows, columns = "m" * (a.ndim > 1), "n" * (b.ndim > 1)
-    batch_a, batch_b = shape_of(a)[:-2], shape_of(b)[:-2]
-    shapes.broadcast(batch_a, batch_b)
-    rank = max(len(batch_a), len(batch_b))
-    labels = LETTERS[:10][-rank:] if rank else ""
-    ones_a = _stretched(batch_a, batch_b)
-    ones_b = _stretched(batch_b, batch_a)
-    left = "".join(label for k, label in enumerate(labels[rank - len(batch_a) :]) if k not in ones_a)
-    right = "".join(label for k, label in enumerate(labels[rank - len(batch_b) :]) if k not in ones_b)
-    a = OPS["squeeze"](a, axes=ones_a) if ones_a else a
-    b = OPS["squeeze"](b, axes=ones_b) if ones_b else b
     return contract(f"{left}{rows}k,{right}k{columns}->{labels}{rows}{columns}", a, b)
-
-
-def _stretched(batch: Shape, other: Shape) -> tuple[int, ...]:
-    """Return the axes of extent 1 that broadcast against a longer one."""
-    offset = len(other) - len(batch)
-    return tuple([k for k, d in enumerate(batch) if d == 1 and k + offset >= 0 and other[k + offset] != 1])
 
 
 def _typed(x: Any) -> Any:
@@ -232,21 +216,23 @@ def _typed(x: Any) -> Any:
     return x if getattr(x, "weak", None) is None else x.astype(x.dtype)
 
 
-@answers(np.dot)
-def dot(a: Any, b: Any, out: Any = None) -> Any:
-    refuse("dot", out=out)
+def _along_one(a: Any, b: Any, axis: int) -> Any:
+    """Sum products along the last axis of one array, and along one of the other."""
     a, b = lift(a), lift(b)
     if a.ndim == 0 or b.ndim == 0:
         return np.multiply(_typed(a), _typed(b))
-    return np.tensordot(a, b, axes=([-1], [-2 if b.ndim > 1 else 0]))
+    return tensordot(a, b, ([-1], [max(axis, -b.ndim)]))
+
+
+@answers(np.dot)
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    refuse("dot", out=out)
+    return _along_one(a, b, -2)
 
 
 @answers(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
-    a, b = lift(a), lift(b)
-    if a.ndim == 0 or b.ndim == 0:
-        return np.multiply(_typed(a), _typed(b))
-    return np.tensordot(a, b, axes=([-1], [-1]))
+    return _along_one(a, b, -1)
 
 
 @answers(np.vdot)
@@ -260,7 +246,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return np.multiply(np.ravel(lift(a))[:, None], np.ravel(lift(b))[None, :])
 
 
-@answers(np.tensordot)
+@answers(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     a, b = lift(a), lift(b)
     if issubclass(type(axes), (int, np.integer)):
@@ -282,7 +268,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 @answers(np.einsum)
-def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:  # noqa: ARG001
+def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:
     """As `numpy.einsum` with subscripts as a string; whatever `optimize` says, the cheapest pair goes first."""
     refuse("einsum", out=out, **keywords)
     subscripts, *arrays = operands
@@ -290,7 +276,9 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
         raise UnsupportedError(
             "np.einsum with lists of labels", instead='the string form, np.einsum("ij,jk->ik", a, b)'
         )
-    arrays = _fitted(subscripts, [lift(x) for x in arrays])
+    arrays = [lift(x) for x in arrays]
+    if len(subscripts.split("->", maxsplit=1)[0].split(",")) != len(arrays):
+        raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
     spelled = _explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays])
     labels, _, result = spelled.partition("->")
     if len(arrays) == 1 and set(labels) == set(result) and len(labels) == arrays[0].ndim:
@@ -298,13 +286,6 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
         view = np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
         return view if left else fresh(view)
     return contract(spelled, *arrays)
-
-
-def _fitted(subscripts: str, arrays: list[Any]) -> list[Any]:
-    """Return the operands: as many as the subscripts name."""
-    if len(subscripts.split("->", maxsplit=1)[0].split(",")) != len(arrays):
-        raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
-    return arrays
 
 
 def _explicit(subscripts: str, ranks: list[int]) -> str:

@@ -55,7 +55,7 @@ def extents(shape: Any) -> Shape:
 
 
 @answers(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # noqa: ARG001 - NumPy's signature
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # NumPy's signature
     return fresh(lift(a))
 
 
@@ -104,7 +104,7 @@ def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
 
 @answers(np.zeros_like, np.empty_like)
 def zeros_like(
-    a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001
+    a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,
 ) -> Any:
     """As `numpy.zeros_like`; `numpy.empty_like` gives zeros too."""
     return _like(a, 0, dtype, shape, device)
@@ -112,14 +112,14 @@ def zeros_like(
 
 @answers(np.ones_like)
 def ones_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,  # noqa: ARG001
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,
 ) -> Any:
     return _like(a, 1, dtype, shape, device)
 
 
 @answers(np.full_like)
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,  # noqa: ARG001
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
     device: Any = None,
 ) -> Any:
     return _like(a, fill_value, dtype, shape, device)
@@ -170,13 +170,13 @@ answers(np.result_type)(promoted)
 
 
 @answers(np.iscomplexobj)
-def iscomplexobj(x: Any) -> bool:  # noqa: ARG001 - no value of symgrad is complex
+def iscomplexobj(x: Any) -> bool:  # no value of symgrad is complex
     """As `numpy.iscomplexobj`: no value of symgrad is complex."""
     return False
 
 
 @answers(np.isrealobj)
-def isrealobj(x: Any) -> bool:  # noqa: ARG001
+def isrealobj(x: Any) -> bool:
     """As `numpy.isrealobj`: every value of symgrad is real."""
     return True
 
@@ -194,7 +194,7 @@ def isreal(x: Any) -> Any:
 
 
 @answers(np.real, np.real_if_close)
-def real(val: Any, tol: float = 100) -> Any:  # noqa: ARG001
+def real(val: Any, tol: float = 100) -> Any:
     """As `numpy.real`: the array itself."""
     return lift(val)
 

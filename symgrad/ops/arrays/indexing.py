@@ -8,11 +8,12 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Axis, Body, Lookup, Number, Statement, axes_of
+from symgrad.ir.notation import Access, Axis, Lookup
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import adding, copy_body, put_body, stretched_index
 from symgrad.ops.declare.domains import case, integers, normal
-from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, shape_of, structured
+from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -63,14 +64,7 @@ def key_of(indices: tuple[Any, ...], axes: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple([by_axis.get(k, slice(None)) for k in range(axes[-1] + 1)])
 
 
-def _stretched(array: int, shape: Shape, axes: tuple[Axis, ...], stretched: Shape) -> Access:
-    """Read an index array that is broadcast along `axes`."""
-    offset = len(axes) - len(shape)
-    places = [0 if d == 1 and stretched[k] != 1 else axes[k] for k, d in enumerate(shape, offset)]
-    return Access(array, tuple(places))
-
-
-def looked_up(node: Node, extents: Shape, result: tuple[Axis, ...], first: int = 1) -> tuple[Any, ...]:
+def gathered_index(node: Node, extents: Shape, result: tuple[Axis, ...], first: int = 1) -> tuple[Any, ...]:
     """Return the element of the gathered array for an element of the result: lookups on the indexed axes.
 
     The index arrays are the operands from `first` on.
@@ -84,7 +78,7 @@ def looked_up(node: Node, extents: Shape, result: tuple[Axis, ...], first: int =
     for k, extent in enumerate(extents):
         if k in axes:
             j = axes.index(k)
-            source.append(Lookup(_stretched(first + j, indices[j].shape, inner, part), extent, 0))
+            source.append(Lookup(Access(first + j, tuple(stretched_index(indices[j].shape, part, inner))), extent, 0))
         else:
             source.append(next(rest))
     return tuple(source)
@@ -92,16 +86,6 @@ def looked_up(node: Node, extents: Shape, result: tuple[Axis, ...], first: int =
 
 def _gather_infer(x: Node, *indices: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
     return gathered_shape(x.shape, index_shape(indices, axes, len(x.shape)), axes), x.dtype
-
-
-def _gather_body(node: Node) -> Body:
-    out = axes_of(node.shape)
-    source = Access(X, looked_up(node, node.inputs[0].shape, out))
-    return Body((Statement(Access(OUT, out), "=", source, out, node.line),))
-
-
-def _gather_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: tuple[int, ...]) -> tuple[Any, ...]:  # noqa: ARG001
-    return scatter_add(g, *indices, axes=axes, shape=shape_of(x)), *[None] * len(indices)
 
 
 def _gather_text(node: Node, names: list[str]) -> str:
@@ -115,18 +99,18 @@ _PAIRS = (*_ROWS, _ROWS[1])
 
 
 def _gathers(axes: tuple[int, ...]) -> Any:
-    """Make the function of a case."""
     return lambda a, *indices: OPS["gather"](a, *indices, axes=axes) ** 2
 
 
 def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-    """Make the function of a case."""
     return lambda g, *indices: OPS["scatter_add"](g, *indices, axes=axes, shape=shape) ** 2
 
 
 gather = structured(
-    name="gather", params=("axes",), infer=_gather_infer, body=_gather_body, vjp=_gather_vjp, text=_gather_text,
-    moves=True, batched=None,
+    name="gather", params=("axes",), infer=_gather_infer, text=_gather_text, moves=True, batched=None,
+    body=lambda node: copy_body(node, lambda *i: gathered_index(node, node.inputs[0].shape, i)),
+    vjp=lambda g, y, x, *indices, axes: (
+        OPS["scatter_add"](g, *indices, axes=axes, shape=shape_of(x)), *[None] * len(indices)),
     put=lambda x, value, *indices, axes: OPS["scatter_set"](x, value, *indices, axes=axes, unique=False),
     evaluate=lambda x, *indices, axes: np.asarray(x)[key_of(indices, axes)],
     sample=(case(_gathers((0,)), (3, 4), (2, 5), domain=_ROWS), case(_gathers((1,)), (2, 3, 2), (2, 2), domain=_ROWS),
@@ -154,27 +138,11 @@ def _scatter_value(g: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> 
     return out
 
 
-def adding(dtype: np.dtype[Any]) -> str:
-    """Return how values of a dtype are accumulated."""
-    return "|=" if dtype.kind == "b" else "+="
-
-
-def _scatter_body(node: Node) -> Body:
-    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
-    target = Access(OUT, looked_up(node, node.shape, part))
-    return Body((
-        Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
-        Statement(target, adding(node.dtype), Access(X, part), part, node.line),
-    ))
-
-
-def _scatter_vjp(g: Any, y: Any, x: Any, *indices: Any, axes: Any, shape: Any) -> tuple[Any, ...]:  # noqa: ARG001
-    return gather(g, *indices, axes=axes), *[None] * len(indices)
-
-
 scatter_add = structured(
-    name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value, body=_scatter_body,
-    vjp=_scatter_vjp, moves=True, batched=None,
+    name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value,
+    moves=True, batched=None,
+    body=lambda node: put_body(node, None, adding(node.dtype), (X, lambda *i: gathered_index(node, node.shape, i))),
+    vjp=lambda g, y, x, *indices, axes, shape: (gather(g, *indices, axes=axes), *[None] * len(indices)),
     sample=(case(_scatters((0,), (3, 2)), (5, 2), (5,), domain=_ROWS),
             case(_scatters((0, 2), (3, 2, 4)), (5, 2), (5,), (1,), domain=_PAIRS)),
     edges=(case(_scatters((0,), (3,)), (0,), (0,), domain=_ROWS),),
@@ -193,23 +161,17 @@ def _along_infer(x: Node, indices: Node, axis: int) -> tuple[Shape, Any]:
     return indices.shape, x.dtype
 
 
-def _one_lookup(axes: tuple[Axis, ...], axis: int, extent: Any) -> tuple[Any, ...]:
-    return (*axes[:axis], Lookup(Access(1, axes), extent, 0), *axes[axis + 1 :])
-
-
-def _along_body(node: Node) -> Body:
-    out, axis = axes_of(node.shape), node.param("axis")
-    source = Access(X, _one_lookup(out, axis, node.inputs[0].shape[axis]))
-    return Body((Statement(Access(OUT, out), "=", source, out, node.line),))
+def _one_lookup(axes: tuple[Axis, ...], axis: int, shape: Shape) -> tuple[Any, ...]:
+    return (*axes[:axis], Lookup(Access(1, axes), shape[axis], 0), *axes[axis + 1 :])
 
 
 _PICKS = (case(lambda a, i: OPS["take_along"](a, i, axis=1) ** 2, (2, 3), (2, 4), domain=_ROWS),
           case(lambda a, i: OPS["take_along"](a, i, axis=0) ** 2, (3, 2), (1, 2), domain=_ROWS))
 
 take_along = structured(
-    name="take_along", params=("axis",), infer=_along_infer, body=_along_body, sample=_PICKS,
-    evaluate=np.take_along_axis, moves=True,
-    vjp=lambda g, y, x, indices, axis: (OPS["add_along"](g, indices, axis=axis, extent=shape_of(x)[axis]), None),  # noqa: ARG005
+    name="take_along", params=("axis",), infer=_along_infer, sample=_PICKS, evaluate=np.take_along_axis, moves=True,
+    body=lambda node: copy_body(node, lambda *i: _one_lookup(i, node.param("axis"), node.inputs[X].shape)),
+    vjp=lambda g, y, x, indices, axis: (OPS["add_along"](g, indices, axis=axis, extent=shape_of(x)[axis]), None),
     text=lambda node, names: f"np.take_along_axis({names[0]}, {names[1]}, {node.params[0]})",
     edges=(case(lambda a, i: OPS["take_along"](a, i, axis=1), (2, 3), (2, 0), domain=_ROWS),),
     doc="For each index, the element of its row.",
@@ -231,19 +193,11 @@ def _add_along_value(g: Any, indices: Any, axis: int, extent: int) -> Any:
     return out
 
 
-def _add_along_body(node: Node) -> Body:
-    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
-    axis, extent = node.params
-    return Body((
-        Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
-        Statement(Access(OUT, _one_lookup(part, axis, extent)), adding(node.dtype), Access(X, part), part, node.line),
-    ))
-
-
 add_along = structured(
-    name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value,
-    body=_add_along_body, vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),  # noqa: ARG005
-    moves=True,
+    name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value, moves=True,
+    body=lambda node: put_body(
+        node, None, adding(node.dtype), (X, lambda *i: _one_lookup(i, node.param("axis"), node.shape))),
+    vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),
     sample=(case(lambda g, i: OPS["add_along"](g, i, axis=1, extent=3) ** 2, (2, 4), (2, 4), domain=_ROWS),),
     edges=(case(lambda g, i: OPS["add_along"](g, i, axis=0, extent=3), (0, 2), (0, 2), domain=_ROWS),),
     doc="Zeros with each value added into its row at its index: the adjoint of take_along_axis.",
@@ -286,8 +240,6 @@ def _fitted(indices: Any, extent: Any, mode: str) -> Any:
 
 @answers(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
-    from symgrad.ops.declare.forms import refuse
-
     refuse("take", out=out)
     a, indices = lift(a), lift(indices)
     if axis is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Body, Statement, axes_of
 from symgrad.ir.shapes import simplified
+from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
 
@@ -32,14 +34,6 @@ def _concatenate_infer(*xs: Node, axis: int) -> tuple[Shape, Any]:
     return (*first.shape[:axis], simplified(total), *first.shape[axis + 1 :]), first.dtype
 
 
-def offsets(xs: Any, axis: int) -> list[Any]:
-    """Return where each part starts."""
-    found: list[Any] = [0]
-    for x in xs[:-1]:
-        found.append(simplified(found[-1] + shape_of(x)[axis]))
-    return found
-
-
 def _concatenate_body(node: Node) -> Body:
     axis = node.param("axis")
     statements, offset = [], 0
@@ -52,13 +46,10 @@ def _concatenate_body(node: Node) -> Body:
     return Body(tuple(statements))
 
 
-def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int) -> tuple[Any, ...]:  # noqa: ARG001
-    parts = []
-    for x, start in zip(xs, offsets(xs, axis), strict=True):
-        index = [(0, d, 1) for d in shape_of(x)]
-        index[axis] = (start, shape_of(x)[axis], 1)
-        parts.append(OPS["slice"](g, index=tuple(index)))
-    return tuple(parts)
+def _concatenate_vjp(g: Any, y: Any, *xs: Any, axis: int) -> tuple[Any, ...]:
+    extents = [shape_of(x)[axis] for x in xs]
+    starts = accumulate(extents[:-1], initial=0)
+    return tuple([sliced(g, axis, start, extent) for start, extent in zip(starts, extents, strict=True)])
 
 
 concatenate = structured(
@@ -72,7 +63,7 @@ concatenate = structured(
 
 
 def holds_traced(value: Any) -> bool:
-    """Tell a list (of lists ...) that holds a traced array."""
+    """Whether a list (of lists ...) holds a traced array."""
     stack = [value]
     while stack:
         item = stack.pop()

@@ -10,13 +10,12 @@ from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, IndexValue, Number, Statement, Temporary, axes_of
 from symgrad.ops.arrays.running import exclusive_product, reverse
 from symgrad.ops.declare.domains import booleans, case, distinct, inf, nan
-from symgrad.ops.declare.forms import OPS, shape_of, structured
+from symgrad.ops.declare.forms import INT, OPS, shape_of, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
 
 X, OUT = 0, -1
-I64 = np.dtype(np.int64)
 
 
 def first_value(how: str, dtype: np.dtype[Any]) -> Any:
@@ -61,14 +60,13 @@ def _started(evaluate: Any, how: str) -> Any:
     return lambda x, axis: evaluate(x, axis=axis, initial=first_value(how, x.dtype))
 
 
-def spread(g: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    """Give a reduced value its axes back, each with x's extent."""
-    return OPS["broadcast_to"](OPS["expand_dims"](g, axes=axes), shape=shape_of(x)) if axes else g
-
-
 def along(g: Any, axes: tuple[int, ...]) -> Any:
     """Give a reduced value its axes back with extent 1, to broadcast against x."""
     return OPS["expand_dims"](g, axes=axes) if axes else g
+
+
+def _sum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    return OPS["broadcast_to"](along(g, axes), shape=shape_of(x)) if axes else g
 
 
 def _extremum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
@@ -78,21 +76,15 @@ def _extremum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return np.where(at, along(g / count, axes), np.zeros((), g.dtype))
 
 
-def _prod_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:  # noqa: ARG001
+def _prod_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
     """Multiply, for each factor, all the others: exact where factors are zero."""
-    ndim = len(shape_of(x))
-    kept = tuple([k for k in range(ndim) if k not in axes])
-    order = (*kept, *axes)
-    moved = OPS["transpose"](x, axes=order)
-    lead, tail = shape_of(moved)[: len(kept)], shape_of(moved)[len(kept) :]
-    size: Any = 1
-    for dim in tail:
-        size = size * dim
-    flat = OPS["reshape"](moved, shape=(*lead, size))
+    last = tuple(range(-len(axes), 0))
+    moved = np.moveaxis(x, axes, last)
+    shape = shape_of(moved)
+    lead = len(shape) - len(axes)
+    flat = OPS["reshape"](moved, shape=(*shape[:lead], shapes.size(shape[lead:])))
     others = exclusive_product(flat) * reverse(exclusive_product(reverse(flat)))
-    back = OPS["reshape"](others, shape=(*lead, *tail))
-    inverse = tuple(sorted(range(ndim), key=order.__getitem__))
-    return along(g, axes) * OPS["transpose"](back, axes=inverse)
+    return along(g, axes) * np.moveaxis(OPS["reshape"](others, shape=shape), last, axes)
 
 
 _AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a) ** 2, (2, 3)),
@@ -100,7 +92,7 @@ _AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a
 _EMPTY = (case(lambda a: np.sum(a, axis=1), (3, 0)), case(np.sum, ()), case(lambda a: np.sum(a, 0), (0, 2)))
 
 sum_ = _reduction(
-    "sum", "+=", np.sum, lambda g, y, x, axes: spread(g, x, axes), moves=True, whole=True, sample=_AXES, edges=_EMPTY,  # noqa: ARG005
+    "sum", "+=", np.sum, _sum_vjp, moves=True, whole=True, sample=_AXES, edges=_EMPTY,
 )
 prod = _reduction(
     "prod", "*=", np.prod, _prod_vjp,
@@ -154,8 +146,8 @@ def _arg_body(node: Node, how: str) -> Body:
     same = Apply(OPS["equal"], (here, Access(best, kept(again))), boolean, x.dtype)  # type: ignore[arg-type]
     odd = Apply(OPS["not_equal"], (here, here), boolean, x.dtype)  # type: ignore[arg-type]
     hit = Apply(OPS["logical_or"], (same, odd), boolean, boolean) if x.dtype.kind == "f" else same  # type: ignore[arg-type]
-    far = Number(np.iinfo(np.int64).max, I64)
-    place = Apply(OPS["where"], (hit, IndexValue(again[axis], I64), far), I64, I64)  # type: ignore[arg-type]
+    far = Number(np.iinfo(np.int64).max, INT)
+    place = Apply(OPS["where"], (hit, IndexValue(again[axis], INT), far), INT, INT)  # type: ignore[arg-type]
     return Body((
         Statement(Access(best, outer), "=", Number(first_value(how, x.dtype), x.dtype), outer, node.line),
         Statement(Access(best, kept(axes)), how, Access(X, axes), axes, node.line),
@@ -166,7 +158,7 @@ def _arg_body(node: Node, how: str) -> Body:
 
 def _position(name: str, how: str, evaluate: Any) -> Any:
     return structured(
-        name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (shapes.without(x.shape, (axis,)), I64),
+        name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (shapes.without(x.shape, (axis,)), INT),
         evaluate=lambda x, axis: evaluate(x, axis=axis), body=lambda node: _arg_body(node, how),
         text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})",
         sample=(case(lambda a: evaluate(a, axis=1), (3, 4), domain=distinct()), case(evaluate, (2, 3))),

@@ -8,8 +8,8 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, Temporary, axes_of
-from symgrad.ops.arrays.indexing import adding
 from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of, structured, summed_dtype
 
@@ -21,36 +21,26 @@ if TYPE_CHECKING:
 X, OUT = 0, -1
 
 
-def last_axis(x: Any, start: Any, count: Any, step: int = 1) -> Any:
-    """Slice the last axis."""
-    shape = shape_of(x)
-    return OPS["slice"](x, index=(*[(0, d, 1) for d in shape[:-1]], (start, count, step)))
-
-
 def reverse(x: Any) -> Any:
     """Turn the last axis around."""
-    extent = shape_of(x)[-1]
-    return last_axis(x, extent - 1, extent, -1)
+    return flipped(x, (len(shape_of(x)) - 1,))
 
 
 def shifted(x: Any, fill: int) -> Any:
     """Move along the last axis by one: fill, x[0], x[1], ..."""
-    shape = shape_of(x)
-    index = (*[(0, d, 1) for d in shape[:-1]], (1, fewer(shape[-1]), 1))
-    head = last_axis(x, 0, fewer(shape[-1]))
+    *lead, last = shape = shape_of(x)
+    if type(last) is int:
+        fewer: Any = max(last - 1, 0)
+    else:
+        import sympy
+
+        fewer = sympy.Max(last - 1, 0)
+    index = (*[(0, d, 1) for d in lead], (1, fewer, 1))
+    head = sliced(x, -1, 0, fewer)
     if fill == 0:
         return OPS["place"](head, indices=(index,), shape=shape)
     ones = np.where(np.False_, x, np.ones((), x.dtype))
     return OPS["set_slice"](ones, head, index=index)
-
-
-def fewer(extent: Any) -> Any:
-    """Return one less, but not less than none."""
-    if type(extent) is int:
-        return max(extent - 1, 0)
-    import sympy
-
-    return sympy.Max(extent - 1, 0)
 
 
 def exclusive_product(x: Any) -> Any:
@@ -76,10 +66,10 @@ def _running_body(
 
 
 cumsum = structured(
-    name="cumsum", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
+    name="cumsum", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),
     evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
     body=lambda node: _running_body(node, lambda _, axes: (adding(node.dtype), Access(X, axes), frozenset()), 0),
-    vjp=lambda g, y, x, axis: _flip(OPS["cumsum"](_flip(g, axis), axis=axis), axis),  # noqa: ARG005
+    vjp=lambda g, y, x, axis: flipped(OPS["cumsum"](flipped(g, (axis,)), axis=axis), (axis,)),
     moves=True, running=True,
     text=lambda node, names: f"np.cumsum({names[0]}, axis={node.params[0]})",
     sample=(case(lambda a: np.cumsum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumsum(a) ** 2, (2, 3))),
@@ -87,23 +77,15 @@ cumsum = structured(
 )
 
 
-def _flip(x: Any, axis: int) -> Any:
-    shape = shape_of(x)
-    return OPS["slice"](x, index=tuple([(d - 1, d, -1) if k == axis else (0, d, 1) for k, d in enumerate(shape)]))
-
-
 def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
     """``P[k-1] * r[k]`` with ``r[k] = g[k] + x[k+1] r[k+1]``: exact where factors are zero."""
-    last = len(shape_of(x)) - 1
-    order = (*[k for k in range(last + 1) if k != axis], axis)
-    inverse = tuple(sorted(range(last + 1), key=order.__getitem__))
-    g, y, x = [OPS["transpose"](v, axes=order) for v in (g, y, x)]
+    g, y, x = [np.moveaxis(v, axis, -1) for v in (g, y, x)]
     r = reverse(recurrence(shifted(reverse(x), 0), reverse(g)))
-    return OPS["transpose"](shifted(y, 1) * r, axes=inverse)
+    return np.moveaxis(shifted(y, 1) * r, -1, axis)
 
 
 cumprod = structured(
-    name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),  # noqa: ARG005
+    name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),
     evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
     body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
     vjp=_cumprod_vjp, regular=True, running=True,
@@ -133,14 +115,14 @@ def _recurrence_body(node: Node) -> Body:
     return _running_body(node, total, 0)
 
 
-def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:  # noqa: ARG001
+def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
     following = shifted(reverse(a), 0)
     r = reverse(recurrence(following, reverse(g)))
     return r * shifted(y, 0), r
 
 
 recurrence = structured(
-    name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,  # noqa: ARG005
+    name="recurrence", infer=lambda a, b: (b.shape, b.dtype), evaluate=_recurrence_value, body=_recurrence_body,
     vjp=_recurrence_vjp, regular=True, running=True, linear=(1,),
     sample=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (2, 4), (2, 4)),),
     edges=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (0,), (0,)),),

@@ -9,8 +9,8 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.ir import regions, shapes
 from symgrad.ir.notation import Access, Body, Statement, axes_of
-from symgrad.ops.arrays.indexing import adding, first_axis, gather, gathered_shape, index_shape, key_of, looked_up
-from symgrad.ops.arrays.views import as_slices, source_index
+from symgrad.ops.arrays.indexing import first_axis, gather, gathered_index, gathered_shape, index_shape, key_of
+from symgrad.ops.arrays.views import adding, as_slices, put_body, slice_shape, source_index
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, shape_of, structured
 
@@ -34,18 +34,13 @@ def _infer(x: Node, value: Node, *indices: Node, axes: tuple[int, ...], **_: Any
 
 def _body(node: Node, how: str) -> Body:
     """Copy, then write or add in the order of the index arrays' one axis."""
-    everywhere, part = axes_of(node.shape), axes_of(node.inputs[VALUE].shape)
-    target = Access(OUT, looked_up(node, node.shape, part, first=2))
-    return Body((
-        Statement(Access(OUT, everywhere), "=", Access(X, everywhere), everywhere, node.line),
-        Statement(target, how, Access(VALUE, part), part, node.line),
-    ))
+    return put_body(node, X, how, (VALUE, lambda *i: gathered_index(node, node.shape, i, first=2)))
 
 
 # -- scatter_set: x[i] = value
 
 
-def _set_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...], unique: bool) -> Any:  # noqa: ARG001
+def _set_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...], unique: bool) -> Any:
     out = np.array(x)
     out[key_of(indices, axes)] = value
     return out
@@ -56,14 +51,16 @@ def _zeros_like(g: Any) -> Any:
 
 
 def _stays(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
-    """Tell, for each written value, whether it is the last one written to its place: only that one stays.
+    """Return, for each written value, whether it is the last one written to its place: only that one stays.
 
     Each write puts its number at its place; a write stays where its own number is found afterwards.
     """
     part = shapes.broadcast(*[shape_of(i) for i in indices])
     if not part:
         return True
-    own = OPS["arange"](_zero(indices, part), count=part[0], step=1)
+    along = next(i for i in indices if shape_of(i) == part)
+    zero = np.int64(0) if type(part[0]) is int else OPS["sum"](along[:0].astype(np.int64), axes=(0,))  # traced
+    own = OPS["arange"](zero, count=part[0], step=1)
     nobody = OPS["broadcast_to"](np.int64(-1), shape=extents)
     every = tuple(range(len(indices)))
     last = gather(scatter_set(nobody, own, *indices, axes=every, unique=False), *indices, axes=every)
@@ -72,15 +69,7 @@ def _stays(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...], axes:
     return OPS["expand_dims"](np.equal(last, own), axes=beside) if beside else np.equal(last, own)
 
 
-def _zero(indices: tuple[Any, ...], part: Shape) -> Any:
-    """Return 0, traced where the count is not known."""
-    if type(part[0]) is int:
-        return np.int64(0)
-    along = next(i for i in indices if shape_of(i) == part)
-    return OPS["sum"](along[:0].astype(np.int64), axes=(0,))
-
-
-def _set_vjp(g: Any, y: Any, x: Any, value: Any, *indices: Any, axes: Any, unique: bool) -> tuple[Any, ...]:  # noqa: ARG001
+def _set_vjp(g: Any, y: Any, x: Any, value: Any, *indices: Any, axes: Any, unique: bool) -> tuple[Any, ...]:
     taken = gather(g, *indices, axes=axes)
     kept = scatter_set(g, _zeros_like(taken), *indices, axes=axes, unique=unique)
     if not unique:
@@ -127,7 +116,7 @@ def _adds(axes: tuple[int, ...]) -> Any:
 add_at = structured(
     name="add_at", params=("axes",), infer=_infer, evaluate=_add_value, moves=True, batched=None,
     body=lambda node: _body(node, adding(node.dtype)),
-    vjp=lambda g, y, x, value, *indices, axes: (g, gather(g, *indices, axes=axes), *[None] * len(indices)),  # noqa: ARG005
+    vjp=lambda g, y, x, value, *indices, axes: (g, gather(g, *indices, axes=axes), *[None] * len(indices)),
     sample=(case(_adds((0,)), (3,), (7,), (7,), domain=_PLACES),
             case(_adds((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
     edges=(case(_adds((0,)), (3,), (0,), (0,), domain=_PLACES),),
@@ -140,8 +129,7 @@ add_at = structured(
 
 def _assemble_infer(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
     for value, index in zip(values, indices, strict=True):
-        want = tuple([p[1] for p in index if len(p) == 3])
-        if len(index) != len(x.shape) or value.shape != want or value.dtype != x.dtype:
+        if len(index) != len(x.shape) or value.shape != slice_shape(index) or value.dtype != x.dtype:
             raise ShapeError(f"cannot store {value.dtype}{shapes.show(value.shape)} at {index} of {x.dtype}{x.shape}")
     return x.shape, x.dtype
 
@@ -154,7 +142,7 @@ def _assemble_value(x: Any, *values: Any, indices: Any) -> Any:
 
 
 def _covers(indices: Any, shape: Shape) -> bool:
-    """Tell slices that are all of an array; they share no element."""
+    """Whether slices that share no element are all of an array."""
     return all(regions.is_known(i) for i in indices) and sum(regions.count(i) for i in indices) == shapes.size(shape)
 
 
@@ -170,7 +158,7 @@ def _assemble_body(node: Node) -> Body:
     return Body(tuple(statements))
 
 
-def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[Any, ...]:  # noqa: ARG001
+def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[Any, ...]:
     parts = [OPS["slice"](g, index=index) for index in indices]
     if _covers(indices, shape_of(x)):
         return None, *parts

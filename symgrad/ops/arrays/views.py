@@ -12,9 +12,11 @@ from symgrad.ir import regions, shapes
 from symgrad.ir.notation import Access, Apply, Body, IndexValue, Number, Statement, axes_of
 from symgrad.ir.text import show
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, shape_of, structured
+from symgrad.ops.declare.forms import INT, OPS, shape_of, structured
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
 
@@ -25,6 +27,17 @@ def copy_body(node: Node, source: Any) -> Body:
     """``T[i...] = A[source(i...)]``: the body of every view."""
     axes = axes_of(node.shape)
     return Body((Statement(Access(OUT, axes), "=", Access(X, tuple(source(*axes))), axes, node.line),))
+
+
+def put_body(node: Node, base: int | None, how: str, *parts: tuple[int, Callable[..., Any]]) -> Body:
+    """``T[i...] = base[i...]``, or zeros, then ``T[target(j...)] how A[j...]`` for some operands."""
+    axes = axes_of(node.shape)
+    first = Number(0, node.dtype) if base is None else Access(base, axes)
+    statements = [Statement(Access(OUT, axes), "=", first, axes, node.line)]
+    for k, target in parts:
+        part = axes_of(node.inputs[k].shape)
+        statements.append(Statement(Access(OUT, tuple(target(*part))), how, Access(k, part), part, node.line))
+    return Body(tuple(statements))
 
 
 # -- shape
@@ -47,7 +60,7 @@ def _reshape_body(node: Node) -> Body:
 reshape = structured(
     name="reshape", params=("shape",), infer=_reshape_infer, evaluate=lambda x, shape: np.reshape(x, shape),  # noqa: PLW0108 - NumPy 2.0 calls it newshape
     body=_reshape_body, view=True, whole=True, ordered=True, copies=True,
-    vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),  # noqa: ARG005
+    vjp=lambda g, y, x, shape: OPS["reshape"](g, shape=shape_of(x)),
     text=lambda node, names: f"np.reshape({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.reshape(a, (4, 3)), (3, 4)), case(lambda a: np.ravel(a) * 2, (2, 3)),
             case(lambda a: (a * 2).reshape(2, 2, 3) ** 2, (3, 4))),
@@ -55,19 +68,16 @@ reshape = structured(
 )
 
 
-def _transpose_infer(x: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
-    return tuple([x.shape[a] for a in axes]), x.dtype
-
-
 def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 transpose = structured(
-    name="transpose", params=("axes",), infer=_transpose_infer, evaluate=np.transpose,
+    name="transpose", params=("axes",), evaluate=np.transpose,
+    infer=lambda x, axes: (tuple([x.shape[a] for a in axes]), x.dtype),
     body=lambda node: copy_body(node, lambda *i: [i[k] for k in _inverse(node.params[0])]),
-    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["transpose"](g, axes=_inverse(axes)),  # noqa: ARG005
-    batched=lambda size, axes: {"axes": (0, *[a + 1 for a in axes])},  # noqa: ARG005
+    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["transpose"](g, axes=_inverse(axes)),
+    batched=lambda size, axes: {"axes": (0, *[a + 1 for a in axes])},
     text=lambda node, names: f"np.transpose({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.transpose(a, (1, 2, 0)) ** 2, (2, 3, 4)), case(lambda a: a.T @ a, (3, 2)),
             case(lambda a: np.moveaxis(np.swapaxes(a, 0, 2), 0, 1) ** 2, (2, 3, 4))),
@@ -81,16 +91,16 @@ def _broadcast_infer(x: Node, shape: Shape) -> tuple[Shape, Any]:
     return shape, x.dtype
 
 
-def _broadcast_source(node: Node) -> Any:
-    old = node.inputs[0].shape
-    offset = len(node.shape) - len(old)
-    return lambda *i: [0 if d == 1 and node.shape[k + offset] != 1 else i[k + offset] for k, d in enumerate(old)]
+def stretched_index(shape: Shape, wide: Shape, axes: tuple[Any, ...]) -> list[Any]:
+    """Return the element of an array for an element of the shape that it is broadcast to."""
+    lead = len(wide) - len(shape)
+    return [0 if d == 1 and wide[k] != 1 else axes[k] for k, d in enumerate(shape, lead)]
 
 
 broadcast_to = structured(
-    name="broadcast_to", params=("shape",), infer=_broadcast_infer,
-    evaluate=np.broadcast_to, body=lambda node: copy_body(node, _broadcast_source(node)),
-    view=True, whole=True, aligned=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),  # noqa: ARG005
+    name="broadcast_to", params=("shape",), infer=_broadcast_infer, evaluate=np.broadcast_to,
+    body=lambda node: copy_body(node, lambda *i: stretched_index(node.inputs[0].shape, node.shape, i)),
+    view=True, whole=True, aligned=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),
     text=lambda node, names: f"np.broadcast_to({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.broadcast_to(a, (2, 3)) ** 2, (3,)),
             case(lambda a: np.broadcast_to(a, (2, 4, 3)) ** 2, (2, 1, 3))),
@@ -109,62 +119,74 @@ def unbroadcast(g: Any, shape: tuple[Any, ...]) -> Any:
     return OPS["expand_dims"](summed, axes=tuple([k - lead for k in ones])) if ones else summed
 
 
+def _among(rest: Any, axes: tuple[int, ...], filling: int) -> tuple[Any, ...]:
+    """Put a number at some axes, and the others in order around it."""
+    others = iter(rest)
+    return tuple([filling if k in axes else next(others) for k in range(len(rest) + len(axes))])
+
+
 expand_dims = structured(
-    name="expand_dims", params=("axes",),
-    infer=lambda x, axes: (_inserted(x.shape, axes), x.dtype), evaluate=lambda x, axes: np.expand_dims(x, axis=axes),
-    body=lambda node: copy_body(node, lambda *i: [a for k, a in enumerate(i) if k not in node.params[0]]),
-    view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),  # noqa: ARG005
+    name="expand_dims", params=("axes",), evaluate=lambda x, axes: np.expand_dims(x, axis=axes),
+    infer=lambda x, axes: (_among(x.shape, axes, 1), x.dtype),
+    body=lambda node: copy_body(node, lambda *i: shapes.without(i, node.params[0])),
+    view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["squeeze"](g, axes=axes),
     text=lambda node, names: f"np.expand_dims({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.expand_dims(a, (0, 2)) ** 2, (2, 3)), case(lambda a: a[:, None] * a[None, :], (3,))),
     edges=(case(lambda a: np.expand_dims(a, 0), ()),),
 )
 
 
-def _inserted(shape: Shape, axes: tuple[int, ...]) -> Shape:
-    rest = iter(shape)
-    return tuple([1 if k in axes else next(rest) for k in range(len(shape) + len(axes))])
-
-
 def _squeeze_infer(x: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
     if any(x.shape[a] != 1 for a in axes):
         raise ShapeError(f"cannot squeeze axes {axes} of {shapes.show(x.shape)}: not all have extent 1")
-    return tuple([d for k, d in enumerate(x.shape) if k not in axes]), x.dtype
+    return shapes.without(x.shape, axes), x.dtype
 
 
 squeeze = structured(
     name="squeeze", params=("axes",), infer=_squeeze_infer, evaluate=lambda x, axes: np.squeeze(x, axis=axes),
-    body=lambda node: copy_body(node, lambda *i: _zeros_at(node.params[0], i)),
-    view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),  # noqa: ARG005
+    body=lambda node: copy_body(node, lambda *i: _among(i, node.params[0], 0)),
+    view=True, whole=True, ordered=True, vjp=lambda g, y, x, axes: OPS["expand_dims"](g, axes=axes),
     text=lambda node, names: f"np.squeeze({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.squeeze(a, 1) ** 2, (2, 1, 3)), case(lambda a: np.squeeze(a) ** 2, (1, 2, 1))),
     edges=(case(np.squeeze, (1, 0)),),
 )
 
 
-def _zeros_at(axes: tuple[int, ...], indices: tuple[Any, ...]) -> list[Any]:
-    rest = iter(indices)
-    return [0 if k in axes else next(rest) for k in range(len(indices) + len(axes))]
-
-
 # -- slices: (start, count, step) or (position,) for each axis
+
+
+def sliced(x: Any, axis: int, start: Any, count: Any, step: int = 1) -> Any:
+    """Slice one axis by start, count and step."""
+    index = [(0, d, 1) for d in shape_of(x)]
+    index[axis] = (shapes.simplified(start), shapes.simplified(count), step)
+    return OPS["slice"](x, index=tuple(index))
+
+
+def flipped(x: Any, axes: tuple[int, ...]) -> Any:
+    """Reverse axes."""
+    index = [(shapes.simplified(d - 1), d, -1) if k in axes else (0, d, 1) for k, d in enumerate(shape_of(x))]
+    return OPS["slice"](x, index=tuple(index))
+
+
+def slice_shape(index: Any) -> Shape:
+    """Return the shape of a slice."""
+    return tuple([p[1] for p in index if len(p) == 3])
 
 
 def _slice_infer(x: Node, index: Any) -> tuple[Shape, Any]:
     if len(index) != len(x.shape):
         raise ShapeError(f"a slice of {len(index)} axes for {shapes.show(x.shape)}")
-    return tuple([p[1] for p in index if len(p) == 3]), x.dtype
+    return slice_shape(index), x.dtype
 
 
 def as_slices(index: Any) -> tuple[Any, ...]:
     """Write an index of ranges and positions as Python slices."""
-    return tuple([p[0] if len(p) == 1 else _python_slice(*p) for p in index])
 
+    def one(start: int, count: int, step: int) -> slice:
+        stop = start + count * step
+        return slice(start, None if stop < 0 else stop, step) if count > 0 else slice(0, 0)
 
-def _python_slice(start: int, count: int, step: int) -> slice:
-    if count <= 0:
-        return slice(0, 0)
-    stop = start + count * step
-    return slice(start, None if stop < 0 else stop, step)
+    return tuple([p[0] if len(p) == 1 else one(*p) for p in index])
 
 
 def source_index(index: Any, axes: tuple[Any, ...]) -> list[Any]:
@@ -173,42 +195,34 @@ def source_index(index: Any, axes: tuple[Any, ...]) -> list[Any]:
     return [p[0] if len(p) == 1 else next(rest) * p[2] + p[0] for p in index]
 
 
-def _slice_text(index: Any) -> str:
-    parts = []
-    for p in index:
-        if len(p) == 1:
-            parts.append(str(p[0]))
-        else:
-            start, count, step = p
-            stop = shapes.simplified(start + count * step)
-            end = "" if step < 0 and type(stop) is int and stop < 0 else str(stop)
-            parts.append(f"{start}:{end}" + (f":{step}" if step != 1 else ""))
-    return ", ".join(parts) or "()"
+def _slice_text(node: Node, names: list[str]) -> str:
+    index, parts = node.params[0], []
+    if not regions.is_known(index) or any(len(entry) == 3 and entry[1] <= 0 for entry in index):
+        return f"ops.slice({names[0]}, index={show(index)})"  # it does not read the same in Python's syntax
+    for start, *others in index:
+        if not others:
+            parts.append(str(start))
+            continue
+        count, step = others
+        stop = start + count * step
+        parts.append(f"{start}:{stop if step > 0 or stop >= 0 else ''}" + (f":{step}" if step != 1 else ""))
+    return f"{names[0]}[{', '.join(parts) or '()'}]"
 
 
 slice_ = structured(
     name="slice", params=("index",), infer=_slice_infer, evaluate=lambda x, index: x[as_slices(index)],
     body=lambda node: copy_body(node, lambda *i: source_index(node.params[0], i)),
-    view=True, vjp=lambda g, y, x, index: OPS["place"](g, indices=(index,), shape=shape_of(x)),  # noqa: ARG005
-    put=lambda x, value, index: OPS["set_slice"](x, value, index=index),
-    text=lambda node, names: f"{names[0]}[{_slice_text(node.params[0])}]" if _plain(node)
-    else f"ops.slice({names[0]}, index={show(node.params[0])})",
+    view=True, vjp=lambda g, y, x, index: OPS["place"](g, indices=(index,), shape=shape_of(x)),
+    put=lambda x, value, index: OPS["set_slice"](x, value, index=index), text=_slice_text,
     sample=(case(lambda a: a[1:, ::2] ** 2, (4, 5)), case(lambda a: a[-1, ::-1] ** 3, (3, 4)),
             case(lambda a: (a[1:] - a[:-1]) ** 2, (6,)), case(lambda a: np.flip(a, 0) * a, (3, 2))),
     edges=(case(lambda a: a[5:], (3,)), case(lambda a: a[3:1] * 2, (4,)), case(lambda a: a[::-3], (7,))),
 )
 
 
-def _plain(node: Node) -> bool:
-    """Tell a slice that reads the same in Python's syntax."""
-    return all(type(p) is int for entry in node.params[0] for p in entry) and all(
-        len(e) == 1 or e[1] > 0 for e in node.params[0]
-    )
-
-
 def _place_infer(*gs: Node, indices: Any, shape: Shape) -> tuple[Shape, Any]:
     for g, index in zip(gs, indices, strict=True):
-        if g.shape != tuple([p[1] for p in index if len(p) == 3]):
+        if g.shape != slice_shape(index):
             raise ShapeError(f"cannot place {shapes.show(g.shape)} at {index}")
     return shape, gs[0].dtype
 
@@ -220,31 +234,26 @@ def _place_value(*gs: Any, indices: Any, shape: Any) -> Any:
     return out
 
 
-def _place_body(node: Node) -> Body:
-    """Zeros first, then each region is added; where no two share an element, it is written."""
-    everywhere, indices = axes_of(node.shape), node.params[0]
-    statements = [Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line)]
-    how = "=" if _all_apart(indices) else ("|=" if node.dtype.kind == "b" else "+=")
-    for k, (g, index) in enumerate(zip(node.inputs, indices, strict=True)):
-        part = axes_of(g.shape)
-        target = Access(OUT, tuple(source_index(index, part)))
-        statements.append(Statement(target, how, Access(k, part), part, node.line))
-    return Body(tuple(statements))
-
-
 FEW = 16
 """So many regions are compared, each with each."""
 
 
-def _all_apart(indices: Any) -> bool:
-    """Tell regions of which no two share an element, for sure."""
-    few = len(indices) <= FEW and all(regions.is_known(index) for index in indices)
-    return len(indices) == 1 or (few and all(regions.apart(a, b) for a, b in combinations(indices, 2)))
+def adding(dtype: np.dtype[Any]) -> str:
+    """Return how values of a dtype are accumulated."""
+    return "|=" if dtype.kind == "b" else "+="
 
 
-def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:  # noqa: ARG001
-    parts = tuple([OPS["slice"](g, index=index) for index in indices])
-    return parts if len(parts) > 1 else parts[0]
+def _place_body(node: Node) -> Body:
+    """Where no two regions share an element, for sure, each is written; elsewhere they are added."""
+    indices = node.params[0]
+    few = len(indices) <= FEW and all(map(regions.is_known, indices))
+    apart = len(indices) == 1 or (few and all(regions.apart(a, b) for a, b in combinations(indices, 2)))
+    parts = [(k, lambda *i, index=index: source_index(index, i)) for k, index in enumerate(indices)]
+    return put_body(node, None, "=" if apart else adding(node.dtype), *parts)
+
+
+def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:
+    return tuple([OPS["slice"](g, index=index) for index in indices])
 
 
 place = structured(
@@ -283,23 +292,15 @@ def _set_value(x: Any, value: Any, index: Any) -> Any:
     return out
 
 
-def _set_body(node: Node) -> Body:
-    everywhere, part = axes_of(node.shape), axes_of(node.inputs[1].shape)
-    return Body((
-        Statement(Access(OUT, everywhere), "=", Access(X, everywhere), everywhere, node.line),
-        Statement(Access(OUT, tuple(source_index(node.params[0], part))), "=", Access(1, part), part, node.line),
-    ))
-
-
-def _set_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any, Any]:  # noqa: ARG001
+def _set_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any, Any]:
     part = OPS["slice"](g, index=index)
     nothing = np.where(np.False_, part, np.zeros((), g.dtype))
     return OPS["set_slice"](g, nothing, index=index), part
 
 
 set_slice = structured(
-    name="set_slice", params=("index",), infer=_set_infer, evaluate=_set_value, body=_set_body, vjp=_set_vjp,
-    moves=True,
+    name="set_slice", params=("index",), infer=_set_infer, evaluate=_set_value, vjp=_set_vjp, moves=True,
+    body=lambda node: put_body(node, X, "=", (1, lambda *i: source_index(node.params[0], i))),
     sample=(case(lambda a, b: OPS["set_slice"](a, b, index=((1, 2, 1), (3,))) ** 2, (4, 4), (2,)),),
     edges=(case(lambda a, b: OPS["set_slice"](a, b, index=((4, 0, 1),)), (4,), (0,)),),
     doc="An array with a slice of it replaced: what ``x[index] = value`` leaves in x.",
@@ -307,11 +308,6 @@ set_slice = structured(
 
 
 # -- diagonals, triangles
-
-
-def _diagonal_infer(x: Node, offset: int) -> tuple[Shape, Any]:
-    *lead, rows, columns = x.shape
-    return (*lead, diagonal_length(rows, columns, offset)), x.dtype
 
 
 def diagonal_length(rows: Any, columns: Any, offset: int) -> Any:
@@ -329,10 +325,10 @@ def _on_diagonal(lead: tuple[Any, ...], k: Any, offset: int) -> tuple[Any, ...]:
 
 
 diagonal = structured(
-    name="diagonal", params=("offset",), infer=_diagonal_infer,
-    evaluate=lambda x, offset: np.diagonal(x, offset, -2, -1),
+    name="diagonal", params=("offset",), evaluate=lambda x, offset: np.diagonal(x, offset, -2, -1),
+    infer=lambda x, offset: ((*x.shape[:-2], diagonal_length(x.shape[-2], x.shape[-1], offset)), x.dtype),
     body=lambda node: copy_body(node, lambda *i: _on_diagonal(i[:-1], i[-1], node.params[0])), view=True,
-    vjp=lambda g, y, x, offset: OPS["embed_diagonal"](g, offset=offset, shape=shape_of(x)[-2:]),  # noqa: ARG005
+    vjp=lambda g, y, x, offset: OPS["embed_diagonal"](g, offset=offset, shape=shape_of(x)[-2:]),
     sample=(case(lambda a: np.diagonal(a, 1) ** 2, (3, 4)), case(lambda a: np.trace(a) ** 2, (3, 3)),
             case(lambda a: np.diag(a, -1) ** 2, (3, 4))),
     edges=(case(lambda a: np.diagonal(a, 9), (3, 4)),),
@@ -342,25 +338,16 @@ diagonal = structured(
 
 def _embed_value(x: Any, offset: int, shape: Any) -> Any:
     out = np.zeros((*x.shape[:-1], *shape), x.dtype)
-    k = np.arange(x.shape[-1])
-    out[..., k + max(0, -offset), k + max(0, offset)] = x
+    out[_on_diagonal((...,), np.arange(x.shape[-1]), offset)] = x
     return out
 
 
-def _embed_body(node: Node) -> Body:
-    everywhere, part = axes_of(node.shape), axes_of(node.inputs[0].shape)
-    target = _on_diagonal(part[:-1], part[-1], node.params[0])
-    return Body((
-        Statement(Access(OUT, everywhere), "=", Number(0, node.dtype), everywhere, node.line),
-        Statement(Access(OUT, target), "=", Access(X, part), part, node.line),
-    ))
-
-
 embed_diagonal = structured(
-    name="embed_diagonal", params=("offset", "shape"), evaluate=_embed_value, body=_embed_body, moves=True,
-    infer=lambda x, offset, shape: ((*x.shape[:-1], *shape), x.dtype),  # noqa: ARG005
-    vjp=lambda g, y, x, offset, shape: OPS["diagonal"](g, offset=offset),  # noqa: ARG005
-    batched=lambda size, **params: params,  # noqa: ARG005 - the shape is that of the last two axes
+    name="embed_diagonal", params=("offset", "shape"), evaluate=_embed_value, moves=True,
+    infer=lambda x, offset, shape: ((*x.shape[:-1], *shape), x.dtype),
+    body=lambda node: put_body(node, None, "=", (X, lambda *i: _on_diagonal(i[:-1], i[-1], node.params[0]))),
+    vjp=lambda g, y, x, offset, shape: OPS["diagonal"](g, offset=offset),
+    batched=lambda size, **params: params,  # the shape is that of the last two axes
     sample=(case(lambda a: np.diag(a, 1) @ np.diag(a, 1), (3,)),), edges=(case(np.diag, (0,)),),
     doc="Zeros with a diagonal of the last two axes filled: the adjoint of diagonal.",
 )
@@ -368,20 +355,17 @@ embed_diagonal = structured(
 
 def _triangle_body(node: Node) -> Body:
     axes = axes_of(node.shape)
-    i, j = axes[-2], axes[-1]
     upper, k = node.params
-    pair = (IndexValue(i + k, _I64), IndexValue(j, _I64))
-    inside = Apply(OPS["less_equal" if upper else "greater_equal"], pair, np.dtype(bool), _I64)  # type: ignore[arg-type]
+    pair = (IndexValue(axes[-2] + k, INT), IndexValue(axes[-1], INT))
+    inside = Apply(OPS["less_equal" if upper else "greater_equal"], pair, np.dtype(bool), INT)  # type: ignore[arg-type]
     kept = Apply(OPS["where"], (inside, Access(X, axes), Number(0, node.dtype)), node.dtype, node.dtype)  # type: ignore[arg-type]
     return Body((Statement(Access(OUT, axes), "=", kept, axes, node.line),))
 
 
-_I64 = np.dtype(np.int64)
-
 triangle = structured(
-    name="triangle", params=("upper", "k"), infer=lambda x, upper, k: (x.shape, x.dtype),  # noqa: ARG005
+    name="triangle", params=("upper", "k"), infer=lambda x, upper, k: (x.shape, x.dtype),
     evaluate=lambda x, upper, k: np.triu(x, k) if upper else np.tril(x, k), body=_triangle_body,
-    vjp=lambda g, y, x, upper, k: OPS["triangle"](g, upper=upper, k=k), moves=True,  # noqa: ARG005
+    vjp=lambda g, y, x, upper, k: OPS["triangle"](g, upper=upper, k=k), moves=True,
     text=lambda node, names: f"np.{'triu' if node.params[0] else 'tril'}({names[0]}, {node.params[1]})",
     sample=(case(lambda a: np.tril(a) ** 2, (3, 4)),
             case(lambda a: np.triu(a, 1) @ np.swapaxes(np.triu(a, -1), 1, 2), (2, 3, 3))),

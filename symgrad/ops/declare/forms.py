@@ -58,7 +58,7 @@ def _answer(function: Any, answer: Any) -> None:
 
 
 def answer_scipy() -> bool:
-    """Enter what answers scipy.special's functions if somebody has imported it; tell whether it is entered."""
+    """Enter what answers scipy.special's functions if somebody has imported it; return whether it is entered."""
     if "scipy.special" not in sys.modules:
         return False
     special = import_module("scipy.special") if WAITING else None  # it waits where another thread is half-way
@@ -73,7 +73,7 @@ def answer_scipy() -> bool:
 
 @cache
 def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtype[Any], ...]:
-    """Ask NumPy which loop a ufunc would run: dtypes of its inputs and its output.
+    """Return the dtypes of the inputs and the output of the loop that NumPy would run for a ufunc.
 
     `kinds` are dtypes, or ``int``, ``float`` for Python scalars, which are weak (NEP 50).
 
@@ -255,6 +255,7 @@ def answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     """Enter a Python function with NumPy's signature as what answers these NumPy functions when traced."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+        function.__name__ = function.__qualname__ = functions[0].__name__  # in what Python says of wrong arguments
         for answered in functions:
             _answer(answered, function)
         return function
@@ -263,7 +264,7 @@ def answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def is_traced(value: Any) -> bool:
-    """Tell a traced array (or an unknown extent) from a plain value."""
+    """Whether a value is a traced array, or an unknown extent."""
     return hasattr(type(value), "__symgrad_bind__")
 
 
@@ -354,7 +355,7 @@ UNSET: Any = np._NoValue  # noqa: SLF001 - NumPy's mark of an argument left away
 
 
 def is_unset(value: Any) -> bool:
-    """Tell an argument that was left away, or given as None."""
+    """Whether an argument was left away, or given as None."""
     return value is None or value is UNSET
 
 

@@ -8,26 +8,24 @@ import numpy as np
 
 from symgrad.ir.shapes import simplified
 from symgrad.ir.text import constant as constant_text
-from symgrad.ops.declare.forms import leaf
+from symgrad.ops.declare.forms import INT, leaf
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Constant
     from symgrad.ir.shapes import Dim, Shape
-
-INT = np.dtype(np.int64)
 
 
 def _input_value(**_: Any) -> Any:
     raise AssertionError("an input has no value of its own")
 
 
-input_ = leaf("input", ("name", "shape", "dtype"), lambda name, shape, dtype: (shape, dtype), _input_value)  # noqa: ARG005
+input_ = leaf("input", ("name", "shape", "dtype"), lambda name, shape, dtype: (shape, dtype), _input_value)
 
 constant = leaf(
     "constant", ("value",),
     infer=lambda value: (value.array.shape, value.array.dtype),
     evaluate=lambda value: value.array,
-    text=lambda node, names: constant_text(node.params[0].array),  # noqa: ARG005
+    text=lambda node, names: constant_text(node.params[0].array),
 )
 
 
@@ -37,9 +35,9 @@ def _extent_value(dim: int) -> Any:
 
 extent = leaf(
     "extent", ("dim",),
-    infer=lambda dim: ((), INT),  # noqa: ARG005
+    infer=lambda dim: ((), INT),
     evaluate=_extent_value,
-    text=lambda node, names: f"np.int64({node.params[0]})",  # noqa: ARG005
+    text=lambda node, names: f"np.int64({node.params[0]})",
 )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from symgrad.ir.op import Op
 
 POSITIVE = (0.0, 0.3, 1.0, 2.5, 37.0, np.inf, 1e-8, 0.5, 1.7, 3.0, 5.5, 1000.0)
-FEW = 6
+FIRST_OF_MANY = 6
 """What an op is tried at, and the opposite; of more than two arguments at the first few, for tuples are many."""
 
 STEPS = np.array([0.25, 1.75, -2.5, 5.125, -0.875, 7.5]), np.array([2.875, -0.75, 4.5, 1.25, -6.125, -1.5])
@@ -61,7 +61,7 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
         return Traits((0,) * op.arity, sees_zero=(True,) * op.arity)
     of = kinds(op)
     floats = [k for k, kind in enumerate(of) if kind == "float"]
-    positive = POSITIVE[: FEW if op.arity > 2 else None]
+    positive = POSITIVE[: FIRST_OF_MANY if op.arity > 2 else None]
     numbers = {"float": (*positive, *[-v for v in positive], np.nan), "int": range(-4, 9), "bool": (False, True)}
     x = [np.array(column) for column in zip(*product(*[numbers[kind] for kind in of]), strict=True)]
     named = dict(zip(op.params, params, strict=True))

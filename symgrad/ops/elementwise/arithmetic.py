@@ -28,18 +28,18 @@ multiply = elementwise(
     sample=normal(), edges=PAIRS)
 
 
-def _quotient_vjp(g: Any, y: Any, inverse: Any) -> tuple[Any, Any]:
+def _divide_vjp(g: Any, y: Any, _a: Any, b: Any) -> tuple[Any, Any]:
     """Divide once: both cotangents share the inverse, with whatever else is divided by the same.
 
     That of a constant is a constant, that of a row's sum is found once a row. b * b may overflow where a / b does not.
     """
+    inverse = np.reciprocal(b)
     return g * inverse, -g * (y * inverse)
 
 
 divide = elementwise(
     numpy=np.divide, steep=(1, "no slope where the divisor is 0", True),
-    value=lambda a, b: a / b, logs=np.subtract, infix="/",
-    vjp=lambda g, y, _a, b: _quotient_vjp(g, y, np.reciprocal(b)),
+    value=lambda a, b: a / b, logs=np.subtract, infix="/", vjp=_divide_vjp,
     c="{0} / {1}", sample=(normal(), positive()), edges=PAIRS)
 
 floor_divide = elementwise(
@@ -120,7 +120,7 @@ heaviside = elementwise(
 
 # -- length of a vector: the gradient at the origin is 0
 
-def _direction(a: Any, b: Any, h: Any) -> Any:  # noqa: ARG001
+def _direction(a: Any, b: Any, h: Any) -> Any:
     """Return a / hypot(a, b), 0 at the origin; h is hypot(a, b), handed over so that it is computed once."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(h == 0, 0, a / h).astype(np.result_type(a, h))

@@ -10,11 +10,9 @@ from symgrad.errors import DtypeError, UnsupportedError
 from symgrad.ops.declare import spelling
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import SPECIAL, booleans, inf, integers, nan, normal
-from symgrad.ops.declare.forms import answers, elementwise
+from symgrad.ops.declare.forms import INT, answers, elementwise
 
-I64 = np.dtype(np.int64)
-
-BEYOND = tuple([s * v for v in (1.5, 200.0, 300.0, 7e4, 2.0**31, 2.0**31 + 0.5, 3e9, 2.0**32, 5e9, 1e18, 2.0**63,
+UNHELD = tuple([s * v for v in (1.5, 200.0, 300.0, 7e4, 2.0**31, 2.0**31 + 0.5, 3e9, 2.0**32, 5e9, 1e18, 2.0**63,
                                 1.8e19, 2.0**64, 1e300) for s in (1, -1)])
 """Numbers that integers of some width do not hold."""
 
@@ -73,12 +71,12 @@ def _cut(x: Any, kind: np.dtype[Any]) -> Any:
     way = np.dtype(spelling.via(kind))
     if way.kind == "u":
         high = x >= 2.0**63
-        return _cut(np.where(high, x - x.dtype.type(2.0**63), x), I64).view(way) ^ (high.astype(way) << np.uint64(63))
+        return _cut(np.where(high, x - x.dtype.type(2.0**63), x), INT).view(way) ^ (high.astype(way) << np.uint64(63))
     limit = x.dtype.type(2.0 ** (8 * way.itemsize - 1))
     return np.where(np.abs(x) < limit, x, -limit).astype(way).astype(kind)
 
 
-def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:  # noqa: ARG001
+def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:
     return astype(g, dtype=x.dtype) if x.dtype.kind == "f" and g.dtype.kind == "f" else None
 
 
@@ -86,7 +84,7 @@ astype = elementwise(
     name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
     vjp=_astype_vjp,
     c={"fiub": "({t}){0}", "f>i": "({t})sg_{via}{f}({0})", "f>u": "({t})sg_{via}{f}({0})"},
-    sample=normal(), edges=(*SPECIAL, *BEYOND))
+    sample=normal(), edges=(*SPECIAL, *UNHELD))
 
 
 def _unchanged(x: Any) -> Any:

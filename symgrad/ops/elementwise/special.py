@@ -40,11 +40,6 @@ def _expit_slope(x: Any) -> Any:
     return small / np.square(1 + small)
 
 
-def _logit_slope(x: Any) -> Any:
-    """Return 1 / (x * (1 - x)), the derivative of logit."""
-    return 1 / (x * (1 - x))
-
-
 expit_slope = elementwise(
     name="expit_slope", numpy=_expit_slope, result=lambda x: x,
     value=lambda x: sp.exp(-x) / (1 + sp.exp(-x)) ** 2, ddx=lambda x, y: -y * np.tanh(0.5 * x),
@@ -55,7 +50,8 @@ expit = elementwise(
     c="sg_expit{f}({0})", sample=normal(), edges=(*SPECIAL, 745.0, -745.0))
 
 logit_slope = elementwise(
-    name="logit_slope", numpy=_logit_slope, result=lambda x: x, value=lambda x: 1 / (x * (1 - x)),
+    name="logit_slope", doc="Return 1 / (x * (1 - x)), the derivative of logit.", numpy=lambda x: 1 / (x * (1 - x)),
+    result=lambda x: x, value=lambda x: 1 / (x * (1 - x)),
     ddx=lambda x, y: (2 * x - 1) * y * y,  # taken factor by factor it would be inf - inf near 0
     c="1.0{f} / ({0} * (1.0{f} - {0}))", sample=between(0.05, 0.95), edges=SPECIAL)
 
@@ -99,22 +95,19 @@ expit.log, cosh.log = log_expit, log_cosh
 
 # -- products with a logarithm: 0 where the factor is 0, and so is their gradient at (0, 0)
 
-def _xlogy_vjp(g: Any, _y: Any, a: Any, b: Any) -> Any:
-    corner = (a == 0) & (b == 0)
-    return np.where(corner, 0, g * np.log(b)), np.where(corner, 0, g * (a / b))
-
-
-def _xlog1py_vjp(g: Any, _y: Any, a: Any, b: Any) -> Any:
-    corner = (a == 0) & (b == -1)
-    return np.where(corner, 0, g * np.log1p(b)), np.where(corner, 0, g * (a / (1 + b)))
+def _product_vjp(g: Any, a: Any, at_zero: Any, logarithm: Any, argument: Any) -> Any:
+    corner = (a == 0) & at_zero
+    return np.where(corner, 0, g * logarithm), np.where(corner, 0, g * (a / argument))
 
 
 xlogy = elementwise(
-    numpy=Late("xlogy", 2), value=lambda a, b: a * sp.log(b), vjp=_xlogy_vjp,
+    numpy=Late("xlogy", 2), value=lambda a, b: a * sp.log(b),
+    vjp=lambda g, _y, a, b: _product_vjp(g, a, b == 0, np.log(b), b),
     c="{0} == 0.0{f} && {1} == {1} ? 0.0{f} : {0} * log{f}({1})", sample=(normal(), positive()), edges=PAIRS)
 
 xlog1py = elementwise(
-    numpy=Late("xlog1py", 2), value=lambda a, b: a * sp.log(1 + b), vjp=_xlog1py_vjp,
+    numpy=Late("xlog1py", 2), value=lambda a, b: a * sp.log(1 + b),
+    vjp=lambda g, _y, a, b: _product_vjp(g, a, b == -1, np.log1p(b), 1 + b),
     c="{0} == 0.0{f} && {1} == {1} ? 0.0{f} : {0} * log1p{f}({1})", sample=(normal(), positive()),
     edges=(*PAIRS, (0.0, -1.0), (2.0, 1e-300)))
 
@@ -131,7 +124,7 @@ def _polygamma(x: Any, order: int) -> Any:
 POLES = (0.5, 1.0, 1e-8, 1e-100, 1e3, 1e160, 745.0, inf, nan, -0.5, -2.5, -37.25)
 
 polygamma: Elementwise = elementwise(
-    name="polygamma", params=("order",), numpy=_polygamma, result=lambda x, order: x,  # noqa: ARG005
+    name="polygamma", params=("order",), numpy=_polygamma, result=lambda x, order: x,
     ddx=lambda x, _y, order: polygamma(x, order=order + 1), c="sg_polygamma{f}({0}, {order})",
     sample=positive(), edges=POLES)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,6 +11,11 @@ from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
 from symgrad.ops.declare.forms import elementwise
 from symgrad.ops.elementwise.arithmetic import direction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from symgrad.ir.op import Elementwise
 
 sin = elementwise(
     numpy=np.sin, value=sp.sin, ddx=lambda x, _y: np.cos(x), c="sin", sample=normal(), edges=SPECIAL)
@@ -23,20 +29,11 @@ tan = elementwise(
     edges=SPECIAL)
 
 
-def _one_minus_square(x: Any) -> Any:
-    """Return 1 - x**2 with all digits near 1."""
-    return (1 - x) * (1 + x)
-
-
-def _arctan_slope(x: Any) -> Any:
-    """Return 1 / (1 + x**2)."""
-    return 1 / (1 + x * x)
-
-
 # An op of its own for its derivative: that of the product, taken factor by factor, is (1 - x) - (1 + x),
 # which has no digits left where x is small.
 one_minus_square = elementwise(
-    name="one_minus_square", numpy=_one_minus_square, result=lambda x: x, value=lambda x: 1 - x**2,
+    name="one_minus_square", doc="Return 1 - x**2 with all digits near 1.", numpy=lambda x: (1 - x) * (1 + x),
+    result=lambda x: x, value=lambda x: 1 - x**2,
     c="(1.0{f} - {0}) * (1.0{f} + {0})", sample=normal(), edges=(0.0, 1.0, -1.0, nan, 1e-8))
 
 arcsin = elementwise(
@@ -51,7 +48,8 @@ arccos = elementwise(
 
 # Likewise: differentiated as it stands, the square of the result would underflow long before the derivative does.
 arctan_slope = elementwise(
-    name="arctan_slope", numpy=_arctan_slope, result=lambda x: x, value=lambda x: 1 / (1 + x**2),
+    name="arctan_slope", doc="Return 1 / (1 + x**2).", numpy=lambda x: 1 / (1 + x * x),
+    result=lambda x: x, value=lambda x: 1 / (1 + x**2),
     ddx=lambda x, y: -2 * (x * y) * y, c="1.0{f} / (1.0{f} + {0} * {0})", sample=normal(), edges=SPECIAL)
 
 arctan = elementwise(
@@ -88,18 +86,11 @@ arctan2 = elementwise(
     numpy=np.arctan2, value=sp.atan2, ddx=_arctan2_partials, c="atan2",
     sample=(normal(), positive()), edges=PAIRS)
 
-deg2rad = elementwise(
-    numpy=np.deg2rad, value=lambda x: x * sp.pi / 180,
-    c="{0} * (3.141592653589793{f} / 180.0{f})", sample=normal(), edges=(0.0, -0.0, 180.0, inf, nan))
+def _angle(ufunc: np.ufunc, one: float, other: float, value: Callable[[Any], Any]) -> Elementwise:
+    return elementwise(
+        numpy=ufunc, value=value, c=f"{{0}} * ({one}{{f}} / {other}{{f}})", sample=normal(),
+        edges=(0.0, -0.0, 1.0, 180.0, inf, nan))
 
-radians = elementwise(
-    numpy=np.radians, value=lambda x: x * sp.pi / 180,
-    c="{0} * (3.141592653589793{f} / 180.0{f})", sample=normal(), edges=(0.0, -0.0, 180.0, inf, nan))
 
-rad2deg = elementwise(
-    numpy=np.rad2deg, value=lambda x: x * 180 / sp.pi,
-    c="{0} * (180.0{f} / 3.141592653589793{f})", sample=normal(), edges=(0.0, -0.0, 1.0, inf, nan))
-
-degrees = elementwise(
-    numpy=np.degrees, value=lambda x: x * 180 / sp.pi,
-    c="{0} * (180.0{f} / 3.141592653589793{f})", sample=normal(), edges=(0.0, -0.0, 1.0, inf, nan))
+deg2rad, radians = [_angle(f, math.pi, 180.0, lambda x: x * sp.pi / 180) for f in (np.deg2rad, np.radians)]
+rad2deg, degrees = [_angle(f, 180.0, math.pi, lambda x: x * 180 / sp.pi) for f in (np.rad2deg, np.degrees)]

@@ -11,22 +11,16 @@ from symgrad.ir.notation import Access, Body, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, composite, shape_of, structured
-from symgrad.ops.linalg.solve import OUT, X, call, copied, lu, lu_solve, square, turned
+from symgrad.ops.linalg.solve import OUT, X, by_routine, copy_in, lu, lu_solve, shaped, transposed
 from symgrad.ops.numpy.diagonals import ones_diagonal
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 SCRATCH = -2
 
 EXPANDED = range(1, 6)
 """Extents for which cofactors are sums of products; there are n 2^n of these, and n^3 steps with factors."""
-
-def _by_factors_infer(a: Node, factors: Node) -> tuple[Shape, Any]:  # noqa: ARG001
-    square(a, "det")
-    return a.shape[:-2], a.dtype
-
 
 def pivots(a: Any, factors: Any) -> tuple[Any, Any]:
     """Return the diagonal of U, and where an exchange of rows changed the determinant's sign."""
@@ -42,13 +36,13 @@ _SINGULAR = (case(np.linalg.det, (0, 0)), case(np.linalg.det, (0, 5, 5)),
              case(lambda a: np.linalg.det(a * np.arange(5.0)[:, None]), (5, 5)))
 
 
-@composite(name="det", infer=_by_factors_infer, stacked=True, sample=_DET, edges=_SINGULAR)
+@composite(name="det", infer=shaped("det", "(n,n),(n+1,n)->()"), stacked=True, sample=_DET, edges=_SINGULAR)
 def det(a: Any, factors: Any) -> Any:
     """The determinant of a matrix of which the factors are known."""
     return sign(a, factors) * np.exp(logabsdet(a, factors))
 
 
-def _det_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:  # noqa: ARG001
+def _det_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
     found = expanded(a) if shape_of(a)[-1] in EXPANDED else cofactors(a, factors)
     return g[..., None, None] * found, None
 
@@ -110,7 +104,7 @@ def sign(a: Any, factors: Any) -> Any:
     return np.prod(signs, -1)
 
 
-@composite(name="logabsdet", infer=_by_factors_infer, stacked=True,
+@composite(name="logabsdet", infer=shaped("det", "(n,n),(n+1,n)->()"), stacked=True,
            edges=(case(lambda a: np.linalg.slogdet(a)[1], (0, 0)),),
            sample=(case(lambda a: np.linalg.slogdet(a)[1], (3, 3)), case(lambda a: np.linalg.slogdet(a)[1], (2, 5, 5))))
 def logabsdet(a: Any, factors: Any) -> Any:
@@ -118,7 +112,7 @@ def logabsdet(a: Any, factors: Any) -> Any:
     return np.sum(np.log(np.abs(pivots(a, factors)[0])), -1)
 
 
-def _logabsdet_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:  # noqa: ARG001
+def _logabsdet_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
     unit = ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
     return g[..., None, None] * lu_solve(a, factors, unit, trans=True, checked=False), None
 
@@ -129,12 +123,7 @@ logabsdet.vjp = _logabsdet_vjp
 # -- cofactors
 
 
-def _cofactors_infer(a: Node, factors: Node) -> tuple[Shape, Any]:  # noqa: ARG001
-    square(a, "det")
-    return a.shape, a.dtype
-
-
-def _cofactors_value(a: Any, factors: Any) -> Any:  # noqa: ARG001
+def _cofactors_value(a: Any, factors: Any) -> Any:
     """Return det U det V U adj(S) V' of the singular values, for a matrix of any rank."""
     u, s, v = np.linalg.svd(a)
     n = a.shape[-1]
@@ -148,15 +137,15 @@ def _cofactors_body(node: Node) -> Body:
     shape = (*node.shape[:-2], simplified(n + 4), n)
     axes = axes_of(node.shape)
     back = Statement(Access(OUT, axes), "=", Access(SCRATCH, axes), axes, node.line)
-    made = call(node, "sg_cofactors", 1, n**3, target=SCRATCH)
-    return Body((copied(node, X, SCRATCH), made, back), (Temporary(shape, node.dtype),))
+    made = by_routine(node, "sg_cofactors", 1, n**3, target=SCRATCH)
+    return Body((copy_in(node, X, SCRATCH), made, back), (Temporary(shape, node.dtype),))
 
 
 LAST = 3
 """So many rows and columns are set apart: what is left has derivatives of any order at ranks from n - 3 on."""
 
 
-def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:  # noqa: ARG001
+def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
     """Differentiate along g: second derivatives of a determinant are symmetric, so this is the cotangent, too.
 
     The rows and columns that elimination comes to last are set apart, so that a singular matrix need not be singular
@@ -165,22 +154,22 @@ def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:  # noqa: ARG001
     the right, L and R, its cofactors are ``det M (det S B' + L K R)``.
     """
     r, c, core, sure = _apart(a)
-    found, meet = lu(core), np.matmul(turned(r), c)
+    found, meet = lu(core), np.matmul(transposed(r), c)
     unit = ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
     b = lu_solve(core, found, unit, trans=True, checked=False) - meet
-    low, right, corner = np.matmul(r, a), np.matmul(a, turned(c)), np.matmul(np.matmul(r, a), turned(c))
-    low, right = low - np.matmul(corner, c), right - np.matmul(turned(r), corner)
-    from_left = turned(r) - lu_solve(core, found, turned(low), trans=True, checked=False)
+    low, right, corner = np.matmul(r, a), np.matmul(a, transposed(c)), np.matmul(np.matmul(r, a), transposed(c))
+    low, right = low - np.matmul(corner, c), right - np.matmul(transposed(r), corner)
+    from_left = transposed(r) - lu_solve(core, found, transposed(low), trans=True, checked=False)
     taken = lu_solve(core, found, right, trans=False, checked=False)
-    from_right = c - turned(taken)
-    s = corner - np.matmul(low, taken) + np.eye(LAST, dtype=a.dtype) - np.matmul(r, turned(r))
-    ds = np.matmul(np.matmul(turned(from_left), g), turned(from_right))
+    from_right = c - transposed(taken)
+    s = corner - np.matmul(low, taken) + np.eye(LAST, dtype=a.dtype) - np.matmul(r, transposed(r))
+    ds = np.matmul(np.matmul(transposed(from_left), g), transposed(from_right))
     k, dk = _of_three(s, s) / 2, _of_three(s, ds)
     det_s, det_ds = np.sum(s[..., :1, :] * k[..., :1, :], (-2, -1), keepdims=True), _inner(k, ds)
-    left = np.matmul(from_left, _inner(b, g) * k + dk) - np.matmul(np.matmul(b, np.matmul(turned(g), from_left)), k)
-    whole = (_inner(b, g) * det_s + det_ds) * b - det_s * np.matmul(np.matmul(b, turned(g)), b)
+    left = np.matmul(from_left, _inner(b, g) * k + dk) - np.matmul(np.matmul(b, np.matmul(transposed(g), from_left)), k)
+    whole = (_inner(b, g) * det_s + det_ds) * b - det_s * np.matmul(np.matmul(b, transposed(g)), b)
     whole = whole + np.matmul(left, from_right)
-    whole = whole - np.matmul(np.matmul(from_left, k), np.matmul(np.matmul(from_right, turned(g)), b))
+    whole = whole - np.matmul(np.matmul(from_left, k), np.matmul(np.matmul(from_right, transposed(g)), b))
     regular = np.all(pivots(core, found)[0] != 0, -1)[..., None, None]
     whole = np.where(regular, det(core, found)[..., None, None] * whole, 0 * g)
     # Where M is singular but for rounding, this is right, as det M is next to nothing, but what it differentiates to
@@ -195,8 +184,8 @@ def _apart(a: Any) -> tuple[Any, Any, Any, Any]:
     sure, rows, columns = [order[..., k : k + 1, :] for k in range(3)]
     places, one = np.arange(LAST, dtype=a.dtype)[::-1, None], np.ones((), a.dtype)
     r, c = [np.where(np.equal(left, places), one, 0 * one) for left in (rows, columns)]
-    inside = (turned(rows) >= LAST) & (columns >= LAST)
-    core = np.where(inside, a, 0 * one) + np.matmul(turned(r), c)
+    inside = (transposed(rows) >= LAST) & (columns >= LAST)
+    core = np.where(inside, a, 0 * one) + np.matmul(transposed(r), c)
     return r, c, core, np.all((sure == 1) | (rows < LAST), (-2, -1), keepdims=True)
 
 
@@ -208,11 +197,6 @@ def _of_three(s: Any, t: Any) -> Any:
 
 def _inner(x: Any, y: Any) -> Any:
     return np.sum(x * y, (-2, -1), keepdims=True)
-
-
-def _order_infer(a: Node) -> tuple[Shape, Any]:
-    square(a, "det")
-    return (*a.shape[:-2], 3, a.shape[-1]), a.dtype
 
 
 def _order_value(a: Any) -> Any:
@@ -237,10 +221,10 @@ def _order_value(a: Any) -> Any:
 def _order_body(node: Node) -> Body:
     n, axes = node.shape[-1], axes_of(node.shape)
     below = Access(SCRATCH, (*axes[:-2], axes[-2].symbol + simplified(n + 2), axes[-1]))
-    made = call(node, "sg_pivots", OUT, n**3, target=SCRATCH)
+    made = by_routine(node, "sg_pivots", OUT, n**3, target=SCRATCH)
     back = Statement(Access(OUT, axes), "=", below, axes, node.line)
     scratch = Temporary((*node.shape[:-2], simplified(n + 5), n), node.dtype)
-    return Body((copied(node, X, SCRATCH), made, back), (scratch,))
+    return Body((copy_in(node, X, SCRATCH), made, back), (scratch,))
 
 
 def _pivot_order(a: Any) -> Any:
@@ -248,7 +232,7 @@ def _pivot_order(a: Any) -> Any:
 
 
 pivot_order = structured(
-    name="pivot_order", infer=_order_infer, evaluate=_order_value, body=_order_body, nondiff=True,
+    name="pivot_order", infer=shaped("det", "(n,n)->(3,n)"), evaluate=_order_value, body=_order_body, nondiff=True,
     sample=(case(_pivot_order, (3, 3)), case(_pivot_order, (2, 5, 5)), case(_pivot_order, (9, 9))),
     edges=(case(_pivot_order, (0, 0)), case(_pivot_order, (1, 1)), case(_pivot_order, (0, 2, 2))),
     doc="In which rows the pivots of full elimination are sure, and how far from the end they are in rows and columns.",
@@ -260,8 +244,8 @@ def _of(a: Any) -> Any:
 
 
 cofactors = structured(
-    name="cofactors", infer=_cofactors_infer, evaluate=_cofactors_value, body=_cofactors_body, vjp=_cofactors_vjp,
-    stacked=True,
+    name="cofactors", infer=shaped("det", "(n,n),(n+1,n)->(n,n)"), evaluate=_cofactors_value,
+    body=_cofactors_body, vjp=_cofactors_vjp, stacked=True,
     sample=(case(_of, (3, 3)), case(_of, (2, 5, 5)), case(_of, (2, 2))),
     edges=(case(_of, (0, 0)), case(_of, (1, 1)), case(lambda a: _of(a * np.arange(3.0)), (3, 3))),
     doc="The cofactors of a matrix of which the factors are known: the derivative of its determinant.",

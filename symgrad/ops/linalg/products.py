@@ -38,22 +38,13 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     a0, a1, b0, b1 = a[..., 0], a[..., 1], b[..., 0], b[..., 1]
     if lengths == (PLANE, PLANE):
         return a0 * b1 - a1 * b0
-    first, second = _third_components(a, b, lengths)
-    found = np.stack([*_first_two((a0, a1), (b0, b1), first, second), a0 * b1 - a1 * b0], axis=-1)
-    return np.moveaxis(found, -1, axisc)
-
-
-def _third_components(a: Any, b: Any, lengths: tuple[Any, Any]) -> tuple[Any, Any]:
-    return (a[..., 2] if lengths[0] == SPACE else None), (b[..., 2] if lengths[1] == SPACE else None)
-
-
-def _first_two(a: tuple[Any, Any], b: tuple[Any, Any], a2: Any, b2: Any) -> tuple[Any, Any]:
-    """Return the first two components; a vector without a third one has 0 there."""
-    if a2 is None:
-        return a[1] * b2, -(a[0] * b2)
-    if b2 is None:
-        return -(a2 * b[1]), a2 * b[0]
-    return a[1] * b2 - a2 * b[1], a2 * b[0] - a[0] * b2
+    if lengths[0] == PLANE:  # a vector without a third component has 0 there
+        first, second = a1 * b[..., 2], -(a0 * b[..., 2])
+    elif lengths[1] == PLANE:
+        first, second = -(a[..., 2] * b1), a[..., 2] * b0
+    else:
+        first, second = a1 * b[..., 2] - a[..., 2] * b1, a[..., 2] * b0 - a0 * b[..., 2]
+    return np.moveaxis(np.stack([first, second, a0 * b1 - a1 * b0], axis=-1), -1, axisc)
 
 
 @answers(np.linalg.cross)
@@ -137,33 +128,30 @@ def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     return vecdot(_axis_last(a, axis), _axis_last(b, axis))
 
 
-def _same(name: str, n: Any, m: Any) -> None:
+def _summed_over(name: str, n: Any, m: Any) -> None:
     if n != m:
         raise ShapeError(f"{name}: the extents {n} and {m} that are summed over differ")
 
 
 def vecdot(x1: Any, x2: Any, /) -> Any:
-    """As `numpy.vecdot`."""
     a, b = _axis_last(x1, -1), _axis_last(x2, -1)
-    _same("vecdot", shape_of(a)[-1], shape_of(b)[-1])
+    _summed_over("vecdot", shape_of(a)[-1], shape_of(b)[-1])
     return np.matmul(a[..., None, :], b[..., :, None])[..., 0, 0]
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
-    """As `numpy.matvec`."""
     a, b = lift(x1), _axis_last(x2, -1)
     if a.ndim < 2:
         raise ShapeError("matvec: the first operand needs two axes")
-    _same("matvec", shape_of(a)[-1], shape_of(b)[-1])
+    _summed_over("matvec", shape_of(a)[-1], shape_of(b)[-1])
     return np.matmul(a, b[..., :, None])[..., 0]
 
 
 def vecmat(x1: Any, x2: Any, /) -> Any:
-    """As `numpy.vecmat`."""
     a, b = _axis_last(x1, -1), lift(x2)
     if b.ndim < 2:
         raise ShapeError("vecmat: the second operand needs two axes")
-    _same("vecmat", shape_of(a)[-1], shape_of(b)[-2])
+    _summed_over("vecmat", shape_of(a)[-1], shape_of(b)[-2])
     return np.matmul(a[..., None, :], b)[..., 0, :]
 
 
@@ -178,16 +166,6 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
     if x1.ndim != 1 or x2.ndim != 1:
         raise ShapeError(f"Input arrays must be one-dimensional, but they are {x1.ndim=} and {x2.ndim=}.")
     return np.outer(x1, x2)
-
-
-@answers(np.linalg.matmul)
-def linalg_matmul(x1: Any, x2: Any, /) -> Any:
-    return np.matmul(x1, x2)
-
-
-@answers(np.linalg.tensordot)
-def linalg_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
-    return np.tensordot(x1, x2, axes=axes)
 
 
 @answers(np.vander)

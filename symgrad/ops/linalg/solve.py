@@ -7,11 +7,12 @@ as known, so that reverse mode solves with those of the forward pass.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import LinAlgError, NoGradient, ShapeError
+from symgrad.errors import DtypeError, LinAlgError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Routine, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
@@ -20,6 +21,8 @@ from symgrad.ops.declare.forms import OPS, structured
 from symgrad.ops.linalg.products import NotSquare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Dim, Shape
 
@@ -27,30 +30,44 @@ X, OUT, STATUS = 0, -1, -2
 SINGULAR = "Singular matrix"
 
 
-def square(x: Any, name: str) -> None:
+def require_square(shape: Shape, name: str) -> None:
     """Check that the last two axes are a square matrix.
 
     Raises:
         NotSquare: they are not.
     """
-    if len(x.shape) < 2:
-        raise NotSquare(f"{name}: {shapes.show(x.shape)} has no matrices: two axes or more are needed")
-    if x.shape[-1] != x.shape[-2]:
-        raise NotSquare(f"{name}: Last 2 dimensions of the array must be square, not {shapes.show(x.shape)}")
+    if len(shape) < 2:
+        raise NotSquare(f"{name}: {len(shape)}-dimensional array given. Array must be at least two-dimensional")
+    if shape[-1] != shape[-2]:
+        raise NotSquare(f"{name}: Last 2 dimensions of the array must be square, not {shapes.show(shape)}")
 
 
-def fitting(a: Any, b: Any, name: str) -> None:
-    """Check that right-hand sides have as many rows as a matrix, and the batch's axes."""
-    if len(b.shape) != len(a.shape) or a.shape[:-2] != b.shape[:-2] or a.shape[-1] != b.shape[-2]:
-        raise ShapeError(f"{name}: a matrix {shapes.show(a.shape)} and right-hand sides {shapes.show(b.shape)}")
+def shaped(name: str, signature: str) -> Callable[..., tuple[Shape, Any]]:
+    """Return the shape rule of an op of matrices and stacks of them, in NumPy's notation: ``(n,n),(n,k)->(n,k)``."""
+    words = [term.split(",") if term else [] for term in re.findall(r"\(([^)]*)\)", signature)]
+
+    def infer(*x: Node, **_: Any) -> tuple[Shape, Any]:
+        require_square(x[0].shape, name)
+        if x[0].dtype.kind != "f":
+            raise DtypeError(f"{name}: matrices of floating-point numbers are needed, not of {x[0].dtype}")
+        batch, n = x[0].shape[:-2], x[0].shape[-1]
+        known = {"n": n, "n+1": simplified(n + 1), "3": 3}
+        for one, axes in zip(x, words, strict=False):
+            if len(one.shape) != len(batch) + len(axes) or one.shape != (*batch, *[
+                known.setdefault(word, dim) for word, dim in zip(axes, one.shape[len(batch) :], strict=True)
+            ]):
+                raise ShapeError(f"{name}: {', '.join([shapes.show(one.shape) for one in x])} are not {signature}")
+        return (*batch, *[known[word] for word in words[-1]]), x[-1].dtype
+
+    return infer
 
 
-def turned(x: Any) -> Any:
+def transposed(x: Any) -> Any:
     """Transpose the matrices of a batch."""
     return np.swapaxes(x, -1, -2)
 
 
-def copied(node: Node, source: int = X, target: int = OUT) -> Statement:
+def copy_in(node: Node, source: int = X, target: int = OUT) -> Statement:
     """Copy an operand to where a routine makes the result of it."""
     axes = axes_of(node.inputs[source].shape)
     return Statement(Access(target, axes), "=", Access(source, axes), axes, node.line)
@@ -61,7 +78,9 @@ def fraction(count: Any, parts: int) -> Dim:
     return count // parts if type(count) is int else count / parts
 
 
-def call(node: Node, name: str, read: int, work: Any, flags: tuple[int, ...] = (), target: int = OUT) -> Statement:
+def by_routine(
+    node: Node, name: str, read: int, work: Any, flags: tuple[int, ...] = (), target: int = OUT,
+) -> Statement:
     """Call a routine for each matrix of a batch: of an operand, or of the result alone."""
     batch = axes_of(node.shape[:-2])
     rows = Axis("r", node.shape[-2])
@@ -76,7 +95,7 @@ def call(node: Node, name: str, read: int, work: Any, flags: tuple[int, ...] = (
     return Statement(place, "call", value, batch, node.line, routine=routine)
 
 
-def checks(node: Node, array: int, shape: Shape, compare: str, what: str) -> tuple[Statement, ...]:
+def failing_where(node: Node, array: int, shape: Shape, compare: str, what: str) -> tuple[Statement, ...]:
     """Count the elements of a matrix's diagonal that compare with 0, and fail if there are any."""
     kind = node.dtype
     axes = axes_of(shape[:-1])
@@ -94,12 +113,6 @@ def checks(node: Node, array: int, shape: Shape, compare: str, what: str) -> tup
 # -- solve_triangular
 
 
-def _triangular_infer(a: Node, b: Node, **_: Any) -> tuple[Shape, Any]:
-    square(a, "solve_triangular")
-    fitting(a, b, "solve_triangular")
-    return b.shape, b.dtype
-
-
 def _triangular_value(a: Any, b: Any, *, lower: bool, unit: bool, checked: bool) -> Any:
     if checked and not unit and np.any(np.diagonal(a, 0, -2, -1) == 0):
         raise LinAlgError(SINGULAR)
@@ -115,16 +128,16 @@ def _triangular_value(a: Any, b: Any, *, lower: bool, unit: bool, checked: bool)
 
 def _triangular_body(node: Node) -> Body:
     lower, unit, checked = node.params
-    made = call(node, "sg_solve", 0, fraction(node.shape[-2] ** 2 * node.shape[-1], 2), (not lower, unit))
+    made = by_routine(node, "sg_solve", 0, fraction(node.shape[-2] ** 2 * node.shape[-1], 2), (not lower, unit))
     if unit or not checked:
-        return Body((copied(node, 1), made))
-    check = checks(node, 0, node.inputs[0].shape, "equal", SINGULAR)
-    return Body((copied(node, 1), made, *check), (Temporary((), node.dtype),))
+        return Body((copy_in(node, 1), made))
+    check = failing_where(node, 0, node.inputs[0].shape, "equal", SINGULAR)
+    return Body((copy_in(node, 1), made, *check), (Temporary((), node.dtype),))
 
 
-def _triangular_vjp(g: Any, y: Any, a: Any, b: Any, *, lower: bool, unit: bool, checked: bool) -> Any:  # noqa: ARG001
-    part = solve_triangular(turned(a), g, lower=not lower, unit=unit, checked=checked)
-    outer = np.negative(np.matmul(part, turned(y)))
+def _triangular_vjp(g: Any, y: Any, a: Any, b: Any, *, lower: bool, unit: bool, checked: bool) -> Any:
+    part = solve_triangular(transposed(a), g, lower=not lower, unit=unit, checked=checked)
+    outer = np.negative(np.matmul(part, transposed(y)))
     return np.tril(outer, -int(unit)) if lower else np.triu(outer, int(unit)), part
 
 
@@ -139,7 +152,8 @@ def _solves(lower: bool, unit: bool, shift: float = 4.0) -> Any:
 
 
 solve_triangular = structured(
-    name="solve_triangular", params=("lower", "unit", "checked"), infer=_triangular_infer, evaluate=_triangular_value,
+    name="solve_triangular", params=("lower", "unit", "checked"),
+    infer=shaped("solve_triangular", "(n,n),(n,k)->(n,k)"), evaluate=_triangular_value,
     body=_triangular_body, vjp=_triangular_vjp, stacked=True, linear=(1,), columns=(1,),
     sample=(case(_solves(True, False), (3, 3), (3, 2)), case(_solves(False, False), (2, 3, 3), (2, 3, 1)),
             case(_solves(True, True), (4, 4), (4, 5)), case(_solves(False, True), (9, 9), (9, 1))),
@@ -150,11 +164,6 @@ solve_triangular = structured(
 
 
 # -- lu
-
-
-def _lu_infer(a: Node) -> tuple[Shape, Any]:
-    square(a, "lu")
-    return (*a.shape[:-2], simplified(a.shape[-1] + 1), a.shape[-1]), a.dtype
 
 
 def _lu_value(a: Any) -> Any:
@@ -173,22 +182,14 @@ def _lu_value(a: Any) -> Any:
     return out
 
 
-def _lu_body(node: Node) -> Body:
-    axes = axes_of(node.inputs[X].shape)
-    copied = Statement(Access(OUT, axes), "=", Access(X, axes), axes, node.line)
-    return Body((copied, call(node, "sg_lu", OUT, fraction(node.shape[-1] ** 3, 3))))
-
-
-def _lu_vjp(g: Any, y: Any, a: Any) -> Any:  # noqa: ARG001
-    raise NoGradient("lu has no derivative: what is made of the factors has one by the matrix")
-
-
 def _inverted(a: Any) -> Any:
     return np.linalg.inv(a + 3 * np.eye(a.shape[-1], dtype=a.dtype))
 
 
 lu = structured(
-    name="lu", infer=_lu_infer, evaluate=_lu_value, body=_lu_body, vjp=_lu_vjp, stacked=True,
+    name="lu", infer=shaped("lu", "(n,n)->(n+1,n)"), evaluate=_lu_value,
+    body=lambda node: Body((copy_in(node), by_routine(node, "sg_lu", OUT, fraction(node.shape[-1] ** 3, 3)))),
+    stacked=True,
     sample=(case(_inverted, (3, 3)), case(_inverted, (2, 2, 2)), case(np.linalg.inv, (9, 9))),
     edges=(case(_inverted, (0, 0)), case(_inverted, (0, 2, 2)), case(_inverted, (1, 1))),
     doc="The factors L and U of P A = L U in one matrix, and below it how far down each row was exchanged.",
@@ -198,22 +199,15 @@ lu = structured(
 # -- lu_solve
 
 
-def _lu_solve_infer(a: Node, factors: Node, b: Node, **_: Any) -> tuple[Shape, Any]:
-    square(a, "solve")
-    fitting(a, b, "solve")
-    if factors.shape != (*a.shape[:-2], simplified(a.shape[-1] + 1), a.shape[-1]):
-        raise ShapeError(f"solve: {shapes.show(factors.shape)} are no factors of {shapes.show(a.shape)}")
-    return b.shape, b.dtype
-
-
 def _lu_solve_value(a: Any, factors: Any, b: Any, *, trans: bool, checked: bool) -> Any:
     n = a.shape[-1]
     triangles = factors[..., :n, :]
     if checked and np.any(np.diagonal(triangles, 0, -2, -1) == 0):
         raise LinAlgError(SINGULAR)
     if trans:
-        x = _triangular_value(turned(triangles), b, lower=True, unit=False, checked=False)
-        return _exchanged(_triangular_value(turned(triangles), x, lower=False, unit=True, checked=False), factors, -1)
+        triangles = transposed(triangles)
+        x = _triangular_value(triangles, b, lower=True, unit=False, checked=False)
+        return _exchanged(_triangular_value(triangles, x, lower=False, unit=True, checked=False), factors, -1)
     x = _triangular_value(triangles, _exchanged(b, factors, 1), lower=True, unit=True, checked=False)
     return _triangular_value(triangles, x, lower=False, unit=False, checked=False)
 
@@ -230,16 +224,16 @@ def _exchanged(b: Any, factors: Any, step: int) -> Any:
 def _lu_solve_body(node: Node) -> Body:
     trans, checked = node.params
     work = node.shape[-2] ** 2 * node.shape[-1]
-    body = (copied(node, 2), call(node, "sg_lu_solve", 1, work, (trans,)))
+    body = (copy_in(node, 2), by_routine(node, "sg_lu_solve", 1, work, (trans,)))
     if not checked:
         return Body(body)
-    check = checks(node, 1, node.inputs[0].shape, "equal", SINGULAR)
+    check = failing_where(node, 1, node.inputs[0].shape, "equal", SINGULAR)
     return Body((*body, *check), (Temporary((), node.dtype),))
 
 
-def _lu_solve_vjp(g: Any, y: Any, a: Any, factors: Any, b: Any, *, trans: bool, checked: bool) -> Any:  # noqa: ARG001
+def _lu_solve_vjp(g: Any, y: Any, a: Any, factors: Any, b: Any, *, trans: bool, checked: bool) -> Any:
     part = lu_solve(a, factors, g, trans=not trans, checked=checked)
-    outer = np.matmul(y, turned(part)) if trans else np.matmul(part, turned(y))
+    outer = np.matmul(y, transposed(part)) if trans else np.matmul(part, transposed(y))
     return np.negative(outer), None, part
 
 
@@ -248,8 +242,8 @@ def _solved(a: Any, b: Any) -> Any:
 
 
 lu_solve = structured(
-    name="lu_solve", params=("trans", "checked"), infer=_lu_solve_infer, evaluate=_lu_solve_value, body=_lu_solve_body,
-    vjp=_lu_solve_vjp, stacked=True, linear=(2,), columns=(2,),
+    name="lu_solve", params=("trans", "checked"), infer=shaped("solve", "(n,n),(n+1,n),(n,k)->(n,k)"),
+    evaluate=_lu_solve_value, body=_lu_solve_body, vjp=_lu_solve_vjp, stacked=True, linear=(2,), columns=(2,),
     sample=(case(_solved, (3, 3), (3,)), case(_solved, (2, 4, 4), (4, 2)), case(np.linalg.solve, (9, 9), (3, 9, 2)),
             case(_solved, (2, 2), (2, 4))),
     edges=(case(_solved, (0, 0), (0, 2)), case(_solved, (2, 2), (2, 0)), case(_solved, (0, 2, 2), (2, 3)),

@@ -13,8 +13,7 @@ from symgrad.ops.declare.forms import OPS, answers, shape_of
 from symgrad.ops.linalg import determinants
 from symgrad.ops.linalg import solve as linalg
 from symgrad.ops.linalg.cholesky import cholesky as lower_factor
-from symgrad.ops.linalg.products import NotSquare
-from symgrad.ops.linalg.solve import turned
+from symgrad.ops.linalg.solve import require_square, transposed
 from symgrad.ops.numpy.diagonals import ones_diagonal
 
 SLOGDET: Any = type(np.linalg.slogdet(np.eye(1)))
@@ -41,11 +40,7 @@ def squared(name: str, x: Any) -> Any:
         NotSquare: it is something else.
     """
     (x,) = floats(x)
-    shape = shape_of(x)
-    if len(shape) < 2:
-        raise NotSquare(f"{name}: {len(shape)}-dimensional array given. Array must be at least two-dimensional")
-    if shape[-1] != shape[-2]:
-        raise NotSquare(f"{name}: Last 2 dimensions of the array must be square, not {shapes.show(shape)}")
+    require_square(shape_of(x), name)
     return x
 
 
@@ -81,7 +76,7 @@ def batched(*arrays: Any) -> tuple[Any, ...]:
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
     """As `numpy.linalg.cholesky`: the lower triangle is read, or with `upper` the upper one."""
     a = squared("cholesky", a)
-    return turned(lower_factor(turned(a))) if upper else lower_factor(a)
+    return transposed(lower_factor(transposed(a))) if upper else lower_factor(a)
 
 
 @answers(np.linalg.solve)
@@ -124,7 +119,7 @@ def solve_triangular(
     if trans not in TRANSPOSED:
         raise ArgumentValueError(f"solve_triangular(..., trans={trans!r})", instead='0, 1, 2, "N", "T" or "C"')
     if TRANSPOSED[trans]:
-        a, lower = turned(a), not lower
+        a, lower = transposed(a), not lower
     a, b = batched(a, b)
     x = linalg.solve_triangular(a, b, lower=bool(lower), unit=bool(unit_diagonal), checked=True)
     return x[..., 0] if vector else x
@@ -134,7 +129,7 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
     """As `scipy.linalg.cho_solve`; see `symgrad.linalg`."""
     c, lower = c_and_lower
     c, b, vector = system("cho_solve", c, b)
-    low, b = batched(c if lower else turned(c), b)
+    low, b = batched(c if lower else transposed(c), b)
     half = linalg.solve_triangular(low, b, lower=True, unit=False, checked=False)
-    x = linalg.solve_triangular(turned(low), half, lower=False, unit=False, checked=False)
+    x = linalg.solve_triangular(transposed(low), half, lower=False, unit=False, checked=False)
     return x[..., 0] if vector else x

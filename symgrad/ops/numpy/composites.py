@@ -25,6 +25,7 @@ from symgrad.ops.declare.forms import (
     shape_of,
 )
 from symgrad.ops.numpy.manipulation import static
+from symgrad.ops.numpy.reductions import floating
 
 _clip: np.ufunc = np._core.umath.clip  # type: ignore[attr-defined]  # noqa: SLF001 - the ufunc that np.clip calls
 
@@ -67,16 +68,14 @@ def round_(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if a.dtype.kind == "b":
         return a.astype(np.float16)  # NumPy's result, which symgrad refuses by name
     if a.dtype.kind != "f":
-        return fresh(a) if places >= 0 else _rounded_integers(a, 10**-places)
+        if places >= 0:
+            return fresh(a)
+        tens = float(10**-places)  # half to even, through float64 as NumPy does
+        return (np.rint(a / tens) * tens).astype(a.dtype)
     if places == 0:
         return np.rint(a)
     scale = np.asarray(10.0 ** abs(places), a.dtype)
     return np.rint(a * scale) / scale if places > 0 else np.rint(a / scale) * scale
-
-
-def _rounded_integers(a: Any, scale: int) -> Any:
-    """Round integers to tens, hundreds, ...: half to even, through float64 as NumPy does."""
-    return (np.rint(a / float(scale)) * float(scale)).astype(a.dtype)
 
 
 @answers(np.fix)
@@ -101,17 +100,16 @@ def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, ne
     return np.where(np.isnan(x), values[0], finite)
 
 
-@answers(np.isposinf)
-def isposinf(x: Any, out: Any = None) -> Any:
-    refuse("isposinf", out=out)
-    return np.equal(x, np.inf)
+def _is_infinite(name: str, which: float) -> Any:
+    def is_infinite(x: Any, out: Any = None) -> Any:
+        refuse(name, out=out)
+        return np.equal(x, which)
+
+    return is_infinite
 
 
-@answers(np.isneginf)
-def isneginf(x: Any, out: Any = None) -> Any:
-    refuse("isneginf", out=out)
-    return np.equal(x, -np.inf)
-
+answers(np.isposinf)(_is_infinite("isposinf", np.inf))
+answers(np.isneginf)(_is_infinite("isneginf", -np.inf))
 
 SINC = [(-1) ** k / math.factorial(2 * k + 1) for k in range(10)]
 """The series of sin(a) / a in a * a: to the last digit where a < 1, with all its derivatives."""
@@ -120,8 +118,7 @@ SINC = [(-1) ** k / math.factorial(2 * k + 1) for k in range(10)]
 @answers(np.sinc)
 def sinc(x: Any) -> Any:
     """As `numpy.sinc`; near 0, where the derivatives of sin(a) / a cancel, by its series."""
-    x = lift(x)
-    x = x if x.dtype.kind == "f" else x.astype(np.float64)
+    x = floating(x)
     angle = np.asarray(np.pi, x.dtype) * x
     near = np.abs(angle) < 1
     far = np.where(near, np.ones((), x.dtype), angle)
@@ -169,10 +166,7 @@ def _edge(a: Any, axis: int, value: Any) -> Any:
     return value if value.ndim else stretched(a, value, (*have[:axis], 1, *have[axis + 1 :]))
 
 
-def _cumulative(name: str) -> Any:
-    """Answer `numpy.cumulative_sum` or `numpy.cumulative_prod`, which came with NumPy 2.1."""
-    first, running = (0, np.cumsum) if name == "cumulative_sum" else (1, np.cumprod)
-
+def _cumulative(name: str, first: int, running: Any) -> Any:
     def cumulative(
         x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False,
     ) -> Any:
@@ -190,9 +184,9 @@ def _cumulative(name: str) -> Any:
     return cumulative
 
 
-for _name in ("cumulative_sum", "cumulative_prod"):
-    if hasattr(np, _name):
-        answers(getattr(np, _name))(_cumulative(_name))
+if hasattr(np, "cumulative_sum"):  # NumPy 2.1
+    answers(np.cumulative_sum)(_cumulative("cumulative_sum", 0, np.cumsum))
+    answers(np.cumulative_prod)(_cumulative("cumulative_prod", 1, np.cumprod))
 
 
 @answers(np.ediff1d)
@@ -209,7 +203,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     f = lift(f)
     if f.dtype.kind == "b":
         raise DtypeError("np.gradient of bool, of which NumPy takes no differences", instead="x.astype(np.float64)")
-    f = f if f.dtype.kind == "f" else f.astype(np.float64)
+    f = floating(f)
     axes = normal_axes(axis, f.ndim) if not isinstance(axis, tuple) else tuple([normal_axis(k, f.ndim) for k in axis])
     if len(set(axes)) != len(axes):
         raise ArgumentValueError("repeated axis")

@@ -11,9 +11,9 @@ from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import flipped, sliced
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, shape_of, structured
-from symgrad.ops.numpy.manipulation import sliced, turned
 from symgrad.ops.numpy.reductions import require_some
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _slide_body(node: Node) -> Body:
 
 convolve = structured(
     name="convolve", infer=_convolve_infer, evaluate=np.convolve, body=_convolve_body,
-    vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)), regular=True, linear=(0, 1), batched=None,  # noqa: ARG005
+    vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)), regular=True, linear=(0, 1), batched=None,
     sample=(case(lambda a, b: np.convolve(a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.convolve(a, b, "same") ** 2, (2,), (4,))),
     edges=(case(np.convolve, (1,), (1,)),), doc="``y[i + j] += a[i] * b[j]``.",
@@ -69,7 +69,7 @@ convolve = structured(
 
 slide = structured(
     name="slide", infer=_slide_infer, evaluate=lambda a, b: np.correlate(a, b, "valid"), body=_slide_body,
-    vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)), regular=True, linear=(0, 1), batched=None,  # noqa: ARG005
+    vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)), regular=True, linear=(0, 1), batched=None,
     sample=(case(lambda a, b: OPS["slide"](a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.correlate(a, b) ** 2, (4,), (6,))),
     edges=(case(lambda a, b: OPS["slide"](a, b) + 1, (3,), (3,)),),
@@ -115,7 +115,7 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
     n, m = _known_lengths(a, v, mode)
     if n < m:
         a, v = v, a
-    return slide(a, turned(v, (0,))) if mode == "valid" else _cut(convolve(a, v), n, m, mode)
+    return slide(a, flipped(v, (0,))) if mode == "valid" else _cut(convolve(a, v), n, m, mode)
 
 
 @answers(np.correlate)
@@ -124,8 +124,8 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
         raise ShapeError("np.correlate of a number: object of too small depth for desired array")
     a, v = _vectors("np.correlate", a, v)
     if mode == "full":
-        return convolve(a, turned(v, (0,)))
+        return convolve(a, flipped(v, (0,)))
     n, m = _known_lengths(a, v, mode)
     if n < m:
-        return turned(correlate(v, a, mode), (0,))
-    return slide(a, v) if mode == "valid" else _cut(convolve(a, turned(v, (0,))), n, m, mode)
+        return flipped(correlate(v, a, mode), (0,))
+    return slide(a, v) if mode == "valid" else _cut(convolve(a, flipped(v, (0,))), n, m, mode)

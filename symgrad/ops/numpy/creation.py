@@ -12,25 +12,24 @@ from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Apply, Body, IndexValue, Statement, axes_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, structured
+from symgrad.ops.declare.forms import INT, OPS, answers, normal_axis, refuse, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
 
-_I64 = np.dtype(np.int64)
 
 
-def _arange_infer(start: Node, count: Any, step: int) -> tuple[Shape, Any]:  # noqa: ARG001
-    if start.shape != () or start.dtype != _I64:
+def _arange_infer(start: Node, count: Any, step: int) -> tuple[Shape, Any]:
+    if start.shape != () or start.dtype != INT:
         raise DtypeError(f"arange counts from an integer, not from {start.dtype} of shape {shapes.show(start.shape)}")
-    return (count,), _I64
+    return (count,), INT
 
 
 def _arange_body(node: Node) -> Body:
     (axis,) = axes = axes_of(node.shape)
-    offset = IndexValue(axis * node.param("step"), _I64)
-    value = Apply(OPS["add"], (Access(0, ()), offset), _I64, _I64)  # type: ignore[arg-type]
+    offset = IndexValue(axis * node.param("step"), INT)
+    value = Apply(OPS["add"], (Access(0, ()), offset), INT, INT)  # type: ignore[arg-type]
     return Body((Statement(Access(-1, axes), "=", value, axes, node.line),))
 
 

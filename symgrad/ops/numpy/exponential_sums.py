@@ -12,7 +12,7 @@ from symgrad.ops.arrays.reduce import along
 from symgrad.ops.declare.domains import between, case, inf, nan
 from symgrad.ops.declare.forms import INT, OPS, answers, composite, normal_axes
 from symgrad.ops.declare.late import Late
-from symgrad.ops.numpy.norms import floating
+from symgrad.ops.numpy.reductions import floating, kept
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -75,7 +75,7 @@ logsumexp.vjp = _logsumexp_vjp
 
 
 @composite(
-    name="softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("softmax", x)),  # noqa: ARG005
+    name="softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("softmax", x)),
     sample=(case(lambda a: OPS["softmax"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
     edges=tuple([_row(lambda x: OPS["softmax"](x, axes=(0,)), *row) for row in (
@@ -87,14 +87,14 @@ def softmax(x: Any, axes: Axes) -> Any:
     return e / _sum(e, axes)
 
 
-softmax.vjp = lambda g, y, x, axes: y * (g - _sum(g * y, axes))  # noqa: ARG005
+softmax.vjp = lambda g, y, x, axes: y * (g - _sum(g * y, axes))
 
 
 softmax.log = lambda x, axes: OPS["log_softmax"](x, axes=axes)
 
 
 @composite(
-    name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("log_softmax", x)),  # noqa: ARG005
+    name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("log_softmax", x)),
     sample=(case(lambda a: OPS["log_softmax"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["log_softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
     edges=tuple([_row(lambda x: OPS["log_softmax"](x, axes=(0,)), *row) for row in (
@@ -106,7 +106,7 @@ def log_softmax(x: Any, axes: Axes) -> Any:
     return shifted - np.log(_sum(np.exp(shifted), axes))
 
 
-log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum(g, axes)  # noqa: ARG005
+log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum(g, axes)
 
 
 # -- SciPy's functions
@@ -127,8 +127,7 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
     a = np.atleast_1d(floating(a))  # so that keepdims gives a number an axis, as SciPy does
     if b is None:
         axes = normal_axes(axis, a.ndim)
-        y = logsumexp(a, axes=axes)
-        y = along(y, axes) if keepdims else y
+        y = kept(logsumexp(a, axes=axes), axes, keepdims)
         return (y, np.where(np.isnan(y), y, np.ones_like(y))) if return_sign else y
     b = floating(b)
     a, b = np.broadcast_arrays(a + b * 0, b)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,8 @@ from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.copies import extents, fresh
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import flipped, sliced
 from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
-
-if TYPE_CHECKING:
-    from symgrad.ir.shapes import Dim
 
 
 def static(function: str, name: str, value: Any) -> Any:
@@ -33,26 +32,14 @@ def static(function: str, name: str, value: Any) -> Any:
     return value
 
 
-def sliced(x: Any, axis: int, start: Any, count: Any, step: int = 1) -> Any:
-    """Slice one axis by start, count and step."""
-    index = [(0, d, 1) for d in shape_of(x)]
-    index[axis] = (simplified(start), simplified(count), step)
-    return OPS["slice"](x, index=tuple(index))
-
-
 # -- turning
-
-
-def turned(x: Any, axes: tuple[int, ...]) -> Any:
-    """Reverse axes."""
-    index = [(simplified(d - 1), d, -1) if k in axes else (0, d, 1) for k, d in enumerate(shape_of(x))]
-    return OPS["slice"](x, index=tuple(index)) if axes or x.ndim else fresh(x)
 
 
 @answers(np.flip)
 def flip(m: Any, axis: Any = None) -> Any:
     m = lift(m)
-    return turned(m, normal_axes(axis, m.ndim, listed=True))
+    axes = normal_axes(axis, m.ndim, listed=True)
+    return flipped(m, axes) if m.ndim else fresh(m)
 
 
 def _at_least(m: Any, rank: int) -> Any:
@@ -64,12 +51,12 @@ def _at_least(m: Any, rank: int) -> Any:
 
 @answers(np.fliplr)
 def fliplr(m: Any) -> Any:
-    return turned(_at_least(m, 2), (1,))
+    return flipped(_at_least(m, 2), (1,))
 
 
 @answers(np.flipud)
 def flipud(m: Any) -> Any:
-    return turned(_at_least(m, 1), (0,))
+    return flipped(_at_least(m, 1), (0,))
 
 
 @answers(np.rot90)
@@ -82,10 +69,10 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
         raise ShapeError("Axes must be different.")
     quarter = static("rot90", "k", k) % 4
     if quarter in {0, 2}:
-        return turned(m, (first, second) if quarter else ())
+        return flipped(m, (first, second) if quarter else ())
     if quarter == 1:
-        return np.swapaxes(turned(m, (second,)), first, second)
-    return turned(np.swapaxes(m, first, second), (second,))
+        return np.swapaxes(flipped(m, (second,)), first, second)
+    return flipped(np.swapaxes(m, first, second), (second,))
 
 
 @answers(np.roll)
@@ -102,23 +89,17 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     for j in range(count):
         k = axes[j % len(axes)]
         total[k] = total.get(k, 0) + shift_by[j % len(shift_by)]
-    for k, s in total.items():
-        a = _rolled(a, s, k)
+    for k, by in total.items():
+        extent = shape_of(a)[k]
+        if type(extent) is type(by) is int:
+            last: Any = by % max(extent, 1)
+        else:
+            import sympy
+
+            last = sympy.Mod(by, sympy.Max(extent, 1))
+        if last != 0:  # the last elements come to the front
+            a = OPS["concatenate"](sliced(a, k, extent - last, last), sliced(a, k, 0, extent - last), axis=k)
     return fresh(a)
-
-
-def _rolled(a: Any, shift: Any, axis: int) -> Any:
-    """Put the last elements in front."""
-    extent = shape_of(a)[axis]
-    if type(extent) is int and type(shift) is int:
-        moved: Any = shift % extent if extent else 0
-    else:
-        import sympy
-
-        moved = sympy.Mod(shift, sympy.Max(extent, 1))
-    if moved == 0:
-        return a
-    return OPS["concatenate"](sliced(a, axis, extent - moved, moved), sliced(a, axis, 0, extent - moved), axis=axis)
 
 
 # -- repeating
@@ -148,8 +129,10 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     extent = shape_of(a)[k]
     if not hasattr(repeats, "dim"):
         counts = np.asarray(static("repeat", "repeats", repeats))
+        if counts.size != 1 and type(extent) is not int:
+            raise UnsupportedError("np.repeat by an array along an unknown extent", instead="one number of repeats")
         if counts.size != 1:
-            return _repeated(a, k, extent, counts)
+            return gather(a, np.repeat(np.arange(extent), counts), axes=(k,))
         repeats = int(counts.reshape(()))
     times = extents(repeats)[0]
     apart = OPS["expand_dims"](a, axes=(k + 1,))
@@ -158,19 +141,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return fresh(OPS["reshape"](wide, shape=(*have[:k], simplified(extent * times), *have[k + 1 :])))
 
 
-def _repeated(a: Any, k: int, extent: Dim, counts: Any) -> Any:
-    if type(extent) is not int:
-        raise UnsupportedError("np.repeat by an array along an unknown extent", instead="one number of repeats")
-    return gather(a, np.repeat(np.arange(extent), counts), axes=(k,))
-
-
 # -- splitting
-
-
-def _parts(ary: Any, cuts: list[Any], axis: int) -> list[Any]:
-    lead = (slice(None),) * axis
-    places = [(*lead, slice(low, high)) for low, high in zip([0, *cuts], [*cuts, None], strict=True)]
-    return [ary[place] for place in places]
 
 
 def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list[Any]:
@@ -180,7 +151,9 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
     given = indices_or_sections
     if isinstance(given, (tuple, list, np.ndarray)):
         places = static("split", "indices", list(given))
-        return _parts(ary, [c if hasattr(c, "dim") else operator.index(c) for c in places], k)
+        cuts = [c if hasattr(c, "dim") else operator.index(c) for c in places]
+        parts = [slice(low, high) for low, high in zip([0, *cuts], [*cuts, None], strict=True)]
+        return [ary[(slice(None),) * k + (part,)] for part in parts]
     sections = int(static("split", "sections", given))
     if even and type(extent) is int and extent % given:
         raise ShapeError("array split does not result in an equal division")
@@ -196,14 +169,8 @@ def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list
             )
         return [sliced(ary, k, width * j, width) for j in range(sections)]
     each, extra = divmod(extent, sections)
-    sizes = [each + 1] * extra + [each] * (sections - extra)
-    starts = [sum(sizes[:j]) for j in range(sections)]
-    return [sliced(ary, k, start, width) for start, width in zip(starts, sizes, strict=True)]
-
-
-@answers(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    return _split(ary, indices_or_sections, axis, even=True)
+    starts = [j * each + min(j, extra) for j in range(sections + 1)]
+    return [sliced(ary, k, start, end - start) for start, end in pairwise(starts)]
 
 
 @answers(np.array_split)
@@ -211,20 +178,25 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     return _split(ary, indices_or_sections, axis, even=False)
 
 
+@answers(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+    return _split(ary, indices_or_sections, axis, even=True)
+
+
 @answers(np.hsplit)
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
+def hsplit(ary: Any, indices_or_sections: Any) -> Any:
     ary = _at_least(ary, 1)
-    return _split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0, even=True)
+    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
 
 
 @answers(np.vsplit)
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    return _split(_at_least(ary, 2), indices_or_sections, 0, even=True)
+def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return split(_at_least(ary, 2), indices_or_sections, 0)
 
 
 @answers(np.dsplit)
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Any]:
-    return _split(_at_least(ary, 3), indices_or_sections, 2, even=True)
+def dsplit(ary: Any, indices_or_sections: Any) -> Any:
+    return split(_at_least(ary, 3), indices_or_sections, 2)
 
 
 def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:

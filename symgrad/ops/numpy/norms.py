@@ -8,17 +8,8 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.reduce import along
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, shape_of
-from symgrad.ops.numpy.reductions import require_some, root
-
-F64 = np.dtype(np.float64)
-
-
-def floating(x: Any) -> Any:
-    """Convert integers and booleans to float64."""
-    x = lift(x)
-    return x if x.dtype.kind == "f" else x.astype(F64)
+from symgrad.ops.numpy.reductions import floating, kept, require_some, root
 
 
 @answers(np.linalg.norm)
@@ -28,15 +19,15 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)
     if axis is None and (ord is None or frobenius):
         axes = tuple(range(x.ndim))
-        return _kept(_euclidean(x, axes), axes, keepdims)
+        return kept(_euclidean(x, axes), axes, keepdims)
     axes = _given_axes(x, axis)
     if len(axes) == 1:
-        return _kept(_vector(x, ord, axes), axes, keepdims)
+        return kept(_vector(x, ord, axes), axes, keepdims)
     if len(axes) != 2:
         raise ShapeError("Improper number of dimensions to norm.")
     if axes[0] == axes[1]:
         raise ShapeError("Duplicate axes given.")
-    return _kept(_matrix(x, ord, axes[0], axes[1]), tuple(sorted(axes)), keepdims)
+    return kept(_matrix(x, ord, axes[0], axes[1]), tuple(sorted(axes)), keepdims)
 
 
 def _given_axes(x: Any, axis: Any) -> tuple[int, ...]:
@@ -47,10 +38,6 @@ def _given_axes(x: Any, axis: Any) -> tuple[int, ...]:
             raise UnsupportedError("'axis' must be None, an integer or a tuple of integers")
         axis = (axis,)
     return tuple([normal_axis(k, x.ndim) for k in axis])
-
-
-def _kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
-    return along(y, axes) if keepdims else y
 
 
 def _euclidean(x: Any, axes: tuple[int, ...]) -> Any:
@@ -121,7 +108,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     rest = [k for k in range(x.ndim) if k not in axes]
     moved = np.transpose(x, (*rest, *axes))
     flat = np.reshape(moved, (*[x.shape[k] for k in rest], np.size(x, axes)))
-    return _kept(norm(flat, ord, -1), axes, keepdims)
+    return kept(norm(flat, ord, -1), axes, keepdims)
 
 
 @answers(np.linalg.matrix_norm)

@@ -11,8 +11,9 @@ from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.copies import filled, fresh
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import flipped, sliced
 from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of
-from symgrad.ops.numpy.manipulation import sliced, static, turned
+from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.reductions import require_some
 
 
@@ -91,7 +92,11 @@ def _extended(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
         raise ArgumentValueError(f"can't extend empty axis {axis} using modes other than 'constant' or 'empty'")
     if mode == "edge":
         require_some(x, axis, "pad")
-        ends = [_repeated_edge(x, axis, place, width) for place, width in ((0, before), (extent - 1, after))]
+        have = shape_of(x)
+        ends = [
+            OPS["broadcast_to"](sliced(x, axis, place, 1), shape=(*have[:axis], width, *have[axis + 1 :]))
+            for place, width in ((0, before), (extent - 1, after))
+        ]
         return OPS["concatenate"](ends[0], x, ends[1], axis=axis)
     if type(extent) is not int:
         raise UnsupportedError(f"np.pad(..., mode={mode!r}) along an unknown extent", instead='"constant" or "edge"')
@@ -101,12 +106,6 @@ def _extended(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
     if mode == "wrap":
         head, tail = sliced(x, axis, extent - before, before), sliced(x, axis, 0, after)
     else:
-        head = turned(sliced(x, axis, inset, before), (axis,))
-        tail = turned(sliced(x, axis, extent - inset - after, after), (axis,))
+        head = flipped(sliced(x, axis, inset, before), (axis,))
+        tail = flipped(sliced(x, axis, extent - inset - after, after), (axis,))
     return OPS["concatenate"](head, x, tail, axis=axis)
-
-
-def _repeated_edge(x: Any, axis: int, place: Any, width: int) -> Any:
-    edge = sliced(x, axis, place, 1)
-    have = shape_of(x)
-    return OPS["broadcast_to"](edge, shape=(*have[:axis], width, *have[axis + 1 :]))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ops.arrays.copies import size
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.reduce import along, first_value
 from symgrad.ops.declare.forms import (
@@ -29,100 +30,15 @@ def kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
     return along(y, axes) if keepdims is not UNSET and operator.index(keepdims) else y
 
 
-def _reduce(name: str, neutral: Any, combine: Any) -> Any:
-    def reduce(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = UNSET,
-        where: Any = True,
-    ) -> Any:
-        a = lift(a)
-        axes = reduced_axes(axis, a.ndim)
-        if name in {"sum", "prod"}:
-            a = a.astype(summed_dtype(a, dtype))
-        if name in {"any", "all"} and a.dtype.kind != "b":
-            a = np.not_equal(a, 0)
-        refuse(name, out=out)
-        if where is not True and not is_unset(where):
-            where = lift(where)
-            if where.ndim > a.ndim:
-                raise ShapeError(f"where= of {where.ndim} axes for an array of {a.ndim}")
-            if name in {"max", "min"} and is_unset(initial):
-                raise ArgumentValueError(f"np.{name} has no identity: with where= it needs initial=")
-            a = np.where(where, a, np.asarray(neutral(a.dtype), a.dtype))
-        needed = name in {"max", "min"} or (initial is None and name in {"sum", "prod"})
-        if needed and is_unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
-            raise ArgumentValueError(f"zero-size array to reduction operation np.{name}, which has no identity")
-        if name in {"max", "min"} and is_unset(initial):
-            for k in axes:
-                require_some(a, k, name)
-        y = kept(OPS[name](a, axes=axes), axes, keepdims)
-        return y if is_unset(initial) else combine(y, started(initial, y.dtype))
-
-    return reduce
+def masks(where: Any) -> bool:
+    """Whether a ``where=`` leaves something out."""
+    return where is not True and not is_unset(where)
 
 
 def refuse_whole(name: str, dtype: Any) -> None:
     """Refuse to take deviations in integers."""
     if dtype is not None and np.dtype(dtype).kind != "f":
         raise ArgumentError(f"np.{name}(..., dtype={np.dtype(dtype)})", instead="np.float64 or np.float32")
-
-
-def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Turn the ``axis=`` of a reduction into axes; NumPy's ufuncs let 0 and -1 pass where there are no axes."""
-    return () if ndim == 0 and type(axis) is not tuple and axis in (0, -1) else normal_axes(axis, ndim)
-
-
-def started(initial: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert what a reduction starts from to the dtype it reduces in; a Python integer must fit."""
-    if is_traced(initial) or type(initial) is not int:
-        return lift(initial).astype(dtype)
-    return np.asarray(initial, dtype) if dtype.kind != "b" else np.asarray(initial != 0)
-
-
-sum_answer = answers(np.sum)(_reduce("sum", lambda d: 0, np.add))  # noqa: ARG005
-answers(np.prod)(_reduce("prod", lambda d: 1, np.multiply))  # noqa: ARG005
-_max = _reduce("max", lambda d: first_value("max=", d), np.maximum)
-_min = _reduce("min", lambda d: first_value("min=", d), np.minimum)
-_any = _reduce("any", lambda d: False, np.logical_or)  # noqa: ARG005
-_all = _reduce("all", lambda d: True, np.logical_and)  # noqa: ARG005
-
-
-@answers(np.max, np.amax)
-def max_answer(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
-) -> Any:
-    return _max(a, axis, None, out, keepdims, initial, where)
-
-
-@answers(np.min, np.amin)
-def min_answer(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
-) -> Any:
-    return _min(a, axis, None, out, keepdims, initial, where)
-
-
-@answers(np.any)
-def any_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    return _any(a, axis, None, out, keepdims, None, where)
-
-
-@answers(np.all)
-def all_answer(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    return _all(a, axis, None, out, keepdims, None, where)
-
-
-@answers(np.mean)
-def mean_answer(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
-) -> Any:
-    a = lift(a)
-    kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
-    total = sum_answer(a.astype(kind), axis, kind, out, keepdims, UNSET, where)
-    if where is not True and not is_unset(where):
-        counted = np.broadcast_to(where, a.shape)
-        mean = total / sum_answer(counted.astype(kind), axis, None, None, keepdims)
-    else:
-        mean = total / count(a, normal_axes(axis, a.ndim))
-    return mean if kind.kind == "f" else mean.astype(kind)
 
 
 def require_some(a: Any, axis: int, name: str) -> None:
@@ -132,12 +48,89 @@ def require_some(a: Any, axis: int, name: str) -> None:
         a.owner.require(0, extent, f"np.{name} along axis {axis} of no elements, which has no result")
 
 
-def count(a: Any, axes: tuple[int, ...]) -> Any:
-    """Return how many elements a reduction takes: an integer or an extent."""
-    number: Any = 1
-    for k in axes:
-        number = number * a.shape[k]
-    return number
+def floating(x: Any, dtype: Any = None) -> Any:
+    """Convert integers and Booleans to float64, or everything to a dtype that is given."""
+    x = lift(x)
+    return x.astype(np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64)
+
+
+def _reduce(name: str, how: str, combine: Any) -> Any:
+    totals, extrema = name in {"sum", "prod"}, name in {"max", "min"}
+
+    def reduce(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = UNSET,
+        where: Any = True,
+    ) -> Any:
+        a = lift(a)
+        # NumPy's ufuncs let 0 and -1 pass where there are no axes
+        axes = () if a.ndim == 0 and type(axis) is not tuple and axis in (0, -1) else normal_axes(axis, a.ndim)
+        if totals:
+            a = a.astype(summed_dtype(a, dtype))
+        elif not extrema and a.dtype.kind != "b":
+            a = np.not_equal(a, 0)
+        refuse(name, out=out)
+        if masks(where):
+            where = lift(where)
+            if where.ndim > a.ndim:
+                raise ShapeError(f"where= of {where.ndim} axes for an array of {a.ndim}")
+            if extrema and is_unset(initial):
+                raise ArgumentValueError(f"np.{name} has no identity: with where= it needs initial=")
+            a = np.where(where, a, np.asarray(first_value(how, a.dtype), a.dtype))
+        needed = extrema or (initial is None and totals)
+        if needed and is_unset(initial) and any(shape_of(a)[k] == 0 for k in axes):
+            raise ArgumentValueError(f"zero-size array to reduction operation np.{name}, which has no identity")
+        if extrema and is_unset(initial):
+            for k in axes:
+                require_some(a, k, name)
+        y = kept(OPS[name](a, axes=axes), axes, keepdims)
+        if is_unset(initial):
+            return y
+        if is_traced(initial) or type(initial) is not int:
+            return combine(y, lift(initial).astype(y.dtype))
+        return combine(y, np.asarray(initial, y.dtype) if y.dtype.kind != "b" else np.asarray(initial != 0))
+
+    return reduce
+
+
+def _extremum(name: str, how: str, combine: Any) -> Any:
+    reduce = _reduce(name, how, combine)
+
+    def extremum(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+    ) -> Any:
+        return reduce(a, axis, None, out, keepdims, initial, where)
+
+    return extremum
+
+
+def _truth(name: str, how: str, combine: Any) -> Any:
+    reduce = _reduce(name, how, combine)
+
+    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+        return reduce(a, axis, None, out, keepdims, None, where)
+
+    return truth
+
+
+sum_answer = answers(np.sum)(_reduce("sum", "+=", np.add))
+answers(np.prod)(_reduce("prod", "*=", np.multiply))
+answers(np.max, np.amax)(_extremum("max", "max=", np.maximum))
+answers(np.min, np.amin)(_extremum("min", "min=", np.minimum))
+answers(np.any)(_truth("any", "|=", np.logical_or))
+answers(np.all)(_truth("all", "&=", np.logical_and))
+
+
+@answers(np.mean)
+def mean_answer(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
+) -> Any:
+    a = floating(a, dtype)
+    total = sum_answer(a, axis, a.dtype, out, keepdims, UNSET, where)
+    if masks(where):
+        mean = total / sum_answer(np.broadcast_to(where, a.shape).astype(a.dtype), axis, None, None, keepdims)
+    else:
+        mean = total / size(a, axis)
+    return mean if a.dtype.kind == "f" else mean.astype(a.dtype)
 
 
 @answers(np.var)
@@ -148,20 +141,15 @@ def var(
     """As `numpy.var`: the mean of squared distances from the mean."""
     refuse("var", out=out)
     refuse_whole("var", dtype)
-    a = lift(a)
-    kind = np.dtype(dtype) if dtype is not None else (a.dtype if a.dtype.kind == "f" else np.dtype(np.float64))
-    a = a.astype(kind)
+    a = floating(a, dtype)
     axes = normal_axes(axis, a.ndim)
-    masked = where is not True and not is_unset(where)
-    center = mean_answer(a, axes, None, None, keepdims=True, where=where) if is_unset(mean) else mean
-    deviation = a - center
-    fewer_by = ddof if is_unset(correction) else correction
-    keep = keepdims is not UNSET and bool(operator.index(keepdims))
-    total = sum_answer(deviation * deviation, axes, None, None, keep, UNSET, where)
-    if masked:
-        number = sum_answer(np.broadcast_to(where, a.shape).astype(kind), axes, None, None, keep)
-        return total / np.maximum(number - fewer_by, 0)
-    rest = count(a, axes) - fewer_by
+    deviation = a - (mean_answer(a, axes, None, None, keepdims=True, where=where) if is_unset(mean) else mean)
+    total = sum_answer(deviation * deviation, axes, None, None, keepdims, UNSET, where)
+    fewer = ddof if is_unset(correction) else correction
+    if masks(where):
+        rest = sum_answer(np.broadcast_to(where, a.shape).astype(a.dtype), axes, None, None, keepdims) - fewer
+    else:
+        rest = size(a, axes) - fewer
     return total / (max(rest, 0) if issubclass(type(rest), (int, float, np.number)) else np.maximum(rest, 0))
 
 
@@ -183,18 +171,14 @@ def _positions(name: str) -> Any:
     def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse(name, out=out)
         a = lift(a)
-        whole = axis is None
-        ndim = a.ndim
+        every, whole = tuple(range(a.ndim)), axis is None
         if whole:
             a, axis = np.ravel(a), 0
         k = normal_axis(axis, a.ndim)
         if shape_of(a)[k] == 0:
             raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
         require_some(a, k, name)
-        y = OPS[name](a, axis=k)
-        if keepdims is UNSET or not keepdims:
-            return y
-        return along(y, tuple(range(ndim)) if whole else (k,))
+        return kept(OPS[name](a, axis=k), every if whole else (k,), keepdims)
 
     return position
 

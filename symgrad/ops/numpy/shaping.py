@@ -85,8 +85,7 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     want = completed(a, given)
     _known_order("reshape", order)
     if order == "F":
-        turned = np.transpose(a)
-        return np.transpose(_reshaped(turned, want[::-1], "reshape", copy=copy))
+        return np.transpose(_reshaped(np.transpose(a), want[::-1], "reshape", copy=copy))
     return _reshaped(a, want, "reshape", copy=copy)
 
 
@@ -135,7 +134,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 @answers(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: ARG001
+def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """As `numpy.broadcast_to`: a view, also of the same shape and of a number, that cannot be written."""
     array, want = lift(array), extents(shape)
     if not is_traced(array) and any(type(dim) is not int for dim in want):
@@ -149,32 +148,26 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:  # noqa: A
 
 
 @answers(np.broadcast_arrays)
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:  # noqa: ARG001
+def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     arrays = [lift(a) for a in args]
     want = shapes.broadcast(*[shape_of(a) for a in arrays])
     like = next((a for a in arrays if is_traced(a)), None)
     return tuple([stretched(like, a, want) for a in arrays])
 
 
-def _one_or_all(found: list[Any]) -> Any:
-    return found[0] if len(found) == 1 else tuple(found)
+def _at_least(new: dict[int, tuple[int, ...]]) -> Any:
+    """Answer with arrays that have axes inserted: which ones, by the rank of an array."""
+
+    def at_least(*arys: Any) -> Any:
+        found = [OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return at_least
 
 
-@answers(np.atleast_1d)
-def atleast_1d(*arys: Any) -> Any:
-    return _one_or_all([a if a.ndim else OPS["expand_dims"](a, axes=(0,)) for a in map(lift, arys)])
-
-
-@answers(np.atleast_2d)
-def atleast_2d(*arys: Any) -> Any:
-    new: dict[int, tuple[int, ...]] = {0: (0, 1), 1: (0,)}
-    return _one_or_all([OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)])
-
-
-@answers(np.atleast_3d)
-def atleast_3d(*arys: Any) -> Any:
-    new: dict[int, tuple[int, ...]] = {0: (0, 1, 2), 1: (0, 2), 2: (2,)}
-    return _one_or_all([OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)])
+answers(np.atleast_1d)(_at_least({0: (0,)}))
+answers(np.atleast_2d)(_at_least({0: (0, 1), 1: (0,)}))
+answers(np.atleast_3d)(_at_least({0: (0, 1, 2), 1: (0, 2), 2: (2,)}))
 
 
 # -- axes

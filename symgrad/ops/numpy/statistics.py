@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError, UnsupportedError
-from symgrad.ops.arrays.copies import promoted
+from symgrad.ops.arrays.copies import promoted, size
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import (
+    INT,
     OPS,
     UNSET,
     answers,
@@ -22,9 +23,7 @@ from symgrad.ops.declare.forms import (
     same_shape,
     shape_of,
 )
-from symgrad.ops.numpy.reductions import count, kept, refuse_whole, root
-
-I64 = np.dtype(np.int64)
+from symgrad.ops.numpy.reductions import kept, refuse_whole, root
 
 
 @answers(np.ptp)
@@ -38,7 +37,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     a = lift(a)
     counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
     axes = normal_axes(axis, a.ndim)
-    return kept(OPS["sum"](counted.astype(I64), axes=axes), axes, keepdims or False)
+    return kept(OPS["sum"](counted.astype(INT), axes=axes), axes, keepdims or False)
 
 
 @answers(np.average)
@@ -48,7 +47,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     axes = normal_axes(axis, a.ndim)
     if weights is None:
         mean = np.mean(a, axes, keepdims=keep)
-        total: Any = np.full_like(mean, count(a, axes)) if returned else None
+        total: Any = np.full_like(mean, size(a, axes)) if returned else None
     else:
         weights = _weights(a, axis, lift(weights))
         kind = promoted(a, weights, np.float64) if a.dtype.kind != "f" else promoted(a, weights)
@@ -149,56 +148,45 @@ def _without_nan(a: Any, value: float, dtype: Any = None) -> tuple[Any, Any]:
     return np.where(missing, np.asarray(value, a.dtype), a), missing
 
 
-@answers(np.nansum)
-def nansum(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-    where: Any = True,
-) -> Any:
-    return np.sum(_without_nan(a, 0)[0], axis, dtype, out, keepdims, initial, where)
+def _nan_total(reduce: Any, neutral: int) -> Any:
+    def total(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        where: Any = True,
+    ) -> Any:
+        return reduce(_without_nan(a, neutral)[0], axis, dtype, out, keepdims, initial, where)
+
+    return total
 
 
-@answers(np.nanprod)
-def nanprod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-    where: Any = True,
-) -> Any:
-    return np.prod(_without_nan(a, 1)[0], axis, dtype, out, keepdims, initial, where)
+def _nan_running(reduce: Any, neutral: int) -> Any:
+    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        return reduce(_without_nan(a, neutral)[0], axis, dtype, out)
+
+    return running
 
 
-@answers(np.nancumsum)
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return np.cumsum(_without_nan(a, 0)[0], axis, dtype, out)
+def _nan_extremum(name: str, reduce: Any, worst: float) -> Any:
+    """Answer with NaN where there is nothing else."""
+
+    def extremum(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+    ) -> Any:
+        refuse(name, out=out, where=None if where is True else where)
+        a, missing = _without_nan(a, worst)
+        y = reduce(a, axis, None, keepdims, initial)
+        if missing is None or not is_unset(initial):
+            return y
+        return np.where(np.all(missing, axis, keepdims=keepdims), np.asarray(np.nan, y.dtype), y)
+
+    return extremum
 
 
-@answers(np.nancumprod)
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-    return np.cumprod(_without_nan(a, 1)[0], axis, dtype, out)
-
-
-def _nan_extremum(name: str, reduce: Any, worst: float, a: Any, arguments: tuple[Any, ...]) -> Any:
-    axis, out, keepdims, initial, where = arguments
-    refuse(name, out=out, where=None if where is True else where)
-    a, missing = _without_nan(a, worst)
-    y = reduce(a, axis, None, keepdims, initial)
-    if missing is None or not is_unset(initial):
-        return y
-    return np.where(np.all(missing, axis, keepdims=keepdims), np.asarray(np.nan, y.dtype), y)
-
-
-@answers(np.nanmax)
-def nanmax(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
-) -> Any:
-    """As `numpy.nanmax`: NaN where there is nothing else."""
-    return _nan_extremum("nanmax", np.max, -np.inf, a, (axis, out, keepdims, initial, where))
-
-
-@answers(np.nanmin)
-def nanmin(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
-) -> Any:
-    """As `numpy.nanmin`: NaN where there is nothing else."""
-    return _nan_extremum("nanmin", np.min, np.inf, a, (axis, out, keepdims, initial, where))
+answers(np.nansum)(_nan_total(np.sum, 0))
+answers(np.nanprod)(_nan_total(np.prod, 1))
+answers(np.nancumsum)(_nan_running(np.cumsum, 0))
+answers(np.nancumprod)(_nan_running(np.cumprod, 1))
+answers(np.nanmax)(_nan_extremum("nanmax", np.max, -np.inf))
+answers(np.nanmin)(_nan_extremum("nanmin", np.min, np.inf))
 
 
 def _present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
