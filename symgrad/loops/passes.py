@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
-from symgrad.loops.fusion.parallelize import share
+from symgrad.loops.fusion.parallelize import parallelize
 from symgrad.loops.fusion.tile import arrange, compensate, fit
-from symgrad.loops.nest.interrupts import poll
-from symgrad.loops.nest.layout import turn
+from symgrad.loops.nest.interrupts import interrupts
+from symgrad.loops.nest.layout import layout
 from symgrad.loops.nest.ordered import order
-from symgrad.loops.nest.outline import distribute, split
+from symgrad.loops.nest.outline import distribute, outline
 from symgrad.loops.nest.peel import peel
-from symgrad.loops.nest.vectorize import jam, promote, vectorize, whole
+from symgrad.loops.nest.vectorize import blas, jam, promote, vectorize
 from symgrad.loops.program import LoopProgram
 from symgrad.loops.statements.align import align
-from symgrad.loops.statements.coalesce import copies
+from symgrad.loops.statements.coalesce import coalesce
 from symgrad.loops.statements.products import triangles
-from symgrad.loops.statements.rematerialize import recompute
+from symgrad.loops.statements.rematerialize import rematerialize
 from symgrad.loops.statements.unroll import unroll
-from symgrad.loops.statements.versioning import assume
-from symgrad.loops.storage.allocate import larger, plan
+from symgrad.loops.statements.versioning import versioning
+from symgrad.loops.storage.allocate import allocate, larger
 from symgrad.loops.storage.contract import adopt, contract
 from symgrad.options import Pass, Purpose
 
@@ -38,30 +38,30 @@ if TYPE_CHECKING:
 
 
 UNROLL = Pass("unroll", unroll, Purpose.TIME)
-VERSIONING = Pass("versioning", assume, Purpose.TIME)
+VERSIONING = Pass("versioning", versioning, Purpose.TIME)
 ALIGN = Pass("align", align, Purpose.TIME)
 PASSES: tuple[Pass[LoopProgram], ...] = (
-    Pass("coalesce", copies, Purpose.TIME),
-    Pass("rematerialize", recompute, Purpose.TIME),
+    Pass("coalesce", coalesce, Purpose.TIME),
+    Pass("rematerialize", rematerialize, Purpose.TIME),
     Pass("triangles", triangles, Purpose.TIME),
     Pass("fuse", fuse, Purpose.NECESSITY),
-    Pass("parallelize", share, Purpose.TIME, lambda options: options.threads != 1 and not options.portable),
-    Pass("layout", turn, Purpose.TIME),
+    Pass("parallelize", parallelize, Purpose.TIME, lambda options: options.threads != 1 and not options.portable),
+    Pass("layout", layout, Purpose.TIME),
     Pass("compensate", compensate, Purpose.DIGITS),
     Pass("arrange", arrange, Purpose.TIME),
     Pass("distribute", distribute, Purpose.COMPILE_TIME),
     Pass("contract", contract, Purpose.TIME),
     Pass("adopt", adopt, Purpose.MEMORY),
     Pass("fit", fit, Purpose.TIME),
-    Pass("blas", whole, Purpose.TIME, lambda options: options.blas),
+    Pass("blas", blas, Purpose.TIME, lambda options: options.blas),
     Pass("promote", promote, Purpose.TIME),
     Pass("peel", peel, Purpose.TIME),
     Pass("vectorize", vectorize, Purpose.TIME),
-    Pass("interrupts", poll, Purpose.NECESSITY),
-    Pass("outline", split, Purpose.COMPILE_TIME),
+    Pass("interrupts", interrupts, Purpose.NECESSITY),
+    Pass("outline", outline, Purpose.COMPILE_TIME),
     Pass("jam", jam, Purpose.TIME),
     Pass("order", order, Purpose.NECESSITY),
-    Pass("allocate", plan, Purpose.NECESSITY),
+    Pass("allocate", allocate, Purpose.NECESSITY),
 )
 """What each does is said where it is defined; the order is part of the meaning."""
 

@@ -82,7 +82,7 @@ class Array(Frozen):
     Attributes:
         kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
         windows: dimensions of which only the present tile is stored, each with how the loop walks.
-        place: where it is; a temporary that is no register stands in the workspace until `plan` finds better.
+        place: where it is; a temporary that is no register stands in the workspace until `allocate` finds better.
         private: each thread has one of its own.
         slot: the memory it holds while it is alive, where it is no register.
         data: a constant's elements.

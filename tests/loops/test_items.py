@@ -16,7 +16,7 @@ from symgrad.build.toolchain import find as toolchain
 from symgrad.errors import VerifyError
 from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement
 from symgrad.loops import machine, passes
-from symgrad.loops.nest import outline as split
+from symgrad.loops.nest import outline
 from symgrad.loops.program import (
     Array,
     Cond,
@@ -201,8 +201,8 @@ def test_the_text_runs_after_every_pass(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_text_runs_where_everything_is_cut(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "LONG", 2)
-    monkeypatch.setattr(split, "SHORT", 1)
+    monkeypatch.setattr(outline, "LONG", 2)
+    monkeypatch.setattr(outline, "SHORT", 1)
     make, by_hand = PROGRAMS[name]
     for after, loops in steps(make()).items():
         np.testing.assert_allclose(run(loops), by_hand(NUMBERS), rtol=1e-9, err_msg=after)
@@ -215,8 +215,8 @@ def test_the_c_computes_the_same(plain: bool, cut: bool, monkeypatch: pytest.Mon
     if tools is None:
         pytest.skip("no compiler")
     if cut:
-        monkeypatch.setattr(split, "LONG", 2)
-        monkeypatch.setattr(split, "SHORT", 1)
+        monkeypatch.setattr(outline, "LONG", 2)
+        monkeypatch.setattr(outline, "SHORT", 1)
     for make, by_hand in PROGRAMS.values():
         loops = steps(make())["allocate"]
         library = build(render(loops, sg.Options(), Target(plain=True) if plain else tools.target), tools, sg.Options())

@@ -15,12 +15,10 @@ from symgrad.ir.notation import Axis
 from symgrad.loops import passes
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
-from symgrad.loops.nest import layout as turn
-from symgrad.loops.nest import outline as split
-from symgrad.loops.nest import vectorize
+from symgrad.loops.nest import layout, outline, vectorize
 from symgrad.loops.program import Array, Loop, LoopProgram, Piece, Place, Slot, Walk, rebuild
 from symgrad.loops.statements import align as align_pass
-from symgrad.loops.statements import rematerialize as recompute
+from symgrad.loops.statements import rematerialize
 from symgrad.loops.statements import unroll as unroll_pass
 from symgrad.loops.statements.lower import lower
 from symgrad.loops.storage import contract as store
@@ -121,7 +119,7 @@ def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let small programs be tiled, shared among threads, and cut, as large ones are."""
     for module, name, value in (
         (threads, "PAYS", 40), (threads, "COPYING", 1), (tile, "TILE_ROWS", 8), (tile, "TILE_TERMS", 16),
-        (turn, "TURNED_ROWS", 4), (split, "LONG", 40), (split, "SHORT", 20), (split, "CUT_TILE_ROWS", 8),
+        (layout, "TURNED_ROWS", 4), (outline, "LONG", 40), (outline, "SHORT", 20), (outline, "CUT_TILE_ROWS", 8),
     ):
         monkeypatch.setattr(module, name, value)
 
@@ -360,17 +358,17 @@ MISTAKES: dict[str, tuple[str, bool, Callable[[pytest.MonkeyPatch], None]]] = {
     "unroll: a point is left out": ("logistic", False, inside(unroll_pass, "expanded", last_left_out)),
     "align: an offset off by one": ("heat", False, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
     "coalesce: the last statement is left out": ("heat", False, after("coalesce", without_last)),
-    "rematerialize: at the place it was made": ("rosenbrock", False, instead(recompute, "at", as_made)),
+    "rematerialize: at the place it was made": ("rosenbrock", False, instead(rematerialize, "at", as_made)),
     "fuse: readers before writers": ("logistic", False, after("fuse", swapped)),
     "fuse: a tail is forgotten": ("running", False, after("fuse", shorter)),
     "tile: a tile's sum is not reset": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 0, nothing))),
     "tile: a tile's sum is forgotten": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 1, nothing))),
     "parallelize: a thread's sum starts at 1": ("logistic", True, inside(threads, "first_value", lambda _: 1.0)),
     "parallelize: a thread's total is not kept": ("logistic", False, inside(threads, "totalled", not_kept)),
-    "layout: what the tile does last is left out": ("network", True, inside(turn, "_turned", without_end)),
+    "layout: what the tile does last is left out": ("network", True, inside(layout, "_turned", without_end)),
     "compensate: lost digits do not start at 0": ("single", False, inside(tile, "_compensated", unstarted)),
     "arrange: a bound off by one": ("normed", False, after("arrange", shorter)),
-    "distribute: pieces in another order": ("long", False, inside(split, "cut", lambda r: r[::-1])),
+    "distribute: pieces in another order": ("long", False, inside(outline, "cut", lambda r: r[::-1])),
     "contract: everything in registers": ("mixture", False, after("contract", in_registers)),
     "contract: a window one short": ("logistic", False, short_windows),
     "adopt: an output that is needed is overwritten": ("running", False, inside(store, "_place", lambda _: ())),

@@ -12,7 +12,7 @@ import symgrad as sg
 from symgrad.ir.notation import Access, Axis, Number, Statement
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
-from symgrad.loops.nest import outline as split
+from symgrad.loops.nest import outline
 from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Outlined, Place, Walk, paths, picture
 from tests.looking import code, loops
 from tests.programs import random_open_program, random_program
@@ -25,9 +25,9 @@ F8 = np.dtype(np.float64)
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let three statements be a long function."""
-    monkeypatch.setattr(split, "LONG", 3)
-    monkeypatch.setattr(split, "SHORT", 1)
-    monkeypatch.setattr(split, "CUT_TILE_ROWS", 2)
+    monkeypatch.setattr(outline, "LONG", 3)
+    monkeypatch.setattr(outline, "SHORT", 1)
+    monkeypatch.setattr(outline, "CUT_TILE_ROWS", 2)
 
 
 @pytest.mark.usefixtures("short")
@@ -74,8 +74,8 @@ def test_a_check_that_fails_in_a_part_is_passed_on() -> None:
 @pytest.fixture
 def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenth of the usual length, for a tenth of the compiler's time."""
-    monkeypatch.setattr(split, "LONG", 100)
-    monkeypatch.setattr(split, "SHORT", 50)
+    monkeypatch.setattr(outline, "LONG", 100)
+    monkeypatch.setattr(outline, "SHORT", 50)
 
 
 def chain(x: Any) -> Any:
@@ -147,23 +147,23 @@ def writes(target: Array, *sources: Array) -> Statement:
 
 def test_cuts_are_made_where_few_values_cross(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the places where a function may end, the one that one value crosses."""
-    monkeypatch.setattr(split, "LONG", 6)
-    monkeypatch.setattr(split, "SHORT", 2)
+    monkeypatch.setattr(outline, "LONG", 6)
+    monkeypatch.setattr(outline, "SHORT", 2)
     a, b, c, d, e, f, g, h = [register(name) for name in "abcdefgh"]
     statements = (
         writes(a), writes(b), writes(c, a), writes(d, b), writes(e, d), writes(f, e), writes(g, e), writes(h, f),
     )
-    assert [len(piece) for piece in split.cut(statements)] == [5, 3]
+    assert [len(piece) for piece in outline.cut(statements)] == [5, 3]
 
 
 def cut(*items: Any) -> LoopProgram:
     arrays = dict.fromkeys([access.array for s, _ in paths(items) for access in s.touched])
-    return split.split(LoopProgram("f", (), (), tuple(arrays), items))
+    return outline.outline(LoopProgram("f", (), (), tuple(arrays), items))
 
 
 def test_a_sum_is_not_cut_off_from_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "LONG", 4)
-    monkeypatch.setattr(split, "SHORT", 1)
+    monkeypatch.setattr(outline, "LONG", 4)
+    monkeypatch.setattr(outline, "SHORT", 1)
     total = register("s")
     axis = Axis("i", 10)
     loop = Loop(axis, frozenset([axis]), (writes(register("t")),), Walk.LANES, sums=(("+", total),))
@@ -173,8 +173,8 @@ def test_a_sum_is_not_cut_off_from_its_loop(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_sum_that_must_cross_loses_its_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(split, "LONG", 2)
-    monkeypatch.setattr(split, "SHORT", 1)
+    monkeypatch.setattr(outline, "LONG", 2)
+    monkeypatch.setattr(outline, "SHORT", 1)
     total = register("s")
     axis = Axis("i", 10)
     loop = Loop(axis, frozenset([axis]), (writes(register("t")),), Walk.LANES, sums=(("+", total),))

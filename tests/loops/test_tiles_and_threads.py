@@ -13,7 +13,7 @@ import symgrad as sg
 from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
-from symgrad.loops.nest import layout as turn
+from symgrad.loops.nest import layout
 from symgrad.loops.program import Place
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
@@ -30,7 +30,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "COPYING", 1)
     monkeypatch.setattr(tile, "TILE_TERMS", 4)
     monkeypatch.setattr(tile, "TILE_ROWS", 2)
-    monkeypatch.setattr(turn, "TURNED_ROWS", 2)
+    monkeypatch.setattr(layout, "TURNED_ROWS", 2)
     monkeypatch.setattr(tile, "CACHE", 1 << 8)
 
 

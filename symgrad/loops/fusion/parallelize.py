@@ -1,4 +1,4 @@
-"""`share`: the tiles of an outermost loop are shared out among threads, where the work pays for it.
+"""`parallelize`: the tiles of an outermost loop are shared out among threads, where the work pays for it.
 
 Every thread takes a run of neighbouring tiles and sums for itself; the sums are added in the threads' order. So a
 result depends on how many threads there are, and on nothing else.
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Item, Items, LoopProgram
 
 
-def share(program: LoopProgram) -> LoopProgram:
+def parallelize(program: LoopProgram) -> LoopProgram:
     """Share out the tiles of every outermost loop where that is right and pays."""
     users: dict[Array, set[int]] = {}
     for number, item in enumerate(program.body):

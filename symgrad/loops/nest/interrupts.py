@@ -1,4 +1,4 @@
-"""`poll`: where a long call looks whether it should stop, and how long a call will take.
+"""`interrupts`: where a long call looks whether it should stop, and how long a call will take.
 
 A loop looks every few microseconds to milliseconds of work: often enough for a person who waits, too seldom to be
 measured. What runs as lanes or as a block cannot look; the loops around it do.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Item, Items, LoopProgram
 
 
-def poll(program: LoopProgram) -> LoopProgram:
+def interrupts(program: LoopProgram) -> LoopProgram:
     """Choose the loops that look; there are some where a call may be long."""
     sizes: dict[Item, float] = {}
     whole = sum(_sized(item, sizes) * _guess(item, OUTER) for item in program.body)

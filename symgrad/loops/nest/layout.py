@@ -1,4 +1,4 @@
-"""`turn`: what lives for a tile, and is of unknown extent otherwise, is stored with the tile's rows last.
+"""`layout`: what lives for a tile, and is of unknown extent otherwise, is stored with the tile's rows last.
 
 A loop over an extent that may be 3 or 3,000 makes poor lanes where it is 10: two of its elements are left over in
 each row. The rows of a tile are many and of a known number, so they are the lanes, and the loop over the unknown
@@ -20,7 +20,7 @@ Use: TypeAlias = "tuple[Statement, tuple[Loop, ...], Access]"
 Places: TypeAlias = "dict[Array, tuple[Array, int]]"
 
 
-def turn(program: LoopProgram) -> LoopProgram:
+def layout(program: LoopProgram) -> LoopProgram:
     """Store temporaries of tiles with the rows last, where that pays."""
     uses: dict[Array, list[Use]] = {}
     tiles: dict[Loop, list[Statement]] = {}

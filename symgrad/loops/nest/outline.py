@@ -1,4 +1,4 @@
-"""`split`: what is too long for one C function becomes several, and a loop too long for one becomes several in a tile.
+"""`outline`: what is too long for one C function becomes several; `distribute`: a long loop does, inside of a tile.
 
 A compiler's time grows faster than a function's length. Cuts are made where the fewest values cross.
 """
@@ -40,7 +40,7 @@ def _distributed(loop: Loop) -> Item | Items:
     return Loop(loop.axis, loop.members, tuple([one.with_(window=tile) for one in loops]), tile=tile)
 
 
-def split(program: LoopProgram) -> LoopProgram:
+def outline(program: LoopProgram) -> LoopProgram:
     """Cut long blocks into `Outlined` ones, inner ones first; registers that cross the cuts become memory."""
     body, _ = _divided(program.body)
     if body is program.body:

@@ -19,7 +19,7 @@ SUMS = {"+=": "+", "max=": "maximum", "min=": "minimum"}
 """What lanes accumulate apart, each by the name of its reduction."""
 
 
-def whole(program: LoopProgram) -> LoopProgram:
+def blas(program: LoopProgram) -> LoopProgram:
     """Take the loops over tiles and threads away from products of which nothing lives for a tile, for a BLAS to do."""
     held = {tile for array in program.arrays for _, tile in array.windows}
     body: list[Item] = []

@@ -48,7 +48,7 @@ class Frame:
 def align(lowered: LoopProgram) -> LoopProgram:
     """Give statements over shifted parts of the same places the same axes; shapes of temporaries grow to match.
 
-    Extents that are unknown must have been simplified for large ones (`assume`).
+    Extents that are unknown must have been simplified for large ones (`versioning`).
     """
     frames = _framed(lowered.statements)
     hulls = {key: _hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}

@@ -1,4 +1,4 @@
-"""`copies`: what is copied into a larger array is read from there.
+"""`coalesce`: what is copied into a larger array is read from there.
 
 ``v = concatenate([u[:1], w, u[-1:]])`` copies w. Whoever reads w later may read the middle of v, so that only one of
 the two has to be kept.
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, LoopProgram
 
 
-def copies(lowered: LoopProgram) -> LoopProgram:
+def coalesce(lowered: LoopProgram) -> LoopProgram:
     """Read the copy of a temporary instead of the temporary, from the copy on."""
     names: dict[Array, Array] = {}
     writers: dict[Array, list[Statement]] = {}

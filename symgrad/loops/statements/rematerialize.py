@@ -1,4 +1,4 @@
-"""`recompute`: a cheap value that is read at other places than it is made is computed again there.
+"""`rematerialize`: a cheap value that is read at other places than it is made is computed again there.
 
 ``ga[i - 1]`` in the loop that makes ``ga[i]`` needs all of ``ga`` first: a sweep, and an array in memory, between the
 two. Where ``ga`` takes a few operations on what is in memory anyway, its expression at i - 1 stands in its place, and
@@ -46,7 +46,7 @@ class Recipe(NamedTuple):
     leaves: frozenset[Array]
 
 
-def recompute(lowered: LoopProgram) -> LoopProgram:
+def rematerialize(lowered: LoopProgram) -> LoopProgram:
     """Compute cheap values again where they are read at other places than they are made; its notes say which."""
     search = _Search(lowered.statements)
     groups = [list(group) for _, group in groupby(lowered.statements, key=lambda s: id(s.target.array))]

@@ -1,4 +1,4 @@
-"""`assume`: a program of unknown extents as it is when they are large.
+"""`versioning`: a program of unknown extents as it is when they are large.
 
 The extent of ``x[1:]`` is ``Max(0, n - 1)``, of ``np.concatenate([x[:1], x[1:]])`` a sum of minima and maxima, and none
 of them is known to be n. Where n is at least 32, it is n - 1 and n. So a program whose slices depend on unknown extents
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, LoopProgram
 
 
-def assume(lowered: LoopProgram) -> LoopProgram:
+def versioning(lowered: LoopProgram) -> LoopProgram:
     """Simplify extents and indices for extents that are large; `least` says how large.
 
     Returns:

@@ -1,4 +1,4 @@
-"""`plan`: which memory every array has, by liveness: arrays that are never alive together hold one slot in turn.
+"""`allocate`: which memory every array has, by liveness: arrays that are never alive together hold one slot in turn.
 
 An array is alive from the statement that starts it to the last one that reads it. A loop in which an array is
 touched, but around which it lives, keeps it alive from its first iteration to its last.
@@ -51,7 +51,7 @@ class Touch(NamedTuple):
     home: Outlined | None
 
 
-def plan(program: LoopProgram) -> LoopProgram:
+def allocate(program: LoopProgram) -> LoopProgram:
     """Give every temporary that is no register its slot, and count the bytes of workspace.
 
     Arrays of one dtype share a slot when their lives do not meet and the one's size is known to be no less than the
