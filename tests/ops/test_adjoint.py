@@ -58,6 +58,12 @@ def test_a_body_that_has_no_adjoint_of_this_form_is_refused(
     assert sg.grad(lambda x: np.sum(x) + np.sum(fun(x > 0)))(np.ones((1, 2))).tolist() == [[1, 1]]  # not on the path
 
 
+def test_factors_alone_have_no_derivative() -> None:
+    """What is made of the factors has a rule by the matrix."""
+    with pytest.raises(NoGradient, match="lu has no derivative: no rule, and its index notation is no sum"):
+        sg.grad(lambda a: np.sum(OPS["lu"](a)))(np.eye(2))
+
+
 def test_every_mode_of_a_product_by_its_notation(monkeypatch: pytest.MonkeyPatch) -> None:
     A, B = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 2))
 

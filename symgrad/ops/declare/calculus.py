@@ -68,15 +68,13 @@ def cotangents(op: Elementwise, g: Any, y: Any, *x: Any, **params: Any) -> tuple
     if op.partials is not None:
         declared: Any = op.partials(*x, y, **params)
         slopes = declared if isinstance(declared, tuple) else (declared,)
-    elif traits(op, tuple(params.values())).linear:
-        floats = [kind == "float" for kind in kinds(op)]
-        if not all(floats):
-            zero = np.zeros((), g.dtype)
+    else:
+        known = traits(op, tuple(params.values()))
+        if known.linear and not known.slopes:  # it chooses: the cotangent in the place of one argument, zeros elsewhere
+            floats, zero = [kind == "float" for kind in kinds(op)], np.zeros((), g.dtype)
             picked = [[g if j == k else zero if f else x[j] for j, f in enumerate(floats)] for k in range(op.arity)]
             return tuple([op(*v, **params) if f else None for v, f in zip(picked, floats, strict=True)])
-        slopes = tuple([float(op.evaluate(*unit, **params)) for unit in np.eye(op.arity)])
-    else:
-        slopes = by_sympy(op)(*x)
+        slopes = known.slopes or by_sympy(op)(*x)
     return tuple([None if d is None else _times(g, d) for d in slopes])
 
 

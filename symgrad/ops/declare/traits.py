@@ -38,6 +38,7 @@ class Traits(NamedTuple):
         sees_zero: for each argument, whether it tells a zero's sign: by more than the sign of a zero.
         sees_nan: it tells the sign of a NaN.
         linear: it is linear in all floating-point arguments together, whatever the others are.
+        slopes: of a linear op of such arguments alone, its partial derivatives.
     """
 
     parity: tuple[int, ...]
@@ -47,6 +48,7 @@ class Traits(NamedTuple):
     sees_zero: tuple[bool, ...] = ()
     sees_nan: bool = True
     linear: bool = False
+    slopes: tuple[float, ...] = ()
 
 
 def kinds(op: Elementwise) -> list[str]:
@@ -73,6 +75,7 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
         return at(*[value if j == k else v for j, v in enumerate(x)])
 
     with np.errstate(all="ignore"):
+        linear = _linear(of, at)
         y = at(*x)
         turned = {k: with_one(k, -x[k]) for k in floats}
         parity = tuple([_parity(y, turned[k]) if k in turned else 0 for k in range(op.arity)])
@@ -86,7 +89,8 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
             ]) for k in range(op.arity)]),
             sees_nan=not all(_same(with_one(k, np.full(y.shape, np.nan)), with_one(k, np.full(y.shape, -np.nan)))
                              for k in floats),
-            linear=_linear(of, at),
+            linear=linear,
+            slopes=tuple([float(at(*unit)) for unit in np.eye(op.arity)]) if linear and len(floats) == op.arity else (),
         )
 
 
