@@ -137,15 +137,7 @@ def elementwise(
         name or numpy.__name__, evaluate=numpy, numpy=numpy, sample=sample, edges=edges, partials=ddx,
         arity=arity or (ufunc.nin if ufunc else 1), c=spelling.by_kind(c), doc=doc or first_line(numpy), **fields,
     )
-    op.infer = _elementwise_infer(op, ufunc, result)
-    op.text = _elementwise_text(op, ufunc)
-    _enter(op)
-    if ufunc is not None:
-        _answer(ufunc, op)
-    return op
 
-
-def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | Late | None, result: Any) -> Callable[..., tuple[Shape, Any]]:
     def infer(*inputs: Node, **params: Any) -> tuple[Shape, np.dtype[Any]]:
         if len(inputs) != op.arity:
             raise TypeError(f"{op.name} takes {op.arity} arguments, not {len(inputs)}")
@@ -158,14 +150,10 @@ def _elementwise_infer(op: Elementwise, ufunc: np.ufunc | Late | None, result: A
             raise DtypeError(f"{op.name} of {', '.join(k.name for k in kinds)} has no loop without a cast")
         return shape, loop[op.arity]
 
-    return infer
-
-
-def _elementwise_text(op: Elementwise, ufunc: np.ufunc | Late | None) -> Any:
     if ufunc is not None:
-        prefix = f"{'np' if hasattr(np, ufunc.__name__) else 'scipy.special'}.{ufunc.__name__}"
+        known, module = ufunc.__name__, "np" if hasattr(np, ufunc.__name__) else "scipy.special"
     else:
-        prefix = f"{'np' if getattr(np, op.name, None) is op.numpy else 'ops'}.{op.name}"
+        known, module = op.name, "np" if getattr(np, op.name, None) is numpy else "ops"
 
     def text(node: Node, names: list[str]) -> str:
         from symgrad.ir.text import show
@@ -173,9 +161,13 @@ def _elementwise_text(op: Elementwise, ufunc: np.ufunc | Late | None) -> Any:
         if op.infix is not None:
             return f" {op.infix} ".join(names) if op.arity > 1 else f"{op.infix}{names[0]}"
         extra = [f"{k}={show(v)}" for k, v in zip(op.params, node.params, strict=True)]
-        return f"{prefix}({', '.join(names + extra)})"
+        return f"{module}.{known}({', '.join(names + extra)})"
 
-    return text
+    op.infer, op.text = infer, text
+    _enter(op)
+    if ufunc is not None:
+        _answer(ufunc, op)
+    return op
 
 
 def one_axis_more(size: Any, **params: Any) -> dict[str, Any]:
@@ -362,5 +354,5 @@ def is_unset(value: Any) -> bool:
 def refuse(function: str, **keywords: Any) -> None:
     """Refuse keywords of a NumPy function whose meaning would be lost."""
     for name, value in keywords.items():
-        if not is_unset(value):
+        if not is_unset(value) and not (name == "where" and value is True):
             raise UnsupportedError(f"np.{function}(..., {name}=...) on traced arrays", instead=f"leave {name}= away")

@@ -171,7 +171,7 @@ def _nan_extremum(name: str, reduce: Any, worst: float) -> Any:
     def extremum(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
     ) -> Any:
-        refuse(name, out=out, where=None if where is True else where)
+        refuse(name, out=out, where=where)
         a, missing = _without_nan(a, worst)
         y = reduce(a, axis, None, keepdims, initial)
         if missing is None or not is_unset(initial):
@@ -197,7 +197,7 @@ def _present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
 ) -> Any:
-    refuse("nanmean", out=out, where=None if where is True else where)
+    refuse("nanmean", out=out, where=where)
     a, missing = _without_nan(a, 0, dtype)
     if missing is None:
         return np.mean(a, axis, dtype, keepdims=keepdims)
@@ -210,7 +210,7 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:
-    refuse("nanvar", out=out, where=None if where is True else where)
+    refuse("nanvar", out=out, where=where)
     filled, missing = _without_nan(a, 0, dtype)
     if missing is None:
         return np.var(filled, axis, dtype, None, ddof, keepdims)
