@@ -119,7 +119,8 @@ class Elementwise(Op):
     Attributes:
         arity: how many inputs.
         value: the function as a SymPy expression: a callable of `arity` symbols, or None.
-        partials: a callable ``(x1, ..., y) -> tuple`` of the partial derivatives, in NumPy words; None: SymPy's.
+        partials: a callable ``(x1, ..., y) -> tuple`` of the partial derivatives, in NumPy words; None: what its
+            linearity says, or SymPy's.
         c: C spelling by kind of dtype: ``{"f": ...}``; a bare name is called with C's suffix for float.
         lanes: C spelling where exp has vector variants: an inlined function of exp may beat the library's own,
             and what a compiler does to a call may keep it from lanes.
