@@ -221,7 +221,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
         return Built(optimized, stages, *found)
     from symgrad.build.call.interface import interface
     from symgrad.build.call.objects import with_checker
-    from symgrad.build.forecast import announce
+    from symgrad.build.limits import announce
     from symgrad.build.load import build as compile_and_load
     from symgrad.loops.cost import at_least, expected, sizes
 

@@ -20,11 +20,7 @@ KINDS = {"": "d", "f": "s"}
 
 @cache
 def addresses(letter: str) -> list[int]:
-    """Find the functions of one precision.
-
-    Raises:
-        ToolchainError: SciPy's functions take other integers than C's int.
-    """
+    """Find the functions of one precision; they must take C's int."""
     from scipy.linalg import cython_blas, cython_lapack
 
     modules = {"cython_blas": cython_blas, "cython_lapack": cython_lapack}
@@ -44,8 +40,8 @@ def _address(capsule: Any, name: str) -> int:
     return found
 
 
-def give(ffi: Any, load: Callable[[str], Any]) -> None:
-    """Tell a library where the functions are, if it asks: `load` gives a function of the library, or AttributeError."""
+def provide(ffi: Any, load: Callable[[str], Any]) -> None:
+    """Write the addresses into a library that calls them: `load` finds its functions, or raises AttributeError."""
     for suffix, letter in KINDS.items():
         try:
             take = load(f"sg_set_blas{suffix}")

@@ -1,11 +1,23 @@
-"""The bounds a user may set by environment variables: cache size, the compiler's time and memory."""
+"""Bounds that a user may set, of the cache's size and the compiler's time and memory; what exceeds them is refused."""
 
 from __future__ import annotations
 
 import math
 import os
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
 
 from symgrad.build.notice import warn_once
+from symgrad.errors import CompileTimeError
+
+if TYPE_CHECKING:
+    from symgrad.ir.program import Program
+    from symgrad.loops.cost import Expected
+    from symgrad.options import Options
+
+TOLD, WARNED = 5.0, 30.0
+"""From so many seconds on a compilation is announced: by a line on a terminal, by a warning."""
 
 
 def cache_bytes() -> int:
@@ -35,3 +47,35 @@ def _number(name: str, default: float) -> float:
         return value
     warn_once(f"environment {name}={text}", f"{name}={text!r} is not a number >= 0; {default:g} is used")
     return default
+
+
+def announce(program: Program, expected: Expected, options: Options, *, said: bool = False) -> bool:
+    """Say what compiling a program is expected to take, where one will wait for it; return whether it has been said.
+
+    More than the options allow, in seconds, or than the compiler may have, in bytes, is refused (`CompileTimeError`).
+    """
+    allowed, memory = compile_seconds(options.compile_seconds), compile_bytes()
+    slow = expected.seconds > allowed
+    refused = slow or (expected.bytes > memory and options.compile_seconds is not None)
+    if not refused and (said or expected.seconds < TOLD):
+        return said
+    amount = f"{expected.seconds:.0f} s and {expected.bytes / 2**20:,.0f} MB"
+    words, count = f"compiling {program.name} is expected to take {amount}", len(program.nodes())
+    lines = Counter(node.line for node in program.nodes() if node.line is not None)
+    line, copies = lines.most_common(1)[0] if lines else (None, 0)  # the user's line that most operations come from
+    if refused:
+        bound = f"Options(compile_seconds={allowed:g})" if slow else f"SYMGRAD_COMPILE_BYTES={memory}"
+        where = "" if line is None else f", {copies:,} of them made by the line below"
+        raise CompileTimeError(
+            f"{words}, and {bound} allows less: the trace has {count:,} operations{where}; each pass of a loop in "
+            "Python makes its own",
+            line=line,
+            instead="operations on whole arrays, or fewer passes; Options(compile_seconds=None) compiles it all the "
+            "same, and Options(compiler='none') runs it by NumPy",
+        )
+    if expected.seconds >= WARNED:
+        where = "" if line is None else f" ({copies:,} of its {count:,} operations are made by {line}: {line.text})"
+        warn_once(f"slow {program.name} {count}", f"{words}{where}")
+    elif sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"symgrad: {words}\n")
+    return True

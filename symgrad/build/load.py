@@ -109,7 +109,7 @@ def load(library: Path, entry: str, prototype: str) -> Library:
     handle = _loaded.setdefault(str(path), handle)
     kind = function_type(prototype, entry)
     function = handle.load_function(kind, entry)
-    blas.give(ffi, lambda name: handle.load_function(_TABLE, name))
+    blas.provide(ffi, lambda name: handle.load_function(_TABLE, name))
     called = gathering(function, len(kind.args)) if kind.args[:1] == (_POINTERS,) else function
     return Library(ffi, function, called, library.with_suffix(".c"), path, handle)
 

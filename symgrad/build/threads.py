@@ -35,13 +35,7 @@ whoever else runs, who then keeps our thread waiting: a loop of 1 ms took 9 ms b
 
 @contextmanager
 def short_waits() -> Iterator[None]:
-    """Let the OpenMP runtime that is loaded here wait shortly, unless the user's environment says how it waits.
-
-    Example:
-        >>> with short_waits():
-        ...     "GOMP_SPINCOUNT" in os.environ
-        True
-    """
+    """Let the OpenMP runtime that is loaded here wait shortly, unless the user's environment says how it waits."""
     if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         yield
         return
@@ -57,11 +51,6 @@ def threads(options: Options) -> int:
 
     A forked child is serial: libgomp hangs where the parent has run threads, by our calls or another package's,
     and a pool of processes has a process for each core already.
-
-    Example:
-        >>> from symgrad.options import Options
-        >>> threads(Options(threads=1))
-        1
     """
     global _used  # noqa: PLW0603 - what a process has done is the process's state
     if _serial:

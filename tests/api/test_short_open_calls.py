@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.build.call import call
-from symgrad.build.call.call import MISS, memory
+from symgrad.build.call.call import MISS, allocator
 from symgrad.build.call.objects import WORKSPACE
 from symgrad.errors import IndexOutOfBounds
 from tests.api.test_short_calls import ARRAYS, W, check_what_c_does_not_take, compiled, pair, pair_of
@@ -166,11 +166,11 @@ def test_calls_of_much_workspace_make_it_once(monkeypatch, dynamic):
     def counted(options):
         def workspace(size):
             made.append(size)
-            return memory(options)(size)
+            return allocator(options)(size)
 
         return workspace
 
-    monkeypatch.setattr(call, "memory", counted)
+    monkeypatch.setattr(call, "allocator", counted)
     function = sg.value_and_grad(lambda W, X: np.sum(np.tanh(X @ W) ** 2), dynamic=dynamic)
     W, X = rng.normal(size=(64, 32)), rng.normal(size=(4000, 64))
     for _ in range(3):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build import forecast
+from symgrad.build import limits
 from symgrad.errors import ArgumentValueError, CompileTimeError, SymgradWarning
 from symgrad.loops.cost import Sizes, at_least, expected
 
@@ -100,7 +100,7 @@ def test_a_bound_is_a_number_of_seconds(seconds):
 
 
 def test_it_is_said_once_on_a_terminal_and_nowhere_else(monkeypatch):
-    monkeypatch.setattr(forecast, "TOLD", 0.0)
+    monkeypatch.setattr(limits, "TOLD", 0.0)
     for stream, lines in ((Terminal(), 1), (io.StringIO(), 0), (None, 0)):
         monkeypatch.setattr(sys, "stderr", stream)
         compiled(5, options())
@@ -111,8 +111,8 @@ def test_it_is_said_once_on_a_terminal_and_nowhere_else(monkeypatch):
 
 
 def test_what_takes_long_warns_with_its_line(monkeypatch):
-    monkeypatch.setattr(forecast, "TOLD", 0.0)
-    monkeypatch.setattr(forecast, "WARNED", 0.0)
+    monkeypatch.setattr(limits, "TOLD", 0.0)
+    monkeypatch.setattr(limits, "WARNED", 0.0)
     words = r"to take \d+ s and \d+ MB \(\d+ of its \d+ operations are made by test_forecast\.py:\d+: \w+ = "
     with pytest.warns(SymgradWarning, match=words) as said:
         compiled(7, options())
@@ -121,8 +121,8 @@ def test_what_takes_long_warns_with_its_line(monkeypatch):
 
 def test_what_is_cached_is_not_announced(monkeypatch, tmp_path):
     monkeypatch.setenv("SYMGRAD_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(forecast, "TOLD", 0.0)
-    monkeypatch.setattr(forecast, "WARNED", 0.0)
+    monkeypatch.setattr(limits, "TOLD", 0.0)
+    monkeypatch.setattr(limits, "WARNED", 0.0)
     x = np.array([0.5, 0.1])
     with pytest.warns(SymgradWarning, match="is expected to take"):
         sg.grad(lambda x: swing(x, 9))(x)

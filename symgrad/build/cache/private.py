@@ -70,11 +70,7 @@ def _is_own(path: Path, group: int) -> bool:
 
 
 def content(path: Path) -> bytes:
-    """Read a file that only this user can change.
-
-    Raises:
-        OSError: it is a link, has a second name, belongs to another user, or others may write to it.
-    """
+    """Read a file that only this user can change; OSError if it is a link, has a second name, or others may write."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)

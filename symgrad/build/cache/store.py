@@ -84,12 +84,7 @@ def store() -> Store | None:
 
 
 def info() -> Info:
-    """Count what the cache holds, without creating or changing anything.
-
-    Example:
-        >>> info().entries >= 0
-        True
-    """
+    """Count what the cache holds, without creating or changing anything."""
     folder = location()
     problem = _check(folder) if os.path.lexists(folder) else None
     entries = [] if problem else _entries(folder)

@@ -9,7 +9,7 @@ import numpy as np
 import optree
 
 from symgrad.build import load
-from symgrad.build.call.call import ctype, memory
+from symgrad.build.call.call import allocator, ctype
 from symgrad.build.load import ffi
 from symgrad.build.threads import threads
 from symgrad.build.toolchain.find import find
@@ -148,7 +148,7 @@ def _compiled(call: Call, arrays: Arrays, results: Arrays, out: Any) -> Callable
     def prepare(count: int) -> None:
         nonlocal function, arguments, team
         team, plan = count, call.planned(arrays)
-        scratch = ffi.from_buffer("char[]", memory(options)(plan.workspace)) if plan.workspace else ffi.NULL
+        scratch = ffi.from_buffer("char[]", allocator(options)(plan.workspace)) if plan.workspace else ffi.NULL
         function, arguments = plan.function, [*pointers, *plan.passed[len(interface.data) :], scratch, *plan.last]
 
     prepare(threads(options) if interface.threaded else 1)
@@ -186,15 +186,10 @@ def callback(
     call: Call, source: Source, name: str, extra: Sequence[np.ndarray[Any, Any]], signature: str | None, *,
     vector: bool,
 ) -> Any:
-    """Make a `scipy.LowLevelCallable` of a compilation: an adapter in C around it, the arrays of `extra` its user data.
+    """Make a `scipy.LowLevelCallable` of a compilation: an adapter in C around it, of one of SciPy's signatures.
 
-    Args:
-        call: of the compilation for the numbers and the extra arguments.
-        source: its C.
-        name: the function's.
-        extra: the arguments after the numbers, which are kept alive.
-        signature: one of SciPy's; None chooses it.
-        vector: the numbers come as one array, not as an argument each.
+    The arguments after the numbers, `extra`, are kept alive as its user data. With `vector`, the numbers come as one
+    array, not as an argument each.
     """
     from scipy import LowLevelCallable
 

@@ -117,7 +117,7 @@ class Call:
         if interface is None or library is None:
             return
         self.is_compiled, self.interface, self.library = True, interface, library
-        self._alone, self._memory = alone, memory(options)
+        self._alone, self._memory = alone, allocator(options)
         self._inputs, self._outputs = [
             [ffi.typeof(f"{ctype(port)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
         ]
@@ -141,7 +141,7 @@ class Call:
         if not interface.dims and not interface.threaded:
             self._only = plan = self._planned((0,))
             plan.empty = pooled(plan.outputs, self._dtypes)
-        if not is_plain(signature):
+        if not is_positional(signature):
             return
         self.short = self.in_python
         if self._checker is not None and not any(numbers) and (self._only is None or self._only.words is not None):
@@ -330,7 +330,7 @@ def as_inputs(leaves: Sequence[Any], signature: Signature) -> Arrays:
     return arrays
 
 
-def is_plain(signature: Signature) -> bool:
+def is_positional(signature: Signature) -> bool:
     """Whether a signature has positional arguments alone, whose arrays lie row by row."""
     return (
         not signature.statics and not signature.tree.children()[1].num_leaves
@@ -353,7 +353,7 @@ def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
     return flat
 
 
-def memory(options: Options) -> Callable[[int], np.ndarray[Any, Any]]:
+def allocator(options: Options) -> Callable[[int], np.ndarray[Any, Any]]:
     """Return what makes a workspace of so many bytes: uninitialized, or all ones, which is NaN, where one verifies."""
     return partial(np.full, fill_value=255, dtype=np.uint8) if options.verifies else partial(np.empty, dtype=np.uint8)
 

@@ -58,11 +58,7 @@ class Job:
                 self.done.acquire(timeout=PATIENCE)
 
     def result(self) -> int:
-        """Wait for it.
-
-        Raises:
-            KeyboardInterrupt: or what else a signal's handler raises; the function has been left by then.
-        """
+        """Wait for it; what a signal's handler raises, such as KeyboardInterrupt, ends the wait."""
         while not self.done.acquire(timeout=PATIENCE):
             pass
         if self.error is not None:

@@ -156,11 +156,6 @@ def find(options: Options) -> Toolchain | None:
     None means that programs run by NumPy. That is warned about here, once a process, unless the user asked
     for it with ``compiler="none"``. A compiler which the user named and which does not work is never replaced
     by another one in silence. Raises `ArgumentValueError` when only ``options.flags`` stop it from working.
-
-    Example:
-        >>> from symgrad.options import Options
-        >>> find(Options(compiler="none")) is None
-        True
     """
     if options.compiler == "none":
         return None
@@ -168,7 +163,7 @@ def find(options: Options) -> Toolchain | None:
     question = (options.compiler, options.flags, options.cache, environment)
     with _lock:
         if question not in _found:
-            _found[question] = _find(options)
+            _found[question] = _search(options)
         toolchain = _found[question]
     if toolchain is None:
         what, advice = "symgrad found no C compiler that works", _INSTALL
@@ -192,7 +187,7 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def _find(options: Options) -> Toolchain | None:
+def _search(options: Options) -> Toolchain | None:
     for program, *words in _candidates(options):
         # The whole path: the compiler is started in another folder. Not resolved: ccache goes by its link's name.
         path = shutil.which(program)
