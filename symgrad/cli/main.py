@@ -104,9 +104,8 @@ def emit(
 
     Example: symgrad emit loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --arg y=f64[n] --out build/loss_grad
     """
-    from symgrad.emit.derive import Call
-    from symgrad.emit.package import emit_calls
-    from symgrad.emit.request import request
+    from symgrad.emit.derive import Specialization
+    from symgrad.emit.package import emit_calls, request
 
     if not targets:
         raise terminal.Refused("no function is named: write FILE.py:function")
@@ -121,7 +120,7 @@ def emit(
             own = words if len(targets) == 1 else arguments.own(fun, words)
             used.update(own)
             found = arguments.call(fun, own)
-            calls.append(Call(fun, found.args, found.kwargs, found.static))
+            calls.append(Specialization(fun, found.args, found.kwargs, found.static))
             by.append(arguments.argnums(wrt, found))
         for name in words:
             if name not in used:

@@ -7,38 +7,30 @@ import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import optree
-
 import symgrad.api.modes.derivatives as first
 import symgrad.api.modes.jacobians as second
 from symgrad.api.call.argnums import chosen
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import Point, at
+from symgrad.api.modes.point import at
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import size
-from symgrad.trace.signature import NAMESPACE, Spec, flatten, signature_of
+from symgrad.trace.signature import Spec, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from symgrad.api.call.argnums import Argnums
     from symgrad.api.call.function import Function, Lowered
-    from symgrad.ir.node import Node
     from symgrad.options import Options
-    from symgrad.trace.signature import Signature
 
 WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
 """What can be emitted."""
 
 
 @dataclass(frozen=True)
-class Call:
-    """A function with specs in the places of its arguments.
-
-    Attributes:
-        static: names of the arguments that are settings.
-    """
+class Specialization:
+    """A function with specs in the places of its arguments; those named by `static` are settings."""
 
     fun: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -55,27 +47,32 @@ class Call:
         """The function's name, as an identifier."""
         return identifier(self.plain_name)
 
+    def lower(self, derived: Function, **further: Spec) -> Lowered:
+        """Lower a derivative of the function for the specs."""
+        return derived.lower(*self.args, **self.kwargs, **further)
+
 
 @dataclass(frozen=True)
-class Derived:
+class Derivative:
     """One derivative of a function.
 
     Attributes:
         lowered: it, traced and derived for the specs.
         outputs: a name for each array of the result.
-        base: what finite differences are taken of: the function, or its gradient.
+        base: what finite differences are taken of: the function, or its gradient; its results are `base_outputs`.
         form: how the result belongs to these differences: ``pull``, ``push``, ``matrix``, or nothing.
         wrt: names of the arrays it is differentiated by.
         tangents: names of the arrays that are directions or cotangents, in the order of `wrt` or of the results.
     """
 
     what: str
-    call: Call
+    of: Specialization
     lowered: Lowered
     outputs: tuple[str, ...]
-    base: Lowered | None
-    form: str
-    wrt: tuple[str, ...]
+    base: Lowered | None = None
+    base_outputs: tuple[str, ...] = ()
+    form: str = ""
+    wrt: tuple[str, ...] = ()
     tangents: tuple[str, ...] = ()
 
     @property
@@ -84,7 +81,7 @@ class Derived:
         return any(node.dtype.str[1:] == "f4" for node in self.lowered.program.nodes())
 
 
-def derive(what: str, call: Call, wrt: Argnums, options: Options, word: str = "wrt=") -> Derived:
+def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: str = "wrt=") -> Derivative:
     """Trace a function and derive what is asked for; errors call `wrt` by the word that the caller writes.
 
     Raises:
@@ -93,165 +90,95 @@ def derive(what: str, call: Call, wrt: Argnums, options: Options, word: str = "w
     """
     if what not in WHATS:
         raise ArgumentValueError(f"{what!r} cannot be emitted", instead=f"one of {', '.join(WHATS)}")
-    given: dict[str, Any] = {"static_argnames": call.static, "options": options}
-    plain = first.jit(call.fun, **given)
-    value = lowered(plain, call)
+    given: dict[str, Any] = {"static_argnames": of.static, "options": options}
+    value = of.lower(first.jit(of.fun, **given))
+    results = _result_names(value)
     if what == "value":
-        return Derived(what, call, value, result_names(value, "value"), None, "", ())
+        return Derivative(what, of, value, results)
     signature = value.signature
-    parts = chosen(wrt, signature, word)
-    places = [k for one in parts for k in one.leaves]
-    names = tuple([signature.names[k] for k in places])
+    names = tuple([signature.names[k] for part in chosen(wrt, signature, word) for k in part.leaves])
     bars = tuple([f"{name}_bar" for name in names])
     if what in {"grad", "value_and_grad"}:
-        made = lowered(getattr(first, what)(call.fun, wrt, **given), call)
-        labels = bars if what == "grad" else (*result_names(value, "value"), *bars)
-        return Derived(what, call, made, labels, value, "pull", names)
-    if what in {"hessian", "jacobian"}:
-        return _matrix(what, call, wrt, given, value, names)
-    return _along(what, call, wrt, options, value, names)
-
-
-def lowered(fun: Function, call: Call) -> Lowered:
-    """Lower a function for the specs of a call."""
-    return fun.lower(*call.args, **call.kwargs)
-
-
-def result_names(value: Lowered, otherwise: str) -> tuple[str, ...]:
-    """Name the arrays of a function's result: by their places in it, or as the only one."""
-    outputs = value.program.outputs
-    if len(outputs) == 1:
-        return (otherwise,)
-    paths = value.tree.paths()
-    names: list[str] = []
-    for path in paths:
-        names.append(identifier("_".join(["result", *map(str, path)]), names))
-    return tuple(names)
-
-
-def _matrix(
-    what: str, call: Call, wrt: Argnums, given: dict[str, Any], value: Lowered, names: tuple[str, ...],
-) -> Derived:
-    """Derive a Hessian, or a Jacobian in the mode that does less."""
-    if what == "hessian":
-        base = lowered(first.grad(call.fun, wrt, **given), call)
-        made, ways = second.hessian(call.fun, wrt, **given), [names, names]
-    else:
-        base, results = value, result_names(value, "value")
-        inputs = {node.param("name"): node for node in value.program.inputs}
-        rows, columns = _count(value.program.outputs), _count([inputs[name] for name in names])
-        reverse = isinstance(rows, int) and (not isinstance(columns, int) or rows <= columns)
-        made = (second.jacrev if reverse else second.jacfwd)(call.fun, wrt, **given)
-        ways = [results, names]
-    pairs = [*itertools.product(*ways)]
-    labels: list[str] = []
-    for pair in pairs:
-        labels.append(what if len(pairs) == 1 else identifier(f"{what}_{'_'.join(pair)}", labels))
-    return Derived(what, call, lowered(made, call), tuple(labels), base, "matrix", names)
-
-
-def _count(nodes: Sequence[Node]) -> Any:
-    return sum([size(node.shape) for node in nodes])
-
-
-def _along(
-    what: str, call: Call, wrt: Argnums, options: Options, value: Lowered, names: tuple[str, ...],
-) -> Derived:
-    """Derive along directions, or pull cotangents back: those are arguments after the function's own."""
-    signature: Signature = value.signature
+        made = of.lower(getattr(first, what)(of.fun, wrt, **given))
+        return Derivative(what, of, made, bars if what == "grad" else (*results, *bars), value, results, "pull", names)
+    base, base_outputs = value, results
+    if what in {"hvp", "hessian"}:
+        base, base_outputs = of.lower(first.grad(of.fun, wrt, **given)), bars
     specs = dict(zip(signature.names, signature.specs, strict=True))
-    results = result_names(value, "value")
-    floating = [(name, y) for name, y in zip(results, value.program.outputs, strict=True) if y.dtype.kind == "f"]
+    outputs = dict(zip(results, value.program.outputs, strict=True))
+    floating = [name for name, y in outputs.items() if y.dtype.kind == "f"]
+    if what in {"hessian", "jacobian"}:
+        matrix: Any = second.hessian
+        rows = names
+        if what == "jacobian":  # in the mode that does less
+            height = sum([size(y.shape) for y in outputs.values()])
+            width = sum([size(specs[name].shape) for name in names])
+            reverse = isinstance(height, int) and (not isinstance(width, int) or height <= width)
+            matrix, rows = second.jacrev if reverse else second.jacfwd, results
+        labels: list[str] = []
+        for pair in itertools.product(rows, names):
+            alone = len(rows) == len(names) == 1
+            labels.append(what if alone else identifier(f"{what}_{'_'.join(pair)}", labels))
+        made = of.lower(matrix(of.fun, wrt, **given))
+        return Derivative(what, of, made, tuple(labels), base, base_outputs, "matrix", names)
+    # Along directions, or cotangents pulled back: those are arguments after the function's own.
     if what == "vjp":
-        further = {identifier(f"{name}_bar"): Spec(y.shape, y.dtype) for name, y in floating}
+        further = {identifier(f"{name}_bar"): Spec(outputs[name].shape, outputs[name].dtype) for name in floating}
     else:
         further = {identifier(f"{name}_dot"): Spec(specs[name].shape, specs[name].dtype) for name in names}
     extents = {str(s) for one in signature.specs for d in one.shape for s in getattr(d, "free_symbols", ())}
     for name in further:
         if name in specs or name in extents:
             raise ArgumentError(
-                f"{what} adds an argument {name}, and {call.name}() has one, or an extent", instead="another name"
+                f"{what} adds an argument {name}, and {of.name}() has one, or an extent", instead="another name"
             )
-    settings = {"wrt": wrt, "further": tuple(further), "static": ((), ())}
-    rule = {"jvp": _jvp, "vjp": _vjp, "hvp": _hvp}[what]
-    made = function(
-        what, call.fun, rule, settings, static_argnames=call.static, options=options,
-        signature=_extended(call.fun, tuple(further)),
-    )
-    made_lowered = made.lower(*call.args, **call.kwargs, **further)
+    settings = {"what": what, "wrt": wrt, "further": tuple(further), "static": ((), ())}
+    mode = function(what, of.fun, _along, settings, **given, signature=_extended(of.fun, further))
+    tails = {
+        "jvp": (*results, *[f"{name}_dot" for name in floating]), "vjp": (*results, *bars),
+        "hvp": tuple([f"{bar}_dot" for bar in bars]),
+    }
+    form = "pull" if what == "vjp" else "push"
+    made = of.lower(mode, **further)
+    return Derivative(what, of, made, tails[what], base, base_outputs, form, names, tuple(further))
+
+
+def _along(
+    fun: Any, args: Any, kwargs: Any, *, what: str, wrt: Argnums, further: tuple[str, ...], static: Any,
+) -> list[Any]:
+    """Return the results and a jvp's tangents, or a vjp's cotangents; of a hvp the gradient's tangents."""
+    own = {name: value for name, value in kwargs.items() if name not in further}
+    given = [kwargs[name] for name in further]
     if what == "hvp":
-        base = lowered(first.grad(call.fun, wrt, static_argnames=call.static, options=options), call)
-        return Derived(what, call, made_lowered, tuple([f"{name}_bar_dot" for name in names]), base, "push", names,
-                       tuple(further))
-    if what == "jvp":
-        labels, form = (*results, *[f"{name}_dot" for name, _ in floating]), "push"
-    else:
-        labels, form = (*results, *[f"{name}_bar" for name in names]), "pull"
-    return Derived(what, call, made_lowered, labels, value, form, names, tuple(further))
+        fun = first.grad(fun, wrt, static_argnums=static[0], static_argnames=static[1])
+    point = at(fun, args, own, static)
+    places = [k for one in chosen(wrt, point.signature) for k in one.leaves]
+    floating = [y.dtype.kind == "f" for y in point.results]
+    if what == "vjp":
+        cotangents = iter(given)
+        pulled = point.pull([next(cotangents) if one else None for one in floating])
+        return [*point.put(point.program), *[pulled[k] for k in places]]
+    tangents = dict(zip(places, given, strict=True))
+    pushed = point.push([tangents.get(k) for k in range(len(point.leaves))])
+    return pushed if what == "hvp" else [*point.put(point.program), *itertools.compress(pushed, floating)]
 
 
-def _extended(fun: Callable[..., Any], further: tuple[str, ...]) -> inspect.Signature:
+def _result_names(value: Lowered) -> tuple[str, ...]:
+    """Name the arrays of a function's result: by their places in it, or as the only one."""
+    if len(value.program.outputs) == 1:
+        return ("value",)
+    names: list[str] = []
+    for path in value.tree.paths():
+        names.append(identifier("_".join(["result", *map(str, path)]), names))
+    return tuple(names)
+
+
+def _extended(fun: Callable[..., Any], further: dict[str, Spec]) -> inspect.Signature:
     """Put keyword arguments behind a function's own."""
     signature = signature_of(fun)
     if signature is None:
         raise ArgumentError(f"{getattr(fun, '__name__', fun)} tells no signature", instead="a function in Python")
     parameters = list(signature.parameters.values())
-    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in further]
     end = [p for p in parameters if p.kind is p.VAR_KEYWORD]
+    added = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in further]
     return signature.replace(parameters=[*parameters[: len(parameters) - len(end)], *added, *end])
-
-
-# -- on traced values
-
-
-def _point(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wrt: Argnums, static: Any,
-) -> tuple[Point, list[int]]:
-    point = at(fun, args, kwargs, static)
-    return point, [k for one in chosen(wrt, point.signature) for k in one.leaves]
-
-
-def _split(kwargs: dict[str, Any], further: tuple[str, ...]) -> tuple[dict[str, Any], list[Any]]:
-    own = {name: value for name, value in kwargs.items() if name not in further}
-    return own, [kwargs[name] for name in further]
-
-
-def _jvp(fun: Any, args: Any, kwargs: Any, *, wrt: Argnums, further: tuple[str, ...], static: Any) -> list[Any]:
-    """Return the results, and the tangents of those that are floating point."""
-    own, given = _split(kwargs, further)
-    point, places = _point(fun, args, own, wrt, static)
-    pushed = point.push(_at_places(given, places, len(point.leaves)))
-    tangents = [t for t, y in zip(pushed, point.results, strict=True) if y.dtype.kind == "f"]
-    return [*point.put(point.program), *tangents]
-
-
-def _hvp(fun: Any, args: Any, kwargs: Any, *, wrt: Argnums, further: tuple[str, ...], static: Any) -> list[Any]:
-    """Return the tangents of the gradient."""
-    own, given = _split(kwargs, further)
-    gradient = first.grad(fun, wrt, static_argnums=static[0], static_argnames=static[1])
-    point, places = _point(gradient, args, own, wrt, static)
-    return point.push(_at_places(given, places, len(point.leaves)))
-
-
-def _vjp(fun: Any, args: Any, kwargs: Any, *, wrt: Argnums, further: tuple[str, ...], static: Any) -> list[Any]:
-    """Return the results, and the cotangents of the arguments to differentiate by."""
-    own, given = _split(kwargs, further)
-    point, places = _point(fun, args, own, wrt, static)
-    cotangents = iter(given)
-    pulled = point.pull([next(cotangents) if y.dtype.kind == "f" else None for y in point.results])
-    return [*point.put(point.program), *[pulled[k] for k in places]]
-
-
-def _at_places(given: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    by_place = dict(zip(places, given, strict=True))
-    return [by_place.get(k) for k in range(count)]
-
-
-def specs_of(tree: Any) -> Any:
-    """Read the specs in a tree: strings become specs."""
-    from symgrad.trace.signature import spec
-
-    return optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, tree, namespace=NAMESPACE)
-
-
-__all__ = ["WHATS", "Call", "Derived", "derive", "flatten", "specs_of"]

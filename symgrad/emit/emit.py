@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from symgrad.api.call.argnums import Argnums
-    from symgrad.emit.derive import Call
     from symgrad.emit.files import Package
 
 
@@ -57,33 +56,31 @@ def emit(
     >>> package.functions
     ('square_value', 'square_grad')
     """
-    from symgrad.emit.derive import specs_of
-    from symgrad.emit.package import emit_calls
-    from symgrad.emit.request import request
+    import optree
+
+    from symgrad.api.call.arguments import Arguments
+    from symgrad.api.call.axes import annotated_specs
+    from symgrad.emit.derive import Specialization
+    from symgrad.emit.package import emit_calls, request
+    from symgrad.trace.signature import NAMESPACE, spec
 
     funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    calls = [_call(one, specs_of(specs), static, alone=len(funs) == 1) for one in funs]
-    whats = (what,) if isinstance(what, str) else tuple(what)
+    read: Any = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
+    given = {} if read is None else read
+    calls = []
+    for one in funs:
+        parameters = Arguments(one).parameters
+        if not isinstance(given, dict) or not all(name in parameters for name in given if len(funs) == 1):
+            calls.append(Specialization(one, given if isinstance(given, tuple) else (given,), {}, static))
+            continue
+        own = {name: value for name, value in given.items() if name in parameters}
+        own |= annotated_specs(one, own)
+        calls.append(Specialization(one, (), own, tuple([name for name in static if name in own])))
     asked = request(
         out, name=name, profile=profile, blas=blas, python=python, line_directives=line_directives, cc=cc, units=units,
         sizes=sizes, seed=seed,
     )
+    whats = (what,) if isinstance(what, str) else tuple(what)
     by = wrt if isinstance(wrt, (int, str)) else tuple(wrt)
     return emit_calls(calls, whats, [by] * len(calls), asked)
-
-
-def _call(fun: Callable[..., Any], specs: Any, static: tuple[str, ...], *, alone: bool) -> Call:
-    """Put specs in the places of a function's arguments."""
-    from symgrad.api.call.arguments import Arguments
-    from symgrad.api.call.axes import annotated_specs
-    from symgrad.emit.derive import Call
-
-    parameters = Arguments(fun).parameters
-    if specs is None:
-        specs = {}
-    if not isinstance(specs, dict) or not all(name in parameters for name in specs if alone):
-        return Call(fun, specs if isinstance(specs, tuple) else (specs,), {}, static)
-    own = {name: value for name, value in specs.items() if name in parameters}
-    own |= annotated_specs(fun, own)
-    return Call(fun, (), own, tuple([name for name in static if name in own]))

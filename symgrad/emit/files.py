@@ -42,9 +42,9 @@ class Package:
     report: dict[str, Any]
 
 
-def checksum(text: str) -> str:
-    """Identify a file's text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+def checksum(content: bytes) -> str:
+    """Identify a file's content."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
@@ -59,7 +59,19 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
     stale = refuse_foreign(folder, files)
     above = [parent for parent in folder.parents if not parent.exists()]
     try:
-        _write_beside(folder, files, stale)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        try:
+            fresh = beside / "new"
+            for name, text in files.items():
+                (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+                (fresh / name).write_text(text, encoding="utf-8")
+            if folder.exists():
+                _replace(folder, fresh, beside / "old", [*files], stale)
+            else:
+                fresh.rename(folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
     except BaseException as error:
         for parent in above:  # the innermost first; what somebody else put there meanwhile stays
             with contextlib.suppress(OSError):
@@ -69,59 +81,26 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         raise
 
 
-def _write_beside(folder: Path, files: Mapping[str, str], stale: list[str]) -> None:
-    """Write into a folder beside, and move from there."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-    try:
-        fresh = beside / "new"
-        for name, text in files.items():
-            path = fresh / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        if folder.exists():
-            _replace(folder, fresh, beside / "old", [*files], stale)
-        else:
-            fresh.rename(folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-
-
 def refuse_foreign(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Check that only files of an earlier package would be replaced.
-
-    Returns:
-        Files of that package which this one has not.
-
-    Raises:
-        ArgumentValueError: there is another file in the way.
-    """
+    """Refuse to replace files but of an earlier package, as they were written; return those that this one has not."""
     if not folder.exists() and not folder.is_symlink():
         return []
     if not folder.is_dir():
         raise ArgumentValueError(f"{folder} is a file", instead="the name of a folder, new or of an earlier package")
     written = _manifest(folder)
+
+    def is_whole(name: str) -> bool:
+        path = folder / name
+        return not path.is_symlink() and path.is_file() and checksum(path.read_bytes()) == written[name]
+
     for name in files:
         path = folder / name
-        if not path.exists() and not path.is_symlink():
+        if not (path.exists() or path.is_symlink()) or (name == REPORT and written):
             continue
-        if name == REPORT and written:
-            continue
-        if name not in written:
-            raise ArgumentValueError(
-                f"{path} was not written by symgrad emit, and would be replaced", instead="another folder, or move it"
-            )
-        if path.is_symlink() or not path.is_file() or _sum_of(path) != written[name]:
-            raise ArgumentValueError(
-                f"{path} was changed since symgrad emit wrote it, and would be replaced",
-                instead="another folder, or move it",
-            )
-    gone = [name for name in written if name not in files and (folder / name).is_file()]
-    return [name for name in gone if not (folder / name).is_symlink() and _sum_of(folder / name) == written[name]]
-
-
-def _sum_of(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+        if name not in written or not is_whole(name):
+            how = "was changed since symgrad emit wrote it" if name in written else "was not written by symgrad emit"
+            raise ArgumentValueError(f"{path} {how}, and would be replaced", instead="another folder, or move it")
+    return [name for name in written if name not in files and is_whole(name)]
 
 
 def _manifest(folder: Path) -> dict[str, str]:
@@ -132,13 +111,9 @@ def _manifest(folder: Path) -> dict[str, str]:
         return {}
     if not isinstance(report, dict) or report.get("format") != FORMAT or not isinstance(report.get("files"), dict):
         return {}
-    listed = {name: value for name, value in report["files"].items() if isinstance(value, str)}
-    return {name: value for name, value in listed.items() if _inside(name)}
-
-
-def _inside(name: str) -> bool:
-    path = Path(name)
-    return ".." not in path.parts and not path.is_absolute()
+    paths = {Path(name): value for name, value in report["files"].items() if isinstance(value, str)}
+    inside = {path: value for path, value in paths.items() if ".." not in path.parts and not path.is_absolute()}
+    return {path.as_posix(): value for path, value in inside.items()}
 
 
 def _replace(folder: Path, fresh: Path, old: Path, names: list[str], stale: list[str]) -> None:

@@ -1,34 +1,64 @@
-"""From derived functions to the files of a package: what `emit` and the command line share."""
+"""A package of C, from what is asked for to its files: what `emit` and the command line share."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from symgrad.api.report import cost_of, memory_of
 from symgrad.build.toolchain.compiler import rows_of_eight
-from symgrad.emit import module as modules
-from symgrad.emit.cores import body, quoted
+from symgrad.emit.clibrary import LIBRARY, RESERVED
 from symgrad.emit.derive import derive
-from symgrad.emit.directives import with_lines
-from symgrad.emit.files import REPORT, Package, refuse_foreign, write
-from symgrad.emit.python import python_view
-from symgrad.emit.recorded import case, difference, formula_types, refusals
-from symgrad.emit.report import report
-from symgrad.emit.samples import Runner, never_finite, recorded
-from symgrad.emit.samples import difference as find_difference
+from symgrad.emit.files import FORMAT, REPORT, Package, checksum, refuse_foreign, write
+from symgrad.emit.functions import (
+    EMBEDDED,
+    FAST,
+    PORTABLE,
+    body,
+    entry_view,
+    error_views,
+    exported,
+    python_view,
+    quoted,
+    size_calls,
+    stack_bound,
+    watch_view,
+)
+from symgrad.emit.record import (
+    Runner,
+    case_view,
+    difference_view,
+    differences,
+    formula_types,
+    never_finite,
+    recorded,
+    refusals,
+)
 from symgrad.errors import ArgumentError, ArgumentValueError, SymgradWarning
-from symgrad.ir.names import identifier
-from symgrad.options import TEAM
-from symgrad.render.package import ModuleView, SettingView, files
+from symgrad.ir.names import comment, identifier
+from symgrad.ir.text import as_text
+from symgrad.options import TEAM, Options
+from symgrad.pipeline import Stages
+from symgrad.render.package import ModuleView, RowView, SettingView, files, with_rows
+from symgrad.render.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from symgrad.api.call.argnums import Argnums
-    from symgrad.emit.derive import Call
-    from symgrad.emit.module import Function
-    from symgrad.emit.request import Request
+    from symgrad.emit.derive import Specialization
+    from symgrad.emit.functions import Exported
+    from symgrad.errors import Line
+
+COMPILER = re.compile(r"[\w./+=:,@ -]{1,200}")
+"""What a compiler's name may consist of: it goes into a Makefile."""
+
+PROFILES = {"embedded": PORTABLE, "fast": Options()}
 
 NOT_FINITE = 10_000
 """The first status of a value that is not finite."""
@@ -42,39 +72,128 @@ CONSTANTS = ("CBLAS", "OK", "NEGATIVE_EXTENT", "TOO_LARGE", "BAD_THREADS", "CHEC
 """Constants and macros of a package, behind its name."""
 
 
-def emit_calls(calls: Sequence[Call], whats: Sequence[str], wrt: Sequence[Argnums], asked: Request) -> Package:
+# -- what a package should be
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a package should be, apart from its functions; errors write settings as those of `cli`, or of Python."""
+
+    out: Path
+    name: str
+    profile: str
+    options: Options
+    python: bool = False
+    line_directives: bool = False
+    cc: str = ""
+    units: Mapping[str, str] | None = None
+    sizes: Mapping[str, int] | None = None
+    seed: int = 0
+    cli: bool = False
+
+    @property
+    def fast(self) -> bool:
+        """Whether it has threads and vectors."""
+        return self.profile == "fast"
+
+
+def setting(name: str, value: Any, *, cli: bool) -> str:
+    """Write a setting as an argument of Python, or as an option.
+
+    >>> setting("name", "loss", cli=False), setting("name", "loss", cli=True)
+    ("name='loss'", '--name loss')
+    """
+    if not cli:
+        return f"{name}={value!r}"
+    return f"--{name} {','.join(value) if isinstance(value, tuple) else value}"
+
+
+def request(
+    out: str | Path, *, name: str | None, profile: str, cc: str | None, blas: bool = False, cli: bool = False,
+    **further: Any,
+) -> Request:
+    """Check what a package should be."""
+    if not str(out):
+        raise ArgumentValueError("the folder to write has no name", instead="build/loss_grad, for example")
+    folder = Path(out)
+    chosen = folder.name if name is None else name
+    if not chosen or identifier(chosen) != chosen or not chosen.isascii():
+        raise ArgumentValueError(
+            f"{chosen!r} cannot name a module of C",
+            instead=f"{setting('name', identifier(chosen or 'module'), cli=cli)}, for example",
+        )
+    if chosen in RESERVED or chosen in LIBRARY:
+        raise ArgumentValueError(
+            f"a module of C cannot be named {chosen!r}: a header, a library, a function of C's or a target of make has "
+            "that name", instead=setting("name", f"{chosen}_module", cli=cli),
+        )
+    if profile not in PROFILES:
+        raise ArgumentValueError(f"there is no profile {profile!r}", instead=" or ".join(PROFILES))
+    if cc is not None and not COMPILER.fullmatch(cc):
+        raise ArgumentValueError(f"{cc!r} is no compiler's name", instead='"gcc", "zig cc -target aarch64-linux-musl"')
+    if blas and profile != "fast":
+        raise ArgumentValueError(
+            f"the profile {profile!r} is C and nothing else, and calls no BLAS",
+            instead=setting("profile", "fast", cli=cli),
+        )
+    options = replace(PROFILES[profile], blas=blas)
+    return Request(folder, chosen, profile, options, cc=(cc or "").strip(), cli=cli, **further)
+
+
+# -- from functions to files
+
+
+def emit_calls(
+    calls: Sequence[Specialization], whats: Sequence[str], wrt: Sequence[Argnums], asked: Request,
+) -> Package:
     """Write a package of every derivative of every function."""
     if len(set(whats)) != len(whats) or not whats:
-        raise ArgumentValueError(f"{asked.said('what', tuple(whats))} names a derivative twice, or none")
+        said = setting("what", tuple(whats), cli=asked.cli)
+        raise ArgumentValueError(f"{said} names a derivative twice, or none")
     if len({call.name for call in calls}) != len(calls):
         raise ArgumentError("two functions have one name", instead="other names, or a package for each")
     refuse_foreign(asked.out, {"Makefile": ""})  # before anything is computed
-    names = exported([call.plain_name for call in calls], whats, asked)
-    functions: list[Function] = []
+    names = _exported_names([call.plain_name for call in calls], whats, asked)
+    target = FAST if asked.fast else EMBEDDED
+    functions: list[Exported] = []
     for call, by in zip(calls, wrt, strict=True):
         for what in whats:
             first = sum(made.statuses for made in functions)
-            derived = derive(what, call, by, asked.profile.options, "--wrt" if asked.cli else "wrt=")
-            functions.append(modules.function(names[len(functions)], derived, asked.profile, asked.name, first))
-    _check_sizes(functions, asked)
-    view, skipped = module_view(functions, asked)
+            derivative = derive(what, call, by, asked.options, "--wrt" if asked.cli else "wrt=")
+            made = exported(names[len(functions)], derivative, asked.options, target, asked.name, first)
+            functions.append(made)
+    open_extents = {name for made in functions for name in made.extents}
+    for name, value in (asked.sizes or {}).items():
+        if name not in open_extents:
+            written_as = f"--size {name}={value}" if asked.cli else f"sizes={asked.sizes!r}"
+            raise ArgumentValueError(
+                f"{written_as}: {name} is no open extent of these functions",
+                instead=", ".join(sorted(open_extents)) or "none, for all are numbers",
+            )
+    view, skipped = _module_view(functions, asked)
     texts = files(view)
     if asked.line_directives:
         name = f"{asked.name}.c"
-        texts[name] = with_lines(texts[name], name, {line for made in functions for line in made.core.lines})
+        texts[name] = _with_lines(texts[name], name, {line for made in functions for line in made.core.lines})
     texts = {name: text if text.endswith("\n") else f"{text}\n" for name, text in texts.items()}
-    told = report(view, functions, asked, texts, skipped)
-    texts[REPORT] = json.dumps(told, indent=2) + "\n"
+    programs = [as_text(made.derivative.lowered.program) for made in functions]
+    made_of = [view.version, view.name, view.profile, *[made.name for made in functions], *programs]
+    report = {
+        "format": FORMAT,
+        "generator": f"symgrad {view.version}",
+        "module": view.name,
+        "profile": view.profile,
+        "functions": [_report(made, asked, skipped=made.name in skipped) for made in functions],
+        "provenance": hashlib.sha256("\0".join(made_of).encode(errors="backslashreplace")).hexdigest(),
+        "files": {name: checksum(text.encode()) for name, text in texts.items()},
+    }
+    texts[REPORT] = json.dumps(report, indent=2) + "\n"
     write(asked.out, texts)
-    return Package(asked.out, asked.name, tuple([made.name for made in functions]), tuple(texts), told)
+    return Package(asked.out, asked.name, tuple([made.name for made in functions]), tuple(texts), report)
 
 
-def exported(calls: Sequence[str], whats: Sequence[str], asked: Request) -> list[str]:
-    """Name the functions of C.
-
-    Raises:
-        ArgumentError: one would have the name of something else in the package, or of a macro.
-    """
+def _exported_names(calls: Sequence[str], whats: Sequence[str], asked: Request) -> list[str]:
+    """Name the functions of C, as nothing else in the package, and no macro, is named."""
     pairs = [(call, what) for call in calls for what in whats]
     parts = [[asked.name, *[c] * (len(calls) > 1), *[w] * (len(whats) > 1)] for c, w in pairs]
     names = [identifier("_".join(words)) for words in parts]
@@ -83,49 +202,78 @@ def exported(calls: Sequence[str], whats: Sequence[str], asked: Request) -> list
     taken |= {f"{name}_{end}" for name in names for end in ("workspace_bytes", "core", "core_watched", "base")}
     for name, (call, _) in zip(names, pairs, strict=True):
         if name in taken or names.count(name) > 1:
+            other = setting("name", f"{asked.name}_module", cli=asked.cli)
             raise ArgumentError(
-                f"{call}() would be called {name}, as something else is",
-                instead=f"another name for it, or {asked.said('name', f'{asked.name}_module')}",
+                f"{call}() would be called {name}, as something else is", instead=f"another name for it, or {other}"
             )
     return names
 
 
-def module_view(functions: Sequence[Function], asked: Request) -> tuple[ModuleView, list[str]]:
+def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleView, list[str]]:
     """Collect what the templates print; say of which functions no finite difference agreed."""
     from symgrad import __version__
 
-    upper = asked.name.upper()
+    upper, fast = asked.name.upper(), asked.fast
     pad = max(len(made.name) for made in functions)
-    units = _units(asked.units or {}, functions)
-    entries = [modules.entry(made, asked.profile, pad, units) for made in functions]
+    known = {a.name for made in functions for a in (*made.core.loops.inputs, *made.core.loops.outputs)}
+    for name in asked.units or {}:
+        if name not in known:
+            raise ArgumentValueError(f"a unit for {name}, which is no array here", instead=", ".join(sorted(known)))
+    units = {name: quoted(unit) for name, unit in (asked.units or {}).items()}
+    entries = [entry_view(made, pad, units, threads=fast) for made in functions]
     watches, first = [], NOT_FINITE
     for made in functions:
-        watches.append(modules.watch_view(made, first))
+        watches.append(watch_view(made, first))
         first += len(made.watch.values)
-    cases, differences, skipped, remarks = _tests(functions, asked)
+    # Recorded calls and finite differences: of a function where none agree, the package says so.
+    cases, compared, skipped, remarks = [], [], [], []
+    for made in functions:
+        derivative = made.derivative
+        run = Runner(derivative.lowered, derivative.outputs)
+        calls = recorded(made, run, asked.sizes or {}, asked.seed, threads=fast)
+        cases += [case_view(made, at, number, threads=fast) for number, at in enumerate(calls, 1)]
+        if nowhere := never_finite(calls):
+            text = f"{made.name} gives no finite {' and no finite '.join(nowhere)} at any arguments that were tried"
+            remarks.append(f"`{made.name}`: {text}; its test compares NaN with NaN.")
+            others = "--size and --seed" if asked.cli else "sizes= and seed="
+            message = f"{text}: its test compares NaN with NaN; {others} choose others"
+            warnings.warn(message, SymgradWarning, stacklevel=4)
+        if derivative.base is None:
+            continue
+        found = differences(derivative, run, calls[0].extents, asked.seed)
+        if found is not None:
+            compared.append(difference_view(made, found, threads=fast))
+            continue
+        skipped.append(made.name)
+        remarks.append(f"`{made.name}` is compared with recorded numbers alone: {WHY}.")
+        warnings.warn(
+            f"finite differences of {derivative.of.name}() agree nowhere with what {made.name} computes: its test "
+            "compares recorded numbers alone", SymgradWarning, stacklevel=4,
+        )
     bases = [made.base for made in functions if made.base is not None and made.name not in skipped]
-    main = body([made.core for made in functions])
-    origin = ", ".join(dict.fromkeys(quoted(_origin(made)) for made in functions))
+    main, words = body([made.core for made in functions]), asked.cc.split()
+    origin = ", ".join(dict.fromkeys(quoted(made.origin) for made in functions))
     tolerances = sorted({o.relative for c in cases for o in c.outputs if o.relative not in {"", "0.0"}}) or ["0"]
     view = ModuleView(
         name=asked.name, upper=upper, version=__version__, origin=origin, description=quoted(entries[0].summary),
-        profile=asked.profile.name, threads=asked.profile.fast, blas=asked.profile.blas, team=TEAM, body=main,
-        check_body=modules.checked_body(functions), base_body=body(bases), entries=tuple(entries),
-        watches=tuple(watches), errors=tuple(modules.errors(functions)), not_finite=NOT_FINITE,
-        calls=modules.size_calls(entries), cases=tuple(cases),
-        case_count=len(cases), formula_types=formula_types(cases, differences), differences=tuple(differences),
-        refusals=tuple([r for made in functions for r in refusals(made, asked.profile, upper)]),
-        tolerances=tuple(tolerances), **building(asked, main), cc=asked.cc, ar=_archiver(asked.cc),
+        profile=asked.profile, threads=fast, blas=asked.options.blas, team=TEAM, body=main,
+        check_body=body([made.watched for made in functions]), base_body=body(bases), entries=tuple(entries),
+        watches=tuple(watches), errors=tuple(error_views(functions)), not_finite=NOT_FINITE,
+        calls=size_calls(entries), cases=tuple(cases),
+        case_count=len(cases), formula_types=formula_types(cases, compared), differences=tuple(compared),
+        refusals=tuple([r for made in functions for r in refusals(made, upper, threads=fast)]),
+        tolerances=tuple(tolerances), **_building(asked, main), cc=asked.cc,
+        ar=" ".join([*words[: words.index("cc")], "ar"]) if "cc" in words[1:] else "",  # zig brings its own archiver
         remarks=tuple(remarks),
-        python=tuple([python_view(made, asked.profile) for made in functions]) if asked.python else (),
+        python=tuple([python_view(made, threads=fast) for made in functions]) if asked.python else (),
     )
     return view, skipped
 
 
-def building(asked: Request, text: str) -> dict[str, Any]:
+def _building(asked: Request, text: str) -> dict[str, Any]:
     """Choose what make, CMake and the linker are told."""
     exact = "-ffp-contract=off"
-    if not asked.profile.fast:
+    if not asked.fast:
         return {
             "settings": (SettingView("OPT", f"-O2 {exact}"),), "cmake_flags": (exact,), "link_flags": ("-lm",),
             "python_flags": ("-O2", exact),
@@ -143,65 +291,64 @@ def building(asked: Request, text: str) -> dict[str, Any]:
     }
 
 
-def _origin(made: Function) -> str:
-    from symgrad.trace.source.lines import definition
-
-    line = definition(made.derived.call.fun)
-    return f"{made.derived.call.name}() of {line}" if line is not None else f"{made.derived.call.name}()"
+NOTE = re.compile(r"\s+/\* (\S.*?:\d+)(?:  .*)? \*/")
 
 
-def _archiver(cc: str) -> str:
-    """Name the archiver that belongs to a compiler: zig brings its own."""
-    words = cc.split()
-    return " ".join([*words[: words.index("cc")], "ar"]) if "cc" in words[1:] else ""
+def _with_lines(text: str, name: str, lines: set[Line]) -> str:
+    """Put ``#line`` before every line of C that follows a comment with one of the user's `lines`.
 
-
-def _units(units: Mapping[str, str], functions: Sequence[Function]) -> dict[str, str]:
-    """Check units, and make them fit for comments."""
-    known = {a.name for made in functions for a in (*made.core.loops.inputs, *made.core.loops.outputs)}
-    for name in units:
-        if name not in known:
-            raise ArgumentValueError(f"a unit for {name}, which is no array here", instead=", ".join(sorted(known)))
-    return {name: quoted(unit) for name, unit in units.items()}
-
-
-def _check_sizes(functions: Sequence[Function], asked: Request) -> None:
-    known = {name for made in functions for name in made.extents}
-    for name, value in (asked.sizes or {}).items():
-        if name not in known:
-            written_as = f"--size {name}={value}" if asked.cli else f"sizes={asked.sizes!r}"
-            raise ArgumentValueError(
-                f"{written_as}: {name} is no open extent of these functions",
-                instead=", ".join(sorted(known)) or "none, for all are numbers",
-            )
-
-
-def _tests(functions: Sequence[Function], asked: Request) -> tuple[list[Any], list[Any], list[str], list[str]]:
-    """Record calls and finite differences; list functions without the latter, and remarks on both."""
-    cases, differences, skipped, remarks = [], [], [], []
-    sizes = asked.sizes or {}
-    for made in functions:
-        derived, workspace = made.derived, made.core.loops.workspace
-        run = Runner(derived.lowered, derived.outputs)
-        calls = recorded(derived, run, sizes, asked.seed, workspace, threads=asked.profile.fast)
-        cases += [case(made, at, number, asked.profile) for number, at in enumerate(calls, 1)]
-        if nowhere := never_finite(calls):
-            text = f"{made.name} gives no finite {' and no finite '.join(nowhere)} at any arguments that were tried"
-            remarks.append(f"`{made.name}`: {text}; its test compares NaN with NaN.")
-            others = "--size and --seed" if asked.cli else "sizes= and seed="
-            message = f"{text}: its test compares NaN with NaN; {others} choose others"
-            warnings.warn(message, SymgradWarning, stacklevel=4)
-        if derived.base is None:
+    What follows a function belongs to the file of the C again, which has a name.
+    """
+    known = {comment(str(line)): line for line in lines}
+    rows: list[RowView] = []
+    now: Line | None = None
+    printed = 0
+    for line in text.splitlines():
+        note = NOTE.fullmatch(line)
+        if note is not None and note[1] in known:
+            now = known[note[1]]
+        elif now is not None and line == "}":
+            printed += 2
+            rows.append(RowView(line, name, printed))  # the number of the line after the directive
+            now = None
             continue
-        base = Runner(derived.base, modules.base_labels(derived))
-        found = find_difference(derived, run, base, calls[0].extents, asked.seed)
-        if found is not None:
-            differences.append(difference(made, found, asked.profile))
+        elif now is not None and line.strip() and not line.lstrip().startswith(("#", "/*")):
+            printed += 2
+            rows.append(RowView(line, comment(str(now)).rpartition(":")[0].replace('"', "'"), now.number))
             continue
-        skipped.append(made.name)
-        remarks.append(f"`{made.name}` is compared with recorded numbers alone: {WHY}.")
-        warnings.warn(
-            f"finite differences of {derived.call.name}() agree nowhere with what {made.name} computes: its test "
-            "compares recorded numbers alone", SymgradWarning, stacklevel=4,
-        )
-    return cases, differences, skipped, remarks
+        printed += 1
+        rows.append(RowView(line))
+    return with_rows(rows)
+
+
+def _report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
+    """Describe a function, for ``report.json``: what it computes, does and needs."""
+    text, loops = body([made.core]), made.core.loops
+    stages = Stages(asked.options)
+    stages.kept |= {"loops": loops, "c": Source(text, made.core.name, "")}
+    cost, memory = cost_of(stages), memory_of(stages)
+    units = asked.units or {}
+
+    def plain(dim: Any) -> Any:  # a number as it is, and an expression of extents as text
+        return dim if type(dim) is int else int(dim) if dim.is_Integer else str(dim)
+
+    def arrays(of: Sequence[Any]) -> list[dict[str, Any]]:
+        found = [{"name": a.name, "dtype": a.dtype.name, "shape": [plain(dim) for dim in a.shape]} for a in of]
+        return [one | ({"unit": units[one["name"]]} if one["name"] in units else {}) for one in found]
+
+    return {
+        "name": made.name,
+        "of": made.derivative.of.name,
+        "what": made.derivative.what,
+        "wrt": list(made.derivative.wrt),
+        "reads": arrays(loops.inputs),
+        "writes": arrays(loops.results),
+        "flops": plain(cost.flops),
+        "operations": {name: plain(number) for name, number in {**cost.operations, **cost.calls}.items()},
+        "bytes": {"read": plain(cost.read), "written": plain(cost.written)},
+        "loops": cost.loops,
+        "statements": cost.statements,
+        "workspace": plain(loops.workspace),
+        "stack": {"arrays": memory.stack, "bound": stack_bound(text)},
+        "finite_differences": made.derivative.base is not None and not skipped,
+    }

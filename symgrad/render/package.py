@@ -57,7 +57,7 @@ class EntryView:
 
     Attributes:
         pad: spaces behind its name, where names stand in a column.
-        declared, parameters: its parameters in the header, and where it is defined.
+        parameters: its parameters.
         extents, extent_names: those of them that size arrays; with ``threads``, where there are any.
         arguments: what the core is called with.
         first: what is added to the numbers of its checks.
@@ -71,7 +71,6 @@ class EntryView:
     reads: tuple[ArgumentView, ...]
     writes: tuple[ArgumentView, ...]
     notes: tuple[str, ...]
-    declared: tuple[str, ...]
     parameters: tuple[str, ...]
     extents: tuple[str, ...]
     extent_names: tuple[str, ...]

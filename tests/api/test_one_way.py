@@ -12,7 +12,7 @@ import pytest
 
 import symgrad as sg
 from benchmarks.workloads import OTHERS, PROMISED
-from symgrad.emit.derive import Call, derive
+from symgrad.emit.derive import Specialization, derive
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.text import as_text
 from symgrad.options import Options
@@ -43,7 +43,7 @@ def check(fun: Any, args: Any, by: Any) -> None:
     assert text(wrapped(fun, both), *args) == alone
     assert text(wrapped(fun, lambda f: both(sg.jit(f))), *args) == alone
     assert text(sg.jit(sg.jit(both(fun))), *args) == alone
-    packed = derive("value_and_grad", Call(fun, tuple(args)), by, Options()).lowered.program
+    packed = derive("value_and_grad", Specialization(fun, tuple(args)), by, Options()).lowered.program
     assert as_text(packed, lines=False) == alone
     gradient = text(sg.grad(fun, by), *args)
     assert text(sg.jacrev(fun, by), *args) == gradient

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.emit.draws import DOMAINS, Formula, extents_of_cases
+from symgrad.emit.record import INTERVALS, Formula, extents_of_cases
 from tests.emit.conftest import make
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
@@ -34,7 +34,7 @@ def test_extents_are_small_long_one_and_zero():
 
 
 def test_formulas_give_numbers_of_their_domain():
-    for domain in DOMAINS:
+    for domain in INTERVALS:
         values = Formula(3, domain.low, domain.high - domain.low).values((500,), np.dtype("f8"))
         assert domain.low <= values.min() < values.max() <= domain.high
         assert np.unique(values).size == 500

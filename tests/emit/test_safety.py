@@ -307,5 +307,5 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path):
 def test_the_manifest_lists_what_is_there(tmp_path):
     package = small(tmp_path / "out")
     listed = json.loads((package.folder / "report.json").read_text())["files"]
-    assert {name: files.checksum((package.folder / name).read_text()) for name in listed} == listed
+    assert {name: files.checksum((package.folder / name).read_bytes()) for name in listed} == listed
     assert shutil.which("make") is None or make(package.folder, "check").returncode == 0

@@ -1,0 +1,334 @@
+"""The functions of a package: the C that the compiler makes of each, and what the templates print around it.
+
+A *core* is a function of the package's C that the compiler made. Each exported function has one for its profile, one
+that looks at every value, and one of what finite differences are taken of.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import ArgumentError
+from symgrad.ir.names import comment
+from symgrad.loops.passes import schedule
+from symgrad.loops.statements.lower import lower
+from symgrad.loops.storage.allocate import bytes_of
+from symgrad.ops import math_functions
+from symgrad.ops.declare.spelling import ctype
+from symgrad.options import TEAM, Options, Target
+from symgrad.pipeline import uncollected
+from symgrad.render import render
+from symgrad.render.package import (
+    ArgumentView,
+    EntryView,
+    ErrorView,
+    PortView,
+    PythonView,
+    RequirementView,
+    SizeCallView,
+    SizeView,
+    WatchView,
+)
+from symgrad.render.package import body as printed
+from symgrad.render.printer import index
+from symgrad.render.sizes import calls, size
+from symgrad.trace.source.lines import definition
+from symgrad.transforms.debug_nans import with_flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from symgrad.emit.derive import Derivative
+    from symgrad.errors import Line
+    from symgrad.ir.program import Program
+    from symgrad.loops.program import Array, LoopProgram
+    from symgrad.render.functions import Functions
+    from symgrad.render.views import FunctionView
+    from symgrad.transforms.debug_nans import Watch
+
+PORTABLE = Options(portable=True)
+EMBEDDED = Target(plain=True, package=True)
+FAST = Target(openmp=True, simd_math=frozenset(math_functions()), fma=True, vector_bits=256, package=True)
+"""What the C of the two profiles is made for; the same on every machine that it is made on."""
+
+WORDS = {
+    "value": "the value of {}", "grad": "the gradient of {}", "value_and_grad": "value and gradient of {}",
+    "jvp": "value of {}, and its tangent along a direction", "hvp": "the Hessian of {} times a direction",
+    "vjp": "value of {}, and a cotangent of it pulled back", "hessian": "the Hessian of {}",
+    "jacobian": "the Jacobian of {}",
+}
+
+
+@dataclass(frozen=True)
+class Core:
+    """A function of the package's C that the compiler made."""
+
+    name: str
+    loops: LoopProgram
+    view: FunctionView
+    functions: Functions
+    target: Target
+
+    @property
+    def arguments(self) -> list[tuple[str, str]]:
+        """Its parameters, as type and name."""
+        return self.functions.arguments
+
+    @property
+    def lines(self) -> set[Line]:
+        """The user's lines that its comments may name."""
+        both = (self.loops, *([] if self.loops.small is None else [self.loops.small]))
+        found = {statement.line for loops in both for statement, _ in loops.paths}
+        return {line for line in found if line is not None}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A function of a package: what it derives, and its cores; `first` is added to the numbers of its checks."""
+
+    name: str
+    derivative: Derivative
+    core: Core
+    watched: Core
+    watch: Watch
+    base: Core | None
+    first: int
+
+    @property
+    def extents(self) -> list[str]:
+        """Names of its open extents."""
+        return [str(dim) for dim in render.extents(self.core.loops)]
+
+    @property
+    def requirements(self) -> list[Any]:
+        """What its extents must satisfy, and is not decided."""
+        every = self.derivative.lowered.program.requirements
+        return [r for r in every if not (type(r.index) is int and type(r.extent) is int)]
+
+    @property
+    def statuses(self) -> int:
+        """How many statuses it has of its own: one for each check and each requirement."""
+        return len(self.core.loops.checks) + len(self.requirements)
+
+    @property
+    def origin(self) -> str:
+        """Where the user's function is defined."""
+        line = definition(self.derivative.of.fun)
+        return f"{self.derivative.of.name}()" + (f" of {line}" if line is not None else "")
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """How the user writes each argument, by its name."""
+        signature = self.derivative.lowered.signature
+        return dict(zip(signature.names, signature.paths, strict=True))
+
+    @property
+    def summary(self) -> str:
+        """What it computes."""
+        by = f", by {', '.join(self.paths[name] for name in self.derivative.wrt)}" if self.derivative.wrt else ""
+        return quoted(WORDS[self.derivative.what].format(self.origin) + by)
+
+
+def exported(name: str, of: Derivative, options: Options, target: Target, module: str, first: int) -> Exported:
+    """Make a function's cores, unless an argument has the name of something else in the C."""
+    program = of.lowered.program
+    inputs = [node.param("name") for node in program.inputs]
+    every = {*inputs, *[str(s) for node in program.inputs for d in node.shape for s in getattr(d, "free_symbols", ())]}
+    for taken in every:
+        if taken in of.outputs:
+            raise ArgumentError(
+                f"{of.of.name}() has an argument {taken}, and so is called a result of {of.what}",
+                instead=f"another name for {taken}",
+            )
+        if taken.lower() == module.lower() or taken.lower().startswith(f"{module.lower()}_"):
+            raise ArgumentError(
+                f"{of.of.name}() has an argument {taken}, a name of the module {module}", instead="another name"
+            )
+    core = _core(program, of.outputs, f"{name}_core", options, target)
+    flagged, watch = with_flags(replace(program, labels=of.outputs))
+    watched = _core(flagged, (*of.outputs, "sg_flags"), f"{name}_core_watched", PORTABLE, EMBEDDED)
+    base = None if of.base is None else _core(of.base.program, of.base_outputs, f"{name}_base", PORTABLE, EMBEDDED)
+    return Exported(name, of, core, watched, watch, base, first)
+
+
+def _core(program: Program, labels: tuple[str, ...], name: str, options: Options, target: Target) -> Core:
+    """Take an optimized program through lower, schedule and the naming of its C."""
+    with uncollected():
+        loops = schedule(lower(replace(program, labels=labels)), options)
+        aimed = render.aimed(loops, options, target)
+        view, functions = render.function(loops, name, aimed)
+    return Core(name, loops, view, functions, aimed)
+
+
+def body(cores: Sequence[Core]) -> str:
+    """Print cores as they stand in one file."""
+    if not cores:
+        return ""
+    simd_math = frozenset[str]().union(*[one.target.simd_math for one in cores])
+    target = replace(cores[0].target, simd_math=simd_math)
+    return printed(render.unit([(one.loops, one.view, one.functions) for one in cores], target))
+
+
+_TYPE = r"(_Bool|u?int\d+_t|float|double|sg_lanes\w*)"
+_ARRAY = re.compile(rf"^\s+{_TYPE} \w+\[(\d+)\](?:, \w+\[(\d+)\])?;", re.MULTILINE)
+_SCALAR = re.compile(rf"^\s+(?:const )?{_TYPE} \*?(?:const )?(?:\w+ )?\w+(?: =|;)", re.MULTILINE)
+_BYTES = {"_Bool": 1, "float": 4, "double": 8}
+
+
+def stack_bound(text: str) -> int:
+    """Bound the stack that printed functions need together: arrays, a vector for each scalar, and frames."""
+    arrays = 0
+    for kind, first, second in _ARRAY.findall(text):
+        width = _BYTES.get(kind) or int(re.sub(r"\D", "", kind)) // 8
+        arrays += width * (int(first) + int(second or 0))
+    frames = len(re.findall(r"^\}", text, re.MULTILINE))
+    return arrays + 64 * len(_SCALAR.findall(text)) + 512 * frames
+
+
+def quoted(text: str) -> str:
+    """Make text safe inside of a C string."""
+    return comment(text).replace('"', "'")
+
+
+def shown(dtype: Any) -> str:
+    """Name a dtype as the header does, which C++ reads too."""
+    return ctype(dtype).replace("_Bool", "bool")
+
+
+def cast(array: Array, name: str, constness: str = "") -> str:
+    """Print an array of the header's types as a core takes it: Booleans are bytes there."""
+    return f"({constness}uint8_t *){name}" if array.dtype.kind == "b" else name
+
+
+# -- what the templates print
+
+
+def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: bool) -> EntryView:
+    """Describe an exported function."""
+    loops, names = made.core.loops, made.extents
+
+    def argument(array: Array) -> ArgumentView:
+        shape = "".join(f"[{dim}]" for dim in array.shape) or ", one number"
+        path = made.paths.get(array.name, array.name)
+        notes = f"  ({path})" if path != array.name else ""
+        notes += f"  in {units[array.name]}" if array.name in units else ""
+        return ArgumentView(comment(f"{array.name}: {shown(array.dtype)}{shape}{notes}"))
+
+    def is_open(dim: Any) -> bool:
+        return not (type(dim) is int or dim.is_Integer)
+
+    def condition(requirement: Any) -> str:
+        at, extent = requirement.index, requirement.extent
+        below = f"{size(at)} < {size(extent)}"
+        return below if type(at) is int and at >= 0 else f"{size(at)} >= 0 && {below}"
+
+    dims, team = [f"int64_t {n}" for n in names], ["int32_t threads"] * threads
+    parameters = [f"const {shown(a.dtype)} *{a.name}" for a in loops.inputs]
+    parameters += [*[f"{shown(a.dtype)} *{a.name}" for a in loops.outputs], *dims, *team, "void *workspace"]
+    arrays = [*[cast(a, a.name, "const ") for a in loops.inputs], *[cast(a, a.name) for a in loops.outputs]]
+    given = [*names, *["threads"] * threads]
+    sized: dict[str, list[str]] = {}
+    for array in (*loops.inputs, *loops.results):
+        if is_open(bytes_of(array)):
+            sized.setdefault(size(bytes_of(array)), []).append(array.name)
+    space = f"{made.name}_workspace_bytes({', '.join(given)})"
+    notes = [f"{space} bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
+    notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] * threads
+    codes = ", or a status from 1 on where an index is out of bounds" if made.statuses else ""
+    notes.append(f"returns 0; a negative status for impossible extents{codes}")
+    watched = made.watched.loops.workspace
+    return EntryView(
+        name=made.name, pad=" " * (pad - len(made.name)), core=made.core.name, summary=made.summary,
+        reads=tuple(map(argument, loops.inputs)), writes=tuple(map(argument, loops.results)), notes=tuple(notes),
+        parameters=tuple(parameters), extents=(*dims, *team), extent_names=tuple(given),
+        arguments=(*arrays, *given, "(char *)workspace"), example=(*arrays, *given, "workspace"),
+        negative=" || ".join(f"{n} < 0" for n in names), huge=" || ".join(f"{n} > SG_LONGEST" for n in names),
+        sizes=tuple([SizeView(", ".join(arrays), text) for text, arrays in sized.items()]),
+        workspace=size(loops.workspace), grows=is_open(loops.workspace), checked_workspace=size(watched),
+        checked_grows=is_open(watched), first=made.first,
+        requirements=tuple([RequirementView(condition(r), code) for code, r in _numbered(made)]),
+    )
+
+
+def _numbered(made: Exported) -> Iterable[tuple[int, Any]]:
+    """Number the requirements: their statuses follow those of the checks."""
+    return enumerate(made.requirements, made.first + len(made.core.loops.checks) + 1)
+
+
+def error_views(functions: Sequence[Exported]) -> list[ErrorView]:
+    """List the statuses of all checks and requirements."""
+    found = []
+    for made in functions:
+        said = [
+            (made.first + c.number, c, c.what or f"an index is out of bounds for an axis of size {c.extent}")
+            for c in made.core.loops.checks
+        ]
+        said += [
+            (code, r, r.otherwise or f"index {r.index} is out of bounds for an axis of size {r.extent}")
+            for code, r in _numbered(made)
+        ]
+        for code, about, what in said:
+            text = quoted(f"{about.line}: {what}")
+            found.append(ErrorView(code, text, f"{made.name}: {text}"))
+    return found
+
+
+def watch_view(made: Exported, first: int) -> WatchView:
+    """Describe the core that looks at every value, under the core's own name."""
+    values = made.watch.values
+    starts: list[int] = [0]
+    reads: list[int] = []
+    for value in values:
+        reads += value.reads
+        starts.append(len(reads))
+    own = [name for _, name in made.core.arguments]
+    given = [name for _, name in made.watched.arguments]
+    messages = [
+        ErrorView(first + k, quoted(f"{value.line or made.derivative.of.name}: {made.watch.message(k)}"))
+        for k, value in enumerate(values)
+    ]
+    return WatchView(
+        made.core.name, tuple([f"{kind}{name}" for kind, name in made.core.arguments]),
+        tuple(["sg_bad" if name == "sg_flags" else name for name in given]),
+        tuple([name for name in own if name not in given]), max(1, len(values)), tuple(starts), tuple(reads or [0]),
+        tuple(made.watch.results), first, tuple(messages),
+    )
+
+
+def size_calls(views: Sequence[EntryView]) -> tuple[SizeCallView, ...]:
+    """List what the printed sizes of functions call, and whether they do in one of the two builds alone."""
+    texts = [s.bytes for v in views for s in v.sizes] + [r.condition for v in views for r in v.requirements]
+    plain = calls([*texts, *[v.workspace for v in views]])
+    checked = calls([*texts, *[v.checked_workspace for v in views]])
+    return tuple([
+        SizeCallView(name, "" if name in plain and name in checked else "ifdef" if name in checked else "ifndef")
+        for name in calls([*plain, *checked])
+    ])
+
+
+def python_view(made: Exported, *, threads: bool) -> PythonView:
+    """Describe a function of the Python package."""
+
+    def port(array: Array) -> PortView:
+        known = [f"{dim}" if isinstance(dim, int) else f'"{dim}"' if dim.is_Symbol else "None" for dim in array.shape]
+        return PortView(
+            array.name, array.dtype.name, tuple(map(str, array.shape)), "".join(f"{one}, " for one in known).strip(),
+            tuple(map(python_size, array.shape)), shown(array.dtype), computed="None" in known,
+        )
+
+    inputs, outputs = tuple(map(port, made.core.loops.inputs)), tuple(map(port, made.core.loops.results))
+    parameters = (*[one.name for one in inputs], *["threads=1"] * threads)
+    return PythonView(made.name, made.summary, parameters, inputs, outputs, tuple(made.extents))
+
+
+def python_size(dim: Any) -> str:
+    """Print an extent as Python, of the extents that a call has noted.
+
+    >>> from symgrad.ir.shapes import symbol
+    >>> python_size(2 * symbol("n") - 1)
+    "2*_extents['n'] - 1"
+    """
+    text = index(dim, lambda part: f"_extents['{part.name}']")
+    return text.replace(" / ", " // ").replace("sg_larger", "max").replace("sg_smaller", "min")
