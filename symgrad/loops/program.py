@@ -464,6 +464,13 @@ def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt], of: Any = objec
 def looped(items: Iterable[Item]) -> Items:
     """Put loops over their axes around statements that have none yet; those of one running value share theirs."""
     made: list[Item] = []
+    for run in runs(items):
+        made += nested(run, run[0].axes if isinstance(run[0], Statement) else ())
+    return tuple(made)
+
+
+def runs(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+    """Yield the items, each alone, but statements without loops that belong to one running value."""
     rows = list(items)
     place = 0
     while place < len(rows):
@@ -472,8 +479,7 @@ def looped(items: Iterable[Item]) -> Items:
         if isinstance(first, Statement) and first.axes:
             run += takewhile(partial(_goes_on, first), rows[place + 1 :])
         place += len(run)
-        made += nested(run, first.axes if isinstance(first, Statement) else ())
-    return tuple(made)
+        yield tuple(run)
 
 
 def _goes_on(first: Statement, other: Item) -> bool:

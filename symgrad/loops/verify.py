@@ -13,12 +13,16 @@
 Extents may be unknown. Whether an index is inside of its extent is asked for all of them, by the ends of a linear
 expression; the rest, and what that cannot say, is tried at a few small extents and at larger ones, indices that are not
 linear point by point. What is neither certain nor found wrong is undecided, and counted.
+
+A pass leaves most of a program as it is: sections that are the same objects as after the pass before are not looked
+into again, nor the arrays that are touched there alone.
 """
 
 from __future__ import annotations
 
 from itertools import pairwise, product
 from math import prod
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import VerifyError
@@ -27,7 +31,7 @@ from symgrad.ir.extents import at
 from symgrad.ir.notation import Axis, Linear, Lookup, Statement, accesses, linear, parts
 from symgrad.ir.shapes import size, symbol
 from symgrad.loops.nest.vectorize import SUMS
-from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, walk
+from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -67,7 +71,8 @@ class Verifier:
         self.decided = 0
         self.forms: dict[Any, Linear | None] = {}
         self.certain: dict[Any, bool] = {}
-        self.before: LoopProgram | None = None
+        self.before: _Tree | None = None
+        self.settled: dict[Any, dict[Array, list[Touch]]] = {}
 
     def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
         """Check a program and return it.
@@ -75,15 +80,15 @@ class Verifier:
         Raises:
             VerifyError: naming the pass, the loops, the array, the index and the extent.
         """
-        if program is self.before:  # what changes nothing needs no second look
+        if self.before is not None and program is self.before.program:  # what changes nothing needs no second look
             return program
-        tree = _Tree(program, stage)
+        tree = _Tree(program, stage, self.before)
         tried = list(samples(program))
         for sizes in tried:
             _Trial(self, tree, sizes, first=sizes is tried[0]).check()
         if not tried:
             self.leave(tree, "no extents were found that meet the program's requirements")
-        self.before = program
+        self.before = tree
         return program
 
     def leave(self, tree: _Tree, what: str) -> None:
@@ -202,10 +207,38 @@ class Site:
         return f"in {' '.join([loop.axis.name for loop in self.around]) or 'no loop'}{line}"
 
 
+class Section:
+    """What stands in no loop: a loop, or statements of one running value that have none yet.
+
+    Attributes:
+        part: the C function that it stands in, where that is one of its own.
+        sites: its statements at their places.
+        ends: the first and the last statement of each loop in it, counted from its first one.
+        arrays: what it touches.
+        found: for extents that were tried: what is touched, with the indices.
+    """
+
+    __slots__ = ("arrays", "ends", "found", "items", "part", "sites")
+
+    def __init__(
+        self, items: tuple[Item, ...], part: Outlined | None, sites: list[Site], ends: dict[Loop, tuple[int, int]],
+    ) -> None:
+        self.items, self.part, self.sites, self.ends = items, part, sites, ends
+        self.arrays = frozenset([touch.access.array for site in sites for touch in site.touches])
+        self.found: dict[Any, list[tuple[Touch, tuple[Term, ...]]]] = {}
+
+    def move(self, part: Outlined | None) -> None:
+        """Let it stand in another C function, but for what is outlined inside of it."""
+        if part is not self.part:
+            for site in self.sites:
+                site.part = part if site.part is self.part else site.part
+            self.part = part
+
+
 class _Tree:
     """A program after a pass, and what is checked without knowing extents."""
 
-    def __init__(self, program: LoopProgram, stage: str) -> None:
+    def __init__(self, program: LoopProgram, stage: str, before: _Tree | None) -> None:
         self.program, self.stage = program, stage
         seen: dict[str, Array] = {}
         for array in dict.fromkeys([*program.inputs, *program.outputs, *program.constants]):  # they have names in C
@@ -216,12 +249,43 @@ class _Tree:
         self.arrays = {*program.arrays, *program.outputs}
         self.sites: list[Site] = []
         self.ends: dict[Loop, tuple[int, int]] = {}
-        self.asked: set[Loop] = set()
+        self.asked: set[Loop] = set() if before is None else before.asked
         shares = [item.shares for item, _ in walk(program.body) if isinstance(item, Loop)]
         self.shares = {share.seen: share for own in shares for share in own}
-        self.walk(looped(program.body), (), {}, (None, ()))
+        same = before is not None and before.shares == self.shares
+        known = {section.items: section for section in before.sections} if before is not None and same else {}
+        self.sections: list[Section] = []
+        for run in runs(program.body):
+            part = run[0] if isinstance(run[0], Outlined) else None
+            for items in [run] if part is None else [(item,) for item in part.body]:
+                section = known.pop(items) if items in known else self.section(items, part)
+                section.move(part)
+                self.sections.append(section)
+        self.sites, self.ends = [], {}
+        for section in self.sections:
+            self.put(section)
+
+    def section(self, items: tuple[Item, ...], part: Outlined | None) -> Section:
+        """Look into a section that is not known from the pass before."""
+        self.sites, self.ends = [], {}
+        self.walk(looped(items) if part is None else items, (), {}, (part, ()))
         for site in self.sites:
             self.statement(site)
+        return Section(items, part, self.sites, self.ends)
+
+    def put(self, section: Section) -> None:
+        """Number the statements of a section, known or not, in the program."""
+        first = len(self.sites)
+        self.sites += section.sites
+        for number, site in enumerate(section.sites, first):
+            site.number = number
+        for loop, (a, b) in section.ends.items():
+            if loop in self.ends:
+                raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
+            self.ends[loop] = first + a, first + b
+        if not section.arrays <= self.arrays:
+            for site in section.sites:
+                self.statement(site)
 
     def wrong(self, what: str) -> VerifyError:
         return VerifyError(f"{self.program.name}, after {self.stage}: {what}")
@@ -329,37 +393,54 @@ class _Trial:
         self.vague: set[Array] = set()
         self.where = ", ".join(f"{name} = {count}" for name, count in sizes.items() if name != TEAM)
         self.asks = first and self.where != ""
+        self.fits: set[tuple[Loop, Axis]] = set()
         for team in self.program.teams:
             sizes[symbol(str(team))] = self.value(team)
+        self.key = (self.asks, tuple(sizes.items()), tuple(self.program.least.items()))
 
     def check(self) -> None:
-        fits: set[tuple[Loop, Axis]] = set()
-        for site in self.tree.sites:
+        for section in self.tree.sections:
+            if self.key not in section.found:
+                section.found[self.key] = list(self.touched(section.sites))
+            for touch, terms in section.found[self.key]:
+                touch.terms = terms
+                self.touches.setdefault(touch.array, []).append(touch)
+        slots = any(array.slot is not None for array in self.touches)
+        settled = {} if slots else self.verifier.settled.get(self.key, {})  # what turns are taken by is asked of all
+        asked = {
+            array: found for array, found in self.touches.items()
+            if len(found) != len(before := settled.get(array, ())) or not all(map(is_, found, before))
+        }
+        for array, found in self.touches.items():
+            if array.kept is not None and array in asked:
+                self.stored(array, found)
+            if not array.is_memory and len({touch.site.part for touch in found}) > 1:
+                raise self.wrong(f"{found[-1].site}: the register {array.name} is used in several functions")
+        for array, found in asked.items():
+            if not array.is_given:
+                self.defined(found)
+        self.verifier.settled[self.key] = self.touches
+        for output in self.program.outputs:
+            self.finished(output)
+        self.parallel()
+        if slots:
+            self.memory()
+
+    def touched(self, sites: list[Site]) -> Iterator[tuple[Touch, tuple[Term, ...]]]:
+        """Check the loops and the indices of statements; yield what those touch that run at all."""
+        for site in sites:
             for axis in site.statement.axes:
                 pair = site.loops[axis], axis
-                if pair not in fits and self.value(pair[0].extent) != self.value(axis.extent):
+                if pair not in self.fits and self.value(pair[0].extent) != self.value(axis.extent):
                     raise self.wrong(f"{site}: a loop of {pair[0].extent} for the axis {axis.name} of {axis.extent}")
-                fits.add(pair)
+                self.fits.add(pair)
             if all(self.within(site, loop) for loop in site.around):
                 for touch in site.touches:
                     touch.terms = tuple([self.index(i, site) for i in touch.access.indices])
                     self.inside(touch)
                     if touch.how == "call":
                         touch.terms = tuple(map(self.whole, touch.terms, touch.access.array.shape))
-                    self.touches.setdefault(touch.array, []).append(touch)
-        for array, found in self.touches.items():
-            if array.kept is not None:
-                self.stored(array, found)
-            if not array.is_memory and len({touch.site.part for touch in found}) > 1:
-                raise self.wrong(f"{found[-1].site}: the register {array.name} is used in several functions")
-        for array, found in self.touches.items():
-            if not array.is_given:
-                self.defined(found)
-        for output in self.program.outputs:
-            self.finished(output)
-        self.parallel()
-        if any(array.slot is not None for array in self.touches):
-            self.memory()
+                    yield touch, touch.terms
 
     # -- numbers
 
