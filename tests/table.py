@@ -192,20 +192,6 @@ class Many:
         """Derive every row's weighted sum by its arrays."""
         return list(sg.grad(self.loss, options=self.options)(self.floats, self.others, self.weights))
 
-    def seconds(self) -> list[Any]:
-        """Derive the gradients, contracted with directions, once more; beside it what differences of gradients say."""
-
-        def contracted(floats: Any, others: Any, weights: Any, directions: Any) -> Any:
-            total: Any = 0.0
-            for row, along in zip(sg.grad(self.loss)(floats, others, weights), directions, strict=True):
-                for gradient, direction in zip(row, along, strict=True):
-                    total = total + np.sum(gradient * direction)
-            return total
-
-        derive = sg.grad(contracted, options=self.options or GENTLY)
-        found = derive(self.floats, self.others, self.weights, self.directions)
-        return list(zip(found, self.differences(), strict=True))
-
     def differences(self) -> list[list[Array]]:
         """Differentiate the contracted gradients of all rows at once, element by element."""
         gradient = sg.grad(self.loss, options=self.options)

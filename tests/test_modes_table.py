@@ -50,7 +50,10 @@ def products(many: t.Many) -> Any:
 
 
 def curvatures(many: t.Many) -> Any:
-    """Compute the Hessian along a direction: forward over reverse, reverse over forward, reverse over reverse."""
+    """Compute the Hessian along a direction: forward over reverse, reverse over forward, reverse over reverse.
+
+    The fourth is what differences of gradients say.
+    """
 
     def all_three(floats: Any, others: Any, weights: Any, directions: Any) -> Any:
         def gradient(floats: Any) -> Any:
@@ -66,7 +69,8 @@ def curvatures(many: t.Many) -> Any:
         forward_over_reverse = sg.jvp(gradient, (floats,), (directions,))[1]
         return list(zip(forward_over_reverse, sg.grad(slope)(floats), sg.grad(contracted)(floats), strict=True))
 
-    return sg.jit(all_three, options=t.GENTLY)(many.floats, many.others, many.weights, many.directions)
+    found = sg.jit(all_three, options=t.GENTLY)(many.floats, many.others, many.weights, many.directions)
+    return [(*ways, numbers) for ways, numbers in zip(found, many.differences(), strict=True)]
 
 
 @rows(SMOOTH)
@@ -77,11 +81,15 @@ def test_forward_is_the_transpose_of_reverse(row: t.Row) -> None:
 
 @rows(SMOOTH)
 def test_second_order_in_three_ways(row: t.Row) -> None:
-    one, two, three = computed("curvatures", row)
-    for a, b, c in zip(one, two, three, strict=True):
+    """They agree, and with differences of the gradient."""
+    one, two, three, numbers = computed("curvatures", row)
+    largest = max([1.0, *[float(np.max(np.abs(n), initial=0.0)) for n in numbers]])
+    for a, b, c, d in zip(one, two, three, numbers, strict=True):
         scale = max(1.0, float(np.max(np.abs(c), initial=0.0)))
         np.testing.assert_allclose(a, c, rtol=1e-11, atol=1e-11 * scale)
         np.testing.assert_allclose(b, c, rtol=1e-11, atol=1e-11 * scale)
+        assert c.shape == d.shape
+        np.testing.assert_allclose(c, d, rtol=2e-8, atol=2e-8 * largest)
 
 
 # -- vmap against a loop
@@ -117,6 +125,14 @@ def batched(row: t.Row, pattern: str) -> tuple[list[Any], list[t.Array], list[li
 
 
 @cache
+def one_by_one(start: int) -> Any:
+    """Compile twenty rows for one example, whatever is mapped."""
+    return sg.jit(lambda examples: [
+        row.call(*one) for row, one in zip(ALL[start : start + t.MODULE], examples, strict=True)
+    ], options=t.GENTLY)
+
+
+@cache
 def in_batches(start: int, pattern: str) -> list[Any]:
     """Map twenty rows at once, and call each of their examples."""
     rows_here = ALL[start : start + t.MODULE]
@@ -126,11 +142,8 @@ def in_batches(start: int, pattern: str) -> list[Any]:
         pairs = zip(rows_here, given, stacked, strict=True)
         return [sg.vmap(row.call, tuple(axes))(*arrays) for row, (axes, _, _), arrays in pairs]
 
-    def looped(examples: Any) -> Any:
-        return [row.call(*one) for row, one in zip(rows_here, examples, strict=True)]
-
     found = sg.jit(mapped, options=t.GENTLY)([stacked for _, stacked, _ in given])
-    each = sg.jit(looped, options=t.GENTLY)
+    each = one_by_one(start)
     expected = [each(list(examples)) for examples in zip(*[own for *_, own in given], strict=True)]
     return list(zip(found, zip(*expected, strict=True), strict=True))
 
