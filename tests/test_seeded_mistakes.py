@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -21,9 +22,9 @@ WITHOUT = sg.Options(cache=False)
 
 
 def rule_of(name: str) -> Any:
-    """Return an op's derivative as ``(g, y, *x, **params)``."""
+    """Return an op's derivative as ``(g, y, *x, **params)``; it stays, whatever the op is given."""
     op: Any = OPS[name]
-    return rules.rule(op)
+    return rules.rule(copy(op))
 
 
 def scaled(name: str, position: int, factor: float) -> Any:
