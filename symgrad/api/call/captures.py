@@ -13,6 +13,7 @@ import sys
 import types
 import warnings
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,8 +75,7 @@ class Captured:
             if inner is None or id(inner) in seen or not is_user_code(inner.__code__.co_filename):
                 continue
             seen.add(id(inner))
-            code = [i for each in _codes(inner.__code__) for i in dis.get_instructions(each)]
-            for name in sorted({i.argval for i in code if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}):
+            for name in _names(inner.__code__):
                 value = inner.__globals__.get(name)
                 if not isinstance(value, _PASSIVE) and (name in inner.__globals__ or not hasattr(builtins, name)):
                     found(inner.__globals__, name, name, value)
@@ -170,6 +170,13 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
         stack += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
 
 
+@lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
+def _names(code: types.CodeType) -> list[str]:
+    """Return the global names a function's code looks up, nested functions included."""
+    every = [i for each in _codes(code) for i in dis.get_instructions(each)]
+    return sorted({i.argval for i in every if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}})
+
+
 def read_attributes(function: types.FunctionType, owner: Any) -> list[Place]:
     """List where the attributes stand that a function reads of globals, closed-over values and its own object.
 
@@ -188,6 +195,7 @@ def read_attributes(function: types.FunctionType, owner: Any) -> list[Place]:
     return list(found.values())
 
 
+@lru_cache(maxsize=1024)
 def _chains(code: types.CodeType) -> list[tuple[str, str, tuple[str, ...]]]:
     """List names and the attributes read of them, ``a.b.c``, in a function and the functions inside of it.
 
