@@ -185,18 +185,21 @@ def compare(call: Call, order: list[Sizes]) -> None:
     for k, sizes in enumerate(order):
         arrays = draw(call, sizes)
         expected, found = outcome(call.call, arrays), outcome(learnt, arrays)
-        words = f"{call.text} with shapes {[a.shape for a in arrays]} after {order[:k]}: {found} is not {expected}"
+
+        def words(k: int = k, arrays: Any = arrays, found: Any = found, expected: Any = expected) -> str:
+            return f"{call.text} with shapes {[a.shape for a in arrays]} after {order[:k]}: {found} is not {expected}"
+
         if isinstance(found, Exception) or isinstance(expected, Exception):
             alone = outcome(sg.jit(program, options=INTERPRETED, dynamic=False), arrays)
-            assert agree(found, alone), words
+            assert agree(found, alone), words()
         else:
-            assert agree(found, expected), words
+            assert agree(found, expected), words()
         for function in others:
             result = outcome(function, arrays)
             if isinstance(result, Exception):
-                assert isinstance(result, sg.SymgradError), words
+                assert isinstance(result, sg.SymgradError), words()
             else:
-                assert agree(result, expected if isinstance(found, Exception) else found), f"named: {result}; {words}"
+                assert agree(result, expected if isinstance(found, Exception) else found), f"named: {result}; {words()}"
 
 
 @pytest.mark.parametrize("part", range(PARTS))
