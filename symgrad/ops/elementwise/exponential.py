@@ -20,7 +20,8 @@ exp2 = elementwise(
     c="exp2", sample=normal(), edges=(*SPECIAL, 1023.0, -1074.0))
 
 expm1 = elementwise(
-    numpy=np.expm1, value=lambda x: sp.exp(x) - 1, c="expm1", sample=normal(), edges=(*SPECIAL, 709.0, -37.0))
+    numpy=np.expm1, value=lambda x: sp.exp(x) - 1, ddx=lambda x, _y: np.exp(x), c="expm1",
+    sample=normal(), edges=(*SPECIAL, 709.0, -37.0))
 
 log = elementwise(
     numpy=np.log, steep=(0, "infinite slope at 0", True),

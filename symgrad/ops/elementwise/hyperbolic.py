@@ -10,11 +10,11 @@ from symgrad.ops.declare.forms import OPS, elementwise
 from symgrad.ops.elementwise.trigonometric import one_minus_square
 
 sinh = elementwise(
-    numpy=np.sinh, value=sp.sinh, c="sinh", sample=normal(),
+    numpy=np.sinh, value=sp.sinh, ddx=lambda x, _y: np.cosh(x), c="sinh", sample=normal(),
     edges=(*SPECIAL, 710.0, -745.0))
 
 cosh = elementwise(
-    numpy=np.cosh, value=sp.cosh, c="cosh", sample=normal(),
+    numpy=np.cosh, value=sp.cosh, ddx=lambda x, _y: np.sinh(x), c="cosh", sample=normal(),
     edges=(*SPECIAL, 710.0, -745.0))
 
 # 1 - tanh(x)**2 has no digits left at 20; 1 / cosh(x)**2 overflows, and its derivative earlier than itself.

@@ -25,7 +25,7 @@ cos = elementwise(
     edges=SPECIAL)
 
 tan = elementwise(
-    numpy=np.tan, value=sp.tan, c="tan", sample=between(-1.4, 1.4),
+    numpy=np.tan, value=sp.tan, ddx=lambda _x, y: 1 + y * y, c="tan", sample=between(-1.4, 1.4),
     edges=SPECIAL)
 
 
