@@ -160,6 +160,14 @@ class _Installed:
     scipy = False
 
 
+def _put(table: list[tuple[Any, str, Replaced]], *, back: bool = False) -> None:
+    """Put stand-ins in the place of what they stand for, or that back; what others have put there meanwhile stays."""
+    for module, name, stand_in in table:
+        names = vars(module)
+        if names[name] is (stand_in if back else stand_in.original):
+            names[name] = stand_in.original if back else stand_in
+
+
 @contextmanager
 def installed() -> Iterator[None]:
     """Replace NumPy's creation functions until the last trace has ended."""
@@ -171,14 +179,10 @@ def installed() -> Iterator[None]:
             here.scipy = True
             added += _functions(sys.modules["scipy.special"], _of_traced)
         here.table += added
-        for module, name, stand_in in here.table if here.count == 1 else added:
-            if getattr(module, name) is stand_in.original:
-                setattr(module, name, stand_in)
+        _put(here.table if here.count == 1 else added)
     try:
         yield
     finally:
         with here.lock:
             here.count -= 1
-            for module, name, stand_in in () if here.count else here.table:
-                if getattr(module, name) is stand_in:
-                    setattr(module, name, stand_in.original)
+            _put([] if here.count else here.table, back=True)

@@ -101,7 +101,12 @@ def same_number(found: Any, value: Any) -> bool:
 
 def is_selection(node: Node) -> bool:
     """Whether a node holds elements of its first input: an elementwise function may as well come before it."""
-    return node.op.view or node.op in {gather, take_along}
+    return may_select(node.op)
+
+
+def may_select(op: Any) -> bool:
+    """Whether an op, or what stands for one, picks elements of its first operand and does nothing else."""
+    return getattr(op, "view", False) or op in {gather, take_along}
 
 
 DEEP = 8

@@ -354,8 +354,8 @@ class Table:
         return any(each.once for each in self.rules)
 
     def __call__(self, program: Program) -> Program:
-        """Rewrite a program, each node after its operands."""
-        return rebuild(program, Run(self, program).rewritten)
+        """Rewrite a program, each node after its operands; one that no rule may fit is returned as it is."""
+        return rebuild(program, Run(self, program).rewritten) if any(map(self.fitting, program.nodes())) else program
 
 
 class Run:

@@ -13,8 +13,8 @@ import numpy as np
 
 from symgrad import ops
 from symgrad.ops.arrays.contract import parse
-from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, number
-from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Table, by, computed, family, rule, viewed
+from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, may_select, number
+from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.logarithms import BOUNDED, GROWS, Logarithms
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def softplus(run: Run, node: Node) -> Node | None:
     return None if log is None else make(run.graph, "logaddexp", literal(run.graph, 0, node.dtype), log)
 
 
-def shares(run: Run, node: Node) -> Node | None:
+def softmax(run: Run, node: Node) -> Node | None:
     """Divide exponentials, masked or weighted ones too, by their sums along axes: a softmax."""
     a, b = node.inputs
     b = b.inputs[0] if b.op.name == "broadcast_to" else b
@@ -238,8 +238,8 @@ SAFER = Table(
     rule(lambda x, y: np.exp(x) / (np.exp(x) + np.exp(y)), lambda x, y: ops.expit(x - y),
          when=lambda x, y: x is not y),
     rule(lambda x: 2 * np.sinh(x) / (np.exp(x) + np.exp(-x)), lambda x: np.tanh(x)),
-    by(shares, "divide"),
-    by(exponential_over, "divide"),
+    By(softmax, lambda op, x: op is ops.divide and (x is None or x[1] is ops.sum or getattr(x[1], "view", False))),
+    By(exponential_over, lambda op, x: op is ops.divide and (x is None or x[0] is ops.exp or may_select(x[0]))),
 
     # logsumexp and softmax written by hand with their shifts, which need no derivative
     rule(lambda f, x, m, axes: f(x - m, axes=axes), lambda f, x, axes: f(x, axes=axes), axes=PARAM,
