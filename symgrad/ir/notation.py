@@ -276,7 +276,13 @@ class Access:
     @property
     def parts(self) -> list[Any]:
         """The axes and lookups that its indices are made of."""
-        return [p for i in self.indices for p in parts(i)]
+        found: list[Any] = []
+        for i in self.indices:
+            if type(i) is Axis:
+                found.append(i)
+            elif type(i) is not int:
+                found += parts(i)
+        return found
 
     @property
     def is_bare(self) -> bool:
@@ -586,7 +592,7 @@ def looked_up(indices: tuple[Any, ...]) -> list[Access]:
     """List the accesses that indices are read from, the inner ones first."""
     found: list[Access] = []
     for index in indices:
-        for part in parts(index):
+        for part in () if type(index) is Axis or type(index) is int else parts(index):
             if isinstance(part, Lookup) and isinstance(part.access, Access):
                 found.extend([*looked_up(part.access.indices), part.access])
     return found

@@ -234,7 +234,7 @@ def test_a_loop_of_unknown_length_looks_whether_it_should_stop() -> None:
     if tools is None:
         pytest.skip("no compiler")
     forever = While(greater(a, 0), (put(a, "+=", 1),))
-    loops = steps(program(put(a, "=", at(X, 0)), forever, loop(I, put(at(OUT, I), "=", a, I))))["plan"]
+    loops = steps(program(put(a, "=", at(X, 0)), forever, loop(I, put(at(OUT, I), "=", a, I))))["allocate"]
     assert loops.polled
     assert loops.work >= machine.LONG_CALL
     library = build(render(loops, sg.Options(), tools.target), tools, sg.Options())

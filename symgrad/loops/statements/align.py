@@ -149,6 +149,8 @@ def _pinned(statements: Sequence[Statement]) -> Iterator[Place]:
 
 def shifted(index: Any) -> tuple[Axis, int] | None:
     """Return axis and shift of an index ``i + 3``, None for any other."""
+    if type(index) is Axis:
+        return index, 0
     form = linear(index)
     if form is None or len(form.terms) != 1 or type(form.start) is not int:
         return None
