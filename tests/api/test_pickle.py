@@ -84,6 +84,13 @@ def test_a_closure_serves_what_it_was_compiled_for():
         back(W)
 
 
+def test_a_closure_serves_a_large_array_that_lies_by_columns():
+    x = np.asfortranarray(np.arange(10_000.0).reshape(100, 100))
+    fun = sg.jit(lambda x: np.sum(x * x[:, :1]))
+    expected = fun(x)
+    assert again(fun)(x) == expected
+
+
 def test_what_was_restored_and_called_is_pickled_whole():
     fun = make(2.0)
     fun(W, X)
