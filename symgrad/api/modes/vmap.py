@@ -92,11 +92,8 @@ def _vmap(
             raise ArgumentValueError(
                 f"out_axes is None for result {number}, which depends on a mapped argument", instead="an axis for it"
             )
-        if axis is None:
-            results.append(y)
-        else:
-            place = _from_front(axis, y.ndim + (not many), f"result {number}", y.node.shape)
-            results.append(_moved(y if many else broadcast_to(y, shape=(size, *y.node.shape)), 0, place))
+        place = None if axis is None else _from_front(axis, y.ndim + (not many), f"result {number}", y.node.shape)
+        results.append(_placed(y, many, place, size))
     return optree.tree_unflatten(point.tree, results)
 
 
@@ -163,6 +160,13 @@ def _size(signature: Signature, axes: Sequence[int | None], axis_size: Any) -> A
         lines += [] if axis_size is None else [f"\n  axis_size={axis_size}"]
         raise ShapeError(f"vmap over axes of different lengths:{''.join(lines)}")
     return sizes[0]
+
+
+def _placed(y: Tracer, many: bool, axis: int | None, size: Any) -> Any:
+    """Put the mapped axis of a result where it is asked for."""
+    if axis is None:
+        return y
+    return _moved(y if many else broadcast_to(y, shape=(size, *y.node.shape)), 0, axis)
 
 
 def _moved(x: Tracer, source: int | None, to: int) -> Any:
