@@ -23,8 +23,9 @@ from benchmarks.peers import leaves
 from benchmarks.run import distance
 from benchmarks.workload import Workload
 from symgrad.build.toolchain.find import find
+from symgrad.ir.text import as_text
 from symgrad.options import Pass, Purpose
-from symgrad.pipeline import passes
+from symgrad.pipeline import OPTIMIZE, STABILIZE, Stages, loops_and_c, passes
 
 WORTH = 1.05
 """A pass for time gains this much on one program at least."""
@@ -106,29 +107,33 @@ def variants(work: Workload) -> Iterator[Variant]:
         yield Variant(f"{work.name}, named", partial(make, names=names), arguments)
 
 
-def c_of(function: Any, arguments: tuple[Any, ...]) -> str:
-    """Return the C that a call would run, without compiling it."""
-    lowered = function.lower(*arguments)
-    toolchain = find(sg.Options())
-    if toolchain is not None:
-        lowered.stages.target = toolchain.target
-    return str(lowered.as_text("c"))
+def c_of(program: Any, options: sg.Options) -> str:
+    """Return the C of an optimized program."""
+    toolchain = find(options)
+    return loops_and_c(Stages(options) if toolchain is None else Stages(options, toolchain.target), program)[1].text
 
 
 def ablate(works: Iterable[Workload], seconds: float, step: Callable[[str], None]) -> list[Worth]:
     """Leave out each pass of each program, where it may be left out; compare results and times, calls interleaved."""
     worths = [Worth(one) for one in passes() if one.purpose is not Purpose.NECESSITY and one.runs(sg.Options())]
+    before = {one.name for one in (*STABILIZE, *OPTIMIZE)}
     for work in works:
         step(work.name)
         for variant in variants(work):
             whole = variant.make(sg.Options(cache=False))
+            program = whole.lower(*variant.arguments).program
+            text, code = as_text(program), c_of(program, sg.Options())
             expected, compiling = first(whole, variant.arguments)
-            text = c_of(whole, variant.arguments)
             for worth in worths:
+                without = sg.Options(cache=False, without=(worth.found.name,))
                 try:
-                    less = variant.make(sg.Options(cache=False, without=(worth.found.name,)))
-                    other = c_of(less, variant.arguments)
-                    if other == text:
+                    less, other = variant.make(without), program
+                    if worth.found.name in before:
+                        other = less.lower(*variant.arguments).program
+                        if as_text(other) == text:
+                            continue
+                    changed = c_of(other, without)
+                    if changed == code:
                         continue
                     results, longer = first(less, variant.arguments)
                 except sg.SymgradError as error:
@@ -136,11 +141,11 @@ def ablate(works: Iterable[Workload], seconds: float, step: Callable[[str], None
                     continue
                 calls = {"with": lambda: whole(*variant.arguments), "without": lambda: less(*variant.arguments)}  # noqa: B023
                 times = interleaved(calls, seconds)
-                before, after = [each.memory(*variant.arguments).peak for each in (whole, less)]
+                space, more = [each.memory(*variant.arguments).peak for each in (whole, less)]
                 worth.losses[variant.name] = Loss(
                     times["without"] / times["with"], longer / compiling,
-                    after / before if before else float("inf") if after else 1.0,
-                    other.count("\n") - text.count("\n"), distance(results, expected),
+                    more / space if space else float("inf") if more else 1.0,
+                    changed.count("\n") - code.count("\n"), distance(results, expected),
                 )
     return worths
 
