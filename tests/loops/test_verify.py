@@ -348,3 +348,26 @@ def test_routines_write_more_than_they_are_given() -> None:
     for specs in (("f64[5,5]", "f64[5]"), ("f64[n,n]", "f64[n]")):
         made = sg.value_and_grad(loss, argnums=(0, 1), specs=specs, options=sg.Options(verify=True))
         assert "routine(" in as_text(made.lower(*map(sg.spec, specs)).stages.of("loops"))
+
+
+def test_what_a_pass_leaves_is_asked_again_where_the_rest_has_changed() -> None:
+    """Sections that are known from the pass before are no more right than what is around them."""
+    c = Case()
+    first, last = copied(c, c.t, c.x), copied(c, c.y, c.t)
+    one, two = set_(a(c.r), ONE), set_(a(c.s), a(c.r))
+    arrays, body = (c.x, c.y, c.s, c.t, c.r), (first, last, one, two)
+    right = LoopProgram("f", (c.x,), (c.y, c.s), arrays, body)
+    for changed, words in (
+        ({"body": body[1:]}, "is read, and nothing was written to t"),
+        ({"body": (last, first, one, two)}, "is read, and nothing was written to t"),
+        ({"body": (first, one, two)}, "the output y is not written"),
+        ({"body": (*body, first)}, "stands in the program twice"),
+        ({"body": (first, last, Outlined((one,)), Outlined((two,)))}, "the register r is used in several functions"),
+        ({"arrays": arrays[:3]}, "none of the program's arrays"),
+    ):
+        verifier = Verifier()
+        verifier.check(right, "pass")
+        with pytest.raises(VerifyError, match=words):
+            verifier.check(replace(right, **changed), "next")
+    parts = verifier.check(replace(right, body=(first, Outlined((last, one, two)))), "parts")
+    assert verifier.check(replace(parts, body=body), "again").body is body
