@@ -147,13 +147,19 @@ def run(text: str, name: str, arguments: list[Numbers], results: list[Numbers], 
 
 
 def wrong(program: Any, arguments: list[Numbers], options: sg.Options | None = None) -> str:
-    """Return the first pass after which the text gives something else, and what; nothing where there is none."""
+    """Return the first pass after which the text gives something else, and what; nothing where there is none.
+
+    A text that is that of the pass before was run.
+    """
     expected = evaluate(program, arguments)
+    text = ""
     for name, loops in steps(program, options or sg.Options()):
-        text = ""
+        before, text = text, ""
         for team in (1, 3):
             try:
                 text = text or as_text(loops)
+                if text == before:
+                    break
                 found = run(text, loops.name, arguments, expected, team)
             except Exception as error:  # noqa: BLE001 - whatever a broken program raises
                 return f"{name}: {type(error).__name__}: {error}\n{text}"
