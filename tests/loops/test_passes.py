@@ -1,28 +1,34 @@
-"""Every loop pass is run: its text before and after, on the same numbers, with one thread and with three."""
+"""Every loop pass is verified and run: its text before and after, on the same numbers, with one thread and three."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.errors import VerifyError
 from symgrad.ir.evaluate import evaluate
-from symgrad.ir.notation import Axis
+from symgrad.ir.notation import Axis, Lookup
 from symgrad.loops import passes
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import layout, outline, vectorize
-from symgrad.loops.program import Array, Loop, LoopProgram, Piece, Place, Slot, Walk, rebuild
+from symgrad.loops.nest import peel as peel_pass
+from symgrad.loops.program import Array, Loop, LoopProgram, Piece, Place, Slot, Tile, Walk, rebuild
 from symgrad.loops.statements import align as align_pass
-from symgrad.loops.statements import rematerialize
+from symgrad.loops.statements import products, rematerialize
 from symgrad.loops.statements import unroll as unroll_pass
+from symgrad.loops.statements import versioning as versioning_pass
 from symgrad.loops.statements.lower import lower
+from symgrad.loops.storage import allocate
 from symgrad.loops.storage import contract as store
 from symgrad.loops.text import as_text
+from symgrad.loops.verify import Verifier
 from tests.programs import leaves, random_open_program, random_program
 
 Numbers = np.ndarray[Any, Any]
@@ -147,13 +153,34 @@ def run(text: str, name: str, arguments: list[Numbers], results: list[Numbers], 
 
 
 def wrong(program: Any, arguments: list[Numbers], options: sg.Options | None = None) -> str:
-    """Return the first pass after which the text gives something else, and what; nothing where there is none.
+    """Return the first pass after which a program is broken, or gives something else; nothing where there is none."""
+    return unverified(program, options) or ran_wrong(program, arguments, options)
+
+
+def unverified(program: Any, options: sg.Options | None = None) -> str:
+    """Return what the verifier finds, after the first pass that it finds something after."""
+    verifier = Verifier()
+    try:
+        for name, loops in steps(program, options or sg.Options()):
+            verifier.check(loops, name)
+    except VerifyError as error:
+        return str(error)
+    return ""
+
+
+def ran_wrong(
+    program: Any, arguments: list[Numbers], options: sg.Options | None = None, since: str = "lower",
+) -> str:
+    """Return the first pass, of those from one on, after which the text gives something else when it runs, and what.
 
     A text that is that of the pass before was run.
     """
     expected = evaluate(program, arguments)
-    text = ""
+    runs, text = False, ""
     for name, loops in steps(program, options or sg.Options()):
+        runs = runs or name == since
+        if not runs:
+            continue
         before, text = text, ""
         for team in (1, 3):
             try:
@@ -360,37 +387,109 @@ def as_made(recipe: Any, _: Any) -> Any:
     return recipe.value
 
 
-MISTAKES: dict[str, tuple[str, bool, Callable[[pytest.MonkeyPatch], None]]] = {
-    "unroll: a point is left out": ("logistic", False, inside(unroll_pass, "expanded", last_left_out)),
-    "align: an offset off by one": ("heat", False, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
-    "coalesce: the last statement is left out": ("heat", False, after("coalesce", without_last)),
-    "rematerialize: at the place it was made": ("rosenbrock", False, instead(rematerialize, "at", as_made)),
-    "fuse: readers before writers": ("logistic", False, after("fuse", swapped)),
-    "fuse: a tail is forgotten": ("running", False, after("fuse", shorter)),
-    "tile: a tile's sum is not reset": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 0, nothing))),
-    "tile: a tile's sum is forgotten": ("pairs", False, inside(tile, "partial_sums", lambda r: of(r, 1, nothing))),
-    "parallelize: a thread's sum starts at 1": ("logistic", True, inside(threads, "first_value", lambda _: 1.0)),
-    "parallelize: a thread's total is not kept": ("logistic", False, inside(threads, "totalled", not_kept)),
-    "layout: what the tile does last is left out": ("network", True, inside(layout, "_turned", without_end)),
-    "compensate: lost digits do not start at 0": ("single", False, inside(tile, "_compensated", unstarted)),
-    "arrange: a bound off by one": ("normed", False, after("arrange", shorter)),
-    "distribute: pieces in another order": ("long", False, inside(outline, "cut", lambda r: r[::-1])),
-    "contract: everything in registers": ("mixture", False, after("contract", in_registers)),
-    "contract: a window one short": ("logistic", False, short_windows),
-    "adopt: an output that is needed is overwritten": ("running", False, inside(store, "_place", lambda _: ())),
-    "promote: the register is not written back": ("mixture", False, inside(vectorize, "_promoted", last_left_out)),
-    "promote: the register is not read before": ("mixture", False, inside(vectorize, "_promoted", first_left_out)),
-    "peel: an iteration between border and interior": ("heat", False, after("peel", widened)),
-    "vectorize: lanes of what goes on": ("running", False, after("vectorize", without_sums)),
-    "outline: a register crosses a cut": ("long", False, after("outline", crossing)),
-    "allocate: slots overlap": ("attention", False, after("allocate", overlapping)),
-    "allocate: a workspace too small": ("attention", False, after("allocate", too_small)),
+def one_less(extent: Any) -> Any:
+    return extent if isinstance(extent, (int, Axis, Lookup)) else extent - 1
+
+
+def without_tiles(loops: LoopProgram) -> LoopProgram:
+    def change(_: Any, item: Any) -> Any:
+        return replace(item, tile=None) if isinstance(item, Loop) else item
+
+    return replace(loops, body=rebuild(loops.body, change))
+
+
+def in_a_window(loops: LoopProgram) -> LoopProgram:
+    """Let a loop walk the tile of a loop that is not there."""
+    return first(
+        loops, lambda loop: loop.walk is not Walk.THREADS,
+        lambda loop: replace(loop, window=Tile(loop.axis, 8)),
+    )
+
+
+VERIFIER, RUNNING, BOTH = "the verifier", "running the text", "both"
+"""Who finds a mistake. Where a loop looks whether a call should stop (`interrupts`) and how many rows are added at once
+(`jam`) is seen in no value, and which terms of a product do not count (`triangles`) in the C's alone."""
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
+    "unroll: a point is left out": ("logistic", False, BOTH, inside(unroll_pass, "expanded", last_left_out)),
+    "unroll: what is wanted is left out": ("logistic", False, BOTH, inside(unroll_pass, "living", last_left_out)),
+    "versioning: an extent is one less": ("heat", True, BOTH, inside(versioning_pass._Large, "dim", one_less)),
+    "align: an offset off by one": ("heat", False, BOTH, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
+    "coalesce: the last statement is left out": ("heat", False, BOTH, after("coalesce", without_last)),
+    "rematerialize: at the place it was made": ("rosenbrock", False, BOTH, instead(rematerialize, "at", as_made)),
+    "fuse: readers before writers": ("logistic", False, BOTH, after("fuse", swapped)),
+    "fuse: a tail is forgotten": ("running", False, BOTH, after("fuse", shorter)),
+    "fuse: a tile's sum is not reset": (
+        "pairs", False, BOTH, inside(tile, "partial_sums", lambda r: of(r, 0, nothing)),
+    ),
+    "fuse: a tile's sum is forgotten": (
+        "pairs", False, RUNNING, inside(tile, "partial_sums", lambda r: of(r, 1, nothing)),
+    ),
+    "parallelize: a thread's sum starts at 1": (
+        "logistic", True, RUNNING, inside(threads, "first_value", lambda _: 1.0),
+    ),
+    "parallelize: a thread's total is not kept": ("logistic", False, BOTH, inside(threads, "totalled", not_kept)),
+    "layout: what the tile does last is left out": ("network", True, RUNNING, inside(layout, "_turned", without_end)),
+    "compensate: lost digits do not start at 0": ("single", False, BOTH, inside(tile, "_compensated", unstarted)),
+    "arrange: a bound off by one": ("normed", False, BOTH, after("arrange", shorter)),
+    "distribute: pieces in another order": ("long", False, BOTH, inside(outline, "cut", lambda r: r[::-1])),
+    "contract: everything in registers": ("mixture", False, BOTH, after("contract", in_registers)),
+    "contract: a window one short": ("logistic", False, BOTH, short_windows),
+    "adopt: an output that is needed is overwritten": ("running", False, BOTH, inside(store, "_place", lambda _: ())),
+    "fit: no tile is left": ("mixture", False, BOTH, after("fit", without_tiles)),
+    "blas: a tile that is gone": ("running", False, VERIFIER, after("blas", in_a_window)),
+    "promote: the register is not written back": (
+        "mixture", False, BOTH, inside(vectorize, "_promoted", last_left_out),
+    ),
+    "promote: the register is not read before": (
+        "mixture", False, BOTH, inside(vectorize, "_promoted", first_left_out),
+    ),
+    "peel: an iteration between border and interior": ("heat", False, BOTH, after("peel", widened)),
+    "peel: an iteration of border and interior": (
+        "heat", False, RUNNING, inside(peel_pass, "beyond", lambda ends: (ends[0] + 1, ends[1])),
+    ),
+    "vectorize: a sum is not apart": ("pairs", False, VERIFIER, inside(vectorize, "lanes", lambda sums: sums and ())),
+    "vectorize: lanes of what goes on": ("running", False, BOTH, after("vectorize", without_sums)),
+    "outline: a register crosses a cut": ("long", False, BOTH, after("outline", crossing)),
+    "allocate: threads have one buffer": (
+        "attention", False, VERIFIER, inside(allocate, "_life", lambda life: life._replace(team=None)),
+    ),
+    "allocate: a life ends early": (
+        "normed", False, VERIFIER, inside(allocate, "_life", lambda life: life._replace(last=life.last - 1)),
+    ),
+    "allocate: slots overlap": ("attention", False, BOTH, after("allocate", overlapping)),
+    "allocate: a workspace too small": ("attention", False, BOTH, after("allocate", too_small)),
 }
 
 
 @pytest.mark.usefixtures("small_bounds")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_a_pass_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    name, named, patch = MISTAKES[mistake]
+    name, named, finder, patch = MISTAKES[mistake]
     patch(monkeypatch)
-    assert wrong(*optimized(name, named=named)) != ""
+    program, arguments = optimized(name, named=named)
+    options = sg.Options(blas=mistake.startswith("blas"))
+    assert (unverified(program, options) != "") == (finder in {VERIFIER, BOTH})
+    since = mistake.partition(":")[0]
+    assert (ran_wrong(program, arguments, options, since) != "") == (finder in {RUNNING, BOTH})
+
+
+def test_the_page_says_who_finds_which_mistake() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "loops.md").read_text(encoding="utf-8")
+    for mistake, (_, _, finder, _) in MISTAKES.items():
+        name, _, what = mistake.partition(": ")
+        assert f"\n| `{name}` | {what} | {finder} |\n" in page
+
+
+def test_a_mistake_in_triangles_is_found_by_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The diagonal is left out of what is kept of a matrix."""
+    for name, (larger, least) in products.COMPARISONS.items():
+        monkeypatch.setitem(products.COMPARISONS, name, (larger, least + 1))
+    given = x(20, 37), x(37, 37)
+    made, right = [
+        sg.jit(lambda z, L: z @ np.tril(L), options=options)(*given)
+        for options in (sg.Options(cache=False), sg.Options(compiler="none"))
+    ]
+    assert np.max(np.abs(made - right)) > 0.1
