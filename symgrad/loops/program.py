@@ -219,8 +219,26 @@ class Product(NamedTuple):
     whole: bool = False
 
 
+B = TypeVar("B", bound="Block")
+
+
+class Block(Frozen):
+    """What has items inside."""
+
+    body: Items
+
+    @property
+    def blocks(self) -> tuple[Items, ...]:
+        """What is inside."""
+        return (self.body,)
+
+    def with_blocks(self: B, *blocks: Items) -> B:  # noqa: PYI019 - Self is not in Python 3.10
+        """Return it with other items inside."""
+        return self.with_(body=blocks[0])
+
+
 @dataclass(frozen=True, eq=False)
-class Loop(Frozen):
+class Loop(Block):
     """A loop over one axis class.
 
     Attributes:
@@ -280,15 +298,6 @@ class Loop(Frozen):
         """Whether its variable is that of its axes; of one over tiles it is where a tile begins."""
         return self.rows <= 1
 
-    @property
-    def blocks(self) -> tuple[Items, ...]:
-        """What is inside."""
-        return (self.body,)
-
-    def with_blocks(self, body: Items) -> Loop:
-        """Return it with another body."""
-        return self.with_(body=body)
-
 
 class Nest(NamedTuple):
     """The three loops of a sum of products, the outermost first."""
@@ -328,7 +337,7 @@ class Cond(Frozen):
 
 
 @dataclass(frozen=True, eq=False)
-class While(Frozen):
+class While(Block):
     """``while test: body``; what the test reads, the body writes.
 
     Attributes:
@@ -339,30 +348,12 @@ class While(Frozen):
     body: Items
     poll: int = 0
 
-    @property
-    def blocks(self) -> tuple[Items, ...]:
-        """What is inside."""
-        return (self.body,)
-
-    def with_blocks(self, body: Items) -> While:
-        """Return it with another body."""
-        return self.with_(body=body)
-
 
 @dataclass(frozen=True, eq=False)
-class Outlined:
+class Outlined(Block):
     """A run of a block that becomes a C function of its own, because all of it would be too long for one."""
 
     body: Items
-
-    @property
-    def blocks(self) -> tuple[Items, ...]:
-        """What is inside."""
-        return (self.body,)
-
-    def with_blocks(self, body: Items) -> Outlined:
-        """Return it with another body."""
-        return Outlined(body)
 
 
 Item: TypeAlias = "Statement | Loop | Cond | While | Outlined"
