@@ -103,7 +103,7 @@ def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _means_more(kind: type) -> bool:
-    """Tell a subclass of arrays that computes otherwise than arrays do."""
+    """Whether a subclass of arrays computes otherwise than arrays do."""
     return issubclass(kind, np.matrix) or any(
         getattr(kind, name) is not getattr(np.ndarray, name) for name in ("__array_ufunc__", "__array_function__")
     )

@@ -40,7 +40,11 @@ def getitem(x: Tracer, index: Any) -> Any:
     if any(is_array(e) and np.ndim(e) for e in entries):
         return gather(x, entries, apart=dots_between(index))
     looked_up = any(is_array(e) for e in entries)
-    result = row(x, entries) if looked_up else basic(x, entries)
+    if looked_up:  # a view, as by known integers
+        base, places = narrowed(x, entries)
+        result = viewing(base, picked(base, *places.values(), axes=tuple(places)).node)
+    else:
+        result = basic(x, entries)
     if any(map(is_array_of_one, index if isinstance(index, tuple) else (index,))):
         result = fresh(result)
     if result.ndim:
@@ -51,7 +55,7 @@ def getitem(x: Tracer, index: Any) -> Any:
 
 
 def is_traced_mask(index: Any) -> bool:
-    """Tell a mask whose values are not known, as the whole index."""
+    """Whether the whole index is a mask whose values are not known."""
     return hasattr(index, "__symgrad_bind__") and type(index) is not Extent and index.dtype.kind == "b"
 
 
@@ -73,7 +77,7 @@ def is_array_of_one(item: Any) -> bool:
 
 
 def is_ellipsis(index: Any) -> bool:
-    """Tell an index with ``...``, of which even a result without axes is an array, and a view."""
+    """Whether an index has ``...``: even a result without axes is an array then, and a view."""
     return any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))
 
 
@@ -94,23 +98,17 @@ def expand(x: Tracer, index: Any) -> list[Any]:
     axis = 0
     for item, part in zip(items, parts, strict=True):
         found = [slice(None)] * (x.ndim - taken) if item is Ellipsis else part
-        fits_mask(x, axis, item)
+        mask = np.asarray(item) if isinstance(item, (list, np.ndarray)) and not holds_traced(item) else None
+        if mask is not None and mask.dtype.kind == "b":
+            have = x._node.shape[axis : axis + mask.ndim]  # noqa: SLF001 - the tracer's shape without Extent objects
+            if have != mask.shape:
+                raise BadIndex(
+                    f"boolean index did not match indexed array along axis {axis}: its shape is {mask.shape} "
+                    f"and the array's there {have}", line=user_line(),
+                )
         axis += 0 if item is None else len(found)
         entries.extend(found)
     return entries
-
-
-def fits_mask(x: Tracer, axis: int, item: Any) -> None:
-    """Check a mask's shape against the axes it stands for."""
-    mask = np.asarray(item) if isinstance(item, (list, np.ndarray)) and not holds_traced(item) else None
-    if mask is None or mask.dtype.kind != "b":
-        return
-    have = x._node.shape[axis : axis + mask.ndim]  # noqa: SLF001 - the tracer's shape without Extent objects
-    if have != mask.shape:
-        raise BadIndex(
-            f"boolean index did not match indexed array along axis {axis}: its shape is {mask.shape} "
-            f"and the array's there {have}", line=user_line(),
-        )
 
 
 def normal(item: Any) -> list[Any]:
@@ -151,7 +149,7 @@ def integers(item: Tracer) -> Tracer:
 
 
 def is_array(entry: Any) -> bool:
-    """Tell an array of integers from a slice, an integer or None."""
+    """Whether an entry is an array of integers, and no slice, integer or None."""
     return isinstance(entry, np.ndarray) or (hasattr(entry, "__symgrad_bind__") and type(entry) is not Extent)
 
 
@@ -191,22 +189,16 @@ def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
         return (simplified(extent - 1), simplified(sympy.floor((extent - step - 1) / sympy.Integer(-step))), step)
     low = bound(extent, start, 0)
     high = extent if stop is None else bound(extent, stop, None)
-    count = at_least_none(high - low, extent) if low != 0 or high != extent else extent
+    count = extent
+    if low != 0 or high != extent:
+        count = sympy.Max(high - low, 0)
+        if isinstance(extent, sympy.Max) and len(extent.args) == 2 and sympy.S.Zero in extent.args:
+            (inner,) = [part for part in extent.args if part != 0]
+            if (high - low - extent).is_nonpositive:  # of a slice: Max(0, Max(0, n - 1) - 1) is Max(0, n - 2)
+                count = sympy.Max(inner + high - low - extent, 0)
     if step != 1:
         count = sympy.floor((count + step - 1) / sympy.Integer(step))
     return (simplified(low), simplified(count), step)
-
-
-def at_least_none(count: Any, extent: Any) -> Any:
-    """Clip a count at zero; a slice of a slice is clipped once: Max(0, Max(0, n - 1) - 1) is Max(0, n - 2)."""
-    import sympy
-
-    if isinstance(extent, sympy.Max) and len(extent.args) == 2 and sympy.S.Zero in extent.args:
-        (inner,) = [part for part in extent.args if part != 0]
-        less = count - extent
-        if less.is_nonpositive:
-            return sympy.Max(inner + less, 0)
-    return sympy.Max(count, 0)
 
 
 def bound(extent: Any, value: Any, default: Any) -> Any:
@@ -221,7 +213,7 @@ def bound(extent: Any, value: Any, default: Any) -> Any:
 
 
 def is_negative(value: Any) -> bool:
-    """Tell a bound that counts from the end; an unknown one counts from the start when it is an extent."""
+    """Whether a bound counts from the end; an unknown one counts from the start when it is an extent."""
     return value < 0 if type(value) is int else bool(getattr(value, "is_negative", False))
 
 
@@ -240,7 +232,7 @@ def basic(x: Tracer, entries: list[Any]) -> Any:
 
 
 def dots_between(index: Any) -> bool:
-    """Tell an ellipsis that stands between two advanced indices: even one of no axes keeps them apart."""
+    """Whether an ellipsis stands between two advanced indices: even one of no axes keeps them apart."""
     if not isinstance(index, tuple):
         return False
     kinds = ["." if i is Ellipsis else "s" if i is None or isinstance(i, slice) else "a" for i in index]
@@ -253,12 +245,6 @@ def narrowed(x: Tracer, entries: list[Any]) -> tuple[Tracer, dict[int, Any]]:
     x = x if all(e == slice(None) for e in slices) else basic(x, slices)
     arrays = {k: e for k, e in enumerate(entries) if e is not None and not isinstance(e, slice)}
     return x, {axis: checked_index(x, axis, e) for axis, e in arrays.items()}
-
-
-def row(x: Tracer, entries: list[Any]) -> Any:
-    """Index by integers of which some are traced (and slices, new axes beside them): a view, as by known integers."""
-    x, places = narrowed(x, entries)
-    return viewing(x, picked(x, *places.values(), axes=tuple(places)).node)
 
 
 def gather(x: Tracer, entries: list[Any], *, apart: bool = False) -> Any:

@@ -31,7 +31,7 @@ def settled(value: Any) -> Any:
 
 
 def touches(value: Any) -> bool:
-    """Tell whether a traced value is in it, at any depth of lists, tuples, dicts and slices."""
+    """Whether a traced value is in it, at any depth of lists, tuples, dicts and slices."""
     stack = [value]
     while stack:
         item = stack.pop()

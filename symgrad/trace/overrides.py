@@ -37,7 +37,7 @@ class Override:
         self.made: dict[Any, Composite] = {}
 
     def fits(self, op: Any) -> bool:
-        """Tell whether it is meant: the op, its name, or its name behind the names of the scopes around."""
+        """Whether it is meant: the op, its name, or its name behind the names of the scopes around."""
         return op in self.keys or op.name in self.keys or "/".join((*active.scopes, op.name)) in self.keys
 
     def op(self, op: Op) -> Op:

@@ -185,7 +185,7 @@ LARGE = 1 << 16
 
 
 def by_columns(array: Any) -> bool:
-    """Tell a large array in Fortran order, which loops walk as it lies."""
+    """Whether an array is a large one in Fortran order, which loops walk as it lies."""
     return bool(array.nbytes >= LARGE and array.flags.fnc)
 
 

@@ -105,7 +105,7 @@ def passing(trace: Trace) -> Iterator[Trace]:
 
 @contextmanager
 def outside(block: Any) -> Iterator[None]:
-    """Tell what is compiled and called meanwhile from what was before: a block of overrides is in force."""
+    """Keep what is compiled and called meanwhile apart from what was before: a block of overrides is in force."""
     active.outside.append(block)
     active.entered += 1
     try:

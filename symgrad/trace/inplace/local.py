@@ -456,6 +456,6 @@ def lent(value: Any) -> Any:
 
 
 def same_memory(a: Plain, b: Plain) -> bool:
-    """Tell two arrays that are one: same elements at the same places."""
+    """Whether two arrays are one: same elements at the same places."""
     begins = a.__array_interface__["data"] == b.__array_interface__["data"]
     return begins and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)

@@ -73,7 +73,7 @@ def write(x: Tracer, index: Any, value: Any) -> None:
 
 
 def is_mask(index: Any, x: Tracer) -> bool:
-    """Tell a known mask of an array's shape."""
+    """Whether an index is a known mask of an array's shape."""
     return type(index) is np.ndarray and index.dtype.kind == "b" and index.shape == x.node.shape != ()
 
 

@@ -18,7 +18,7 @@ _EXTENSIONS = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 
 
 def calls(frame: FrameType, name: str, function: Any) -> bool:
-    """Tell whether the user's code in a frame calls `function`, which it knows as `name`.
+    """Whether the user's code in a frame calls `function`, which it knows as `name`.
 
     When compiled code calls back into Python, the frame is that of the user's function that called the compiled code,
     and the call that runs there is of something else.
@@ -59,7 +59,7 @@ def callee(code: CodeType, at: int) -> str | None:
 
 @functools.cache
 def may_trace(filename: str) -> bool:
-    """Tell whether code of a file may be given local arrays: the user's, and libraries without compiled modules.
+    """Whether code of a file may be given local arrays: the user's, and libraries without compiled modules.
 
     A library with compiled modules may hand an array to C code, which wants NumPy's own.
     """

@@ -27,7 +27,7 @@ _lines: dict[tuple[str, int], Line] = {}
 
 
 def is_user_code(filename: str) -> bool:
-    """Tell a user's file from those of symgrad, NumPy, SciPy and Python's standard library."""
+    """Whether a file is the user's, and none of symgrad, NumPy, SciPy or Python's standard library."""
     found = _foreign.get(filename)
     if found is None:
         found = _foreign[filename] = not _is_library(filename)
@@ -84,7 +84,7 @@ def error_line(error: BaseException) -> Line | None:
 
 
 def raised_in_library(error: BaseException) -> bool:
-    """Tell an error that a library raised from one that the user's code raised."""
+    """Whether a library raised an error, and not the user's code."""
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
