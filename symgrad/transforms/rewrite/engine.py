@@ -377,23 +377,24 @@ class Run:
     def rewritten(self, graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew and rewrite it."""
         node = graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line)
-        if self.table.fitting(node):
+        rules = self.table.fitting(node)
+        if rules:
             self.graph = graph
-            node = self.settled(node)
+            node = self.settled(node, rules)
         if self._uses is not None:
             self._counts[node] = self._counts.get(node, 0) + self._uses[old]
         return node
 
-    def settled(self, node: Node) -> Node:
-        """Rewrite a node until no rule fits."""
-        fitting = self.table.fitting
+    def settled(self, node: Node, rules: list[Pair | By] | None = None) -> Node:
+        """Rewrite a node until no rule fits; `rules` are those that may fit it, where they are known."""
         for _ in range(ROUNDS):
-            for each in fitting(node):
+            for each in self.table.fitting(node) if rules is None else rules:
                 new = each(self, node)
                 if new is not None and new is not node:
                     break
             else:
                 break
+            rules = None
             node = new if new.shape == node.shape else shaped(self.graph, self.settled(new), node.shape)
         return node
 
