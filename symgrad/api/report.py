@@ -183,7 +183,7 @@ def memory_of(stages: Stages) -> Memory:
     return Memory(simplified(program.workspace + stack), program.workspace, stack, tuple(buffers))
 
 
-def numbered(report: Any, program: Program, arrays: Sequence[Any], sizes: Mapping[str, int], threads: int) -> Any:
+def with_extents(report: Any, program: Program, arrays: Sequence[Any], sizes: Mapping[str, int], threads: int) -> Any:
     """Put numbers in the place of open extents, those of arrays or of `sizes`, everywhere in a report."""
     if not arrays and not sizes:
         return report
@@ -229,9 +229,9 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
                  if isinstance(item, Loop) and not any(isinstance(one, Loop) for one in around)]
     derived = stages.kept["derived"] is not stages.kept["stable"]
     sections = [
-        ("Loops", _loops(outermost)), ("Computed again", list(program.notes)), ("Memory", _memory(stages)),
-        ("Threads", _threads(outermost)), ("Math functions", _functions(program, stages)),
-        ("Slopes", _slopes(stages.kept["stable"]) if derived else []),
+        ("Loops", _loops(outermost)), ("Computed again", list(program.notes)), ("Memory", _memory_lines(stages)),
+        ("Threads", _thread_lines(outermost)), ("Math functions", _math_functions(program, stages)),
+        ("Slopes", _steep_lines(stages.kept["stable"]) if derived else []),
         ("Rules of yours", list(program.rules)), ("Extents that are not left open", list(refusals)),
     ]
     found = counting.sizes(program)
@@ -241,7 +241,7 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
     return text
 
 
-def _shown(line: Line | None) -> str:
+def _line_shown(line: Line | None) -> str:
     return "the program" if line is None else str(line)
 
 
@@ -258,7 +258,7 @@ def _loops(outermost: list[Loop]) -> list[str]:
         for statement, around in inside:
             for access in statement.reads if statement.line is not None else ():
                 if access.array.is_temporary and access.array in written:
-                    reasons.setdefault(_reason(access, statement, around, *written[access.array]))
+                    reasons.setdefault(_why_apart(access, statement, around, *written[access.array]))
         more = len(reasons) - SHOWN
         said += [f"     {reason}" for reason in [*reasons][:SHOWN]] + [f"     and {more} more"] * (more > 0)
         written |= {statement.target.array: (number, statement) for statement, _ in inside}
@@ -278,8 +278,8 @@ def _described(item: Loop) -> str:
     return words
 
 
-def _reason(access: Access, reader: Statement, around: tuple[Loop, ...], number: int, writer: Statement) -> str:
-    made, here = _shown(writer.line or access.array.line), _shown(reader.line)
+def _why_apart(access: Access, reader: Statement, around: tuple[Loop, ...], number: int, writer: Statement) -> str:
+    made, here = _line_shown(writer.line or access.array.line), _line_shown(reader.line)
     if writer.prefix:
         return f"after loop {number}: {here} reads the running total of {made}"
     if writer.how in TOTALS:
@@ -290,7 +290,7 @@ def _reason(access: Access, reader: Statement, around: tuple[Loop, ...], number:
     return f"after loop {number}: {here} reads what {made} stored"
 
 
-def _memory(stages: Stages) -> list[str]:
+def _memory_lines(stages: Stages) -> list[str]:
     """Say what each piece of memory holds."""
     found = memory_of(stages)
     said = [f"peak {found.peak} bytes: workspace {found.workspace}, stack {found.stack}"]
@@ -298,11 +298,11 @@ def _memory(stages: Stages) -> list[str]:
         if b.place not in {Place.STACK.value, Place.WORKSPACE.value}:
             continue
         what = f"[{', '.join(map(str, b.shape))}] {b.dtype.name}"
-        said.append(f"{b.name} ({b.place}): {what}, {_shown(b.line)}, from statement {b.first} to {b.last}")
+        said.append(f"{b.name} ({b.place}): {what}, {_line_shown(b.line)}, from statement {b.first} to {b.last}")
     return said
 
 
-def _threads(outermost: list[Loop]) -> list[str]:
+def _thread_lines(outermost: list[Loop]) -> list[str]:
     """Say which loops are shared among threads, and why others are not."""
     said = []
     for number, item in enumerate(outermost, 1):
@@ -321,7 +321,7 @@ def _threads(outermost: list[Loop]) -> list[str]:
     return said
 
 
-def _functions(program: LoopProgram, stages: Stages) -> list[str]:
+def _math_functions(program: LoopProgram, stages: Stages) -> list[str]:
     """Say which functions of math.h run for many lanes at once."""
     vector: dict[str, None] = {}
     scalar: dict[str, None] = {}
@@ -337,7 +337,7 @@ def _functions(program: LoopProgram, stages: Stages) -> list[str]:
     return said
 
 
-def _slopes(program: Program) -> list[str]:
+def _steep_lines(program: Program) -> list[str]:
     """Name each operation whose slope is infinite or missing somewhere, and what guards it there."""
     users: dict[Node, list[tuple[Node, int]]] = {}
     nodes = program.nodes()

@@ -33,7 +33,7 @@ def findings() -> Rows:
         ["system", f"{platform.system()} {platform.release()} {platform.machine()}"],
         ["processor", toolchain.features()],
         ["threads", str(threads.threads(sg.Options()))],
-        *_compiler(), ["BLAS of NumPy", _blas(np)], ["BLAS of SciPy", _blas(scipy)], *cached(),
+        *_compiler(), ["BLAS of NumPy", _blas_of(np)], ["BLAS of SciPy", _blas_of(scipy)], *cached(),
         *[[f"package {name}", _version(name)] for name in PACKAGES],
     ]
 
@@ -73,7 +73,7 @@ def _width(known: Capabilities) -> str:
     return f"{chosen}: the loop that was timed took {narrow:.1f} us with vectors of 256 bits, {wide:.1f} us with 512"
 
 
-def _blas(package: Any) -> str:
+def _blas_of(package: Any) -> str:
     try:
         found = package.show_config(mode="dicts")["Build Dependencies"]["blas"]
         return f"{found['name']} {found['version']}"

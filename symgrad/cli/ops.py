@@ -19,13 +19,13 @@ _LETTERS = "xyz"
 
 def declared() -> list[list[str]]:
     """List every op: name, the NumPy or SciPy function it answers, kind, derivative, C."""
-    _load()
+    _declare_all()
     return [[op.name, answered(op), op.kind, derivative(op), spelled(op)] for op in OPS.values() if op.kind != "leaf"]
 
 
 def counted() -> list[list[str]]:
     """Count the ops by kind, those with a rule of their own, and the functions that are answered."""
-    _load()
+    _declare_all()
     ops = [op for op in OPS.values() if op.kind != "leaf"]
     kinds = Counter(op.kind for op in ops)
     rules = Counter(_source(op) for op in ops)
@@ -34,7 +34,7 @@ def counted() -> list[list[str]]:
     return [[str(name), str(count)] for name, count in rows]
 
 
-def _load() -> None:
+def _declare_all() -> None:
     """Declare all, and what answers SciPy's functions."""
     import scipy.special  # noqa: F401 - its functions are listed
 
@@ -77,10 +77,10 @@ def derivative(op: Op) -> str:
 
     symbols = [sympy.Symbol(name, real=True) for name in _LETTERS[: op.arity]]
     value = op.value(*symbols)
-    return ", ".join(_text(sympy.diff(value, symbol)) for symbol in symbols)
+    return ", ".join(_shortened(sympy.diff(value, symbol)) for symbol in symbols)
 
 
-def _text(expression: Any) -> str:
+def _shortened(expression: Any) -> str:
     text = str(expression)
     return text if len(text) <= 60 else "rule"
 

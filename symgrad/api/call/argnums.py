@@ -36,46 +36,47 @@ def chosen(argnums: Argnums, signature: Signature, word: str = "argnums=") -> li
         word: what the caller calls it: ``wrt=``, or an option of the command line, ``--wrt``.
     """
     found = [
-        _named(a, signature, word) if isinstance(a, str) else _placed(a, signature, word) for a in listed(argnums)
+        _by_path(one, signature, word) if isinstance(one, str) else _by_position(one, signature, word)
+        for one in listed(argnums)
     ]
     if not any(one.leaves for one in found):
         known = ", ".join(signature.paths)
-        raise ArgumentValueError(f"{said(argnums, word)} names no array among the arguments {known}")
+        raise ArgumentValueError(f"{quoted(argnums, word)} names no array among the arguments {known}")
     leaves = [leaf for one in found for leaf in one.leaves]
     if len(set(leaves)) != len(leaves):
         raise ArgumentValueError(
-            f"{said(argnums, word)} names {signature.paths[max(set(leaves), key=leaves.count)]} twice",
+            f"{quoted(argnums, word)} names {signature.paths[max(set(leaves), key=leaves.count)]} twice",
             instead="each argument, or part of one, once",
         )
     return found
 
 
-def said(argnums: Argnums, word: str) -> str:
+def quoted(argnums: Argnums, word: str) -> str:
     """Quote what the caller wrote.
 
-    >>> said(("w", 1), "argnums="), said(("w", "b"), "--wrt")
+    >>> quoted(("w", 1), "argnums="), quoted(("w", "b"), "--wrt")
     ("argnums=('w', 1)", '--wrt w,b')
     """
     return f"{word}{argnums!r}" if word.endswith("=") else f"{word} {','.join(map(str, listed(argnums)))}"
 
 
-def _placed(number: int, signature: Signature, word: str) -> Chosen:
+def _by_position(number: int, signature: Signature, word: str) -> Chosen:
     """Find an argument by its position."""
     positional = signature.tree.child(0).children()
     static = {k for k, _ in signature.statics if isinstance(k, int)}
     count = len(positional) + len(static)
     if not -count <= number < count:
         raise ArgumentValueError(
-            f"{said(number, word)}, where the function was called with {count} positional arguments"
+            f"{quoted(number, word)}, where the function was called with {count} positional arguments"
         )
     place = number % count
     if place in static:
-        raise ArgumentValueError(f"{said(number, word)} is a static argument, which has no gradient")
+        raise ArgumentValueError(f"{quoted(number, word)} is a static argument, which has no gradient")
     child = positional[place - sum(s < place for s in static)]
     return Chosen(child, tuple([k for k, p in enumerate(signature.positions) if p == place]))
 
 
-def _named(name: str, signature: Signature, word: str) -> Chosen:
+def _by_path(name: str, signature: Signature, word: str) -> Chosen:
     """Find an argument, or a part of one, by its path."""
     for leaf, accessor in enumerate(signature.tree.accessors()):
         rest = tuple(accessor)[2:]
@@ -88,4 +89,4 @@ def _named(name: str, signature: Signature, word: str) -> Chosen:
                 for entry in tuple(accessor)[: 2 + depth]:
                     tree = tree.child(tree.entries().index(entry.entry))
                 return Chosen(tree, tuple(range(leaf, leaf + tree.num_leaves)))
-    raise ArgumentValueError(f"{said(name, word)} names none of the arguments {', '.join(signature.paths)}")
+    raise ArgumentValueError(f"{quoted(name, word)} names none of the arguments {', '.join(signature.paths)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import optree
 
-from symgrad.api.call.axes import Axes, axes, by_argument, by_leaf, check, hints, path_root, said
+from symgrad.api.call.axes import Axes, axes, by_argument, by_leaf, check_extents, extents_said, hints, path_root
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare.forms import is_traced
@@ -153,7 +153,7 @@ class Arguments:
         leaves, tree = optree.tree_flatten((args, kwargs), namespace=NAMESPACE)  # type: ignore[arg-type]
         if active.traces:
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
-        return Leaves(leaves, tree, tuple(map(_kind, leaves)), tuple(statics.items()))
+        return Leaves(leaves, tree, tuple(map(_leaf_kind, leaves)), tuple(statics.items()))
 
     def describe(self, call: Leaves, pattern: Sequence[int | str] | None = None) -> Signature:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""
@@ -180,7 +180,7 @@ class Arguments:
         """Describe a call that keeps to what is said of its extents, and list that."""
         signature = self.describe(call)
         words = self.said(signature)
-        check(words, signature)
+        check_extents(words, signature)
         return signature, words
 
     def said(self, signature: Signature) -> Said:
@@ -188,9 +188,9 @@ class Arguments:
         if self._hints is None:
             self._hints = hints(self.fun)
         found = by_leaf(self._hints, self.parameter, signature) if self._hints else [None] * len(signature.specs)
-        words = said(found, signature)
+        words = extents_said(found, signature)
         if isinstance(self.dynamic, dict):
-            chosen = said(by_argument(self.dynamic, signature), signature)
+            chosen = extents_said(by_argument(self.dynamic, signature), signature)
             words = tuple([one if other is None else other for one, other in zip(words, chosen, strict=True)])
         return tuple([None if isinstance(w, str) and w.partition("+")[0] not in words else w for w in words])
 
@@ -216,7 +216,7 @@ class Arguments:
         """Check a call against the one signature it must fit."""
         want = self.fixed_to
         assert want is not None  # noqa: S101 - only asked of fixed arguments
-        if not alike(call, want):
+        if not has_structure_of(call, want):
             known = ", ".join(want.paths)
             raise ArgumentError(f"{self.name}() was compiled for arguments {known}; these have another structure")
         for leaf, expected, path in zip(call.leaves, want.specs, want.paths, strict=True):
@@ -233,7 +233,7 @@ class Arguments:
         return want
 
 
-def alike(call: Leaves, signature: Signature) -> bool:
+def has_structure_of(call: Leaves, signature: Signature) -> bool:
     """Whether a call has the structure and the static arguments of a signature."""
     return bool(call.tree == signature.tree) and told_apart(call.statics) == told_apart(signature.statics)
 
@@ -270,7 +270,7 @@ def _fits(got: Spec, expected: Spec) -> bool:
     return got.dtype == expected.dtype and (got.array == expected.array or got.dtype.kind not in "iu")
 
 
-def _kind(leaf: Any) -> Any:
+def _leaf_kind(leaf: Any) -> Any:
     """Identify a leaf's type cheaply: what decides whether a compilation fits."""
     kind = type(leaf)
     if kind is np.ndarray:

@@ -102,7 +102,7 @@ def path_root(path: str) -> str:
     return re.match(r"\w*", path)[0]  # type: ignore[index]
 
 
-def said(described: Sequence[Axes | None], signature: Signature) -> Said:
+def extents_said(described: Sequence[Axes | None], signature: Signature) -> Said:
     """List what is said of every extent of a call."""
     found: list[int | str | None] = []
     for one, spec, path in zip(described, signature.specs, signature.paths, strict=True):
@@ -119,7 +119,7 @@ def said(described: Sequence[Axes | None], signature: Signature) -> Said:
     return tuple(found)
 
 
-def check(words: Said, signature: Signature) -> None:
+def check_extents(words: Said, signature: Signature) -> None:
     """Check that a call keeps to what is said of its extents."""
     first: dict[str, tuple[str, int, Any]] = {}
     sums: list[tuple[str, tuple[str, int, Any]]] = []
@@ -128,18 +128,18 @@ def check(words: Said, signature: Signature) -> None:
         for axis, extent in enumerate(spec.shape):
             word, place = next(said_of), (path, axis, spec.shape)
             if isinstance(word, int) and word != extent:
-                raise ArgumentValueError(f"the extent {_shown(*place)} is to be {word}")
+                raise ArgumentValueError(f"the extent {_on_axis(*place)} is to be {word}")
             if isinstance(word, str) and "+" in word:
                 sums.append((word, place))
             elif isinstance(word, str) and (known := first.setdefault(word, place))[2][known[1]] != extent:
-                raise ArgumentValueError(f"the extent {word} is {_shown(*known)}, and {_shown(*place)}")
+                raise ArgumentValueError(f"the extent {word} is {_on_axis(*known)}, and {_on_axis(*place)}")
     for word, place in sums:
         name, _, more = word.partition("+")
         if place[2][place[1]] != (known := first[name])[2][known[1]] + int(more):
-            raise ArgumentValueError(f"the extent {name} is {_shown(*known)}, and {word} is {_shown(*place)}")
+            raise ArgumentValueError(f"the extent {name} is {_on_axis(*known)}, and {word} is {_on_axis(*place)}")
 
 
-def _shown(path: str, axis: int, shape: Any) -> str:
+def _on_axis(path: str, axis: int, shape: Any) -> str:
     return f"{shape[axis]} on axis {axis} of {path}, which has shape {show(shape)}"
 
 
@@ -176,7 +176,7 @@ def by_leaf(known: dict[str, Any], parameter: Callable[[str | int], str], signat
         hint = known.get(parameter(key))
         for entry in tuple(accessor)[2:]:
             hint = None if hint is None else _part(hint, entry.entry)
-        found.append(None if hint is None else _read(hint))
+        found.append(None if hint is None else _hint_axes(hint))
     return found
 
 
@@ -208,7 +208,7 @@ def _sole(hint: Any) -> Any:
     return kept[0] if len(kept) == 1 else None
 
 
-def _read(hint: Any) -> Axes | None:
+def _hint_axes(hint: Any) -> Axes | None:
     """Read one annotation; None where it says nothing of axes."""
     hint = _sole(hint)
     hint = getattr(hint, "leaftype", hint)
@@ -260,7 +260,7 @@ def annotated_specs(fun: Callable[..., Any], given: Any = ()) -> dict[str, Any]:
 def _spec_tree(hint: Any, name: str) -> Any:
     """Read one annotation, by the depth of its structures; None where jaxtyping says nothing in it."""
     if isinstance(getattr(hint, "dim_str", None), str):
-        return _spec(hint, name)
+        return _hint_spec(hint, name)
     arguments = typing.get_args(hint)
     if typing.get_origin(hint) is tuple and Ellipsis not in arguments:
         parts = [_spec_tree(part, f"{name}[{k}]") for k, part in enumerate(arguments)]
@@ -271,7 +271,7 @@ def _spec_tree(hint: Any, name: str) -> Any:
     return None if None in fields.values() else hint(**fields)
 
 
-def _spec(hint: Any, name: str) -> Spec:
+def _hint_spec(hint: Any, name: str) -> Spec:
     dtypes = hint.dtypes if isinstance(hint.dtypes, (tuple, list)) else ()
     dtype = dtypes[0] if len(dtypes) == 1 else next((wide for wide in WIDEST if wide in dtypes), "")
     words = [word.rsplit("=", maxsplit=1)[-1] for word in hint.dim_str.split()]

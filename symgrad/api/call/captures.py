@@ -71,7 +71,7 @@ class Captured:
             read = stack.pop()
             for rule in getattr(type(read), "symgrad_rules", ()):  # of a custom function, which may be set anew
                 found(vars(read), rule, rule, getattr(read, rule))
-            inner, owner = _plain(read)
+            inner, owner = _unwrapped(read)
             if inner is None or id(inner) in seen or not is_user_code(inner.__code__.co_filename):
                 continue
             seen.add(id(inner))
@@ -80,8 +80,8 @@ class Captured:
                 if not isinstance(value, _PASSIVE) and (name in inner.__globals__ or not hasattr(builtins, name)):
                     found(inner.__globals__, name, name, value)
             for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
-                if not isinstance(_content(cell), _PASSIVE):
-                    found(cell, None, name, _content(cell))
+                if not isinstance(_cell_value(cell), _PASSIVE):
+                    found(cell, None, name, _cell_value(cell))
             for holder, name, value in read_attributes(inner, owner):
                 found(holder, name, name, value)
         return places
@@ -133,7 +133,7 @@ class Captured:
         return len(self.held) > 1 and [*map(id, self.held[-1])] != [*map(id, self.held[-2])]
 
 
-def _plain(value: Any) -> tuple[Any, Any]:
+def _unwrapped(value: Any) -> tuple[Any, Any]:
     """Unwrap methods, partials and wrappers to a Python function, None where there is none; and its object."""
     owner = None
     for _ in range(20):
@@ -148,10 +148,10 @@ def _plain(value: Any) -> tuple[Any, Any]:
 
 def _values(places: list[tuple[Any, str | None]]) -> tuple[Any, ...]:
     """Return what stands in the places now."""
-    return tuple([_content(place) if name is None else place.get(name) for place, name in places])
+    return tuple([_cell_value(place) if name is None else place.get(name) for place, name in places])
 
 
-def _content(cell: Any) -> Any:
+def _cell_value(cell: Any) -> Any:
     try:
         return cell.cell_contents
     except ValueError:
@@ -184,13 +184,13 @@ def read_attributes(function: types.FunctionType, owner: Any) -> list[Place]:
     """
     code = function.__code__
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    roots: dict[str, Any] = {name: _content(cell) for name, cell in cells}
+    roots: dict[str, Any] = {name: _cell_value(cell) for name, cell in cells}
     if owner is not None and code.co_argcount:
         roots[code.co_varnames[0]] = owner
     found: dict[tuple[int, str], Place] = {}
     for kind, name, attributes in _chains(code):
         value = (function.__globals__ if kind == "global" else roots).get(name)
-        for place in _places(value, attributes):
+        for place in _followed(value, attributes):
             found[id(place[0]), place[1]] = place
     return list(found.values())
 
@@ -220,7 +220,7 @@ def _chains(code: types.CodeType) -> list[tuple[str, str, tuple[str, ...]]]:
     return [chain for chain in chains if not written & {*chain[2]}]
 
 
-def _places(value: Any, attributes: tuple[str, ...]) -> Iterator[Place]:
+def _followed(value: Any, attributes: tuple[str, ...]) -> Iterator[Place]:
     """Follow attributes from an object: where each stands, or would stand if it were set."""
     for name in attributes:
         own = getattr(value, "__dict__", None) if _is_users(value) else None
@@ -259,7 +259,7 @@ def captured_writes(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]
 
     No tracer sees plain arrays: writes are found by what the arrays hold afterwards.
     """
-    before = [(name, array, _sample(array)) for name, array in _arrays(captured)]
+    before = [(name, array, _sample(array)) for name, array in _arrays_in(captured)]
     yield
     for name, array, content in before:
         if _sample(array).tobytes() == content.tobytes():
@@ -277,7 +277,7 @@ def _sample(array: Content) -> Content:
     return sample
 
 
-def _arrays(captured: Iterable[tuple[str, Any]]) -> list[tuple[str, Content]]:
+def _arrays_in(captured: Iterable[tuple[str, Any]]) -> list[tuple[str, Content]]:
     """Find plain arrays among named values, and in their lists, tuples and dicts."""
     found: dict[int, tuple[str, Content]] = {}
     stack, left = list(captured), SEEN

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import optree
 
-from symgrad.api.call.arguments import Arguments, Leaves, alike, describe_change, show_signature, told_apart
+from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_structure_of, show_signature, told_apart
 from symgrad.api.call.captures import Captured, captured_rng, captured_writes
-from symgrad.api.call.pickled import Absent, parts, reduced
+from symgrad.api.call.pickled import Absent, pickled_as, restored
 from symgrad.api.call.sizes import Sizes, pattern_of
 from symgrad.build.call.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError, SymgradWarning, ToolchainError
@@ -259,7 +259,7 @@ class Function:
         if sizes is None:
             sizes = Sizes(said, self._arguments.dynamic, (*signature.names, *signature.paths))
             for saved in self._fun.opened() if isinstance(self._fun, Absent) else ():
-                if alike(call, saved) and _forms(saved) == _forms(signature):
+                if has_structure_of(call, saved) and _forms(saved) == _forms(signature):
                     pattern = pattern_of([one.shape for one in saved.specs])
                     sizes.add(pattern, self._made(key.opened(pattern), saved, sizes))
             self._sizes[key.ranks()] = sizes
@@ -545,7 +545,7 @@ class Function:
         entry = self._ran() if call is None else self._find(call)
         arrays = [] if call is None else as_inputs(call.leaves, entry.signature)
         count = threads(self._options) if entry.built.stages.of("loops").threaded else 1
-        return report.numbered(getattr(report, made)(entry.built.stages), entry.built.program, arrays, sizes, count)
+        return report.with_extents(getattr(report, made)(entry.built.stages), entry.built.program, arrays, sizes, count)
 
     def cache_info(self) -> CacheInfo:
         """Return for which signatures this function was compiled, why each was needed, and why extents stay numbers."""
@@ -570,7 +570,7 @@ class Function:
             plain = plain.__wrapped__
         state = self._state()
         entries = [entry for key, entry in self._entries.items() if key.captured == state]
-        found = reduced(self, self._fun, plain, self._arguments, self._options, entries)
+        found = pickled_as(self, self._fun, plain, self._arguments, self._options, entries)
         return found if isinstance(found, str) else (unpickled, found)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -593,23 +593,23 @@ def handed_out(tree: Any, outputs: Sequence[Node]) -> Callable[[list[Any]], Any]
         outputs: what the results are computed by.
     """
     if tree.is_leaf():
-        return lambda results: _finished(results[0])
+        return lambda results: _as_scalar(results[0])
     children = tree.children()
     if tree.type is tuple and len(children) == 2 and children[0].is_leaf():
         if children[1].is_leaf():
             return _loss_and_gradient if not outputs[0].shape and outputs[1].shape else _pair
         if children[1].type is tuple and all(child.is_leaf() for child in children[1].children()):
             return _loss_and_gradients
-    return lambda results: optree.tree_unflatten(tree, [_finished(r) for r in results])
+    return lambda results: optree.tree_unflatten(tree, [_as_scalar(r) for r in results])
 
 
-def _finished(result: Any) -> Any:
+def _as_scalar(result: Any) -> Any:
     """Give numbers as NumPy's scalars, as NumPy's functions do."""
     return result if result.ndim else result[()]
 
 
 def _pair(results: list[Any]) -> tuple[Any, Any]:
-    return _finished(results[0]), _finished(results[1])
+    return _as_scalar(results[0]), _as_scalar(results[1])
 
 
 def _loss_and_gradient(results: list[Any]) -> tuple[Any, Any]:
@@ -626,7 +626,7 @@ def _loss_and_gradients(results: list[Any]) -> Any:
 
 def unpickled(*pickled: Any) -> Function:
     """Make the function that was pickled: traced where its Python is found by its name, else of its programs."""
-    return Function(*parts(*pickled))
+    return Function(*restored(*pickled))
 
 
 class Lowered:

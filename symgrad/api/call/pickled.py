@@ -90,10 +90,10 @@ class Absent:
         )
 
 
-def reduced(
+def pickled_as(
     function: Any, fun: Any, plain: Any, arguments: Arguments, options: Options, entries: list[Entry],
 ) -> str | tuple[Any, ...]:
-    """Return what a function is pickled as: its own name, or what it is made of, for `parts`.
+    """Return what a function is pickled as: its own name, or what it is made of, for `restored`.
 
     Args:
         function: what is pickled; the rest is what it is made of.
@@ -103,10 +103,10 @@ def reduced(
         options: compiler and the like.
         entries: what it was compiled for, with the values captured that it would capture now.
     """
-    if _named(function) is function:
+    if _found_by_name(function) is function:
         return str(getattr(function, "__qualname__", ""))  # a decorated function: found where it stands
     static = tuple(sorted(arguments.static, key=str))
-    if not isinstance(plain, (types.FunctionType, Absent)) or _named(plain) is plain:
+    if not isinstance(plain, (types.FunctionType, Absent)) or _found_by_name(plain) is plain:
         return fun, options, static, arguments.fixed_to, arguments.dynamic
     from symgrad.ir.saved.programs import dumps
 
@@ -122,7 +122,7 @@ def reduced(
     return Absent(fun, saved), options, static, arguments.fixed_to is not None, arguments.dynamic
 
 
-def parts(
+def restored(
     fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | bool | None, dynamic: Any,
 ) -> tuple[Any, Arguments, Options]:
     """Return what a function is made of, of what it was pickled as."""
@@ -132,7 +132,7 @@ def parts(
     return fun, arguments.fixed(signature) if isinstance(signature, Signature) else arguments, options
 
 
-def _named(value: Any) -> Any:
+def _found_by_name(value: Any) -> Any:
     """Return what stands where a function says that it is defined."""
     found = sys.modules.get(getattr(value, "__module__", None) or "")
     for part in str(getattr(value, "__qualname__", "")).split("."):

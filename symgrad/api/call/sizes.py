@@ -150,7 +150,7 @@ class Sizes:
         were always so much larger than another one are that one and a number.
         """
         columns = list(zip(*seen, strict=True))
-        least = _least(columns) if related else {}
+        least = _smallest_alike(columns) if related else {}
         learnt: dict[tuple[int, ...], str] = {}
         for word, column in zip(self.said, columns, strict=True):
             if isinstance(word, str) and len({*column}) > 1:
@@ -193,7 +193,7 @@ def _closed(pattern: Pattern, extents: Extents, names: frozenset[str]) -> Patter
     return tuple([e if isinstance(word, int) or word.partition("+")[0] in names else word for word, e in pairs])
 
 
-def _least(columns: Iterable[Extents]) -> dict[Extents, Extents]:
+def _smallest_alike(columns: Iterable[Extents]) -> dict[Extents, Extents]:
     """Give extents, call by call, the smallest ones that they were always so much larger than."""
     found: dict[Extents, list[Extents]] = {}
     for column in columns:

@@ -158,8 +158,8 @@ def check_grads(
     wanted = frozenset([modes] if isinstance(modes, str) else modes)
     compiled = (kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
     compared = (order, wanted, eps, mode, atol or 0.0, rtol, elements)
-    calls = _drawn(f, seed) if args is None else [(f, tuple(args))]
-    first, *others = [_with_overrides(partial(_checked, call, given, compiled, *compared)) for call, given in calls]
+    calls = _op_calls(f, seed) if args is None else [(f, tuple(args))]
+    first, *others = [_with_overrides(partial(_check_one, call, given, compiled, *compared)) for call, given in calls]
     for other in others:
         first.derivatives += other.derivatives
         first.worst, first.loose = max(first.worst, other.worst), first.loose + other.loose
@@ -167,7 +167,7 @@ def check_grads(
     return first
 
 
-def _named(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _bearing_name(call: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Give a case the name of its op, for messages."""
 
     def of(*arrays: Any) -> Any:
@@ -177,7 +177,7 @@ def _named(call: Callable[..., Any], name: str) -> Callable[..., Any]:
     return of
 
 
-def _drawn(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
+def _op_calls(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
     """Return calls of an op, or of what answers a ufunc, and their arguments."""
     load()
     found = ANSWERS.get(op) if isinstance(op, np.ufunc) else op
@@ -195,12 +195,12 @@ def _drawn(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, ...]
         )
     rng = np.random.default_rng(seed)
     if not isinstance(found, Elementwise):
-        return [(_named(case.call, name), tuple(case.draw(rng))) for case in found.sample]
+        return [(_bearing_name(case.call, name), tuple(case.draw(rng))) for case in found.sample]
     each = found.sample if type(found.sample) is tuple else (found.sample,) * found.arity
     return [(found, tuple([domain.draw(rng, SHAPE) for domain in each]))]
 
 
-def _checked(
+def _check_one(
     call: Callable[..., Any], args: tuple[Any, ...], compiled: tuple[Any, ...], order: int, modes: frozenset[str],
     eps: float | None, mode: str | None, atol: float, rtol: float | None, elements: int,
 ) -> Report:
@@ -214,7 +214,7 @@ def _checked(
             raise ArgumentValueError(what, instead='mode="central"')
     method = "complex step" if reference.complex else "central differences"
     report = Report(problem.name, method, (1, 2)[:order])
-    _Check(problem, reference, report, atol, rtol, elements).all(modes)
+    _Comparison(problem, reference, report, atol, rtol, elements).all(modes)
     return report
 
 
@@ -236,7 +236,7 @@ def _with_overrides(checked: Callable[[], Report]) -> Report:
 
 
 @dataclass
-class _Check:
+class _Comparison:
     """The comparison of all derivatives of one problem."""
 
     problem: Projection
@@ -267,7 +267,7 @@ class _Check:
         """Compare the gradient."""
         problem = self.problem
         compiled = problem.gradient
-        found = _arrays(compiled(tuple(problem.wide), tuple(problem.others)))
+        found = _in_float64(compiled(tuple(problem.wide), tuple(problem.others)))
         value = abs(float(self.reference.value(problem.wide)))
         for k, (x, g) in enumerate(zip(problem.wide, found, strict=True)):
             floor, count = _floor(g, value, x), x.size
@@ -315,7 +315,7 @@ class _Check:
             floor = ROUNDING * max(sum(float(np.sum(np.abs(p))) for p in parts), value)
             expected = sum(float(np.sum(p)) for p in parts)
             allowed = float(self.allowed(found, expected, 0.0, floor, "complex step"))
-            if not _same(found, expected, allowed):
+            if not _agree(found, expected, allowed):
                 self.wrong.append(Difference(1, place, found, expected, allowed, "reverse mode"))
         self.finish()
 
@@ -324,7 +324,7 @@ class _Check:
         method, error = self.report.method, 0.0
         if self.reference.complex:
             numerical = self.reference.complex_step(direction)
-            if not _same(compiled, numerical, float(self.allowed(compiled, numerical, 0.0, floor, method))):
+            if not _agree(compiled, numerical, float(self.allowed(compiled, numerical, 0.0, floor, method))):
                 central, estimate = self.reference.central(direction, start)
                 if not self.reference.agree(numerical, central, estimate):  # not analytic just here
                     method, numerical, error = "central differences", central, estimate
@@ -332,7 +332,7 @@ class _Check:
             numerical, error = self.reference.central(direction, start)
         allowed = float(self.allowed(compiled, numerical, error, floor, method))
         self.report.derivatives += 1
-        if not _same(compiled, numerical, allowed):
+        if not _agree(compiled, numerical, allowed):
             self.wrong.append(Difference(1, place, compiled, numerical, allowed, method))
             return False
         if np.isfinite(compiled - numerical) and allowed > 0:
@@ -356,7 +356,7 @@ class _Check:
         along = max(along, abs(float(self.reference.value(problem.wide))))
         single = narrow() if problem.narrow else {}
         for mode in [one for one in ("rev", "fwd") if one in modes]:
-            exact = _arrays(found[mode])
+            exact = _in_float64(found[mode])
             parts = zip(problem.wide, exact, np.split(numerical, sizes), np.split(error, sizes), strict=True)
             before = self.report.derivatives
             for k, (x, h, n, e) in enumerate(parts):
@@ -378,7 +378,7 @@ class _Check:
 
     def narrowed(self, order: int, found: Any, exact: Arrays) -> None:
         """Compare what was computed in float32 with the same in float64."""
-        for k, (narrow, wide) in enumerate(zip(_arrays(found), exact, strict=True)):
+        for k, (narrow, wide) in enumerate(zip(_in_float64(found), exact, strict=True)):
             floor = 64 * float(np.finfo(np.float32).eps) * _largest(wide)
             self.all_of(order, k, narrow, wide, np.zeros(wide.shape), floor, "the same in float64")
 
@@ -434,7 +434,7 @@ class _Check:
         )
 
 
-def _arrays(found: Any) -> Arrays:
+def _in_float64(found: Any) -> Arrays:
     return [np.asarray(g, np.float64) for g in found]
 
 
@@ -449,7 +449,7 @@ def _floor(g: Any, value: float, x: Any) -> float:
     return ROUNDING * max(_largest(g), size)
 
 
-def _same(one: float, other: float, allowed: float) -> bool:
+def _agree(one: float, other: float, allowed: float) -> bool:
     """Whether two values of a derivative agree; an infinity or NaN only with the same."""
     return one == other or (np.isnan(one) and np.isnan(other)) or bool(abs(one - other) <= allowed < np.inf)
 

@@ -77,12 +77,12 @@ def gradients(
     y_nodes = [_differentiable(outer, y, "derive", k) for k, y in enumerate(targets)]
     x_nodes = [_differentiable(outer, x, "derive by", k) for k, x in enumerate(sources)]
     starts = [None] * len(targets) if grad_ys is None else matched(y_tree, grad_ys, "grad_ys")
-    bars = [_start(outer, y, start) for y, start in zip(y_nodes, starts, strict=True)]
+    bars = [_first_cotangent(outer, y, start) for y, start in zip(y_nodes, starts, strict=True)]
     stops = {as_node(outer, s) for s in flatten(stop_gradients)[0] if is_traced(s)}
     found: dict[Node, Node | None] = {}
-    for group in _independent(outer.graph, y_nodes, x_nodes, stops):
+    for group in _source_groups(outer.graph, y_nodes, x_nodes, stops):
         found |= _cut_and_derived(outer, y_nodes, group, stops, bars)
-    results = [_finished(outer, x, found[x], unconnected_gradients, k) for k, x in enumerate(x_nodes)]
+    results = [_connected(outer, x, found[x], unconnected_gradients, k) for k, x in enumerate(x_nodes)]
     return optree.tree_unflatten(x_tree, results)
 
 
@@ -118,7 +118,7 @@ def _differentiable(outer: Trace, value: Any, doing: str, number: int) -> Node:
     return node
 
 
-def _start(outer: Trace, y: Node, start: Any) -> Node:
+def _first_cotangent(outer: Trace, y: Node, start: Any) -> Node:
     """Return the cotangent a sweep starts with."""
     bar = as_node(outer, np.ones((), y.dtype) if start is None else start)
     if bar.shape != y.shape and start is not None:
@@ -127,17 +127,17 @@ def _start(outer: Trace, y: Node, start: Any) -> Node:
     return bar if bar.shape == y.shape else make(outer.graph, broadcast_to, bar, shape=y.shape)
 
 
-def _between(graph: Graph, ys: Sequence[Node], xs: Sequence[Node]) -> Program:
+def _part_between(graph: Graph, ys: Sequence[Node], xs: Sequence[Node]) -> Program:
     return Program((), tuple(ys), "gradients", (), graph, min(x.number for x in xs))
 
 
-def _independent(graph: Graph, ys: Sequence[Node], xs: Sequence[Node], stops: set[Node]) -> list[list[Node]]:
+def _source_groups(graph: Graph, ys: Sequence[Node], xs: Sequence[Node], stops: set[Node]) -> list[list[Node]]:
     """Group sources: all at once where none depends on another one, else one by one."""
     every = list(dict.fromkeys(xs))
     if not every:
         return []
     reached = set(every)
-    for node in _between(graph, [*ys, *every], every).nodes():
+    for node in _part_between(graph, [*ys, *every], every).nodes():
         if not reached.isdisjoint(node.inputs):
             reached.add(node)
     if any(x not in stops and not reached.isdisjoint(x.inputs) for x in every):
@@ -152,7 +152,7 @@ def _cut_and_derived(
     graph = outer.graph
     with graph.apart():
         new = {x: fresh(outer, "x", x) for x in xs}
-        for node in _between(graph, ys, xs).nodes():
+        for node in _part_between(graph, ys, xs).nodes():
             if node not in stops and not new.keys().isdisjoint(node.inputs):  # another argument's copy nobody passes
                 new[node] = copied(graph, node, tuple([new.get(i, i) for i in node.inputs]))
         outputs, inputs = tuple([new.get(y, y) for y in ys]), tuple([new[x] for x in xs])
@@ -163,7 +163,7 @@ def _cut_and_derived(
     return {x: r if c else None for x, r, c in zip(xs, results, connected, strict=True)}
 
 
-def _finished(outer: Trace, x: Node, found: Node | None, unconnected: str, number: int) -> Any:
+def _connected(outer: Trace, x: Node, found: Node | None, unconnected: str, number: int) -> Any:
     if found is not None:
         return Tracer(found, outer)
     if unconnected == "none":

@@ -148,7 +148,7 @@ def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | 
 # -- on traced values
 
 
-def _checked(point: Point, argnums: Argnums) -> list[Chosen]:
+def _differentiable(point: Point, argnums: Argnums) -> list[Chosen]:
     """Find what the Jacobian is by; check that, and what it is of."""
     wanted = chosen(argnums, point.signature)
     for k in [leaf for one in wanted for leaf in one.leaves]:
@@ -167,7 +167,7 @@ def _checked(point: Point, argnums: Argnums) -> list[Chosen]:
     return wanted
 
 
-def _structured(point: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict[tuple[int, int], Any]) -> Any:
+def _as_trees(point: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict[tuple[int, int], Any]) -> Any:
     """Give the blocks, by the result's and the argument's leaf, their structure; with the extras, if there are."""
     rows = []
     for r in range(len(point.results)):
@@ -183,14 +183,14 @@ def _jacfwd(
 ) -> Any:
     """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
     point = at(fun, args, kwargs, static, has_aux=has_aux)
-    wanted, inputs, blocks = _checked(point, argnums), point.program.inputs, {}
+    wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
     every = range(len(point.results))
     for k in [leaf for one in wanted for leaf in one.leaves]:
         pushed = _over_basis(point, partial(pushforward, wrt=[k], of=every), inputs[k])
         for r, (y, columns) in enumerate(zip(point.results, pushed, strict=True)):
             last = np.moveaxis(columns, 0, -1) if columns.ndim > len(y.shape) else columns
-            blocks[r, k] = _shaped(last, (*y.shape, *inputs[k].shape))
-    return _structured(point, wanted, argnums, blocks)
+            blocks[r, k] = _reshaped(last, (*y.shape, *inputs[k].shape))
+    return _as_trees(point, wanted, argnums, blocks)
 
 
 def _jacrev(
@@ -199,7 +199,7 @@ def _jacrev(
 ) -> Any:
     """`jacrev` on traced values: every unit cotangent of every array pulled back."""
     point = at(fun, args, kwargs, static, has_aux=has_aux)
-    wanted, inputs, blocks = _checked(point, argnums), point.program.inputs, {}
+    wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
     leaves = [leaf for one in wanted for leaf in one.leaves]
     for r, y in enumerate(point.results):
         if y.shape == ():
@@ -207,8 +207,8 @@ def _jacrev(
         else:
             pulled = _over_basis(point, partial(pullback, wrt=leaves, of=[r], units=True), y)
         for k, rows in zip(leaves, pulled, strict=True):
-            blocks[r, k] = _shaped(rows, (*y.shape, *inputs[k].shape))
-    return _structured(point, wanted, argnums, blocks)
+            blocks[r, k] = _reshaped(rows, (*y.shape, *inputs[k].shape))
+    return _as_trees(point, wanted, argnums, blocks)
 
 
 def _over_basis(point: Point, make: Callable[[Program], Program], of: Node) -> list[Any]:
@@ -218,7 +218,7 @@ def _over_basis(point: Point, make: Callable[[Program], Program], of: Node) -> l
         return point.put(linear, [np.ones((), of.dtype)])
     size = shapes.size(of.shape)
     eye = embed_diagonal(filled(point.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
-    basis = _shaped(eye, (size, *of.shape))
+    basis = _reshaped(eye, (size, *of.shape))
     with point.outer.graph.apart():
         program, many = batch(linear, [False] * (len(linear.inputs) - 1) + [True], size)
     found = point.put(program, [basis], without_units)
@@ -226,7 +226,7 @@ def _over_basis(point: Point, make: Callable[[Program], Program], of: Node) -> l
     return [y if m else broadcast_to(y, shape=(size, *y.node.shape)) for y, m in full]
 
 
-def _shaped(x: Any, shape: Any) -> Any:
+def _reshaped(x: Any, shape: Any) -> Any:
     return x if x.node.shape == shape else reshape(x, shape=shape)
 
 

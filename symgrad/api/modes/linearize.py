@@ -87,7 +87,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     >>> pull(np.array([1.0, 1.0]))
     (array([2., 6.]),)
     """
-    return _at(fun, primals, forward=False, has_aux=has_aux)
+    return _linear_at(fun, primals, forward=False, has_aux=has_aux)
 
 
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -101,10 +101,10 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> float(push(1.0))
     12.0
     """
-    return _at(fun, primals, forward=True, has_aux=has_aux)
+    return _linear_at(fun, primals, forward=True, has_aux=has_aux)
 
 
-def _at(fun: Callable[..., Any], primals: tuple[Any, ...], forward: bool, has_aux: bool) -> Any:
+def _linear_at(fun: Callable[..., Any], primals: tuple[Any, ...], forward: bool, has_aux: bool) -> Any:
     """Return the function's result and the linear map at a point: traced, or compiled when it is called."""
     if current() is not None:
         point = at(fun, primals, {}, has_aux=has_aux)
@@ -141,7 +141,7 @@ def _mapping(
 def _jvp(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool) -> Any:  # noqa: ARG001 - a rule's
     """`jvp` on traced values."""
     primals, tangents = args
-    value, push, *extras = _at(fun, primals, forward=True, has_aux=has_aux)
+    value, push, *extras = _linear_at(fun, primals, forward=True, has_aux=has_aux)
     return (value, push(*tangents), *extras)
 
 
@@ -242,13 +242,13 @@ def _linearized(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, forw
         for node in rest.inputs:
             words.append(identifier(node.param("name") if node.op.name == "input" else "kept", words))
         unread = frozenset([k for k in places if primals[k] not in read])
-        linear = replace(linear, places=places, unread=unread, words=words, run=_compiled(rest, words))
+        linear = replace(linear, places=places, unread=unread, words=words, run=_as_function(rest, words))
         kept = point.put(replace(whole, inputs=inputs, outputs=stored))
     value, extras = point.value()
     return value, extras, Residuals(linear, kept)
 
 
-def _compiled(program: Program, words: Sequence[str]) -> Function:
+def _as_function(program: Program, words: Sequence[str]) -> Function:
     """Make a function of a program, of its inputs by name; of just these where they have open extents."""
 
     def linear(given: dict[str, Any]) -> Any:

@@ -81,13 +81,14 @@ def _vmap(
         ]))
 
     point = at(fun, args, kwargs, static, inner=one)
-    size, outer = _size(point.signature, axes, axis_size), point.outer
+    size, outer = _batch_size(point.signature, axes, axis_size), point.outer
     with outer.graph.apart():
         program, mapped = batch(point.program, [a is not None for a in axes], size)
     leaves = [Tracer(as_node(outer, leaf), outer) for leaf in point.leaves]
     made = substituted(outer, program, [_moved(x, a, 0) for x, a in zip(leaves, axes, strict=True)])
     results: list[Any] = []
-    for number, (y, many, axis) in enumerate(zip(made, mapped, _spread(out_axes, point.tree, "out_axes"), strict=True)):
+    to = zip(made, mapped, _leaf_axes(out_axes, point.tree, "out_axes"), strict=True)
+    for number, (y, many, axis) in enumerate(to):
         if axis is None and many:
             raise ArgumentValueError(
                 f"out_axes is None for result {number}, which depends on a mapped argument", instead="an axis for it"
@@ -108,7 +109,7 @@ _UNMAPPED = object()
 """Stands for None where a tree is flattened, which would have no leaves."""
 
 
-def _spread(entry: Any, tree: Any, what: str) -> list[int | None]:
+def _leaf_axes(entry: Any, tree: Any, what: str) -> list[int | None]:
     """Give every leaf of a structure its axis, from a tree of axes that may end above the leaves."""
     marked: Any = optree.tree_map(
         lambda e: _UNMAPPED if e is None else e, entry, none_is_leaf=True, namespace=NAMESPACE
@@ -136,7 +137,7 @@ def _input_axes(in_axes: Any, signature: Signature) -> list[int | None]:
         if len(in_axes) != len(free) + sum(isinstance(k, int) for k in static):
             raise ArgumentValueError(f"in_axes={in_axes!r} has {len(in_axes)} entries, for {len(free)} arguments")
         for number, child in zip(free, positional.children(), strict=True):
-            found += _spread(in_axes[number], child, "in_axes")
+            found += _leaf_axes(in_axes[number], child, "in_axes")
     found += [0] * keywords.num_leaves
     specs = zip(found, signature.specs, signature.paths, strict=True)
     return [None if a is None else _from_front(a, len(s.shape), f"argument {path}", s.shape) for a, s, path in specs]
@@ -148,7 +149,7 @@ def _from_front(axis: int, rank: int, what: str, shape: Any) -> int:
     return axis % rank
 
 
-def _size(signature: Signature, axes: Sequence[int | None], axis_size: Any) -> Any:
+def _batch_size(signature: Signature, axes: Sequence[int | None], axis_size: Any) -> Any:
     """Return how many examples there are."""
     every = zip(signature.paths, signature.specs, axes, strict=True)
     mapped = [(path, s, a, s.shape[a]) for path, s, a in every if a is not None]

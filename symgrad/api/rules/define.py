@@ -68,7 +68,7 @@ def define_op(
     if not _NAME.fullmatch(name):
         raise ArgumentError(f"the name {name!r} of an op is no identifier")
     symbols, formula = _formula(name, value, arguments)
-    terms, result = _parsed(name, notation, len(symbols))
+    terms, result = _read_notation(name, notation, len(symbols))
     labels = result + "".join(dict.fromkeys(c for term in terms for c in term if c not in result))
     meant = _Meaning(name, symbols, formula, [formula.diff(symbol) for symbol in symbols], terms, result, labels)
     try:
@@ -107,7 +107,7 @@ class _Meaning:
 
     def value(self, *x: Any) -> Any:
         """Compute it."""
-        whole = _cast(in_numpy(self.formula, self._known(x)), self._extents(x), _kind(x))
+        whole = _as_result(in_numpy(self.formula, self._known(x)), self._index_extents(x), _result_dtype(x))
         summed = tuple(range(len(self.result), len(self.labels)))
         return np.sum(whole, axis=summed) if summed else whole
 
@@ -116,24 +116,24 @@ class _Meaning:
         known = self._known(x)
         if not self.terms:
             return tuple([g * in_numpy(slope, known) for slope in self.slopes])
-        full, wide = self._extents(x), _spread(g, self.result, self.labels)
+        full, wide = self._index_extents(x), _with_labels(g, self.result, self.labels)
         parts = [wide * in_numpy(slope, known) for slope in self.slopes]
         return tuple([_gathered(part, term, self.labels, full) for part, term in zip(parts, self.terms, strict=True)])
 
     def infer(self, *nodes: Node) -> tuple[Shape, Any]:
         """Return the result's shape and dtype."""
-        extents = self._extents(nodes)
-        return extents[: len(self.result)] if self.terms else extents, _kind(nodes)
+        extents = self._index_extents(nodes)
+        return extents[: len(self.result)] if self.terms else extents, _result_dtype(nodes)
 
     def _known(self, x: tuple[Any, ...]) -> dict[Any, Any]:
         """Say which array each symbol is, with an axis for every index."""
         if self.terms:
-            x = tuple([_spread(v, term, self.labels) for v, term in zip(x, self.terms, strict=True)])
+            x = tuple([_with_labels(v, term, self.labels) for v, term in zip(x, self.terms, strict=True)])
         return dict(zip(self.symbols, x, strict=True))
 
-    def _extents(self, x: tuple[Any, ...]) -> Any:
+    def _index_extents(self, x: tuple[Any, ...]) -> Any:
         if self.terms:
-            return _extents(self.name, self.terms, self.labels, x)
+            return _index_extents(self.name, self.terms, self.labels, x)
         return shapes.broadcast(*[v.shape if hasattr(v, "op") else shape_of(v) for v in x])
 
 
@@ -160,7 +160,7 @@ def _formula(name: str, value: Any, arguments: tuple[Any, ...]) -> tuple[list[An
     return symbols, found
 
 
-def _parsed(name: str, notation: str | None, count: int) -> tuple[list[str], str]:
+def _read_notation(name: str, notation: str | None, count: int) -> tuple[list[str], str]:
     if notation is None:
         return [], ""
     if not _NOTATION.fullmatch(notation):
@@ -176,20 +176,20 @@ def _parsed(name: str, notation: str | None, count: int) -> tuple[list[str], str
     return terms, result
 
 
-def _kind(x: Any) -> np.dtype[Any]:
+def _result_dtype(x: Any) -> np.dtype[Any]:
     """Return the dtype a formula computes in: that of its floats, float64 where it has none."""
     found: np.dtype[Any] = np.result_type(*[v.dtype if hasattr(v, "dtype") else np.asarray(v).dtype for v in x])
     return found if found.kind == "f" else np.dtype(np.float64)
 
 
-def _cast(value: Any, shape: Any, dtype: np.dtype[Any]) -> Any:
+def _as_result(value: Any, shape: Any, dtype: np.dtype[Any]) -> Any:
     """Give a formula's value the shape and dtype it must have; a constant has neither."""
     value = value if hasattr(value, "dtype") else np.asarray(value, dtype)
     value = value if value.dtype == dtype else value.astype(dtype)
     return value if shape_of(value) == shape else np.broadcast_to(value, shape)
 
 
-def _spread(x: Any, term: str, labels: str) -> Any:
+def _with_labels(x: Any, term: str, labels: str) -> Any:
     """Give an array an axis for every index, of extent 1 for those it does not have."""
     order = sorted(range(len(term)), key=lambda k: labels.index(term[k]))
     moved = np.transpose(x, order) if order != list(range(len(term))) else x
@@ -206,7 +206,7 @@ def _gathered(whole: Any, term: str, labels: str, full: Any) -> Any:
     return np.transpose(summed, [left.index(label) for label in term]) if left != list(term) else summed
 
 
-def _extents(name: str, terms: list[str], labels: str, x: Any) -> Any:
+def _index_extents(name: str, terms: list[str], labels: str, x: Any) -> Any:
     """Find the extent of every index."""
     found: dict[str, Any] = {}
     for k, (value, term) in enumerate(zip(x, terms, strict=True)):

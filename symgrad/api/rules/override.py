@@ -72,11 +72,11 @@ def override_gradient(what: Any, rule: Rule | None = None) -> Iterator[None]:
                 active.overrides.append(override)
                 stack.callback(active.overrides.remove, override)
         if current() is None:  # what is compiled and called meanwhile has these rules
-            stack.enter_context(outside(_Block(rules)))
+            stack.enter_context(outside(_InForce(rules)))
         yield
 
 
-class _Block:
+class _InForce:
     """What tells a block from others: a rule is the same while its code is, and what it closes over and reads."""
 
     def __init__(self, rules: dict[Any, Rule]) -> None:
@@ -92,7 +92,7 @@ class _Block:
         self.same = tuple([_itself(each) for each in self.kept])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Block) and self.same == other.same
+        return isinstance(other, _InForce) and self.same == other.same
 
     def __hash__(self) -> int:
         return hash(self.same)
@@ -217,8 +217,8 @@ class _Names:
             dispatcher = self._now.get(fun)
             if dispatcher is None:
                 dispatcher = self._now[fun] = self._known.setdefault(id(fun), _Dispatcher(fun))
-                dispatcher.places = list(_places(fun))
-                _put(dispatcher.places, dispatcher)
+                dispatcher.places = list(_names_of(fun))
+                _rebind(dispatcher.places, dispatcher)
             dispatcher.count += 1
         try:
             yield bool(dispatcher.places)
@@ -227,13 +227,13 @@ class _Names:
                 dispatcher.count -= 1
                 if not dispatcher.count:
                     del self._now[fun]
-                    _put(dispatcher.places, fun)
+                    _rebind(dispatcher.places, fun)
 
 
 _names = _Names()
 
 
-def _places(fun: types.FunctionType) -> Iterator[tuple[Any, str | None]]:
+def _names_of(fun: types.FunctionType) -> Iterator[tuple[Any, str | None]]:
     """Find the names of a function: in the namespaces of modules, and in the cells of closures."""
     for holder in gc.get_referrers(fun):
         if isinstance(holder, types.CellType):
@@ -242,7 +242,7 @@ def _places(fun: types.FunctionType) -> Iterator[tuple[Any, str | None]]:
             yield from [(holder, name) for name, value in list(holder.items()) if value is fun]
 
 
-def _put(places: list[tuple[Any, str | None]], value: Any) -> None:
+def _rebind(places: list[tuple[Any, str | None]], value: Any) -> None:
     for holder, name in places:
         if name is None:
             holder.cell_contents = value
