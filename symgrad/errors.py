@@ -19,10 +19,39 @@ class Line(NamedTuple):
     number: int
     text: str
 
+    @property
+    def suffix(self) -> str:
+        """What the names of its values end with, see `Derived`."""
+        return ""
+
+    @property
+    def owner(self) -> Line | None:
+        """The line of the value that it derives, see `Derived`."""
+        return None
+
     def __str__(self) -> str:
         """Print as ``model.py:14``, the short form of reports and C comments."""
         name = self.file.replace("\\", "/").rsplit("/", 1)[-1]
         return f"{name.encode(errors='backslashreplace').decode()}:{self.number}"  # what any file can hold
+
+
+class Derived(Line):
+    """The line again, for what its derivative computes.
+
+    Attributes:
+        suffix: ``_bar`` of a cotangent, ``_dot`` of a tangent, which is the cotangent of one.
+        owner: the line of the value whose whole cotangent or tangent it is; None for what stands on the way there.
+    """
+
+    suffix: str = ""
+    owner: Line | None = None
+
+    @classmethod
+    def of(cls, line: Line, owner: Line | None = None) -> Derived:
+        """Derive a line."""
+        made = cls(*line)
+        made.suffix, made.owner = "_dot" if line.suffix == "_bar" else "_bar", owner
+        return made
 
 
 class SymgradError(Exception):

@@ -152,13 +152,10 @@ def cost_of(stages: Stages) -> Cost:
     program: LoopProgram = stages.of("loops")
     found, size = counting.count(program), counting.sizes(program)
     lines = stages.as_text("c").count("\n")
-    weights = {kind: 2 if kind == "fma" else 1 for kind in found.operations}
-    flops: Any = sum((weights[kind] * number for kind, number in found.operations.items()), 0)
-    flops = flops + sum(found.calls.values(), 0)
     seconds = round(counting.expected(size).seconds, 2)
     by_name = [MappingProxyType(counts) for counts in (found.operations, found.calls, found.in_lanes)]
     return Cost(
-        flops, by_name[0], by_name[1], by_name[2], found.read, found.written, found.loaded, found.stored,
+        found.flops, by_name[0], by_name[1], by_name[2], found.read, found.written, found.loaded, found.stored,
         size.loops, size.lanes, size.tiles, size.threads, size.statements, lines, seconds,
     )
 
@@ -173,12 +170,13 @@ def memory_of(stages: Stages) -> Memory:
         Buffer(a.name, a.shape, a.dtype, bytes_of(a), a.kind.value, 0, end, a.line)
         for a in (*program.inputs, *program.outputs, *program.constants)
     ]
-    names: dict[Any, str] = {}
+    names = stages.of("c").memory
     for a in stored:
-        name = names.setdefault(a.slot, f"w{len(names) + 1}")
         size = bytes_of(a) * (symbol("threads") if a.private else 1)
         life = found[a]
-        buffers.append(Buffer(name, a.stored, a.dtype, simplified(size), a.place.value, life.first, life.last, a.line))
+        buffers.append(
+            Buffer(names[a.slot], a.stored, a.dtype, simplified(size), a.place.value, life.first, life.last, a.line)
+        )
     stack = sum(slot.size for slot in names if slot.place is Place.STACK)
     return Memory(simplified(program.workspace + stack), program.workspace, stack, tuple(buffers))
 

@@ -325,7 +325,7 @@ def _report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
     """Describe a function, for ``report.json``: what it computes, does and needs."""
     text, loops = body([made.core]), made.core.loops
     stages = Stages(asked.options)
-    stages.kept |= {"loops": loops, "c": Source(text, made.core.name, "")}
+    stages.kept |= {"loops": loops, "c": Source(text, made.core.name, "", memory=made.core.functions.memory)}
     cost, memory = cost_of(stages), memory_of(stages)
     units = asked.units or {}
 

@@ -64,6 +64,12 @@ class Tally(NamedTuple):
     loaded: Dim
     stored: Dim
 
+    @property
+    def flops(self) -> Dim:
+        """All operations, a multiply-add as two, and all calls."""
+        total: Any = sum([number * (1 + (kind == "fma")) for kind, number in self.operations.items()])
+        return shapes.simplified(total + sum(self.calls.values()))
+
 
 class Sizes(NamedTuple):
     """How large a program is: statements, of them in loops, calls; loops, in lanes, in tiles, shared among threads."""

@@ -25,6 +25,8 @@ from symgrad.ir.notation import (
     parts,
     substitute,
 )
+from symgrad.ir.shapes import simplified, upper
+from symgrad.loops.nest.arithmetic import inverse, is_fused
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import (
@@ -40,10 +42,11 @@ from symgrad.ops.declare.spelling import (
     suffix,
     uses,
 )
-from symgrad.render.divisors import inverse_of
+from symgrad.render.names import Names, Scope
 from symgrad.render.printer import (
     ATOMS,
     OPERATORS,
+    PRODUCTS,
     UNARIES,
     Level,
     Printed,
@@ -56,7 +59,6 @@ from symgrad.render.printer import (
 )
 from symgrad.render.routines import FUNCTIONS
 from symgrad.render.source import PARAMETERS
-from symgrad.render.stems import stems
 from symgrad.render.views import (
     ArrayView,
     CallView,
@@ -91,6 +93,9 @@ if TYPE_CHECKING:
 WIDE = 72
 """An expression so long gets a name of its own."""
 
+WORTH = 12
+"""So many characters shorter a place in the workspace must be to be counted from another one."""
+
 LETTERS = "ijklmpqrsuvw"
 """Names of loop variables."""
 
@@ -118,18 +123,16 @@ class Functions:
         Of many arrays their addresses are one parameter, of which each function takes those that it uses.
         """
         self.entry, self.arguments, self.target = entry, arguments, target
-        self.taken = {name for _, name in arguments} | {self.entry} | foreign(loops)
+        self.taken = {name for _, name in arguments} | {self.entry} | {*names.values()} | foreign(loops)
         self.stored = [array for array in loops.temporaries if array.slot is not None]
-        self.stems = stems(s.line for s, _ in loops.paths if s.line is not None) if target.package else {}
-        self.names = dict(names)
-        slots: dict[Any, str] = {}
-        counts: dict[str, count[int]] = {}
+        self.called = Names(loops, self.taken)
+        self.taken |= {*self.called.whole.values()}
+        self.names, scope = dict(names), Scope(self.taken)
+        slots: dict[Slot, list[Array]] = {}
         for array in self.stored:
-            if array.slot not in slots:
-                start = f"{self.stems.get(array.line, '')}w"
-                numbered = (f"{start}{k}" for k in counts.setdefault(start, count(1)))
-                slots[array.slot] = next(name for name in numbered if name not in self.taken)
-            self.names[array] = slots[array.slot]
+            slots.setdefault(array.slot, []).append(array)  # type: ignore[arg-type]  # they have one
+        for arrays in slots.values():
+            self.names.update(dict.fromkeys(arrays, self.called.chosen(scope, arrays, bare="w")))
         shared = [item.shares for item, _ in walk(loops.body) if isinstance(item, Loop)]
         self.shares = {share.seen: share for shares in shared for share in shares}
         for array, share in self.shares.items():
@@ -145,6 +148,11 @@ class Functions:
         self.parts: list[FunctionView] = []
         self.helpers: set[tuple[str, str, str]] = set()
         self.used: set[str] = set()
+
+    @property
+    def memory(self) -> dict[Any, str]:
+        """What each slot of memory is called."""
+        return {array.slot: self.names[array] for array in self.stored}
 
     def whole(self, loops: LoopProgram) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
@@ -226,9 +234,8 @@ class Block:
 
     def __init__(self, body: Items, functions: Functions) -> None:
         """Count, once, who writes and reads every register; `functions` makes functions of parts and of shares."""
-        self.functions, self.target, self.stems = functions, functions.target, functions.stems
-        self.names, self.taken = dict(functions.names), set(functions.taken)
-        self.counts: dict[str, count[int]] = {}
+        self.functions, self.target = functions, functions.target
+        self.names, self.scope = dict(functions.names), Scope({*functions.taken, *functions.names.values()})
         self.used: set[str] = set()
         self.helpers: set[tuple[str, str, str]] = set()
         self.env: dict[Axis, str] = {}
@@ -241,7 +248,8 @@ class Block:
         self.position: dict[int, int] = {}
         self.inline: dict[Array, Printed] = {}
         self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
-        self.line: Any = None
+        self.line: Line | None = None  # of the last comment
+        self.here: Line | None = None  # of the statement that is printed
         self.leave = self.failed = ""
         self.regions = count(1)
         self.quoted: set[Line] = set()
@@ -357,10 +365,8 @@ class Block:
                 made.append(LocalView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
 
     def fresh(self, array: Array | None) -> str:
-        """Number a new name, which begins as the line's do."""
-        line = array.line if array is not None and array.line is not None else self.line
-        start = self.stems.get(line, "v")
-        name = next(n for n in (f"{start}{k}" for k in self.counts.setdefault(start, count(1))) if n not in self.taken)
+        """Choose a new name, which begins as the line's do."""
+        name = self.functions.called.chosen(self.scope, [] if array is None else [array], self.here or self.line)
         if array is not None:
             self.names[array] = name
         return name
@@ -414,7 +420,7 @@ class Block:
 
     def jammed(self, rows: int, view: LoopView) -> RowsView:
         """Let a loop that adds rows add several at once."""
-        taken = self.taken | self.busy
+        taken = self.scope.taken | self.busy
         first = next(name for name in (f"{view.index}{k}" for k in count(2)) if name not in taken)
         notes: list[ItemView] = [item for item in view.body if not isinstance(item, LoopView)]
         inner = next(item for item in view.body if isinstance(item, LoopView))
@@ -445,11 +451,13 @@ class Block:
         end, rest = (last, last) if loop.grain else (extent, extent)
         if loop.grain and (type(loop.extent) is not int or loop.extent % loop.grain):
             rest = f"sg_smaller({last}, {extent})"
-        return TilesView(start, stop, rows, loop.grain or rows, extent, end, rest, first, last, thread, team, body)
+        grain = loop.grain or rows
+        tiles = index((loop.extent + grain - 1) // grain, self.name, PRODUCTS)
+        return TilesView(start, stop, rows, grain, tiles, extent, end, rest, first, last, thread, team, body)
 
     def threads(self, loop: Loop) -> ThreadsView:
         """Turn a loop over threads into a view, with what each thread has for itself."""
-        name = next(n for n in ("t", *LETTERS) if n not in self.taken)
+        name = next(n for n in ("t", *LETTERS) if n not in self.scope.taken)
         self.busy.add(name)
         self.env[loop.axis] = name
         count, least = loop.enough
@@ -508,7 +516,9 @@ class Block:
     def letter(self) -> str:
         """Choose a loop variable that nothing around has."""
         letters = chain(LETTERS, (f"i{k}_" for k in count()))
-        return next(n for n in letters if not any(m in self.busy or m in self.taken for m in (n, f"{n}0", f"{n}1")))
+        ends = ("", "0", "1", "_first", "_last")
+        others = self.busy | self.scope.taken
+        return next(n for n in letters if others.isdisjoint([f"{n}{end}" for end in ends]))
 
     def name(self, part: Any) -> str:
         """Name what an index is made of: an axis, a looked-up integer, an extent."""
@@ -557,7 +567,7 @@ class Block:
 
     def statement(self, s: Statement, items: Items, made: list[ItemView], loads: dict[str, str]) -> None:
         """Turn one statement into views."""
-        self.lookups = {}
+        self.lookups, self.here = {}, s.line
         if s.how == "check":
             failing = self.value(s.value, made, loads).within(OPERATORS["!="][1])
             failed = f"{failing} != {literal(0, s.target.array.dtype)}"
@@ -567,7 +577,7 @@ class Block:
             made.append(self.called(s))
             return
         array = s.target.array
-        if s.how == "+=" and self.target.fma and isinstance(s.value, Apply) and s.value.is_product:
+        if self.target.fma and is_fused(s):
             self.multiply_add(s, made, loads)
             return
         value = self.value(s.value, made, loads)
@@ -676,8 +686,7 @@ class Block:
         """Choose how an op is written."""
         if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
             return v.op.lanes
-        divisor = v.args[-1] if v.op.numpy is np.divide and self.lanes is not None and self.target.fma else None
-        split = inverse_of(divisor.value) if isinstance(divisor, Number) and v.dtype == np.float64 else None
+        split = inverse(v) if self.lanes is not None and self.target.fma else None
         if split is not None:
             return quotient(*[literal(part, v.dtype) for part in split])
         found = pattern(v.op.c, dtypes, v.dtype)
@@ -822,24 +831,39 @@ class Block:
     # -- memory
 
     def memory(self, arrays: Iterable[Array]) -> tuple[tuple[ArrayView, ...], tuple[ArrayView, ...]]:
-        """Describe the memory that arrays hold: what stands on the stack, and what in the workspace."""
-        slots = {a.slot: self.names[a] for a in arrays if a.slot is not None}
-        views = [(slot.place, self.slot(slot, name)) for slot, name in slots.items()]
-        stack, workspace = [tuple([v for place, v in views if place is p]) for p in (Place.STACK, Place.WORKSPACE)]
-        return stack, workspace
+        """Describe the memory that arrays hold: what stands on the stack, and what in the workspace.
 
-    def slot(self, slot: Slot, name: str) -> ArrayView:
-        """Describe one piece of memory, a thread's own in its part of it.
+        Where a place there is reckoned from extents, it has a name if the next ones can be counted from it.
+        """
+        slots = {a.slot: self.names[a] for a in arrays if a.slot is not None}
+        stack = [self.slot(slot, name, "") for slot, name in slots.items() if slot.place is Place.STACK]
+        workspace: list[ArrayView] = []
+        bases: list[Slot] = []  # what the last one may be counted from, and the last one
+        there = [slot for slot in slots if slot.place is Place.WORKSPACE]
+        for slot in sorted(there, key=lambda slot: (slot.step != 0, type(slot.offset) is not int, upper(slot.offset))):
+            own = f"{self.thread}*{index(slot.step, self.name, ATOMS)}" if slot.step != 0 else ""
+            place = " + ".join(text for text in (index(slot.offset, self.name), own) if text not in {"", "0"})
+            known = [(slot.offset - base.offset, base) for base in bases if base.step == slot.step]
+            if known and (own or type(slot.offset) is not int):
+                near = [(index(simplified(further), self.name), base) for further, base in known]
+                further, base = min(near, key=lambda pair: 0 if pair[0].isdigit() else len(pair[0]))
+                if len(further) < len(place) - WORTH:
+                    at = f"{slots[base]}_at"
+                    place, bases = f"{at} + {further}", [base]
+                    workspace = [replace(v, at=at) if v.name == slots[base] else v for v in workspace]
+            workspace.append(self.slot(slot, slots[slot], place))
+            bases = [*bases[:1], slot]
+        return tuple(stack), tuple(workspace)
+
+    def slot(self, slot: Slot, name: str, place: str) -> ArrayView:
+        """Describe one piece of memory.
 
         Its pointer is `restrict` where this function alone uses it, not where a part that it calls does so too.
         """
-        offset = index(slot.offset, self.name)
-        if slot.step != 0:
-            offset = f"{offset} + {self.thread}*{index(slot.step, self.name, ATOMS)}"
         elements: Any = slot.size // slot.dtype.itemsize
         extent = index(1 if elements == 0 else elements, self.name)  # C has no empty arrays
         restrict = "" if self.has_parts else self.target.restrict
-        return ArrayView(stored(slot.dtype), name, extent, offset, restrict=restrict)
+        return ArrayView(stored(slot.dtype), name, extent, place, restrict=restrict)
 
     def shares(self, items: Items) -> list[LetView]:
         """Point to the sums that a thread works in: the first in the sums themselves, each other one in its copies."""

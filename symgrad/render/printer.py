@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import IntEnum
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -225,24 +225,37 @@ def printed(e: Any, name: Names) -> Printed:
     return _PRINTERS[type(e).__name__](e, name)
 
 
-def _add(e: Any, name: Names) -> Printed:
+@lru_cache(4096)
+def _terms(e: Any) -> tuple[tuple[bool, Any], ...]:
+    """List the terms of a sum in order, each whether it is subtracted; to sort them takes SymPy long."""
     terms = sorted(e.args, key=lambda t: (t.is_Integer, t.could_extract_minus_sign(), str(t)))
-    text = index(terms[0], name, SUMS)
-    for term in terms[1:]:
-        minus = term.could_extract_minus_sign()
-        text += f" {'-' if minus else '+'} {index(-term if minus else term, name, PRODUCTS)}"
+    return tuple([(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in terms])
+
+
+@lru_cache(4096)
+def _factors(e: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return what a product is divided by, and its factors in order."""
+    numerator, denominator = (e.args[0].together() if type(e).__name__ == "floor" else e).as_numer_denom()
+    if denominator != 1:
+        return denominator, (numerator,)
+    return 1, tuple(sorted(e.args, key=lambda t: (not t.is_Integer, str(t))))
+
+
+def _add(e: Any, name: Names) -> Printed:
+    (minus, first), *others = _terms(e)
+    text = index(-first if minus else first, name, SUMS)
+    for minus, term in others:
+        text += f" {'-' if minus else '+'} {index(term, name, PRODUCTS)}"
     return Printed(text, Level.SUM)
 
 
 def _mul(e: Any, name: Names) -> Printed:
-    numerator, denominator = e.as_numer_denom()
-    if denominator != 1:
-        # what is rounded down is never negative, so C's division does it
-        return Printed(f"{index(numerator, name, ATOMS)} / {index(denominator, name, ATOMS)}", Level.PRODUCT)
-    factors = sorted(e.args, key=lambda t: (not t.is_Integer, str(t)))
-    if factors[0] == -1:
-        return Printed(f"-{'*'.join(index(f, name, ATOMS) for f in factors[1:])}", Level.SUM)
-    return Printed("*".join(index(f, name, ATOMS) for f in factors), Level.PRODUCT)
+    divisor, factors = _factors(e)
+    sign = "-" * (factors[0] == -1)
+    texts = [index(f, name, ATOMS) for f in factors[len(sign) :]]
+    if divisor != 1:  # what is rounded down is never negative, so C's division does it
+        return Printed(f"{texts[0]} / {index(divisor, name, ATOMS)}", Level.PRODUCT)
+    return Printed(sign + "*".join(texts), Level.SUM if sign else Level.PRODUCT)
 
 
 def _mod(e: Any, name: Names) -> Printed:
@@ -261,9 +274,8 @@ def _extremum(helper: str) -> Callable[[Any, Names], Printed]:
 
 
 _PRINTERS: dict[str, Callable[[Any, Names], Printed]] = {
-    "Add": _add, "Mul": _mul, "Mod": _mod, "Max": _extremum("sg_larger"), "Min": _extremum("sg_smaller"),
+    "Add": _add, "Mul": _mul, "floor": _mul, "Mod": _mod, "Max": _extremum("sg_larger"), "Min": _extremum("sg_smaller"),
     "Pow": lambda e, name: Printed("*".join([index(e.base, name, ATOMS)] * int(e.exp)), Level.PRODUCT),
-    "floor": lambda e, name: _mul(e.args[0].together(), name),
 }
 
 

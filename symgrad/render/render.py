@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
+from symgrad.loops.cost import count
 from symgrad.loops.program import Walk
 from symgrad.ops import math_functions
 from symgrad.ops.declare.spelling import stored
@@ -76,7 +77,8 @@ def render(loops: LoopProgram, options: Options, target: Target) -> Source:
     view = SourceView(title, head(loops, functions), **unit(made, target))
     text = environment().get_template("program.c.jinja").render(source=view)
     words_of = [kind.replace("restrict ", "") + name for kind, name in functions.declared]
-    return Source(text, entry.name, f"int32_t {entry.name}({', '.join(words_of)})")
+    prototype = f"int32_t {entry.name}({', '.join(words_of)})"
+    return Source(text, entry.name, prototype, memory=functions.memory)
 
 
 def aimed(loops: LoopProgram, options: Options, target: Target) -> Target:
@@ -254,6 +256,7 @@ def head(loops: LoopProgram, functions: Functions) -> tuple[str, ...]:
     notes += [f"writes {describe(a)}" for a in loops.results]
     if functions.gathered:
         notes.append(f"{functions.gather}: their addresses in this order, then those of {len(passed(loops))} constants")
+    notes += work(loops)
     notes += [f"derived by {rule}" for rule in loops.rules]
     notes.append(f"workspace: {loops.workspace} bytes")
     notes += [f"threads: at most {TEAM}"] if loops.threaded else []
@@ -261,6 +264,13 @@ def head(loops: LoopProgram, functions: Functions) -> tuple[str, ...]:
     if loops.polled:
         notes.append("returns -1 soon after *stop is set (stop may be a null pointer)")
     return tuple([comment(n) for n in notes])
+
+
+def work(loops: LoopProgram) -> list[str]:
+    """Say what one call does, in the open extents."""
+    found = count(loops)
+    calls = "".join(f", {number} of them {name}" for name, number in found.calls.items())
+    return [f"flops: {found.flops}{calls}", f"bytes: {found.read} read, {found.written} written"]
 
 
 def describe(array: Array) -> str:

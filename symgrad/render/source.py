@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -14,6 +18,7 @@ class Source:
         entry: the name of the function to call.
         prototype: its declaration, as cffi's cdef wants it.
         links: the user's lines and op names in the order they stand in the C, for a compiler error's message.
+        memory: what each `Slot` of the loops is called.
         objects: C that is compiled after it: the call from Python, which nobody else needs.
     """
 
@@ -21,6 +26,7 @@ class Source:
     entry: str
     prototype: str
     links: tuple[str, ...] = ()
+    memory: Mapping[Any, str] = field(default_factory=dict)
     objects: str = ""
 
 

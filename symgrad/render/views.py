@@ -72,13 +72,15 @@ class WhileView:
 class TilesView:
     """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run, of `team` threads.
 
-    A run begins at a multiple of `grain`. Up to `end` tiles have their full `size`, the last one goes up to `rest`.
+    A run begins at a multiple of `grain`, of which there are `tiles`. Up to `end` tiles have their full `size`, the
+    last one goes up to `rest`.
     """
 
     start: str
     stop: str
     size: int
     grain: int
+    tiles: str
     extent: str
     end: str
     rest: str
@@ -212,7 +214,10 @@ class NoteView:
 
 @dataclass(frozen=True)
 class ArrayView:
-    """An array of its own: on the stack (with an extent), in the workspace (with an offset), or constant data."""
+    """An array of its own: on the stack (with an extent), in the workspace (with an offset), or constant data.
+
+    The offset has a name if others are counted from it (`at`).
+    """
 
     ctype: str
     name: str
@@ -220,6 +225,7 @@ class ArrayView:
     offset: str
     values: str = ""
     restrict: str = ""
+    at: str = ""
 
 
 @dataclass(frozen=True)

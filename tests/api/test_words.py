@@ -42,7 +42,7 @@ def mirrored(x):
 def test_a_value_that_is_read_at_other_places() -> None:
     text = report(mirrored, "f64[n]", threads=1)
     assert f"{line_of(mirrored, 2)} reads the values of {line_of(mirrored, 1)} at other places" in text
-    assert f"w1 (workspace): [n] float64, {line_of(mirrored, 1)}, from statement 0 to" in section(text, "Memory")
+    assert f"y (workspace): [n] float64, {line_of(mirrored, 1)}, from statement 0 to" in section(text, "Memory")
     assert "peak 64*floor(n/8 + 63/64) bytes" in text
 
 

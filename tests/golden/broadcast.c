@@ -4,6 +4,8 @@
  * writes value: float64[]
  * writes a_bar: float64[n]
  * writes b_bar: float64[m]
+ * flops: 7*m*n + 256*m + floor(n/64 + 63/64) + 256
+ * bytes: 8*m + 8*n read, 8*m + 8*n + 8 written
  * workspace: 64*floor((m + 8)*Min(threads - 1, floor(11*n/32), floor(67108864/(8*m + 64)))/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the check that failed
@@ -42,36 +44,36 @@ APART void sg_broadcast_part1(
     const int64_t m,
     const volatile int32_t *stop,
     const int32_t copies1,
-    double *restrict w1,
-    double *restrict w2)
+    double *restrict result_bar_copies,
+    double *restrict result_copies)
 {
-    double *const restrict b_bar_share = t == 0 ? b_bar : w1 + (t - 1)*(m + 8);
-    double v2 = 0.0;
+    double *const restrict b_bar_share = t == 0 ? b_bar : result_bar_copies + (t - 1)*(m + 8);
+    double result_own = 0.0;
     const int64_t i_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
     const int64_t i_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
     for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
         const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;
-        double v3 = 0.0;
+        double result_tile = 0.0;
         #pragma omp simd
         for (int64_t i = i0; i < i1; ++i) {
             a_bar[i] = 0.0;
         }
         for (int64_t i = i0; i < i1; ++i) {
-            double v4 = a_bar[i];
-            #pragma omp simd reduction(+:v3) reduction(+:v4)
+            double result_bar_acc = a_bar[i];
+            #pragma omp simd reduction(+:result_tile) reduction(+:result_bar_acc)
             for (int64_t j = 0; j < m; ++j) {
-                const double v5 = a[i] - b[j];
-                v3 += v5 * v5;
-                const double v6 = 2.0 * v5;
-                v4 += v6;
-                b_bar_share[j] += -v6;
+                const double result_1 = a[i] - b[j];
+                result_tile += result_1 * result_1;
+                const double result_bar_1 = 2.0 * result_1;
+                result_bar_acc += result_bar_1;
+                b_bar_share[j] += -result_bar_1;
             }
-            a_bar[i] = v4;
+            a_bar[i] = result_bar_acc;
         }
-        v2 += v3;
+        result_own += result_tile;
     }
-    w2[t] = v2;
+    result_copies[t] = result_own;
     stopped1: ;
 }
 
@@ -88,10 +90,10 @@ int32_t sg_broadcast(
     const volatile int32_t *stop)
 {
     const int32_t copies1 = (int32_t)sg_smaller(sg_smaller((11*n) / 32, 8388608 / (m + 8)), threads - 1);
-    double *const restrict w1 = (double *)(void *)workspace;
-    double w2[256];
+    double *const restrict result_bar_copies = (double *)(void *)workspace;
+    double result_copies[256];
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
-    double v1 = 0.0;
+    double result = 0.0;
     #pragma omp simd
     for (int64_t i = 0; i < m; ++i) {
         b_bar[i] = 0.0;
@@ -100,36 +102,36 @@ int32_t sg_broadcast(
         if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         #pragma omp simd
         for (int64_t j = 0; j < m; ++j) {
-            w1[i*(m + 8) + j] = 0.0;
+            result_bar_copies[i*(m + 8) + j] = 0.0;
         }
     }
     if (11*m*n + 4*n >= 3200000) {
         #pragma omp parallel for num_threads(copies1 + 1)
-        for (int64_t t = 0; t < copies1 + 1; ++t) sg_broadcast_part1(t, a, b, a_bar, b_bar, n, m, stop, copies1, w1, w2);
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_broadcast_part1(t, a, b, a_bar, b_bar, n, m, stop, copies1, result_bar_copies, result_copies);
     } else {
-        for (int64_t t = 0; t < copies1 + 1; ++t) sg_broadcast_part1(t, a, b, a_bar, b_bar, n, m, stop, copies1, w1, w2);
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_broadcast_part1(t, a, b, a_bar, b_bar, n, m, stop, copies1, result_bar_copies, result_copies);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < copies1 + 1; ++i) {
-        v1 += w2[i];
+        result += result_copies[i];
     }
     for (int64_t i2 = 0; i2 < copies1; i2 += 4) {
         if (copies1 - i2 >= 4) {
             #pragma omp simd
             for (int64_t j = 0; j < m; ++j) {
                 for (int64_t i = i2; i < i2 + 4; ++i) {
-                    b_bar[j] += w1[i*(m + 8) + j];
+                    b_bar[j] += result_bar_copies[i*(m + 8) + j];
                 }
             }
         } else {
             for (int64_t i = i2; i < copies1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < m; ++j) {
-                    b_bar[j] += w1[i*(m + 8) + j];
+                    b_bar[j] += result_bar_copies[i*(m + 8) + j];
                 }
             }
         }
     }
-    value[0] = v1;
+    value[0] = result;
     return 0;
 }

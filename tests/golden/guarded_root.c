@@ -2,6 +2,8 @@
  * reads x: float64[n]
  * writes value: float64[]
  * writes x_bar: float64[n]
+ * flops: 9*n + floor(n/1024 + 1023/1024) + 256
+ * bytes: 8*n read, 8*n + 8 written
  * workspace: 0 bytes
  * threads: at most 256
  * returns 0, or the number of the check that failed
@@ -33,25 +35,25 @@ APART void sg_guarded_root_part1(
     const int64_t n,
     const int32_t threads,
     const volatile int32_t *stop,
-    double *restrict w1)
+    double *restrict result_copies)
 {
-    double v2 = 0.0;
+    double result_own = 0.0;
     const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;
     const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
     for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
         const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
         if (sg_stopped(stop)) goto stopped1;
-        double v3 = 0.0;
-        #pragma omp simd reduction(+:v3)
+        double result_tile = 0.0;
+        #pragma omp simd reduction(+:result_tile)
         for (int64_t i = i0; i < i1; ++i) {
-            const _Bool v4 = x[i] > 0.0;
-            const double v5 = sqrt(x[i]);
-            v3 += v4 ? v5 : 0.0;
-            x_bar[i] = v4 ? (v4 ? 1.0 : 0.0) * (0.5 * (1.0 / v5)) : 0.0;
+            const _Bool result_1 = x[i] > 0.0;
+            const double result_2 = sqrt(x[i]);
+            result_tile += result_1 ? result_2 : 0.0;
+            x_bar[i] = result_1 ? (result_1 ? 1.0 : 0.0) * (0.5 * (1.0 / result_2)) : 0.0;
         }
-        v2 += v3;
+        result_own += result_tile;
     }
-    w1[t] = v2;
+    result_copies[t] = result_own;
     stopped1: ;
 }
 
@@ -65,19 +67,19 @@ int32_t sg_guarded_root(
     const volatile int32_t *stop)
 {
     (void)workspace;
-    double w1[256];
+    double result_copies[256];
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
-    double v1 = 0.0;
+    double result = 0.0;
     if (n >= 118518) {
         #pragma omp parallel for num_threads(threads)
-        for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, w1);
+        for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, result_copies);
     } else {
-        for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, w1);
+        for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, result_copies);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
-        v1 += w1[i];
+        result += result_copies[i];
     }
-    value[0] = v1;
+    value[0] = result;
     return 0;
 }

@@ -3,6 +3,8 @@
  * reads flags: bool[12]
  * writes out0: int64[]
  * writes out1: int64[12]
+ * flops: 0
+ * bytes: 108 read, 104 written
  * workspace: 0 bytes
  * returns 0, or the number of the check that failed
  */
@@ -34,13 +36,13 @@ int32_t sg_integers(
     (void)threads;
     (void)workspace;
     /* test_golden.py:57  return np.sum(k // 3 + k % 4), np.where(flags, k, -k) */
-    int64_t v1 = 0;
-    #pragma omp simd reduction(+:v1)
+    int64_t result_1 = 0;
+    #pragma omp simd reduction(+:result_1)
     for (int64_t i = 0; i < 12; ++i) {
-        const int64_t v2 = (int64_t)((uint64_t)sg_floor_divide_i64(k[i], 3) + (uint64_t)sg_remainder_i64(k[i], 4));
-        v1 = (int64_t)((uint64_t)v2 + (uint64_t)v1);
+        const int64_t result_2 = (int64_t)((uint64_t)sg_floor_divide_i64(k[i], 3) + (uint64_t)sg_remainder_i64(k[i], 4));
+        result_1 = (int64_t)((uint64_t)result_2 + (uint64_t)result_1);
         out1[i] = flags[i] != 0 ? k[i] : (int64_t)(0 - (uint64_t)k[i]);
     }
-    out0[0] = v1;
+    out0[0] = result_1;
     return 0;
 }

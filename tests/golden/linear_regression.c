@@ -6,6 +6,8 @@
  * writes value: float64[]
  * writes W_bar: float64[]
  * writes b_bar: float64[]
+ * flops: 171
+ * bytes: 288 read, 24 written
  * workspace: 0 bytes
  * returns 0, or the number of the check that failed
  */
@@ -26,19 +28,19 @@ int32_t sg_linear_regression(
     (void)threads;
     (void)workspace;
     /* test_golden.py:19  return np.sum(np.power(X * W + b - Y, 2)) / (2 * X.shape[0]) */
-    double v1 = 0.0;
-    double v2 = 0.0;
-    double v3 = 0.0;
-    #pragma omp simd reduction(+:v1) reduction(+:v2) reduction(+:v3)
+    double result_1 = 0.0;
+    double b_bar_1 = 0.0;
+    double W_bar_1 = 0.0;
+    #pragma omp simd reduction(+:result_1) reduction(+:b_bar_1) reduction(+:W_bar_1)
     for (int64_t i = 0; i < 17; ++i) {
-        const double v4 = X[i] * W[0] + b[0] - Y[i];
-        v1 += v4 * v4;
-        const double v5 = 0.029411764705882353 * (2.0 * v4);
-        v2 += v5;
-        v3 += v5 * X[i];
+        const double result_2 = X[i] * W[0] + b[0] - Y[i];
+        result_1 += result_2 * result_2;
+        const double result_bar = 0.029411764705882353 * (2.0 * result_2);
+        b_bar_1 += result_bar;
+        W_bar_1 += result_bar * X[i];
     }
-    value[0] = v1 / 34.0;
-    W_bar[0] = v3;
-    b_bar[0] = v2;
+    value[0] = result_1 / 34.0;
+    W_bar[0] = W_bar_1;
+    b_bar[0] = b_bar_1;
     return 0;
 }

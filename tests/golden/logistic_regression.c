@@ -6,6 +6,8 @@
  * writes value: float64[]
  * writes b_bar: float64[]
  * writes w_bar: float64[d]
+ * flops: 4*d*n + 261*d + 9*n + floor(d/1024 + 1023/1024) + 2*floor(n/64 + 63/64) + 772, n of them expit, n of them logaddexp
+ * bytes: 8*d*n + 8*d + 8*n + 8 read, 8*d + 16 written
  * workspace: 64*floor((d + 8)*Min(threads - 1, floor(n/8), floor(67108864/(8*d + 64)))/8 + 63/64) bytes
  * threads: at most 256
  * returns 0, or the number of the check that failed
@@ -57,72 +59,72 @@ APART void sg_logistic_regression_part1(
     const int64_t n,
     const volatile int32_t *stop,
     const int32_t copies1,
-    double *restrict w3,
-    double *restrict w4,
-    double *restrict w5,
-    const double v3)
+    double *restrict z_bar_copies,
+    double *restrict result_copies,
+    double *restrict b_bar_copies,
+    const double result_bar_1)
 {
-    double w1[64];
-    double w2[64];
-    double *const restrict w_bar_share = t == 0 ? w_bar : w3 + (t - 1)*(d + 8);
-    double v5 = 0.0;
-    double v6 = 0.0;
+    double z_1[64];
+    double z_bar[64];
+    double *const restrict w_bar_share = t == 0 ? w_bar : z_bar_copies + (t - 1)*(d + 8);
+    double result_own = 0.0;
+    double b_bar_own = 0.0;
     const int64_t i_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
     const int64_t i_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
     for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
         const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;
         /* test_golden.py:24 */
-        double v7 = 0.0;
+        double result_tile = 0.0;
         /* test_golden.py:23 */
-        double v8 = 0.0;
+        double b_bar_tile = 0.0;
         #pragma omp simd
         for (int64_t i = i0; i < i1; ++i) {
-            w1[i - i0] = 0.0;
+            z_1[i - i0] = 0.0;
         }
         for (int64_t i = i0; i < i1; ++i) {
-            double v9 = w1[i - i0];
-            #pragma omp simd reduction(+:v9)
+            double z_acc = z_1[i - i0];
+            #pragma omp simd reduction(+:z_acc)
             for (int64_t j = 0; j < d; ++j) {
-                v9 += X[i*d + j] * w[j];
+                z_acc += X[i*d + j] * w[j];
             }
-            w1[i - i0] = v9;
+            z_1[i - i0] = z_acc;
         }
-        #pragma omp simd reduction(+:v7) reduction(+:v8)
+        #pragma omp simd reduction(+:result_tile) reduction(+:b_bar_tile)
         for (int64_t i = i0; i < i1; ++i) {
-            const double v10 = w1[i - i0] + b[0];
+            const double z = z_1[i - i0] + b[0];
             /* test_golden.py:24 */
-            const double v11 = -y[i];
-            const double v12 = v11 * v10;
-            v7 += sg_logaddexp(0.0, v12);
-            w2[i - i0] = v3 * sg_expit(v12) * v11;
+            const double result_3 = -y[i];
+            const double result_4 = result_3 * z;
+            result_tile += sg_logaddexp(0.0, result_4);
+            z_bar[i - i0] = result_bar_1 * sg_expit(result_4) * result_3;
             /* test_golden.py:23 */
-            v8 += w2[i - i0];
+            b_bar_tile += z_bar[i - i0];
         }
         for (int64_t i2 = i0; i2 < i1; i2 += 4) {
             if (i1 - i2 >= 4) {
                 #pragma omp simd
                 for (int64_t j = 0; j < d; ++j) {
                     for (int64_t i = i2; i < i2 + 4; ++i) {
-                        w_bar_share[j] += w2[i - i0] * X[i*d + j];
+                        w_bar_share[j] += z_bar[i - i0] * X[i*d + j];
                     }
                 }
             } else {
                 for (int64_t i = i2; i < i1; ++i) {
                     #pragma omp simd
                     for (int64_t j = 0; j < d; ++j) {
-                        w_bar_share[j] += w2[i - i0] * X[i*d + j];
+                        w_bar_share[j] += z_bar[i - i0] * X[i*d + j];
                     }
                 }
             }
         }
         /* test_golden.py:24 */
-        v5 += v7;
+        result_own += result_tile;
         /* test_golden.py:23 */
-        v6 += v8;
+        b_bar_own += b_bar_tile;
     }
-    w4[t] = v5;
-    w5[t] = v6;
+    result_copies[t] = result_own;
+    b_bar_copies[t] = b_bar_own;
     stopped1: ;
 }
 
@@ -133,26 +135,26 @@ APART void sg_logistic_regression_part2(
     const int64_t d,
     const int32_t threads,
     const volatile int32_t *stop,
-    double *restrict w4)
+    double *restrict result_copies)
 {
-    double v14 = 0.0;
+    double result_own_1 = 0.0;
     const int64_t i_first = (d + 1023) / 1024 * t / threads * 1024;
     const int64_t i_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
     for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
         const int64_t i1 = d - i0 > 1024 ? i0 + 1024 : d;
         if (sg_stopped(stop)) goto stopped2;
-        double v15 = 0.0;
-        #pragma omp simd reduction(+:v15)
+        double result_tile_1 = 0.0;
+        #pragma omp simd reduction(+:result_tile_1)
         for (int64_t i = i0; i < i1; ++i) {
-            const double v16 = w[i];
-            v15 += v16 * v16;
+            const double result_6 = w[i];
+            result_tile_1 += result_6 * result_6;
             /* test_golden.py:23 */
             w_bar[i] = 0.001 * (2.0 * w[i]) + w_bar[i];
         }
         /* test_golden.py:24 */
-        v14 += v15;
+        result_own_1 += result_tile_1;
     }
-    w4[t] = v14;
+    result_copies[t] = result_own_1;
     stopped2: ;
 }
 
@@ -171,15 +173,15 @@ int32_t sg_logistic_regression(
     const volatile int32_t *stop)
 {
     const int32_t copies1 = (int32_t)sg_smaller(sg_smaller(8388608 / (d + 8), n / 8), threads - 1);
-    double *const restrict w3 = (double *)(void *)workspace;
-    double w4[256];
-    double w5[256];
+    double *const restrict z_bar_copies = (double *)(void *)workspace;
+    double result_copies[256];
+    double b_bar_copies[256];
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
-    double v1 = 0.0;
-    const double v2 = (double)n;
-    const double v3 = 1.0 / v2;
+    double result_1 = 0.0;
+    const double result_2 = (double)n;
+    const double result_bar_1 = 1.0 / result_2;
     /* test_golden.py:23  z = X @ params["w"] + params["b"] */
-    double v4 = 0.0;
+    double b_bar_1 = 0.0;
     #pragma omp simd
     for (int64_t i = 0; i < d; ++i) {
         w_bar[i] = 0.0;
@@ -188,52 +190,52 @@ int32_t sg_logistic_regression(
         if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         #pragma omp simd
         for (int64_t j = 0; j < d; ++j) {
-            w3[i*(d + 8) + j] = 0.0;
+            z_bar_copies[i*(d + 8) + j] = 0.0;
         }
     }
     if (35*n + 4*d*n >= 3200000) {
         #pragma omp parallel for num_threads(copies1 + 1)
-        for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, w3, w4, w5, v3);
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, z_bar_copies, result_copies, b_bar_copies, result_bar_1);
     } else {
-        for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, w3, w4, w5, v3);
+        for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, z_bar_copies, result_copies, b_bar_copies, result_bar_1);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < copies1 + 1; ++i) {
-        v1 += w4[i];
-        v4 += w5[i];
+        result_1 += result_copies[i];
+        b_bar_1 += b_bar_copies[i];
     }
     for (int64_t i2 = 0; i2 < copies1; i2 += 4) {
         if (copies1 - i2 >= 4) {
             #pragma omp simd
             for (int64_t j = 0; j < d; ++j) {
                 for (int64_t i = i2; i < i2 + 4; ++i) {
-                    w_bar[j] += w3[i*(d + 8) + j];
+                    w_bar[j] += z_bar_copies[i*(d + 8) + j];
                 }
             }
         } else {
             for (int64_t i = i2; i < copies1; ++i) {
                 #pragma omp simd
                 for (int64_t j = 0; j < d; ++j) {
-                    w_bar[j] += w3[i*(d + 8) + j];
+                    w_bar[j] += z_bar_copies[i*(d + 8) + j];
                 }
             }
         }
     }
     /* test_golden.py:24 */
-    double v13 = 0.0;
+    double result_5 = 0.0;
     if (d >= 266666) {
         #pragma omp parallel for num_threads(threads)
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w4);
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, result_copies);
     } else {
-        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, w4);
+        for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, result_copies);
     }
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
-        v13 += w4[i];
+        result_5 += result_copies[i];
     }
-    const double v17 = v1 / v2;
-    value[0] = v17 + 0.001 * v13;
+    const double result_7 = result_1 / result_2;
+    value[0] = result_7 + 0.001 * result_5;
     /* test_golden.py:23 */
-    b_bar[0] = v4;
+    b_bar[0] = b_bar_1;
     return 0;
 }

@@ -4,6 +4,8 @@
  * reads w: float64[8]
  * writes value: float64[]
  * writes table_bar: float64[50, 8]
+ * flops: 740, 20 of them expit_slope, 20 of them tanh
+ * bytes: 3344 read, 3208 written
  * workspace: 0 bytes
  * returns 0, or the number of the check that failed
  */
@@ -28,8 +30,8 @@ int32_t sg_lookup(
 {
     (void)threads;
     (void)workspace;
-    int64_t w1[20];
-    double w2[20];
+    int64_t result_1[20];
+    double result_2[20];
     for (int64_t i = 0; i < 50; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 8; ++j) {
@@ -37,31 +39,31 @@ int32_t sg_lookup(
             table_bar[i*8 + j] = 0.0;
         }
     }
-    double v1 = 0.0;
+    double result = 0.0;
     #pragma omp simd
     for (int64_t i = 0; i < 20; ++i) {
-        w2[i] = 0.0;
+        result_2[i] = 0.0;
     }
     for (int64_t i = 0; i < 20; ++i) {
-        int64_t v2 = (int64_t)index[i];
-        if (v2 < 0) v2 += 50;
-        if (v2 < 0 || v2 >= 50) return 1;
-        w1[i] = v2;
+        int64_t result_3 = (int64_t)index[i];
+        if (result_3 < 0) result_3 += 50;
+        if (result_3 < 0 || result_3 >= 50) return 1;
+        result_1[i] = result_3;
     }
     for (int64_t i = 0; i < 20; ++i) {
-        double v3 = w2[i];
-        #pragma omp simd reduction(+:v3)
+        double result_acc = result_2[i];
+        #pragma omp simd reduction(+:result_acc)
         for (int64_t j = 0; j < 8; ++j) {
-            v3 += table[w1[i]*8 + j] * w[j];
+            result_acc += table[result_1[i]*8 + j] * w[j];
         }
-        w2[i] = v3;
-        v1 += tanh(w2[i]);
-        const double v4 = 4.0 * sg_expit_slope(2.0 * w2[i]);
+        result_2[i] = result_acc;
+        result += tanh(result_2[i]);
+        const double result_bar_1 = 4.0 * sg_expit_slope(2.0 * result_2[i]);
         #pragma omp simd
         for (int64_t j = 0; j < 8; ++j) {
-            table_bar[w1[i]*8 + j] += v4 * w[j];
+            table_bar[result_1[i]*8 + j] += result_bar_1 * w[j];
         }
     }
-    value[0] = v1;
+    value[0] = result;
     return 0;
 }

@@ -2,6 +2,8 @@
  * reads x: float64[100]
  * writes value: float64[]
  * writes x_bar: float64[100]
+ * flops: 1881
+ * bytes: 800 read, 808 written
  * workspace: 0 bytes
  * returns 0, or the number of the check that failed
  */
@@ -18,38 +20,38 @@ int32_t sg_rosenbrock(
     (void)threads;
     (void)workspace;
     /* test_golden.py:33  return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2) */
-    double v1 = 0.0;
+    double result_1 = 0.0;
     for (int64_t i = 0; i < 100; i = i + 1 == 1 ? 99 : i + 1) {
-        double v5 = 0;
+        double result_bar_1 = 0;
         if (i < 99) {
-            const double v2 = x[i];
-            const double v3 = x[i + 1] - v2 * v2;
-            const double v4 = 1.0 - x[i];
-            v1 += 100.0 * (v3 * v3) + v4 * v4;
-            v5 = -(200.0 * v3) * (2.0 * x[i]) - 2.0 * v4;
+            const double result_2 = x[i];
+            const double result_3 = x[i + 1] - result_2 * result_2;
+            const double result_4 = 1.0 - x[i];
+            result_1 += 100.0 * (result_3 * result_3) + result_4 * result_4;
+            result_bar_1 = -(200.0 * result_3) * (2.0 * x[i]) - 2.0 * result_4;
         }
-        double v6 = 0.0;
+        double x_bar_1 = 0.0;
         if (i < 99) {
-            v6 += v5;
+            x_bar_1 += result_bar_1;
         }
         if (i >= 1) {
-            const double v7 = x[i - 1];
-            v6 += 200.0 * (x[i] - v7 * v7);
+            const double x_bar_2 = x[i - 1];
+            x_bar_1 += 200.0 * (x[i] - x_bar_2 * x_bar_2);
         }
-        x_bar[i] = v6;
+        x_bar[i] = x_bar_1;
     }
-    #pragma omp simd reduction(+:v1)
+    #pragma omp simd reduction(+:result_1)
     for (int64_t i = 1; i < 99; ++i) {
-        const double v8 = x[i];
-        const double v9 = x[i + 1] - v8 * v8;
-        const double v10 = 1.0 - x[i];
-        v1 += 100.0 * (v9 * v9) + v10 * v10;
-        double v11 = 0.0;
-        v11 += -(200.0 * v9) * (2.0 * x[i]) - 2.0 * v10;
-        const double v12 = x[i - 1];
-        v11 += 200.0 * (x[i] - v12 * v12);
-        x_bar[i] = v11;
+        const double result_5 = x[i];
+        const double result_6 = x[i + 1] - result_5 * result_5;
+        const double result_7 = 1.0 - x[i];
+        result_1 += 100.0 * (result_6 * result_6) + result_7 * result_7;
+        double x_bar_3 = 0.0;
+        x_bar_3 += -(200.0 * result_6) * (2.0 * x[i]) - 2.0 * result_7;
+        const double x_bar_4 = x[i - 1];
+        x_bar_3 += 200.0 * (x[i] - x_bar_4 * x_bar_4);
+        x_bar[i] = x_bar_3;
     }
-    value[0] = v1;
+    value[0] = result_1;
     return 0;
 }

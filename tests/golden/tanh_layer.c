@@ -5,6 +5,8 @@
  * writes value: float32[]
  * writes W_bar: float32[8, 4]
  * writes b_bar: float32[4]
+ * flops: 2688, 64 of them expit_slope, 64 of them tanh
+ * bytes: 656 read, 148 written
  * workspace: 0 bytes
  * returns 0, or the number of the check that failed
  */
@@ -31,7 +33,7 @@ int32_t sg_tanh_layer(
     (void)threads;
     (void)workspace;
     /* test_golden.py:37  return np.sum(np.tanh(x @ W + b) ** 2) */
-    float v1 = 0.0f;
+    float result = 0.0f;
     for (int64_t i = 0; i < 4; ++i) {
         b_bar[i] = 0.0f;
         #pragma omp simd
@@ -41,22 +43,22 @@ int32_t sg_tanh_layer(
     }
     for (int64_t i = 0; i < 16; ++i) {
         for (int64_t j = 0; j < 4; ++j) {
-            float v2 = 0.0f;
-            #pragma omp simd reduction(+:v2)
+            float result_1 = 0.0f;
+            #pragma omp simd reduction(+:result_1)
             for (int64_t k = 0; k < 8; ++k) {
-                v2 += x[i*8 + k] * W[k*4 + j];
+                result_1 += x[i*8 + k] * W[k*4 + j];
             }
-            const float v3 = v2 + b[j];
-            const float v4 = tanhf(v3);
-            v1 += v4 * v4;
-            const float v5 = 2.0f * v4 * (4.0f * sg_expit_slopef(2.0f * v3));
-            b_bar[j] += v5;
+            const float result_2 = result_1 + b[j];
+            const float result_3 = tanhf(result_2);
+            result += result_3 * result_3;
+            const float result_bar = 2.0f * result_3 * (4.0f * sg_expit_slopef(2.0f * result_2));
+            b_bar[j] += result_bar;
             #pragma omp simd
             for (int64_t k = 0; k < 8; ++k) {
-                W_bar[k*4 + j] += v5 * x[i*8 + k];
+                W_bar[k*4 + j] += result_bar * x[i*8 + k];
             }
         }
     }
-    value[0] = v1;
+    value[0] = result;
     return 0;
 }

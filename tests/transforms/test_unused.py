@@ -6,6 +6,7 @@ function at the used elements, times what the selection makes of unit arrays; 0 
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -356,7 +357,7 @@ def test_places_are_compared():
 
     lowered = sg.grad(loss).lower(np.ones((30, 40)))
     assert lowered.as_text("optimized").count("ops.place") == 1  # of the cotangent
-    assert "uint8_t w1[1200]" not in lowered.as_text("c")
+    assert not re.search(r"uint8_t \w+\[1200\]", lowered.as_text("c"))
 
 
 FAR = {

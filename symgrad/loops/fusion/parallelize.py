@@ -214,7 +214,7 @@ def spread(array: Array, how: str, copies: Team) -> tuple[Share, Items, Items]:
         The sum as a thread sees it, what starts the copies, and what adds them to the sum.
     """
     every = size(array.shape)
-    rest = temporary("s", (copies.count, every + LINE // array.dtype.itemsize), array)
+    rest = temporary("copies", (copies.count, every + LINE // array.dtype.itemsize), array)
     seen = Array(array.name, array.shape, array.dtype, Kind.SHARE, array.line, Place.PARAMETER)
     begun, added = [(Axis("t", copies), Axis("i", every)) for _ in range(2)]
     start = Number(first_value(how, array.dtype), array.dtype)
@@ -227,7 +227,7 @@ def sliced(array: Array, how: str, thread: Axis, again: Axis) -> tuple[Array, It
     """Give each thread a part of an array that has one for each; return it, what starts a part, what adds one up."""
     apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
     shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
-    kept = temporary("s", (places(shape, array.dtype), *shape), array)
+    kept = temporary("copies", (places(shape, array.dtype), *shape), array)
     first, last = axes_of(array.shape), axes_of(array.shape)
     start = Number(first_value(how, array.dtype), array.dtype)
     zero = Statement(Access(kept, (thread, *(first or (0,)))), "=", start, first)
@@ -241,8 +241,8 @@ def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Ite
     Returns:
         A thread's own total, where they are kept, what starts one, what keeps it, and what adds it to the others.
     """
-    mine = temporary("q", array.shape, array)
-    kept = temporary("s", (places(array.shape, array.dtype), *array.shape), array)
+    mine = temporary("own", array.shape, array)
+    kept = temporary("copies", (places(array.shape, array.dtype), *array.shape), array)
     first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
     zero = Statement(Access(mine, first), "=", Number(0, array.dtype), first)
     keep = Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store)

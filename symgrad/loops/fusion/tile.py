@@ -107,7 +107,7 @@ def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array
         array = s.target.array
         if array in named:
             continue
-        copy = named[array] = temporary("p", array.shape, array)
+        copy = named[array] = temporary("tile", array.shape, array)
         first, last = axes_of(array.shape), axes_of(array.shape)
         zero = Statement(Access(copy, first), "=", Number(0, array.dtype), first, s.line)
         add = Statement(Access(array, last), "+=", Access(copy, last), last, s.line, Role.TOTAL)

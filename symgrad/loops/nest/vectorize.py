@@ -82,7 +82,7 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
         if other or s.how in {"=", "call"}:
             body.append(s)
             continue
-        register = temporary("r", (), array).with_(line=s.line)
+        register = temporary("acc", (), array).with_(line=s.line)
         new.append(register)
         here = Access(register, ())
         before.append(Statement(here, "=", s.target, (), s.line))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, NoGradient
+from symgrad.errors import ArgumentError, Derived, Line, NoGradient
 from symgrad.ir.op import Composite
 from symgrad.ops.arrays.views import unbroadcast
+from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
 from symgrad.trace.state import passing
@@ -127,8 +128,9 @@ def sweep(
         for node in reversed(nodes):
             if node not in active or node not in arrived:
                 continue
-            graph.line = node.line or graph.line
+            graph.line = graph.line if node.line is None else Derived.of(node.line)
             total = meet(trace, arrived.pop(node), poles, node)
+            _own(total.value.node, node)
             if node in wanted:
                 wanted[node] = total.value.node
             if node.inputs:
@@ -139,6 +141,18 @@ def sweep(
             shaped(graph, constant(trace, 0, node.dtype), node.shape) if found is None else found
             for node, found in wanted.items()
         ]
+
+
+def _own(cotangent: Node, node: Node) -> None:
+    """Say whose cotangent it is that has just been made, for its name in C."""
+    made, owner = cotangent.line, node.line
+    if node.op is leaves.input_:
+        owner = Line("", 0, f"{node.param('name')} = ...")  # as if a line assigned it
+    elif isinstance(owner, Derived):
+        owner = owner.owner
+    if isinstance(made, Derived) and made.owner is None and owner is not None:
+        cotangent.line = Derived.of(made, owner)
+        cotangent.line.suffix = made.suffix
 
 
 def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:

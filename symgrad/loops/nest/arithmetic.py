@@ -1,13 +1,41 @@
-"""Divisions by a constant as two multiplications, where that is proved to round as the division does."""
+"""Which operations take fewer of the machine's: products that are added in one rounding, divisions by constants.
+
+Where the machine has no fused multiply-add, they are printed as what they mean.
+"""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
 from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.notation import Apply, Number
+
+if TYPE_CHECKING:
+    from symgrad.ir.notation import Statement
 
 NEAR = 8
 """How near a midpoint of two doubles a quotient may be for its rounding to be in doubt, in steps of 2**-k / y."""
+
+
+def is_fused(statement: Statement) -> bool:
+    """Whether a statement adds a product of floating-point numbers, in one rounding: nothing else is contracted."""
+    value = statement.value
+    return statement.how == "+=" and isinstance(value, Apply) and value.is_product
+
+
+def inverse(value: Apply) -> tuple[float, float] | None:
+    """Return by which two numbers a division by a constant multiplies, as `inverse_of` does; None for all else.
+
+    It pays in lanes, where divisions take long.
+    """
+    divisor: Any = value.args[-1]
+    if value.op.numpy is not np.divide or value.dtype != np.float64 or not isinstance(divisor, Number):
+        return None
+    return inverse_of(divisor.value)
 
 
 @cache

@@ -10,8 +10,8 @@ import pytest
 
 import symgrad as sg
 from symgrad.build.toolchain import find as toolchain
+from symgrad.loops.nest.arithmetic import doubtful, inverse_of
 from symgrad.options import Options
-from symgrad.render.divisors import doubtful, inverse_of
 
 RNG = np.random.default_rng(11)
 DIVISORS = [

@@ -1,0 +1,133 @@
+"""The names of values in C: the user's, unlike each other and unlike what C, its headers and the program mean."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import shutil
+import subprocess
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.build.cache.artifacts import program_key
+from symgrad.build.toolchain.find import find
+from symgrad.ir.names import CALLED, MACROS
+from tests.render.test_c import COMPILERS, STRICT, without_comments
+
+RNG = np.random.default_rng(3)
+
+
+def c_of(function: Any, *args: Any) -> str:
+    return without_comments(function.lower(*args).as_text("c"))
+
+
+def declared(text: str) -> set[str]:
+    """Name what is declared inside of functions."""
+    return set(re.findall(r"^\s+(?:const )?(?:double|float|int64_t|uint8_t|_Bool) (?:\*const )?(?:restrict )?(\w+)",
+                          text.partition("int32_t sg_")[2], re.MULTILINE))
+
+
+def distance(x, mean, scale):
+    diff = x - mean
+    quad = np.sum(diff * diff * scale, axis=1)
+    inner = np.exp(-0.5 * quad) + np.sin(quad)
+    return np.sum(np.log(inner + 2.0) * inner)
+
+
+ARGS = RNG.normal(size=(40, 30)), RNG.normal(size=30), RNG.uniform(1, 2, 30)
+
+
+def test_values_have_the_users_names_and_cotangents_end_in_bar() -> None:
+    names = declared(c_of(sg.value_and_grad(distance, (0, 1, 2)), *ARGS))
+    assert {"inner", "quad_bar", "diff_bar"} <= names, names
+    assert not [name for name in names if re.fullmatch(r"[vw]\d+", name)]
+
+
+def test_tangents_end_in_dot() -> None:
+    directional = sg.jit(lambda x, mean, scale: sg.jvp(distance, (x, mean, scale), (x, mean, scale)))
+    names = declared(c_of(directional, *ARGS))
+    assert "inner_dot" in names
+    assert any(name.startswith("quad_dot") for name in names), names
+
+
+def trouble(x, w_bar):
+    double = x * 2.0
+    i = np.sin(double) + w_bar
+    k = np.cumsum(i)
+    t = np.cumsum(k * i)
+    M_PI = np.tanh(t)
+    sin = np.cumsum(M_PI * t)
+    EOF = np.exp(-sin * sin)
+    threads = np.cumsum(EOF[::-1])
+    sg_flag = np.sqrt(threads) + threads
+    i0 = np.cumsum(sg_flag)
+    i_first = np.tanh(0.01 * i0) + np.tanh(np.sum(i0))
+    x = np.cumsum(i_first * x)
+    größe = x * np.sum(x) + EOF  # noqa: PLC2401 - as people write
+    memcpy = np.cumsum(größe)
+    x_1 = np.sin(memcpy) * memcpy + x
+    return np.sum(x_1 * t) + np.sum(k)
+
+
+def test_no_name_means_something_else() -> None:
+    function = sg.value_and_grad(trouble, (0, 1))
+    args = RNG.uniform(0.1, 0.2, 30), RNG.uniform(0.1, 0.2, 30)
+    text = c_of(function, *args)
+    for name in declared(text):
+        assert not keyword.iskeyword(name)
+        assert name not in {"double", "threads", "workspace", "stop", "memcpy_"}, name
+        assert not CALLED.fullmatch(name), name
+        assert not MACROS.fullmatch(name), name
+        assert name.isascii()
+    np.testing.assert_allclose(function(*args)[0], trouble(*args), rtol=1e-12)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_compilers_take_them(compiler: str) -> None:
+    text = sg.value_and_grad(trouble, (0, 1)).lower(np.ones(30), np.ones(30)).as_text("c")
+    ran = subprocess.run([compiler, "-std=c11", *STRICT, "-x", "c", "-"], input=text, capture_output=True, text=True,
+                         check=False)
+    assert ran.returncode == 0, ran.stderr[:2000]
+
+
+def test_a_line_that_runs_often_numbers_its_values() -> None:
+    def steps(y):
+        for _ in range(4):
+            y = y + np.sin(y) * np.sum(y)
+        return np.sum(y * y)
+
+    text = c_of(sg.value_and_grad(steps), np.ones(5))
+    names = re.findall(r"^\s+(?:const )?double (\w+)(?:\[\d+\])?(?: =|;)", text, re.MULTILINE)
+    assert len(names) == len(set(names)), "each name is declared once"
+
+
+def test_memory_is_called_as_in_c() -> None:
+    function = sg.jit(lambda x: np.cumsum(np.exp(x)[::-1]) * np.exp(x), specs=("f64[n]",))
+    function(np.ones(7))
+    text = function.c_source
+    for buffer in function.memory().buffers:
+        assert re.search(rf"\b{buffer.name}\b", text), buffer.name
+
+
+def test_the_key_of_the_cache_covers_what_names_are_made_of() -> None:
+    """Two programs that differ in names alone are two keys: a library is found for the C that belongs to it."""
+    toolchain = find(sg.Options())
+    if toolchain is None or shutil.which("gcc") is None:
+        pytest.skip("no compiler")
+
+    def one(x):
+        inner = np.sin(x)
+        return np.sum(inner * inner)
+
+    gradient, twice = sg.grad(one).lower(np.ones(3)), sg.grad(one).lower(np.ones(3))
+    keys = [program_key(made.program, toolchain, sg.Options()) for made in (gradient, twice)]
+    assert keys[0] is not None
+    assert keys[0] == keys[1]
+    assert any(node.line is not None and node.line.suffix == "_bar" for node in gradient.program.nodes())
+    for node in gradient.program.nodes():
+        if node.line is not None and node.line.suffix:
+            node.line = tuple.__new__(type(node.line).__mro__[1], node.line)  # the same line, no derivative's
+    assert program_key(gradient.program, toolchain, sg.Options()) != keys[1]
