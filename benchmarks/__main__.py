@@ -29,9 +29,12 @@ SETS = {"promised": "What was promised", "others": "The same classes of program 
 @click.option("--no-c", is_flag=True, help="Without the hand-written C.")
 @click.option("--ablate", is_flag=True, help="Leave out one pass after the other, and say what each is worth.")
 @click.option("--list", "listing", is_flag=True, help="List the workloads.")
+@click.option("--c", "c", type=click.Path(file_okay=False, path_type=Path), help="Only write their C to this folder.")
+@click.option("--c-against", "c_against", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="Only show which of the C in this folder would be written otherwise now.")
 def main(
     only: tuple[str, ...], chosen: str | None, quick: bool, seconds: float, json_path: Path | None, ablate: bool,
-    listing: bool, **without: bool,
+    listing: bool, c: Path | None, c_against: Path | None, **without: bool,
 ) -> None:
     """Time value and gradient of every workload, interleaved with the peers that are installed.
 
@@ -44,6 +47,9 @@ def main(
         return
     if not any(groups.values()):
         raise click.UsageError(f"no workload is called {' or '.join(only) or 'so'}; --list shows them all")
+    if c is not None or c_against is not None:
+        show_c([work for works in groups.values() for work in works], c, c_against)
+        return
     wanted = frozenset(name for name in ("jax", "torch", "drjit", "c") if not without[f"no_{name}"])
     folder = tempfile.mkdtemp(prefix="symgrad-bench-")  # compile times are those of a cold cache
     os.environ["SYMGRAD_CACHE_DIR"] = folder
@@ -60,6 +66,19 @@ def main(
         shutil.rmtree(folder, ignore_errors=True)
     report(rows, json_path)
     sys.exit(status or int(not all(row.agrees for found in rows.values() for row in found)))
+
+
+def show_c(works: list[Any], folder: Path | None, against: Path | None) -> None:
+    """Write the C of workloads, or show what differs from what was written before."""
+    from benchmarks import written
+
+    if against is not None:
+        found = list(written.altered(works, against))
+        for name, lines in found:
+            click.echo("\n".join([f"{name}: {len(lines)} lines", *lines[: written.LINES]]))
+        click.echo(f"{len(found)} files differ")
+    if folder is not None:
+        click.echo(f"{written.write(works, folder)} files")
 
 
 def selected(only: tuple[str, ...], chosen: str | None, quick: bool) -> dict[str, list[Any]]:

@@ -75,6 +75,19 @@ def test_a_pass_that_fails_when_left_out_is_said(monkeypatch):
     assert ablation.table(worths).splitlines()[-1] == f"{worths[-1].found.name} failed on {PROMISED[0].name}: no loops"
 
 
+def test_the_c_that_a_change_altered_is_shown(tmp_path):
+    folder, few = tmp_path / "c", ("--only", "rosenbrock n=2", "--only", "eight schools")
+    assert bench("--c", str(folder), *few).output == "4 files\n"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "eight_schools.c", "eight_schools_jvp.c", "rosenbrock_n_2.c", "rosenbrock_n_2_jvp.c"]
+    assert bench("--c-against", str(folder), *few).output == "0 files differ\n"
+    path = folder / "eight_schools.c"
+    path.write_text(path.read_text().replace("double tau = ", "double sigma = "))
+    shown = bench("--c-against", str(folder), *few).output
+    assert shown.startswith("eight_schools.c: 2 lines\n-    const double sigma = exp(log_tau[0]);\n+    const double ")
+    assert shown.endswith("1 files differ\n")
+
+
 def test_only_and_list():
     assert bench("--list", "--set", "promised").output.split("\n")[:-1] == [work.name for work in PROMISED]
     done = bench("--only", "GMM", "--list")
