@@ -65,7 +65,6 @@ from symgrad.render.views import (
     CheckView,
     CondView,
     FunctionView,
-    GuardView,
     LetView,
     LocalView,
     LookupView,
@@ -548,7 +547,7 @@ class Block:
             if not array.is_memory and not own and array not in self.names:
                 made.append(LetView(ctype(array.dtype), self.fresh(array), "0"))
             self.statement(s, items, inner, loads)
-        made.append(GuardView(condition, tuple(inner)))
+        made.append(CondView(condition, tuple(inner)))
         return position + len(run)
 
     def condition(self, s: Statement) -> str:

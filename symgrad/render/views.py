@@ -40,21 +40,12 @@ class RowsView:
 
 
 @dataclass(frozen=True)
-class GuardView:
-    """``if (condition) body``."""
-
-    condition: str
-    body: tuple[ItemView, ...]
-    kind: str = "guard"
-
-
-@dataclass(frozen=True)
 class CondView:
     """``if (condition) body else other``."""
 
     condition: str
     body: tuple[ItemView, ...]
-    other: tuple[ItemView, ...]
+    other: tuple[ItemView, ...] = ()
     kind: str = "cond"
 
 
@@ -293,6 +284,6 @@ class SourceView:
 
 
 ItemView: TypeAlias = (
-    "LoopView | RowsView | GuardView | CondView | WhileView | TilesView | ThreadsView | LetView | LocalView | "
+    "LoopView | RowsView | CondView | WhileView | TilesView | ThreadsView | LetView | LocalView | "
     "StoreView | LookupView | CallView | NoteView | ProductView | PollView | CheckView"
 )
