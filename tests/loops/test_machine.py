@@ -16,7 +16,7 @@ ORIGINS = ("Counted", "Measured", "Tried", "Chosen", "As `", "likewise")
 
 OTHERS = {
     "EVEN", "POINTS", "BOXES", "SMALL", "LARGE",  # what is checked, and where the verifier tries
-    "WIDE", "TEXT", "NARROW", "INT32", "ATOM, PRODUCT, SUM, CHOICE",  # how C is written
+    "WIDE", "WORTH", "TEXT", "NARROW", "INT32",  # how C is written
     "NEAR", "READY", "OTHER", "KNOWN", "PARAMETERS", "WORKSPACE", "SURE",  # proofs and interfaces
 }
 """Numbers that are not chosen for speed."""
