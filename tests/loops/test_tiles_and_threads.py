@@ -14,7 +14,7 @@ from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import layout
-from symgrad.loops.program import Place
+from symgrad.loops.program import Loop, Place
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
@@ -238,3 +238,29 @@ def test_copies_of_sums_are_as_many_as_the_work_pays_for_and_memory_allows() -> 
     assert copy[1 << 17] * 7 <= sizes[10_000, 1 << 17] < copy[1 << 17] * 7 + 10_000
     assert f.memory(n=10_000, d=1 << 24, threads=8).workspace < 10_000
     assert f.memory(n=10_000, d=1 << 17, threads=256).workspace <= machine.COPIES_BYTES + 10_000
+
+
+def weighted(Q, K, V, G):
+    S = Q @ K.T
+    E = np.exp(S - np.max(S, axis=1, keepdims=True))
+    return np.sum((E / np.sum(E, axis=1, keepdims=True)) @ V * G)
+
+
+def normalized(x, g):
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    return np.sum(e / np.sum(e, axis=1, keepdims=True) * g)
+
+
+@pytest.mark.parametrize(("loss", "count", "columns"), [(weighted, 4, 32), (normalized, 2, None)])
+def test_fusion_of_all_sizes(loss: Callable[..., Any], count: int, columns: int | None) -> None:
+    """Beyond a tile a sweep is one loop and nothing is n x n; within a tile about as much lives as for one."""
+    peaks = {}
+    for n in (16, 33, 64, 65, 100, 128, 1024):
+        derived = sg.value_and_grad(loss)
+        args = [np.ones((n, columns or n)) for _ in range(4 if loss is weighted else 2)]
+        found = derived.lower(*args).stages.of("loops")
+        peaks[n] = found.workspace if n <= 128 else 0
+        if n > 64:
+            assert sum(isinstance(item, Loop) for item in found.body) <= count
+            assert not any(a.kept is not None and a.stored == (n, n) for a in found.temporaries)
+    assert max(peaks[n] for n in (16, 33, 64)) <= 1.1 * peaks[128], peaks
