@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import Access, Axis, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import elements, estimate
-from symgrad.loops.fusion.tile import Sweep, swept
+from symgrad.loops.fusion.tile import swept
 from symgrad.loops.machine import (
     ALIVE,
     CALL,
@@ -30,7 +30,7 @@ from symgrad.loops.statements.products import batch_axes
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from symgrad.loops.program import Array, Item, LoopProgram
+    from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 
 class Classes:
@@ -39,15 +39,28 @@ class Classes:
     A union that would put two axes of one statement into one class is refused.
     """
 
-    def __init__(self) -> None:
-        """Start with every axis alone."""
-        self.parent: dict[Axis, Axis] = {}
-        self.users: dict[Axis, set[int]] = {}
+    def __init__(self, statements: Sequence[Statement], graph: Graph) -> None:
+        """Unite axes: along what is computed first, along inputs last."""
+        self.parent: dict[Axis, Axis] = {axis: axis for s in statements for axis in s.axes}
+        self.users: dict[Axis, set[int]] = {axis: set() for axis in self.parent}
+        for k, statement in enumerate(statements):
+            for axis in statement.axes:
+                self.users[axis].add(k)
+        for k in range(len(statements)):
+            for writer, access in graph.needs[k]:
+                self.along(statements[writer].target.indices, access)
+        readers: dict[Array, Access] = {}
+        for statement in statements:
+            for access in accesses(statement.value):
+                if access.array.is_given and not access.flat:
+                    self.along(readers.setdefault(access.array, access).indices, access)
 
-    def add(self, axis: Axis, statement: int) -> None:
-        """Enter an axis of a statement."""
-        self.parent.setdefault(axis, axis)
-        self.users.setdefault(axis, set()).add(statement)
+    def along(self, indices: Iterable[Any], access: Access) -> None:
+        """Unite the axes by which an array is touched here and there, but for those that a routine walks itself."""
+        if not access.flat:
+            for theirs, ours in zip(indices, access.indices, strict=True):
+                if theirs in self.parent and ours in self.parent:
+                    self.unite(theirs, ours)
 
     def find(self, axis: Axis) -> Axis:
         """Return the axis that stands for the class."""
@@ -149,32 +162,6 @@ def components(beside: Mapping[Any, Iterable[Any]]) -> list[list[Any]]:
                     del path[place:]
                     low.update(dict.fromkeys(found[-1], len(beside)))  # done: no edge into it leads back
     return found
-
-
-def classify(statements: Sequence[Statement], graph: Graph) -> Classes:
-    """Unite axes: along what is computed first, along inputs last."""
-    classes = Classes()
-    for k, statement in enumerate(statements):
-        for axis in statement.axes:
-            classes.add(axis, k)
-    for k in range(len(statements)):
-        for writer, access in graph.needs[k]:
-            _along(classes, statements[writer].target.indices, access)
-    readers: dict[Array, Access] = {}
-    for statement in statements:
-        for access in accesses(statement.value):
-            if access.array.is_given and not access.flat:
-                first = readers.setdefault(access.array, access)
-                _along(classes, first.indices, access)
-    return classes
-
-
-def _along(classes: Classes, indices: Iterable[Any], access: Access) -> None:
-    if access.flat:
-        return
-    for theirs, ours in zip(indices, access.indices, strict=True):
-        if theirs in classes.parent and ours in classes.parent:  # not what a routine walks itself
-            classes.unite(theirs, ours)
 
 
 def looked_up_rows(s: Statement, least: int) -> set[Axis]:
@@ -303,8 +290,9 @@ class Fusion:
     def __init__(self, lowered: LoopProgram) -> None:
         """Classify the axes and weigh the statements."""
         self.statements = lowered.statements
+        self.new: list[Array] = []  # copies of sums
         self.graph = Graph(self.statements)
-        self.classes = classify(self.statements, self.graph)
+        self.classes = Classes(self.statements, self.graph)
         self.axis_of: list[dict[Axis, Axis]] = [
             {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
         ]
@@ -313,26 +301,32 @@ class Fusion:
             if any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))
         }
         self.prefixes = {array for s in self.statements for array in s.prefix}
-        self.running = self.running_apart()
+        much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if estimate(s) > CALL}
+        self.running = {  # beside which so much is computed that it should be lanes, in a loop of its own
+            array for own, s in zip(self.axis_of, self.statements, strict=True) if frozenset(own) in much
+            for array in s.prefix
+        }
         self.products = [s.is_contraction for s in self.statements]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
         around = [frozenset([*batch_axes(s), *looked_up_rows(s, TINY)]) for s in self.statements]
         pairs = zip(self.axis_of, around, strict=True)
         self.around = {found for own, kept in pairs for found, axis in own.items() if axis in kept}
 
-    def tree(self) -> list[Any]:
+    def tree(self) -> list[Item]:
         """Build the whole tree."""
         everything = list(range(len(self.statements)))
         remaining = {k: frozenset(self.axis_of[k]) for k in everything}
         return self.block(everything, remaining, outermost=True)
 
-    def block(self, members: list[int], remaining: dict[int, frozenset[Axis]], *, outermost: bool = False) -> list[Any]:
+    def block(
+        self, members: list[int], remaining: dict[int, frozenset[Axis]], *, outermost: bool = False,
+    ) -> list[Item]:
         """Schedule statements with the axes that no loop around them has taken.
 
-        An outermost loop that is not tiny becomes a `Sweep`: its body falls into nests of one kind each. Inside of
-        a nest, and for tiny loops, the same question is asked again.
+        The body of an outermost loop that is not tiny falls into nests of one kind each. Inside of a nest, and for
+        tiny loops, the same question is asked again.
         """
-        items: list[Any] = []
+        items: list[Item] = []
         parts: list[tuple[int, list[int], Any]] = [(0, members, None)]
         while parts:
             time, part, chosen = parts.pop()
@@ -350,7 +344,7 @@ class Fusion:
                 axis = self.choose(part, remaining, chosen) or chosen  # alone it may be better off along another one
                 again = self.times(part, axis, remaining)
                 if axis is chosen or len(again) == 1:
-                    items.append(self.sweep(part, remaining, axis))
+                    items.extend(self.sweep(part, remaining, axis))
                 else:
                     parts.extend((t, p, axis) for t, p in reversed(again))
             else:
@@ -358,58 +352,58 @@ class Fusion:
                 items.append(self.loop(chosen, part, self.block(part, inner)))
         return items
 
-    def sweep(self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Sweep:
-        """Make the body of an outermost loop: nests of one kind each, those that share much inside of a second loop."""
+    def sweep(self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Items:
+        """Make an outermost loop of nests of one kind each, those that share much inside of a second loop."""
         nests: list[Loop] = []
         body: list[Item] = []
-        second = self.second(part, remaining, chosen)
-        pieces = [(0, part)] if second is None else self.times(part, second, self.second_axes(part, remaining, chosen))
+        second, pieces = self.second(part, remaining, chosen)
         for time, piece in pieces:
             taken = frozenset([second]) if second is not None and time % 2 else frozenset()
             inner = {k: remaining[k] - taken for k in piece}
             made = [self.nest(group, inner, chosen) for group in self.groups(piece, inner)]
             nests += made
             body += [self.loop(second, piece, [*made])] if second is not None and taken else made
-        return Sweep(chosen, tuple(nests), tuple(body), second is None and self.is_heavy(part, chosen))
+        products = [k for k in part if self.products[k]]
+        heavy = (  # products are done one after the other, each of them long
+            second is None and any(self.work[k] >= HEAVY * upper(chosen.extent) for k in products)
+            and all(self.axis_of[k][chosen] in batch_axes(self.statements[k]) for k in products)
+            and all(axis is not self.axis_of[k][chosen] for k in part for axis, _, _ in self.statements[k].ranges)
+        )
+        return swept(chosen, nests, tuple(body), self.new, heavy=heavy)
 
-    def is_heavy(self, part: list[int], chosen: Axis) -> bool:
-        """Tell a class along which products are done one after the other, each of them long."""
-        walked = [k for k in part if self.products[k]]
-        if any(axis is self.axis_of[k][chosen] for k in part for axis, _, _ in self.statements[k].ranges):
-            return False
-        alone = all(self.axis_of[k][chosen] in batch_axes(self.statements[k]) for k in walked)
-        return alone and any(self.work[k] >= HEAVY * upper(chosen.extent) for k in walked)
-
-    def second_axes(
+    def second(
         self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis,
-    ) -> dict[int, frozenset[Axis]]:
-        """Leave to each statement the long axes a second loop may take: of those with two besides the outermost."""
-        long = {k: frozenset([a for a in remaining[k] if upper(a.extent) > TINY and a is not chosen]) for k in part}
-        return {k: axes if len(axes) > 1 else frozenset() for k, axes in long.items()}
-
-    def second(self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Axis | None:
+    ) -> tuple[Axis | None, list[tuple[int, list[int]]]]:
         """Choose a second loop inside of a tile: where much lives for one, the class that makes it least.
 
-        A class that a product has in all of its arrays may be one; rows, lanes and depth stay inside.
+        It may take the long axes of statements with two besides the outermost. A class that a product has in all of
+        its arrays may be one; rows, lanes and depth stay inside.
+
+        Returns:
+            The class, None where there is none, and its times.
         """
-        axes = self.second_axes(part, remaining, chosen)
+        axes: dict[int, frozenset[Axis]] = {}
+        for k in part:
+            long = frozenset([a for a in remaining[k] if upper(a.extent) > TINY and a is not chosen])
+            axes[k] = long if len(long) > 1 else frozenset()
         able: dict[Axis, None] = dict.fromkeys([axis for k in part for axis in sorted(axes[k], key=self.order)])
         for k in part:
             for axis in axes[k]:
                 if axis in able and not self.outside(k, axis, axes[k]):
                     del able[axis]
         alive = self.alive(part, axes, None)
-        if not able or alive < ALIVE:
-            return None
-        best = min(able, key=lambda axis: self.alive(part, axes, axis))
-        return best if 2 * self.alive(part, axes, best) <= alive else None
+        if able and alive >= ALIVE:
+            best = min(able, key=lambda axis: self.alive(part, axes, axis))
+            if 2 * self.alive(part, axes, best) <= alive:
+                return best, self.times(part, best, axes)
+        return None, [(0, part)]
 
     def order(self, axis: Axis) -> int:
         """Return which statement has an axis first, so that equal programs give equal loops."""
         return min(self.classes.users[axis])
 
     def outside(self, k: int, axis: Axis, others: frozenset[Axis]) -> bool:
-        """Tell whether a loop over an axis may stand around a statement: no array is then walked in leaps."""
+        """Whether a loop over an axis may stand around a statement: no array is then walked in leaps."""
         s = self.statements[k]
         own = self.axis_of[k][axis]
         rest = {self.axis_of[k][other] for other in others} - {own}
@@ -451,7 +445,12 @@ class Fusion:
         kinds: list[frozenset[Any]] = []
         place: dict[int, int] = {}
         latest: dict[frozenset[Any], int] = {}
-        for k in self.starts_first(members, remaining):
+        starts = {
+            writer for k in members for writer, access in self.graph.needs[k]
+            if access is self.statements[k].target and isinstance(self.statements[writer].value, Number)
+            and writer in remaining and len(remaining[writer]) < len(remaining[k]) and not self.graph.needs[writer]
+        }
+        for k in sorted(members, key=lambda k: k not in starts) if starts else members:
             axes = frozenset([axis for axis in remaining[k] if self.is_long(axis)])
             kind = axes | self.apart(k)
             alone = len(axes) > 2 and self.products[k]
@@ -472,12 +471,6 @@ class Fusion:
                 del latest[kind]
         return found
 
-    def running_apart(self) -> set[Array]:
-        """Find the running sums beside which so much is computed that it should be lanes, in a loop of its own."""
-        much = {frozenset(own) for own, s in zip(self.axis_of, self.statements, strict=True) if estimate(s) > CALL}
-        scans = [(own, s) for own, s in zip(self.axis_of, self.statements, strict=True) if s.prefix]
-        return {array for own, s in scans if frozenset(own) in much for array in s.prefix}
-
     def apart(self, k: int) -> frozenset[Any]:
         """Say what keeps a statement from others over its axes: its role, a flag that is no lanes, a running sum."""
         s = self.statements[k]
@@ -489,17 +482,8 @@ class Fusion:
         return frozenset(kinds | {"running"} if (s.prefix | {s.target.array}) & self.running else kinds)
 
     def is_long(self, axis: Axis) -> bool:
-        """Tell an axis that is no tiny loop inside of a statement's nest, where no other would be lanes."""
+        """Whether an axis is more than a tiny loop inside of a statement's nest, or no other would be lanes there."""
         return upper(axis.extent) > TINY or axis in self.around
-
-    def starts_first(self, members: list[int], remaining: dict[int, frozenset[Axis]]) -> list[int]:
-        """Put numbers that a statement over more axes adds to before everything else."""
-        starts = {
-            writer for k in members for writer, access in self.graph.needs[k]
-            if access is self.statements[k].target and isinstance(self.statements[writer].value, Number)
-            and writer in remaining and len(remaining[writer]) < len(remaining[k]) and not self.graph.needs[writer]
-        }
-        return sorted(members, key=lambda k: k not in starts) if starts else members
 
     def nest(self, members: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis) -> Loop:
         """Make a perfect nest of a group: the chosen class, what is parallel, what is reduced; then tiny loops."""
@@ -639,7 +623,7 @@ class Fusion:
         return sorted(groups.items())
 
     def local(self, writer: int, reader: int, access: Access, chosen: Axis) -> bool:
-        """Tell whether a value is read in the very iteration that makes it."""
+        """Whether a value is read in the very iteration that makes it."""
         if access.array in self.statements[reader].prefix:
             return True
         made, own = self.axis_of[writer][chosen], self.axis_of[reader][chosen]
@@ -650,7 +634,7 @@ class Fusion:
         return (any(same) and all(same)) or self.accumulates(writer, reader, made, own)
 
     def accumulates(self, writer: int, reader: int, made: Axis, own: Axis) -> bool:
-        """Tell two statements that add to one array along an axis both reduce: their order does not matter."""
+        """Whether two statements add to one array along an axis both reduce: their order does not matter."""
         first, second = self.statements[writer], self.statements[reader]
         return (
             first.target.array is second.target.array and first.how == second.how == "+="
@@ -661,8 +645,5 @@ class Fusion:
 
 def fuse(program: LoopProgram) -> LoopProgram:
     """Build the tree of loops; the outermost ones walk in tiles where they are long."""
-    body: list[Item] = []
-    new: list[Array] = []
-    for item in Fusion(program).tree():
-        body += swept(item, new) if isinstance(item, Sweep) else [item]
-    return program.with_body(tuple(body), new)
+    fusion = Fusion(program)
+    return program.with_body(tuple(fusion.tree()), fusion.new)

@@ -7,7 +7,7 @@ tile: the error of a long sum grows with the number of tiles, not with the numbe
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,53 +23,46 @@ from symgrad.ops.elementwise.comparison import equal
 from symgrad.ops.elementwise.selection import where
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 
-class Sweep(NamedTuple):
-    """An outermost loop.
+def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, heavy: bool) -> Items:
+    """Make an outermost loop over tiles, or its nests alone.
 
-    Attributes:
+    Args:
         axis: what it walks.
         nests: its loops over a tile of the axis, in order.
         body: the same nests, some of them inside of loops over a second axis.
+        new: takes copies of sums.
         heavy: an iteration does products of its own, and much work: no other shares its tile.
     """
-
-    axis: Axis
-    nests: tuple[Loop, ...]
-    body: Items
-    heavy: bool
-
-
-def swept(sweep: Sweep, new: list[Array]) -> Items:
-    """Turn a sweep into a loop over tiles around its nests, or into the nests alone; copies of sums go to `new`."""
-    members = frozenset([axis for nest in sweep.nests for axis in nest.members])
-    inside = [s for s, _ in paths(sweep.nests)]
-    sums = [s for s in inside if adds_up(s, members)]
+    members = frozenset([axis for nest in nests for axis in nest.members])
+    inside = [s for s, _ in paths(nests)]
+    sums = [s for s in inside if s.how == "+=" and not any(p in members for i in s.target.indices for p in parts(i))]
     running = any(s.prefix for s in inside)
-    if len(sweep.nests) == 1 and (running or (not sums and not pays(sweep.nests[0]))):
-        return sweep.body
-    inner = any(isinstance(item, Loop) for nest in sweep.nests for item in nest.body)
-    size = 1 if sweep.heavy else rows(inside, members) if inner or len(sweep.nests) > 1 else TILE_TERMS
-    if type(sweep.axis.extent) is int and sweep.axis.extent <= size:
-        return sweep.body
+    if len(nests) == 1 and (running or (not sums and not pays(nests[0]))):
+        return body
+    inner = any(isinstance(item, Loop) for nest in nests for item in nest.body)
+    size = 1 if heavy else rows(inside, members) if inner or len(nests) > 1 else TILE_TERMS
+    if type(axis.extent) is int and axis.extent <= size:
+        return body
     before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))])
     new.extend(named.values())
-    tile = Tile(Axis(sweep.axis.name, sweep.axis.extent), size)
-    nests = frozenset(sweep.nests)
+    tile, outer = Tile(Axis(axis.name, axis.extent), size), frozenset(nests)
 
     def change(old: Item, item: Item) -> Item:
-        if isinstance(item, Loop) and old in nests:
+        if isinstance(item, Loop) and old in outer:
             return replace(item, window=tile)
-        return into(item, named) if isinstance(item, Statement) and item.how == "+=" else item
+        if not isinstance(item, Statement) or item.how != "+=" or item.target.array not in named:
+            return item
+        return item.with_(target=Access(named[item.target.array], item.target.indices))
 
-    body = rebuild(sweep.body, change)
-    if sweep.heavy:  # whose body is its nests
+    body = rebuild(body, change)
+    if heavy:  # whose body is its nests
         body = tuple([item for nest in body if isinstance(nest, Loop) for item in nest.body])
-    return (Loop(sweep.axis, members, (*before, *body, *after), tile=tile),)
+    return (Loop(axis, members, (*before, *body, *after), tile=tile),)
 
 
 def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
@@ -79,14 +72,8 @@ def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
     return 4 * TILE_ROWS if 2 * sum(ends) > len(ends) else TILE_ROWS
 
 
-def adds_up(statement: Statement, members: frozenset[Axis]) -> bool:
-    """Tell a sum that goes on over a loop's iterations."""
-    indices = statement.target.indices
-    return statement.how == "+=" and not any(p in members for i in indices for p in parts(i))
-
-
 def shares(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:
-    """Tell sums that may be taken in a copy first: small, at plain places, and touched by nothing else in the loop."""
+    """Whether sums may be taken in a copy first: small, at plain places, and touched by nothing else in the loop."""
     if array.dtype.kind != "f" or elements(array.shape) > TILE_SUMS:
         return False
     for s in inside:
@@ -114,12 +101,6 @@ def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array
         before += nested([zero], first)
         after += nested([add], last)
     return before, after, named
-
-
-def into(s: Statement, named: Mapping[Array, Array]) -> Statement:
-    """Let a statement accumulate in another array."""
-    array = named.get(s.target.array)
-    return s if array is None else s.with_(target=Access(array, s.target.indices))
 
 
 # -- the order of loops
@@ -196,7 +177,10 @@ def fit(program: LoopProgram) -> LoopProgram:
     blocks = {
         loop.tile for _, around in program.paths if any(one.product for one in around) for loop in around if loop.tile
     }
-    lanes = {tile for array in program.arrays for d, tile in array.windows if rows_last(array, d)}
+    lanes = {  # rows that are last in an array of unknown extent otherwise
+        tile for array in program.arrays for d, tile in array.windows
+        if array.kept is not None and array.kept[-1] == d and any(type(dim) is not int for dim in array.stored)
+    }
     alive: dict[Tile, int] = {}
     for array in program.arrays:
         for _, tile in array.windows:
@@ -224,11 +208,6 @@ def fit(program: LoopProgram) -> LoopProgram:
         array: replace(array, windows=tuple([(d, new.get(tile, tile)) for d, tile in array.windows]))
         for array in program.arrays if any(tile in new for _, tile in array.windows)
     })
-
-
-def rows_last(array: Array, rows: int) -> bool:
-    """Whether an array of a tile is of unknown extent otherwise and has the rows last, as lanes."""
-    return array.kept is not None and array.kept[-1] == rows and any(type(dim) is not int for dim in array.stored)
 
 
 # -- sums in single precision
