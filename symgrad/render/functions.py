@@ -122,6 +122,7 @@ class Functions:
         Of many arrays their addresses are one parameter, of which each function takes those that it uses.
         """
         self.entry, self.arguments, self.target = entry, arguments, target
+        self.extents = {dim for array in loops.inputs for dim in array.shape if getattr(dim, "is_Symbol", False)}
         self.taken = {name for _, name in arguments} | {self.entry} | {*names.values()} | foreign(loops)
         self.stored = [array for array in loops.temporaries if array.slot is not None]
         self.called = Names(loops, self.taken)
@@ -380,7 +381,7 @@ class Block:
             return self.tiles(loop)
         if loop.walk is Walk.THREADS:
             return self.threads(loop)
-        name = self.letter() if loop.window is None else self.bounds[loop.window.start][0][:-1]
+        name = self.letter(loop.extent) if loop.window is None else self.bounds[loop.window.start][0][:-1]
         self.busy.add(name)
         added = dict.fromkeys(loop.members, name)
         self.env.update(added)
@@ -433,7 +434,7 @@ class Block:
 
     def tiles(self, loop: Loop) -> TilesView:
         """Turn a loop over tiles into a view: of tiles of one, its variable is the index of all that is inside."""
-        letter, rows = self.letter(), loop.rows
+        letter, rows = self.letter(loop.extent), loop.rows
         start, stop = bounds = (f"{letter}0", f"{letter}1") if rows > 1 else (letter, "")
         self.bounds[loop.tile.start] = bounds  # type: ignore[union-attr]  # it has tiles
         self.busy.update((letter, start, stop))
@@ -512,12 +513,14 @@ class Block:
             names = (self.names[array], self.apart_from.pop(array))
             made.append(StoreView(names[0], "=", self.call(UNLESS, [*map(Printed, names)], array.dtype).text))
 
-    def letter(self) -> str:
-        """Choose a loop variable that nothing around has."""
+    def letter(self, extent: Any) -> str:
+        """Choose a loop variable that nothing around has; it bears the name of an extent that has one: ``i_batch``."""
+        along = f"_{extent.name}" if extent in self.functions.extents else ""
         letters = chain(LETTERS, (f"i{k}_" for k in count()))
         ends = ("", "0", "1", "_first", "_last")
-        others = self.busy | self.scope.taken
-        return next(n for n in letters if others.isdisjoint([f"{n}{end}" for end in ends]))
+        others = self.busy | self.scope.taken | {name.partition("_")[0] for name in self.busy}
+        found = next(n for n in letters if others.isdisjoint([n, *[f"{n}{along}{end}" for end in ends]]))
+        return f"{found}{along}"
 
     def name(self, part: Any) -> str:
         """Name what an index is made of: an axis, a looked-up integer, an extent."""

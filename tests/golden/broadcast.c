@@ -49,27 +49,27 @@ APART void sg_broadcast_part1(
 {
     double *const restrict b_bar_share = t == 0 ? b_bar : result_bar_copies + (t - 1)*(m + 8);
     double result_own = 0.0;
-    const int64_t i_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
-    const int64_t i_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
-    for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
-        const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+    const int64_t i_n_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
+    const int64_t i_n_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
+    for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 64) {
+        const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;
         double result_tile = 0.0;
         #pragma omp simd
-        for (int64_t i = i0; i < i1; ++i) {
-            a_bar[i] = 0.0;
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            a_bar[i_n] = 0.0;
         }
-        for (int64_t i = i0; i < i1; ++i) {
-            double result_bar_acc = a_bar[i];
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            double result_bar_acc = a_bar[i_n];
             #pragma omp simd reduction(+:result_tile) reduction(+:result_bar_acc)
-            for (int64_t j = 0; j < m; ++j) {
-                const double result_1 = a[i] - b[j];
+            for (int64_t j_m = 0; j_m < m; ++j_m) {
+                const double result_1 = a[i_n] - b[j_m];
                 result_tile += result_1 * result_1;
                 const double result_bar_1 = 2.0 * result_1;
                 result_bar_acc += result_bar_1;
-                b_bar_share[j] += -result_bar_1;
+                b_bar_share[j_m] += -result_bar_1;
             }
-            a_bar[i] = result_bar_acc;
+            a_bar[i_n] = result_bar_acc;
         }
         result_own += result_tile;
     }
@@ -95,14 +95,14 @@ int32_t sg_broadcast(
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
     double result = 0.0;
     #pragma omp simd
-    for (int64_t i = 0; i < m; ++i) {
-        b_bar[i] = 0.0;
+    for (int64_t i_m = 0; i_m < m; ++i_m) {
+        b_bar[i_m] = 0.0;
     }
     for (int64_t i = 0; i < copies1; ++i) {
         if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         #pragma omp simd
-        for (int64_t j = 0; j < m; ++j) {
-            result_bar_copies[i*(m + 8) + j] = 0.0;
+        for (int64_t j_m = 0; j_m < m; ++j_m) {
+            result_bar_copies[i*(m + 8) + j_m] = 0.0;
         }
     }
     if (11*m*n + 4*n >= 3200000) {
@@ -118,16 +118,16 @@ int32_t sg_broadcast(
     for (int64_t i2 = 0; i2 < copies1; i2 += 4) {
         if (copies1 - i2 >= 4) {
             #pragma omp simd
-            for (int64_t j = 0; j < m; ++j) {
+            for (int64_t j_m = 0; j_m < m; ++j_m) {
                 for (int64_t i = i2; i < i2 + 4; ++i) {
-                    b_bar[j] += result_bar_copies[i*(m + 8) + j];
+                    b_bar[j_m] += result_bar_copies[i*(m + 8) + j_m];
                 }
             }
         } else {
             for (int64_t i = i2; i < copies1; ++i) {
                 #pragma omp simd
-                for (int64_t j = 0; j < m; ++j) {
-                    b_bar[j] += result_bar_copies[i*(m + 8) + j];
+                for (int64_t j_m = 0; j_m < m; ++j_m) {
+                    b_bar[j_m] += result_bar_copies[i*(m + 8) + j_m];
                 }
             }
         }

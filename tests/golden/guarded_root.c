@@ -38,18 +38,18 @@ APART void sg_guarded_root_part1(
     double *restrict result_copies)
 {
     double result_own = 0.0;
-    const int64_t i_first = (n + 1023) / 1024 * t / threads * 1024;
-    const int64_t i_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
-    for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
-        const int64_t i1 = n - i0 > 1024 ? i0 + 1024 : n;
+    const int64_t i_n_first = (n + 1023) / 1024 * t / threads * 1024;
+    const int64_t i_n_last = (n + 1023) / 1024 * (t + 1) / threads * 1024;
+    for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 1024) {
+        const int64_t i_n1 = n - i_n0 > 1024 ? i_n0 + 1024 : n;
         if (sg_stopped(stop)) goto stopped1;
         double result_tile = 0.0;
         #pragma omp simd reduction(+:result_tile)
-        for (int64_t i = i0; i < i1; ++i) {
-            const _Bool result_1 = x[i] > 0.0;
-            const double result_2 = sqrt(x[i]);
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            const _Bool result_1 = x[i_n] > 0.0;
+            const double result_2 = sqrt(x[i_n]);
             result_tile += result_1 ? result_2 : 0.0;
-            x_bar[i] = result_1 ? (result_1 ? 1.0 : 0.0) * (0.5 * (1.0 / result_2)) : 0.0;
+            x_bar[i_n] = result_1 ? (result_1 ? 1.0 : 0.0) * (0.5 * (1.0 / result_2)) : 0.0;
         }
         result_own += result_tile;
     }

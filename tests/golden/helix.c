@@ -35,17 +35,17 @@ APART void sg_helix_part1(
     const int32_t threads,
     const volatile int32_t *stop)
 {
-    const int64_t j_first = (n + 1023) / 1024 * i / threads * 1024;
-    const int64_t j_last = (n + 1023) / 1024 * (i + 1) / threads * 1024;
-    for (int64_t j0 = j_first; j0 < j_last; j0 += 1024) {
-        const int64_t j1 = n - j0 > 1024 ? j0 + 1024 : n;
+    const int64_t j_n_first = (n + 1023) / 1024 * i / threads * 1024;
+    const int64_t j_n_last = (n + 1023) / 1024 * (i + 1) / threads * 1024;
+    for (int64_t j_n0 = j_n_first; j_n0 < j_n_last; j_n0 += 1024) {
+        const int64_t j_n1 = n - j_n0 > 1024 ? j_n0 + 1024 : n;
         if (sg_stopped(stop)) goto stopped1;
         #pragma omp simd
-        for (int64_t j = j0; j < j1; ++j) {
+        for (int64_t j_n = j_n0; j_n < j_n1; ++j_n) {
             /* test_golden.py:65  return np.stack([np.cos(t), np.sin(t), 0.1 * t]).T */
-            out0[j*3] = cos(t[j]);
-            out0[j*3 + 1] = sin(t[j]);
-            out0[j*3 + 2] = 0.1 * t[j];
+            out0[j_n*3] = cos(t[j_n]);
+            out0[j_n*3 + 1] = sin(t[j_n]);
+            out0[j_n*3 + 2] = 0.1 * t[j_n];
         }
     }
     stopped1: ;

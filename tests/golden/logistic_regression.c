@@ -69,51 +69,51 @@ APART void sg_logistic_regression_part1(
     double *const restrict w_bar_share = t == 0 ? w_bar : z_bar_copies + (t - 1)*(d + 8);
     double result_own = 0.0;
     double b_bar_own = 0.0;
-    const int64_t i_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
-    const int64_t i_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
-    for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
-        const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+    const int64_t i_n_first = (n + 63) / 64 * t / (copies1 + 1) * 64;
+    const int64_t i_n_last = (n + 63) / 64 * (t + 1) / (copies1 + 1) * 64;
+    for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 64) {
+        const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
         if (sg_stopped(stop)) goto stopped1;
         /* test_golden.py:24 */
         double result_tile = 0.0;
         /* test_golden.py:23 */
         double b_bar_tile = 0.0;
         #pragma omp simd
-        for (int64_t i = i0; i < i1; ++i) {
-            z_1[i - i0] = 0.0;
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            z_1[i_n - i_n0] = 0.0;
         }
-        for (int64_t i = i0; i < i1; ++i) {
-            double z_acc = z_1[i - i0];
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            double z_acc = z_1[i_n - i_n0];
             #pragma omp simd reduction(+:z_acc)
-            for (int64_t j = 0; j < d; ++j) {
-                z_acc += X[i*d + j] * w[j];
+            for (int64_t j_d = 0; j_d < d; ++j_d) {
+                z_acc += X[i_n*d + j_d] * w[j_d];
             }
-            z_1[i - i0] = z_acc;
+            z_1[i_n - i_n0] = z_acc;
         }
         #pragma omp simd reduction(+:result_tile) reduction(+:b_bar_tile)
-        for (int64_t i = i0; i < i1; ++i) {
-            const double z = z_1[i - i0] + b[0];
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            const double z = z_1[i_n - i_n0] + b[0];
             /* test_golden.py:24 */
-            const double result_3 = -y[i];
+            const double result_3 = -y[i_n];
             const double result_4 = result_3 * z;
             result_tile += sg_logaddexp(0.0, result_4);
-            z_bar[i - i0] = result_bar_1 * sg_expit(result_4) * result_3;
+            z_bar[i_n - i_n0] = result_bar_1 * sg_expit(result_4) * result_3;
             /* test_golden.py:23 */
-            b_bar_tile += z_bar[i - i0];
+            b_bar_tile += z_bar[i_n - i_n0];
         }
-        for (int64_t i2 = i0; i2 < i1; i2 += 4) {
-            if (i1 - i2 >= 4) {
+        for (int64_t i_n2 = i_n0; i_n2 < i_n1; i_n2 += 4) {
+            if (i_n1 - i_n2 >= 4) {
                 #pragma omp simd
-                for (int64_t j = 0; j < d; ++j) {
-                    for (int64_t i = i2; i < i2 + 4; ++i) {
-                        w_bar_share[j] += z_bar[i - i0] * X[i*d + j];
+                for (int64_t j_d = 0; j_d < d; ++j_d) {
+                    for (int64_t i_n = i_n2; i_n < i_n2 + 4; ++i_n) {
+                        w_bar_share[j_d] += z_bar[i_n - i_n0] * X[i_n*d + j_d];
                     }
                 }
             } else {
-                for (int64_t i = i2; i < i1; ++i) {
+                for (int64_t i_n = i_n2; i_n < i_n1; ++i_n) {
                     #pragma omp simd
-                    for (int64_t j = 0; j < d; ++j) {
-                        w_bar_share[j] += z_bar[i - i0] * X[i*d + j];
+                    for (int64_t j_d = 0; j_d < d; ++j_d) {
+                        w_bar_share[j_d] += z_bar[i_n - i_n0] * X[i_n*d + j_d];
                     }
                 }
             }
@@ -138,18 +138,18 @@ APART void sg_logistic_regression_part2(
     double *restrict result_copies)
 {
     double result_own_1 = 0.0;
-    const int64_t i_first = (d + 1023) / 1024 * t / threads * 1024;
-    const int64_t i_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
-    for (int64_t i0 = i_first; i0 < i_last; i0 += 1024) {
-        const int64_t i1 = d - i0 > 1024 ? i0 + 1024 : d;
+    const int64_t i_d_first = (d + 1023) / 1024 * t / threads * 1024;
+    const int64_t i_d_last = (d + 1023) / 1024 * (t + 1) / threads * 1024;
+    for (int64_t i_d0 = i_d_first; i_d0 < i_d_last; i_d0 += 1024) {
+        const int64_t i_d1 = d - i_d0 > 1024 ? i_d0 + 1024 : d;
         if (sg_stopped(stop)) goto stopped2;
         double result_tile_1 = 0.0;
         #pragma omp simd reduction(+:result_tile_1)
-        for (int64_t i = i0; i < i1; ++i) {
-            const double result_6 = w[i];
+        for (int64_t i_d = i_d0; i_d < i_d1; ++i_d) {
+            const double result_6 = w[i_d];
             result_tile_1 += result_6 * result_6;
             /* test_golden.py:23 */
-            w_bar[i] = 0.001 * (2.0 * w[i]) + w_bar[i];
+            w_bar[i_d] = 0.001 * (2.0 * w[i_d]) + w_bar[i_d];
         }
         /* test_golden.py:24 */
         result_own_1 += result_tile_1;
@@ -183,14 +183,14 @@ int32_t sg_logistic_regression(
     /* test_golden.py:23  z = X @ params["w"] + params["b"] */
     double b_bar_1 = 0.0;
     #pragma omp simd
-    for (int64_t i = 0; i < d; ++i) {
-        w_bar[i] = 0.0;
+    for (int64_t i_d = 0; i_d < d; ++i_d) {
+        w_bar[i_d] = 0.0;
     }
     for (int64_t i = 0; i < copies1; ++i) {
         if ((i & 15) == 0 && sg_stopped(stop)) return -1;
         #pragma omp simd
-        for (int64_t j = 0; j < d; ++j) {
-            z_bar_copies[i*(d + 8) + j] = 0.0;
+        for (int64_t j_d = 0; j_d < d; ++j_d) {
+            z_bar_copies[i*(d + 8) + j_d] = 0.0;
         }
     }
     if (35*n + 4*d*n >= 3200000) {
@@ -207,16 +207,16 @@ int32_t sg_logistic_regression(
     for (int64_t i2 = 0; i2 < copies1; i2 += 4) {
         if (copies1 - i2 >= 4) {
             #pragma omp simd
-            for (int64_t j = 0; j < d; ++j) {
+            for (int64_t j_d = 0; j_d < d; ++j_d) {
                 for (int64_t i = i2; i < i2 + 4; ++i) {
-                    w_bar[j] += z_bar_copies[i*(d + 8) + j];
+                    w_bar[j_d] += z_bar_copies[i*(d + 8) + j_d];
                 }
             }
         } else {
             for (int64_t i = i2; i < copies1; ++i) {
                 #pragma omp simd
-                for (int64_t j = 0; j < d; ++j) {
-                    w_bar[j] += z_bar_copies[i*(d + 8) + j];
+                for (int64_t j_d = 0; j_d < d; ++j_d) {
+                    w_bar[j_d] += z_bar_copies[i*(d + 8) + j_d];
                 }
             }
         }

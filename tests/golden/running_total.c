@@ -27,18 +27,18 @@ int32_t sg_running_total(
     (void)threads;
     (void)workspace;
     double result[64];
-    for (int64_t i0 = 0; i0 < n; i0 += 64) {
-        const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+    for (int64_t i_n0 = 0; i_n0 < n; i_n0 += 64) {
+        const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
         if (sg_stopped(stop)) return -1;
         #pragma omp simd
-        for (int64_t i = i0; i < i1; ++i) {
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
             /* test_golden.py:53  return np.cumsum(x * x, axis=-1) */
-            result[i - i0] = 0.0;
+            result[i_n - i_n0] = 0.0;
         }
-        for (int64_t i = i0; i < i1; ++i) {
-            for (int64_t j = 0; j < m; ++j) {
-                result[i - i0] += x[i*m + j] * x[i*m + j];
-                out0[i*m + j] = result[i - i0];
+        for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+            for (int64_t j_m = 0; j_m < m; ++j_m) {
+                result[i_n - i_n0] += x[i_n*m + j_m] * x[i_n*m + j_m];
+                out0[i_n*m + j_m] = result[i_n - i_n0];
             }
         }
     }

@@ -187,10 +187,10 @@ int32_t sg_softmax_regression(
                 W_bar_own[i*10 + j] = 0.0;
             }
         }
-        const int64_t i_first = (n + 63) / 64 * t / threads * 64;
-        const int64_t i_last = (n + 63) / 64 * (t + 1) / threads * 64;
-        for (int64_t i0 = i_first; i0 < i_last; i0 += 64) {
-            const int64_t i1 = n - i0 > 64 ? i0 + 64 : n;
+        const int64_t i_n_first = (n + 63) / 64 * t / threads * 64;
+        const int64_t i_n_last = (n + 63) / 64 * (t + 1) / threads * 64;
+        for (int64_t i_n0 = i_n_first; i_n0 < i_n_last; i_n0 += 64) {
+            const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
             if (sg_stopped(stop)) goto stopped1;
             /* test_golden.py:29 */
             double result_tile = 0.0;
@@ -201,85 +201,85 @@ int32_t sg_softmax_regression(
                     W_bar_tile[j*10 + k] = 0.0;
                 }
             }
-            for (int64_t i = i0; i < i1; ++i) {
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    z[(i - i0)*10 + j] = 0.0;
+                    z[(i_n - i_n0)*10 + j] = 0.0;
                 }
             }
             #pragma omp simd
-            for (int64_t i = i0; i < i1; ++i) {
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
                 /* test_golden.py:29 */
-                result_1[i - i0] = -HUGE_VAL;
-                result_3[i - i0] = 0.0;
+                result_1[i_n - i_n0] = -HUGE_VAL;
+                result_3[i_n - i_n0] = 0.0;
             }
             /* test_golden.py:28 */
-            sg_product(i1 - i0, 64, 10,
-                X + i0*64, 64, 1,
+            sg_product(i_n1 - i_n0, 64, 10,
+                X + i_n0*64, 64, 1,
                 W, 10, 1,
                 z, 10, 1);
-            for (int64_t i = i0; i < i1; ++i) {
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
                 /* test_golden.py:29 */
-                double result_acc = result_1[i - i0];
+                double result_acc = result_1[i_n - i_n0];
                 for (int64_t j = 0; j < 10; ++j) {
-                    const double result_7 = z[(i - i0)*10 + j];
+                    const double result_7 = z[(i_n - i_n0)*10 + j];
                     result_acc = result_7 > result_acc || result_7 != result_7 ? result_7 : result_acc;
                 }
-                result_1[i - i0] = result_acc;
+                result_1[i_n - i_n0] = result_acc;
             }
             #pragma omp simd
-            for (int64_t i = i0; i < i1; ++i) {
-                const double result_8 = result_1[i - i0];
-                result_then_result_bar[i - i0] = isfinite(result_1[i - i0]) != 0 ? result_8 : 0.0;
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                const double result_8 = result_1[i_n - i_n0];
+                result_then_result_bar[i_n - i_n0] = isfinite(result_1[i_n - i_n0]) != 0 ? result_8 : 0.0;
             }
-            for (int64_t i = i0; i < i1; ++i) {
-                double result_acc_1 = result_3[i - i0];
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                double result_acc_1 = result_3[i_n - i_n0];
                 #pragma omp simd reduction(+:result_acc_1)
                 for (int64_t j = 0; j < 10; ++j) {
-                    result_2[(i - i0)*10 + j] = exp(z[(i - i0)*10 + j] - result_then_result_bar[i - i0]);
-                    result_acc_1 += result_2[(i - i0)*10 + j];
+                    result_2[(i_n - i_n0)*10 + j] = exp(z[(i_n - i_n0)*10 + j] - result_then_result_bar[i_n - i_n0]);
+                    result_acc_1 += result_2[(i_n - i_n0)*10 + j];
                 }
-                result_3[i - i0] = result_acc_1;
+                result_3[i_n - i_n0] = result_acc_1;
             }
             #pragma omp simd
-            for (int64_t i = i0; i < i1; ++i) {
-                result_1[i - i0] = log(result_3[i - i0]) + result_then_result_bar[i - i0];
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                result_1[i_n - i_n0] = log(result_3[i_n - i_n0]) + result_then_result_bar[i_n - i_n0];
             }
-            for (int64_t i = i0; i < i1; ++i) {
-                int64_t result_9 = (int64_t)labels[i];
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                int64_t result_9 = (int64_t)labels[i_n];
                 if (result_9 < 0) result_9 += 10;
                 if (result_9 < 0 || result_9 >= 10) {
                     sg_failed1 = 1;
                     goto stopped1;
                 }
-                result_4[i - i0] = result_9;
+                result_4[i_n - i_n0] = result_9;
             }
             #pragma omp simd reduction(+:result_tile)
-            for (int64_t i = i0; i < i1; ++i) {
-                result_tile += result_1[i - i0] - z[(i - i0)*10 + result_4[i - i0]];
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                result_tile += result_1[i_n - i_n0] - z[(i_n - i_n0)*10 + result_4[i_n - i_n0]];
             }
-            for (int64_t i = i0; i < i1; ++i) {
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    result_bar_1[(i - i0)*10 + j] = 0.0;
+                    result_bar_1[(i_n - i_n0)*10 + j] = 0.0;
                 }
             }
-            for (int64_t i = i0; i < i1; ++i) {
-                result_bar_1[(i - i0)*10 + result_4[i - i0]] += result_bar;
-                result_bar_2[i - i0] = (uint8_t)(isinf(result_1[i - i0]) != 0);
-                result_then_result_bar[i - i0] = 1.0 / result_3[i - i0];
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
+                result_bar_1[(i_n - i_n0)*10 + result_4[i_n - i_n0]] += result_bar;
+                result_bar_2[i_n - i_n0] = (uint8_t)(isinf(result_1[i_n - i_n0]) != 0);
+                result_then_result_bar[i_n - i_n0] = 1.0 / result_3[i_n - i_n0];
             }
-            for (int64_t i = i0; i < i1; ++i) {
+            for (int64_t i_n = i_n0; i_n < i_n1; ++i_n) {
                 #pragma omp simd
                 for (int64_t j = 0; j < 10; ++j) {
-                    const _Bool result_bar_4 = sg_flag(result_bar_2[i - i0]) && z[(i - i0)*10 + j] == result_1[i - i0];
-                    const double result_bar_5 = result_2[(i - i0)*10 + j] * result_then_result_bar[i - i0];
+                    const _Bool result_bar_4 = sg_flag(result_bar_2[i_n - i_n0]) && z[(i_n - i_n0)*10 + j] == result_1[i_n - i_n0];
+                    const double result_bar_5 = result_2[(i_n - i_n0)*10 + j] * result_then_result_bar[i_n - i_n0];
                     /* test_golden.py:28 */
-                    z_bar[(i - i0)*10 + j] = result_bar_1[(i - i0)*10 + j] + result_bar_3 * (result_bar_4 ? 1.0 : result_bar_5);
+                    z_bar[(i_n - i_n0)*10 + j] = result_bar_1[(i_n - i_n0)*10 + j] + result_bar_3 * (result_bar_4 ? 1.0 : result_bar_5);
                 }
             }
-            sg_product(64, i1 - i0, 10,
-                X + i0*64, 1, 64,
+            sg_product(64, i_n1 - i_n0, 10,
+                X + i_n0*64, 1, 64,
                 z_bar, 10, 1,
                 W_bar_tile, 10, 1);
             /* test_golden.py:29 */
