@@ -28,7 +28,7 @@ SPOKEN = {"@": "matmul", "**": "power", "*": "times", "/": "over", "+": "plus", 
 """Operators, the tightest first."""
 
 LOWERED = re.compile(r"[tn]\d+((?:_\d+)*)")
-"""An array of a value, or of one part of a value; arrays that a pass adds have its word for what they are."""
+"""An array of a value, or of one part of a value. Arrays that a pass adds have its word for what they are."""
 
 
 def stems(lines: Iterable[Line]) -> Mapping[Line, str]:

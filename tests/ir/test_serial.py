@@ -90,7 +90,9 @@ def test_round_trip(name, stage):
     given = arrays(name)
     for one, other in zip(evaluate(program, given), evaluate(again, given), strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
-    assert [n.line for n in again.nodes()] == [n.line for n in program.nodes()]
+    for read, written in zip(again.nodes(), program.nodes(), strict=True):
+        assert read.line == written.line
+        assert read.line is None or (read.line.suffix, read.line.owner) == (written.line.suffix, written.line.owner)
     if stage == "optimized":
         assert c_of(again) == c_of(program)
 
@@ -223,6 +225,8 @@ DAMAGE = [
     (change("inputs", [0, 0]), "inputs: they must be the input nodes"),
     (change("outputs", [1000]), "outputs[0]: 1000"),
     (change("lines.0", ["a.py", "1", "x"]), "lines[0]: [file"),
+    (change("lines.0", ["a.py", 1, "x", "_bat"]), "lines[0]: '_bat' is no suffix"),
+    (change("lines.0", ["a.py", 1, "x", "_bar", 0]), "lines[0]: 0 "),
     (change("lines.0", ["a.py\n", 1, "x"]), "lines[0]: a line of printable text"),
 ]
 

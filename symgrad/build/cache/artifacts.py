@@ -44,13 +44,12 @@ def program_key(program: Program, toolchain: Toolchain, options: Options) -> str
         return None
     try:
         text = json.dumps(described(program))
-        derived = [(k, n.line.suffix, n.line.owner) for k, n in enumerate(program.nodes()) if n.line and n.line.suffix]
     except SerializationError:
         return None
     chosen = repr(replace(options, compile_seconds=None))
     target = repr(vars(toolchain.target) | {"simd_math": sorted(toolchain.target.simd_math)})
     return cache.key(
-        FORMAT, text, repr(derived), repr(sorted(program.fortran)), repr(program.rules), chosen, target,
+        FORMAT, text, repr(sorted(program.fortran)), repr(program.rules), chosen, target,
         toolchain.identity, *toolchain.flags, *toolchain.libraries, toolchain.cpu, _own_files(),
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from symgrad.errors import Line, SerializationError
+from symgrad.errors import Derived, Line, SerializationError
 from symgrad.ir import shapes
 from symgrad.ir.bounds import obligations
 from symgrad.ir.names import identifier
@@ -74,16 +74,16 @@ def record(program: Program) -> dict[str, Any]:
         raise SerializationError(f"{program.name} is nested in another trace: its constants are not its own")
     nodes = program.nodes()
     number = {node: k for k, node in enumerate(nodes)}
-    lines: dict[Line, int] = {}
+    lines: dict[tuple[Any, ...], int] = {}
     rows = []
     for node in nodes:
         row = _row(node, number)
         if node.line is not None:
-            row["line"] = lines.setdefault(node.line, len(lines))
+            row["line"] = _line_row(node.line, lines)
         rows.append(row)
     required = [
         {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis, "otherwise": r.otherwise}
-        | ({} if r.line is None else {"line": lines.setdefault(r.line, len(lines))})
+        | ({} if r.line is None else {"line": _line_row(r.line, lines)})
         for r in program.requirements
     ]
     return {
@@ -91,6 +91,18 @@ def record(program: Program) -> dict[str, Any]:
         "inputs": [number[i] for i in program.inputs], "outputs": [number[o] for o in program.outputs],
         "labels": list(program.labels), "requirements": required, "lines": list(lines), "nodes": rows,
     }
+
+
+def _line_row(line: Line, lines: dict[tuple[Any, ...], int]) -> int:
+    """Return a line's row: itself, and of a derivative (`symgrad.errors.Derived`) a suffix and the row of its owner."""
+    owners = [line]
+    while owners[-1].owner is not None:
+        owners.append(owners[-1].owner)
+    row: int | None = None
+    for one in reversed(owners):
+        key = (*one, one.suffix, *([] if row is None else [row])) if one.suffix else tuple(one)
+        row = lines.setdefault(key, len(lines))
+    return row  # type: ignore[return-value]  # there is one line at least
 
 
 def _row(node: Node, number: Mapping[Node, int]) -> dict[str, Any]:
@@ -142,7 +154,9 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     _only(
         data, "the file", "format", "version", "name", "inputs", "outputs", "labels", "requirements", "lines", "nodes"
     )
-    lines = [_line(row, f"lines[{k}]") for k, row in enumerate(_items(data, "lines", NODES))]
+    lines: list[Line] = []
+    for k, row in enumerate(_items(data, "lines", NODES)):
+        lines.append(_line(row, f"lines[{k}]", lines))
     reader = _Reader(ops, lines)
     for k, row in enumerate(_items(data, "nodes", NODES)):
         reader.node(row, f"nodes[{k}]")
@@ -353,10 +367,17 @@ def _name(value: Any, path: str) -> str:
     return text
 
 
-def _line(value: Any, path: str) -> Line:
-    if not isinstance(value, list) or len(value) != 3 or type(value[1]) is not int:  # file, number, text
-        raise _wrong(path, "[file, number, text] is expected")
-    return Line(_word(value[0], path), value[1], _word(value[2], path))
+def _line(value: Any, path: str, before: list[Line]) -> Line:
+    if not isinstance(value, list) or not 3 <= len(value) <= 5 or type(value[1]) is not int:
+        raise _wrong(path, "[file, number, text] is expected, and of a derivative a suffix and the row of its owner")
+    line = Line(_word(value[0], path), value[1], _word(value[2], path))
+    if len(value) == 3:
+        return line
+    if value[3] not in {"_bar", "_dot"}:
+        raise _wrong(path, f"{value[3]!r:.60} is no suffix of a derivative")
+    derived = Derived.of(line, before[_position(value[4], path, len(before))] if len(value) == 5 else None)
+    derived.suffix = value[3]
+    return derived
 
 
 def _dim(value: Any, path: str) -> Any:
