@@ -67,15 +67,15 @@ class _Sum(NamedTuple):
 
 def _found(program: Program) -> dict[Node, _Sum]:
     """Find the sums that need not be taken, and what they are of others."""
-    sums = [node for node in program.nodes() if _is_of_pairs(node)]
     alike: dict[Any, list[Node]] = defaultdict(list)
-    outlines = _outlines(program) if len(sums) > 1 else {}
-    for node in sums if outlines else ():
+    square = [node for node in program.nodes() if node.op.regular and any(map(_is_square, node.inputs))]
+    outlines = _outlines(program) if len(square) > 1 else {}
+    for node in square if outlines else ():
         alike[outlines[node], frozenset(Counter(node.shape).items()), node.dtype].append(node)
     equality = Equality()
     return {
-        node: found for nodes in alike.values() if len(nodes) > 1
-        for equal in _equal(equality, nodes) for node, found in _of_the_best(equal)
+        node: found for nodes in alike.values() if len(nodes) > 1 and len(sums := [*filter(_is_of_pairs, nodes)]) > 1
+        for equal in _equal(equality, sums) for node, found in _of_the_best(equal)
     }
 
 
@@ -133,11 +133,14 @@ def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
     ]
 
 
+def _is_square(x: Node) -> bool:
+    """Whether two axes have the same extent."""
+    dims = [dim for dim in x.shape if dim != 1]
+    return len({*dims}) < len(dims)
+
+
 def _is_of_pairs(node: Node) -> bool:
     """Whether a node is a reduction of an array that keeps another axis of the same extent."""
-    extents = [[dim for dim in x.shape if dim != 1] for x in node.inputs] if node.op.regular else []
-    if all(len({*dims}) == len(dims) for dims in extents):
-        return False
     for x, gone in _summed(node):
         left = [dim for k, dim in enumerate(x.shape) if k not in gone and dim != 1]
         if left and any(x.shape[k] in left for k in gone):

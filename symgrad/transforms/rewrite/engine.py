@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from symgrad.ir.node import Graph
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ir.program import rebuild
 from symgrad.ops import load
@@ -38,7 +39,7 @@ from symgrad.transforms.build import core, literal, make, minus, number, same_nu
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.node import Node
     from symgrad.ir.program import Program
 
 ROUNDS = 16
@@ -354,30 +355,39 @@ class Table:
         return any(each.once for each in self.rules)
 
     def __call__(self, program: Program) -> Program:
-        """Rewrite a program, each node after its operands; one that no rule may fit is returned as it is."""
-        return rebuild(program, Run(self, program).rewritten) if any(map(self.fitting, program.nodes())) else program
+        """Rewrite a program, each node after its operands; one that no rule fits is returned as it is."""
+        uses = Counter([i for n in program.nodes() for i in n.inputs] + [*program.outputs]) if self.counts else None
+        trial = Run(self, uses, Graph())
+        for node in program.nodes():
+            rules = self.fitting(node)
+            if rules and trial.applied(node, rules) is not None:
+                return rebuild(program, Run(self, uses, first=node.number).rewritten)
+        return program
 
 
 class Run:
     """One use of a table on one graph.
 
     Attributes:
+        graph: where rules make nodes; that of the node which is being rewritten.
+        first: nodes of the program numbered below fit no rule.
         deep: how many rewritings wait for this one.
     """
 
-    def __init__(self, table: Table, program: Program | None = None) -> None:
-        self.table, self.deep = table, 0
-        self.graph: Graph = None  # type: ignore[assignment]
+    def __init__(
+        self, table: Table, uses: Counter[Node] | None = None, graph: Graph | None = None, *, first: int = 0,
+    ) -> None:
+        """Rewrite into a graph; where none is given, counts of `uses` go over to the nodes that are made."""
+        self.table, self.first, self.deep = table, first, 0
+        self.graph: Graph = graph  # type: ignore[assignment]
         self._memo: dict[Any, Any] = {}
-        self._uses: Counter[Node] | None = None
-        self._counts: dict[Node, int] = {}
-        if program is not None and table.counts:
-            self._uses = Counter([i for n in program.nodes() for i in n.inputs] + [*program.outputs])
+        self._uses = uses
+        self._counts: dict[Node, int] = uses if graph is not None and uses is not None else {}
 
     def rewritten(self, graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew and rewrite it."""
         node = graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line)
-        rules = self.table.fitting(node)
+        rules = self.table.fitting(node) if old.number >= self.first else None
         if rules:
             self.graph = graph
             node = self.settled(node, rules)
@@ -388,15 +398,20 @@ class Run:
     def settled(self, node: Node, rules: list[Pair | By] | None = None) -> Node:
         """Rewrite a node until no rule fits; `rules` are those that may fit it, where they are known."""
         for _ in range(ROUNDS):
-            for each in self.table.fitting(node) if rules is None else rules:
-                new = each(self, node)
-                if new is not None and new is not node:
-                    break
-            else:
+            new = self.applied(node, self.table.fitting(node) if rules is None else rules)
+            if new is None:
                 break
             rules = None
             node = new if new.shape == node.shape else shaped(self.graph, self.settled(new), node.shape)
         return node
+
+    def applied(self, node: Node, rules: list[Pair | By]) -> Node | None:
+        """Return what the first rule that fits a node writes in its place, None where none does."""
+        for each in rules:
+            new = each(self, node)
+            if new is not None and new is not node:
+                return new
+        return None
 
     def is_single(self, node: Node) -> bool:
         """Whether a node has one use at most; one that a rule has made has one."""
