@@ -11,7 +11,7 @@ import symgrad.api.modes.derivatives as first
 import symgrad.api.modes.jacobians as second
 from symgrad.api.call.argnums import chosen
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import at
+from symgrad.api.modes.point import at, described
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import size
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from symgrad.api.call.argnums import Argnums
     from symgrad.api.call.function import Function, Lowered
     from symgrad.options import Options
+    from symgrad.trace.signature import Signature
 
 WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
 """What can be emitted."""
@@ -132,7 +133,7 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
             raise ArgumentError(
                 f"{what} adds an argument {name}, and {of.name}() has one, or an extent", instead="another name"
             )
-    settings = {"what": what, "wrt": wrt, "further": tuple(further), "static": ((), ())}
+    settings = {"what": what, "wrt": wrt, "further": tuple(further)}
     mode = function(what, of.fun, _along, settings, **given, signature=_extended(of.fun, further))
     tails = {
         "jvp": (*results, *[f"{name}_dot" for name in floating]), "vjp": (*results, *bars),
@@ -144,14 +145,15 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
 
 
 def _along(
-    fun: Any, args: Any, kwargs: Any, *, what: str, wrt: Argnums, further: tuple[str, ...], static: Any,
+    fun: Any, signature: Signature, leaves: list[Any], *, what: str, wrt: Argnums, further: tuple[str, ...],
 ) -> list[Any]:
     """Return the results and a jvp's tangents, or a vjp's cotangents; of a hvp the gradient's tangents."""
+    args, kwargs = signature.join(leaves)
     own = {name: value for name, value in kwargs.items() if name not in further}
     given = [kwargs[name] for name in further]
     if what == "hvp":
-        fun = first.grad(fun, wrt, static_argnums=static[0], static_argnames=static[1])
-    point = at(fun, args, own, static)
+        fun = first.grad(fun, wrt, static_argnums=signature.static[0], static_argnames=signature.static[1])
+    point = at(fun, *described(fun, args, own, signature.static))
     places = [k for one in chosen(wrt, point.signature) for k in one.leaves]
     floating = [y.dtype.kind == "f" for y in point.results]
     if what == "vjp":

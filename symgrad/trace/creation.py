@@ -132,20 +132,29 @@ _DRAWS = frozenset({
 # -- putting them in place
 
 
-def _table() -> list[tuple[Any, str, Replaced]]:
-    """List what is replaced: module, name, stand-in."""
-    found = [(np, name, Replaced(getattr(np, name), name, maker)) for name, maker in MAKERS.items()]
+Row = tuple[dict[str, Any], str, Any, Replaced]
+"""The names of a module, one of them, what it has there, and what stands for that."""
+
+
+def _table() -> list[Row]:
+    """List what is replaced."""
+    found = [_row(np, name, maker) for name, maker in MAKERS.items()]
     found += _functions(np, _of_lists) + _functions(np.linalg, _of_lists)
     for module, shown in ((np.random, "np.random"), (random, "random")):
         draws = sorted(_DRAWS & set(vars(module)))
-        found += [(module, name, Replaced(getattr(module, name), name, _frozen(shown))) for name in draws]
+        found += [_row(module, name, _frozen(shown)) for name in draws]
     return found
 
 
-def _functions(module: Any, when_traced: Callable[..., Any]) -> list[tuple[Any, str, Replaced]]:
+def _row(module: Any, name: str, when_traced: Callable[..., Any]) -> Row:
+    original = getattr(module, name)
+    return vars(module), name, original, Replaced(original, name, when_traced)
+
+
+def _functions(module: Any, when_traced: Callable[..., Any]) -> list[Row]:
     """List the functions of a module that have an answer and are replaced for it; a ufunc asks its arguments itself."""
     return [
-        (module, name, Replaced(function, name, when_traced)) for name, function in list(vars(module).items())
+        _row(module, name, when_traced) for name, function in list(vars(module).items())
         if name not in MAKERS and callable(function) and not isinstance(function, (np.ufunc, type, Replaced))
         and getattr(function, "__hash__", None) is not None and function in ANSWERS
     ]
@@ -156,16 +165,16 @@ class _Installed:
 
     lock = threading.Lock()
     count = 0
-    table: ClassVar[list[tuple[Any, str, Replaced]]] = []
+    table: ClassVar[list[Row]] = []
     scipy = False
 
 
-def _put(table: list[tuple[Any, str, Replaced]], *, back: bool = False) -> None:
+def _put(table: list[Row], *, back: bool = False) -> None:
     """Put stand-ins in the place of what they stand for, or that back; what others have put there meanwhile stays."""
-    for module, name, stand_in in table:
-        names = vars(module)
-        if names[name] is (stand_in if back else stand_in.original):
-            names[name] = stand_in.original if back else stand_in
+    for names, name, original, stand_in in table:
+        there, instead = (stand_in, original) if back else (original, stand_in)
+        if names[name] is there:
+            names[name] = instead
 
 
 @contextmanager

@@ -129,6 +129,23 @@ class Signature:
     statics: tuple[tuple[str | int, Hashable], ...]
     positions: tuple[str | int, ...]
 
+    @property
+    def static(self) -> tuple[list[int], list[str]]:
+        """Positions and names of the static arguments."""
+        keys = [key for key, _ in self.statics]
+        return [key for key in keys if isinstance(key, int)], [key for key in keys if isinstance(key, str)]
+
+    def join(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Put leaves and static values back into positional and keyword arguments."""
+        args, kwargs = optree.tree_unflatten(self.tree, leaves)
+        args, kwargs = list(args), dict(kwargs)
+        for key, value in self.statics:
+            if isinstance(key, int):
+                args.insert(key, value)
+            else:
+                kwargs[key] = value
+        return tuple(args), kwargs
+
 
 def flatten(arguments: Any) -> tuple[list[Any], Any]:
     """Flatten a pytree to its leaves and its structure; None has no leaves, a local array is what it is now."""

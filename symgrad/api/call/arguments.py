@@ -194,17 +194,6 @@ class Arguments:
             words = tuple([one if other is None else other for one, other in zip(words, chosen, strict=True)])
         return tuple([None if isinstance(w, str) and w.partition("+")[0] not in words else w for w in words])
 
-    def join(self, leaves: Sequence[Any], signature: Signature) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Put leaves and static values back into positional and keyword arguments."""
-        args, kwargs = optree.tree_unflatten(signature.tree, leaves)
-        args, kwargs = list(args), dict(kwargs)
-        for key, value in signature.statics:
-            if isinstance(key, int):
-                args.insert(key, value)
-            else:
-                kwargs[key] = value
-        return tuple(args), kwargs
-
     def fixed(self, signature: Signature) -> Arguments:
         """Return arguments that must fit one signature."""
         made = Arguments.__new__(Arguments)

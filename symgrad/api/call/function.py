@@ -348,14 +348,11 @@ class Function:
             if isinstance(self._fun, Absent):
                 program, tree = self._fun.recalled(signature, stages)
             else:
-                def call(tracers: list[Any]) -> Any:
-                    args, kwargs = self._arguments.join(tracers, signature)
-                    return self._fun(*args, **kwargs)
-
                 captured, name = self._captured.named(), identifier(self._arguments.name)
                 with captured_writes(self._fun, captured), captured_rng(self._fun, captured):
                     options = self._options
-                    traced = trace(self._fun, signature, call, name=name, options=options, creation=options.creation)
+                    on = functools.partial(self._on, signature)
+                    traced = trace(self._fun, signature, on, name=name, options=options, creation=options.creation)
                 program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
                 tree = traced.tree
             unflatten = handed_out(tree, program.outputs)
@@ -372,9 +369,15 @@ class Function:
         """Trace through, as a part of the caller's trace."""
         signature, _ = self._arguments.checked(call)
         leaves = [argument(outer, *each) for each in zip(call.leaves, signature.specs, signature.paths, strict=True)]
-        args, kwargs = self._arguments.join(leaves, signature)
         with captured_rng(self._fun, self._captured.named()):
-            return returned(outer, self._fun(*args, **kwargs), self._fun)
+            return returned(outer, self._on(signature, leaves), self._fun)
+
+    def _on(self, signature: Signature, leaves: list[Any]) -> Any:
+        """Call the function, or derive it, at traced leaves."""
+        if self._mode != "jit":
+            return self._fun(signature, leaves)
+        args, kwargs = signature.join(leaves)
+        return self._fun(*args, **kwargs)
 
     # -- looking at it
 

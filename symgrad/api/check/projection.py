@@ -64,7 +64,7 @@ class Projection:
         leaves = list(others)
         for place, value in zip(self.places, floats, strict=True):
             leaves.insert(place, value)
-        args, kwargs = self.arguments.join(leaves, self.signature)
+        args, kwargs = self.signature.join(leaves)
         return fun(*args, **kwargs)
 
     def _weights(self) -> list[Any]:

@@ -12,7 +12,7 @@ from symgrad.api.call.argnums import Argnums, chosen
 from symgrad.api.call.arguments import AUTO, Arguments
 from symgrad.api.call.function import Function
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import NO_STATIC, at
+from symgrad.api.modes.point import at
 from symgrad.errors import ArgumentError
 from symgrad.options import Options
 from symgrad.transforms.derive.vjp import gradient
@@ -20,7 +20,7 @@ from symgrad.transforms.derive.vjp import gradient
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from symgrad.api.modes.point import Static
+    from symgrad.trace.signature import Signature
 
 
 def jit(
@@ -114,11 +114,10 @@ def value_and_grad(
 
 
 def _grad(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool, value: bool,
-    static: Static = NO_STATIC,
+    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool, value: bool,
 ) -> Any:
     """The gradient of a loss, with its value or without."""
-    point = at(fun, args, kwargs, static, has_aux=has_aux)
+    point = at(fun, signature, leaves, has_aux=has_aux)
     children = point.tree.children()
     if point.has_aux:
         if point.tree.type is not tuple or len(children) != 2 or children[0].num_leaves != 1:

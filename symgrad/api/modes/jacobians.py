@@ -13,7 +13,7 @@ from symgrad.api.call.argnums import Argnums, Chosen, chosen
 from symgrad.api.call.arguments import AUTO
 from symgrad.api.modes.derivatives import grad
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import NO_STATIC, Point, at, matched
+from symgrad.api.modes.point import Point, at, described, matched
 from symgrad.errors import ArgumentError
 from symgrad.ir import shapes
 from symgrad.ops.arrays.copies import filled
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from symgrad.api.call.function import Function
-    from symgrad.api.modes.point import Static
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.options import Options
+    from symgrad.trace.signature import Signature
 
 
 def jacfwd(
@@ -178,11 +178,10 @@ def _as_trees(point: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict
 
 
 def _jacfwd(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool,
-    static: Static = NO_STATIC,
+    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool,
 ) -> Any:
     """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
-    point = at(fun, args, kwargs, static, has_aux=has_aux)
+    point = at(fun, signature, leaves, has_aux=has_aux)
     wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
     every = range(len(point.results))
     for k in [leaf for one in wanted for leaf in one.leaves]:
@@ -194,11 +193,10 @@ def _jacfwd(
 
 
 def _jacrev(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, argnums: Argnums, has_aux: bool,
-    static: Static = NO_STATIC,
+    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool,
 ) -> Any:
     """`jacrev` on traced values: every unit cotangent of every array pulled back."""
-    point = at(fun, args, kwargs, static, has_aux=has_aux)
+    point = at(fun, signature, leaves, has_aux=has_aux)
     wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
     leaves = [leaf for one in wanted for leaf in one.leaves]
     for r, y in enumerate(point.results):
@@ -230,16 +228,15 @@ def _reshaped(x: Any, shape: Any) -> Any:
     return x if x.node.shape == shape else reshape(x, shape=shape)
 
 
-def _hvp(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool = False, static: Static = NO_STATIC,
-) -> Any:
+def _hvp(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool = False) -> Any:
     """`hvp` on traced values: forward mode over the gradient."""
+    args, kwargs = signature.join(leaves)
     if len(args) < 2:
         raise ArgumentError(f"hvp takes (x, v, *others), and was called with {len(args)} arguments")
     x, v, *others = args
-    numbers = tuple([n - (n > 0) for n in static[0]])  # positions among (x, v, *others) are one less without v
-    slope = grad(fun, has_aux=has_aux, static_argnums=numbers, static_argnames=static[1])
-    point = at(slope, (x, *others), kwargs, (numbers, static[1]), has_aux=has_aux)
+    numbers, names = [n - (n > 0) for n in signature.static[0]], signature.static[1]  # v has the position 1
+    slope = grad(fun, has_aux=has_aux, static_argnums=numbers, static_argnames=names)
+    point = at(slope, *described(slope, (x, *others), kwargs, (numbers, names)), has_aux=has_aux)
     along = matched(flatten(x)[1], v, "directions")
     pushed = point.push([*along, *[None] * (len(point.leaves) - len(along))])
     product = optree.tree_unflatten(point.parts[0], pushed)

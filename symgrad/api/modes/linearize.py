@@ -17,7 +17,7 @@ import optree
 from symgrad.api.call.arguments import Arguments
 from symgrad.api.call.function import Function
 from symgrad.api.modes.mode import derived
-from symgrad.api.modes.point import at, matched, present, substituted
+from symgrad.api.modes.point import at, described, matched, present, substituted
 from symgrad.errors import ArgumentError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.names import identifier
@@ -31,6 +31,8 @@ from symgrad.transforms.derive.residuals import residuals as residuals_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from symgrad.trace.signature import Signature
 
 
 def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool = False) -> Any:
@@ -58,10 +60,10 @@ def jvp(fun: Callable[..., Any], primals: Any, tangents: Any, *, has_aux: bool =
     for what, value in (("primals", primals), ("tangents", tangents)):
         if not isinstance(value, (tuple, list)):
             raise ArgumentError(f"jvp takes its {what} as a tuple, not {type(value).__name__}", instead="(x,)")
-    pair = tuple(primals), tuple(tangents)
-    if current() is not None:
-        return _jvp(fun, pair, {}, has_aux=has_aux)
-    return derived(fun, _jvp, _OF_PAIR, has_aux=has_aux)(*pair)
+    if current() is None:
+        return derived(fun, _jvp, _OF_PAIR, has_aux=has_aux)(tuple(primals), tuple(tangents))
+    value, push, *extras = _linear_at(fun, tuple(primals), forward=True, has_aux=has_aux)
+    return (value, push(*tangents), *extras)
 
 
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
@@ -107,7 +109,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 def _linear_at(fun: Callable[..., Any], primals: tuple[Any, ...], forward: bool, has_aux: bool) -> Any:
     """Return the function's result and the linear map at a point: traced, or compiled when it is called."""
     if current() is not None:
-        point = at(fun, primals, {}, has_aux=has_aux)
+        point = at(fun, *described(fun, primals, {}), has_aux=has_aux)
         value, extras = point.value()
         linear = _mapping(point.signature.tree, point.parts[0], forward, point.push if forward else point.pull)
     else:
@@ -138,11 +140,9 @@ def _mapping(
     return push if forward else pull
 
 
-def _jvp(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_aux: bool) -> Any:  # noqa: ARG001 - a rule's
+def _jvp(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool) -> Any:
     """`jvp` on traced values."""
-    primals, tangents = args
-    value, push, *extras = _linear_at(fun, primals, forward=True, has_aux=has_aux)
-    return (value, push(*tangents), *extras)
+    return jvp(fun, *signature.join(leaves)[0], has_aux=has_aux)
 
 
 _OF_PAIR = inspect.signature(lambda primals, tangents: None)  # noqa: ARG005 - of which there are two
@@ -222,9 +222,9 @@ _register: Any = optree.register_pytree_node  # whose types know collections onl
 _register(Residuals, lambda one: (one.kept, one.linear), Residuals, namespace=NAMESPACE)
 
 
-def _linearized(fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, forward: bool, has_aux: bool) -> Any:
+def _linearized(fun: Any, signature: Signature, leaves: list[Any], *, forward: bool, has_aux: bool) -> Any:
     """Compute the function and the residuals, in a structure that bears the linear program."""
-    point = at(fun, args, kwargs, has_aux=has_aux)
+    point = at(fun, *described(fun, *signature.join(leaves)), has_aux=has_aux)
     inputs, outputs = point.program.inputs, point.results
     specs = [tuple([Spec(node.shape, node.dtype) for node in nodes]) for nodes in (inputs, outputs)]
     names = point.signature.paths if forward else point.names()

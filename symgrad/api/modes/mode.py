@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Iterable
 
+    from symgrad.trace.signature import Signature
+
     Rule = Callable[..., Any]
 
 
 class Mode:
-    """A function of the arguments of another one: ``rule(fun, args, kwargs, **settings)``, called on traced values.
+    """A function of the arguments of another one: ``rule(fun, signature, leaves, **settings)``, on traced leaves.
 
     It has the other one's name and signature (or one of its own), so that arguments are named as their author did.
 
@@ -53,9 +55,9 @@ class Mode:
         return self._fun if self._get is None else self._get()
 
     @ends_here
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, signature: Signature, leaves: list[Any]) -> Any:
         """Derive for traced arguments; the C is the same from wherever it is called."""
-        return self._rule(self.__wrapped__, args, kwargs, **self._settings)
+        return self._rule(self.__wrapped__, signature, leaves, **self._settings)
 
 
 def function(
@@ -65,11 +67,8 @@ def function(
     annotated: bool = True,
 ) -> Function:
     """Make the `Function` of a mode; what is static is so for the function too."""
-    nums = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
-    given = {**settings, "static": (nums, names)} if nums or names else settings
-    mode = Mode(kind, fun, rule, given, signature=signature, annotated=annotated)
-    return Function(mode, Arguments(mode, nums, names, specs, dynamic), options or Options())
+    mode = Mode(kind, fun, rule, settings, signature=signature, annotated=annotated)
+    return Function(mode, Arguments(mode, static_argnums, static_argnames, specs, dynamic), options or Options())
 
 
 # -- functions derived again and again, by calls like ``jvp(f, primals, tangents)``

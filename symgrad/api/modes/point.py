@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
     Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
-    Static = tuple[tuple[int, ...], tuple[str, ...]]
-
-NO_STATIC: Static = ((), ())
 
 
 @dataclass(frozen=True)
@@ -137,35 +134,41 @@ class Point:
 
 
 def at(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static: Static = NO_STATIC, *,
-    has_aux: bool = False, inner: Callable[[Signature], Signature] | None = None,
+    fun: Callable[..., Any], signature: Signature, leaves: list[Any], *, has_aux: bool = False,
+    seen: Signature | None = None,
 ) -> Point:
     """Trace a function into a program of its own at a caller's traced arguments.
 
     Args:
         fun: the function.
-        args: its arguments by position.
-        kwargs: and by name.
-        static: positions and names of its static arguments.
+        signature: what its arguments are.
+        leaves: the arguments.
         has_aux: the function returns ``(result, extras)``.
-        inner: changes what it sees of its arguments.
+        seen: what it sees of its arguments, where that is something else.
     """
     outer = current()
     assert outer is not None  # noqa: S101 - modes are called on traced values
-    arguments = Arguments(fun, *static)
-    call = arguments.split(args, kwargs)
-    signature = arguments.describe(call)
-    seen = signature if inner is None else inner(signature)
 
-    def on(tracers: list[Any]) -> Any:
-        positional, keywords = arguments.join(tracers, seen)
-        return fun(*positional, **keywords)
+    def call(tracers: list[Any]) -> Any:
+        args, kwargs = signature.join(tracers)
+        return fun(*args, **kwargs)
 
+    name = identifier(getattr(fun, "__name__", type(fun).__name__))
     with outer.graph.apart():
-        traced = trace(fun, seen, on, name=identifier(arguments.name), creation=False, outer=outer)
+        traced = trace(fun, seen or signature, call, name=name, creation=False, outer=outer)
         program = stabilize(traced.program, outer.options)
         table = outer.graph.table
-    return Point(outer, traced.program, program, table, traced.tree, signature, call.leaves, has_aux)
+    return Point(outer, traced.program, program, table, traced.tree, signature, leaves, has_aux)
+
+
+def described(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+    static: tuple[Sequence[int], Sequence[str]] = ((), ()),
+) -> tuple[Signature, list[Any]]:
+    """Describe arguments of a function that are not those of its mode; `static` are positions and names."""
+    arguments = Arguments(fun, *static)
+    call = arguments.split(args, kwargs)
+    return arguments.describe(call), call.leaves
 
 
 def substituted(

@@ -9,7 +9,7 @@ import optree
 
 from symgrad.api.call.arguments import AUTO
 from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import NO_STATIC, at, substituted
+from symgrad.api.modes.point import at, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to, transpose
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from symgrad.api.call.function import Function
-    from symgrad.api.modes.point import Static
     from symgrad.options import Options
     from symgrad.trace.signature import Signature
 
@@ -67,25 +66,20 @@ def vmap(
 
 
 def _vmap(
-    fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_axes: Any, out_axes: Any, axis_size: Any,
-    static: Static = NO_STATIC,
+    fun: Any, signature: Signature, leaves: list[Any], *, in_axes: Any, out_axes: Any, axis_size: Any,
 ) -> Any:
     """`vmap` on traced values."""
-    axes: list[int | None] = []
-
-    def one(signature: Signature) -> Signature:
-        axes.extend(_input_axes(in_axes, signature))
-        specs = zip(signature.specs, axes, strict=True)
-        return replace(signature, specs=tuple([
-            s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :])) for s, a in specs
-        ]))
-
-    point = at(fun, args, kwargs, static, inner=one)
-    size, outer = _batch_size(point.signature, axes, axis_size), point.outer
+    axes = _input_axes(in_axes, signature)
+    one = replace(signature, specs=tuple([
+        s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :]))
+        for s, a in zip(signature.specs, axes, strict=True)
+    ]))
+    point = at(fun, signature, leaves, seen=one)
+    size, outer = _batch_size(signature, axes, axis_size), point.outer
     with outer.graph.apart():
         program, mapped = batch(point.program, [a is not None for a in axes], size)
-    leaves = [Tracer(as_node(outer, leaf), outer) for leaf in point.leaves]
-    made = substituted(outer, program, [_moved(x, a, 0) for x, a in zip(leaves, axes, strict=True)])
+    given = [Tracer(as_node(outer, leaf), outer) for leaf in leaves]
+    made = substituted(outer, program, [_moved(x, a, 0) for x, a in zip(given, axes, strict=True)])
     results: list[Any] = []
     to = zip(made, mapped, _leaf_axes(out_axes, point.tree, "out_axes"), strict=True)
     for number, (y, many, axis) in enumerate(to):
