@@ -198,6 +198,16 @@ def where_of_one(x, y):
     return np.where(x > 0)
 
 
+@vector(ArgumentError, "dtype float64 and the shape (3,)", "an integer without axes")
+def diagonal_by_an_array(x, y):
+    return np.eye(3, k=x)
+
+
+@vector(ArgumentError, "__array_function__")
+def like_a_list(x, y):
+    return np.zeros(3, like=[x])  # type: ignore[call-overload]  # <-
+
+
 @refused(UnsupportedError, "numpy.linalg.eig ", "symgrad ops", args=(np.eye(2), 1.0))
 def unsupported_function(x, y):
     return np.linalg.eig(x)

@@ -130,6 +130,31 @@ def spaced(v):
     )
 
 
+@program(V, 1)
+def diagonals_by_traced_numbers(v, k):
+    return [np.eye(n, m, k=place) for n, m in ((3, None), (2, 4)) for place in (k, -k, k - k, 5 * k, -5 * k)]
+
+
+@program(V, np.float32(2.0))
+def like_a_traced_array(v, x):
+    zeros = np.zeros(3, like=v)
+    zeros[1] = v[0]
+    return (
+        zeros,
+        np.zeros((2, 3), np.float32, like=v),
+        np.ones(3, like=zeros),
+        np.empty(3, like=v).shape,
+        np.full(3, x, like=v),
+        np.full(3, 2, like=np.ones(2)) * v,
+        np.array([1, 2], like=v),
+        np.asarray([x, 2], like=v),
+        np.eye(3, k=1, like=v),
+        np.identity(2, like=v),
+        np.tri(3, like=v),
+        np.arange(3.0, like=v),
+    )
+
+
 @program(V)
 def used_concretely(v):
     assert np.zeros(3)[0] == 0
@@ -262,6 +287,7 @@ def test_unknown_extents():
             square,
             np.identity(n) @ x,
             np.eye(n, 3, k=1),
+            np.eye(n, k=n - 2),
             np.zeros((n, n), dtype=np.float32),
             np.arange(n, dtype=float),
         )

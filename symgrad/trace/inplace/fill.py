@@ -5,15 +5,16 @@ Each maker takes NumPy's function and the call's arguments.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError, MutationError, SymgradError, UnsupportedError
-from symgrad.ir.shapes import simplified
+from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError
+from symgrad.ir.shapes import show, simplified
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to
-from symgrad.ops.declare.forms import dims
+from symgrad.ops.declare.forms import dims, is_traced
 from symgrad.ops.numpy.creation import arange, spaced
 from symgrad.trace.constants import constant
 from symgrad.trace.inplace.local import LocalArray, fresh, wrapped
@@ -206,7 +207,13 @@ def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *
         Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
         for extent in (N, N if M is None else M)
     ]
-    i = i + k if k else i
+    k = k.tracer() if type(k) is Extent else k if is_traced(k) else operator.index(k)
+    if is_traced(k) and (k.dtype.kind not in "iu" or k.ndim):
+        raise ArgumentError(
+            f"np.eye(..., k=...) where k has the dtype {k.dtype} and the shape {show(k.shape)}: a diagonal's number",
+            line=user_line(), instead="an integer without axes",
+        )
+    i = i + k if is_traced(k) or k else i
     return _copied(np.equal(i[:, None], j[None, :]).astype(dtype or np.float64))
 
 
@@ -222,7 +229,21 @@ def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
 
 _new = _made(lambda original, *args, **kwargs: original(*args, **kwargs))
 
-MAKERS: dict[str, Callable[..., Any]] = {
+def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a maker for which ``like=`` an array, traced or not, asks for what it makes: an array of NumPy's kind."""
+
+    def make(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+        if "like" in kwargs:
+            like = settled(kwargs["like"])
+            if not (is_traced(like) or type(like) is np.ndarray):
+                return original(*args, **kwargs)  # another kind's own answer, or NumPy's refusal
+            kwargs = {k: v for k, v in kwargs.items() if k != "like"}
+        return maker(original, args, kwargs)
+
+    return make
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _made(_filled(0)), "ones": _made(_filled(1)), "empty": _made(_filled(0)), "full": _made(_full),
     **dict.fromkeys(("zeros_like", "ones_like", "empty_like", "copy"), _made(_asked)), "full_like": _made(_full_like),
     "array": _array, "asarray": _asarray, "asanyarray": _asarray,
@@ -231,4 +252,6 @@ MAKERS: dict[str, Callable[..., Any]] = {
     "identity": _made(lambda original, n, dtype=None, **_: _eye(original, n, dtype=dtype)), "linspace": _linspace,
     **dict.fromkeys(("logspace", "geomspace", "tri", "vander", "indices"), _new),
 }
+
+MAKERS = {name: _like_arrays(maker) for name, maker in _MAKERS.items()}
 """What answers each name of the `numpy` module in a traced function."""
