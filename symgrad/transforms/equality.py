@@ -111,17 +111,18 @@ class Equality:
     def value(self, node: Node, labels: tuple[int, ...]) -> Value:
         """Return a node's value where the indices along its axes have these labels."""
         start = (node, _named(labels, node.shape))
-        stack, values = [start], self._values
+        stack, values = list[tuple[Item, Read | None]]([(start, None)]), self._values
         while stack:
-            item = stack[-1]
-            if item not in values:
+            item, read = stack.pop()
+            if item in values:
+                continue
+            if read is None:
                 read = self._read(*item)
                 missing = [i for i in read.items if i not in values]
                 if missing:
-                    stack.extend(missing)
+                    stack += [(item, read), *[(i, None) for i in missing]]
                     continue
-                values[item] = self._value(*item, read)
-            stack.pop()
+            values[item] = self._value(*item, read)
         return values[start]
 
     def _read(self, node: Node, labels: Labels) -> Read:

@@ -38,9 +38,12 @@ def factor_sums(program: Program) -> Program:
     1
     """
     nodes = program.nodes()
-    if not any(_is_sum(node) and (node.inputs[0].op is einsum or _is_linear(node.inputs[0])) for node in nodes):
+    sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
+    if not any(x.op is einsum or _is_linear(x) for x, _ in sums):
         return program
     uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
+    if not any(_pays(x, x, axes, uses) for x, axes in sums):
+        return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         if _is_sum(old):

@@ -41,21 +41,30 @@ def diagonals(program: Program) -> Program:
     """
     if program.ops.isdisjoint({*AT_PLACES, assemble}):
         return program
+    if not any(_is_at_places(node, node.inputs) or _is_laid_flat(node, node.inputs) for node in program.nodes()):
+        return program
     return rebuild(program, _rewritten)
 
 
 def _rewritten(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
-    op = node.op
-    if op in AT_PLACES and _is_along(inputs, node.param("axes")):
-        if op.put:
+    if _is_at_places(node, inputs):
+        if node.op.put:
             return written(graph, np.diagonal, inputs[0])
-        return written(graph, _chosen, *inputs[:2], add=op is add_at)
-    if op is reshape and inputs[0].op is assemble and len(inputs[0].inputs) == 2:  # laid flat, written, and laid back
+        return written(graph, _chosen, *inputs[:2], add=node.op is add_at)
+    if _is_laid_flat(node, inputs):
         flat, value = inputs[0].inputs
-        n = _extent(node) if flat.op is reshape and flat.inputs[0].shape == node.shape else None
-        if n is not None and inputs[0].params[0] == (((0, n, n + 1),),):
-            return written(graph, _chosen, flat.inputs[0], value)
+        return written(graph, _chosen, flat.inputs[0], value)
     return copied(graph, node, inputs)
+
+
+def _is_laid_flat(node: Node, inputs: tuple[Node, ...]) -> bool:
+    """Whether a square matrix was laid flat, written along its diagonal, and laid back."""
+    if node.op is not reshape or inputs[0].op is not assemble or len(inputs[0].inputs) != 2:
+        return False
+    flat, n = inputs[0].inputs[0], _extent(node)
+    if n is None or flat.op is not reshape or flat.inputs[0].shape != node.shape:
+        return False
+    return bool(inputs[0].params[0] == (((0, n, n + 1),),))
 
 
 def _extent(x: Node) -> Dim | None:
@@ -63,10 +72,12 @@ def _extent(x: Node) -> Dim | None:
     return x.shape[0] if len(x.shape) == 2 and x.shape[0] == x.shape[1] else None
 
 
-def _is_along(inputs: tuple[Node, ...], axes: tuple[int, ...]) -> bool:
+def _is_at_places(node: Node, inputs: tuple[Node, ...]) -> bool:
     """Whether a square matrix is read or written at (0, 0), (1, 1), ... to its end."""
+    if node.op not in AT_PLACES:
+        return False
     n, index = _extent(inputs[0]), inputs[-1]
-    if n is None or axes != (0, 1) or inputs[-2] is not index or index.shape != (n,):
+    if n is None or node.param("axes") != (0, 1) or inputs[-2] is not index or index.shape != (n,):
         return False
     if index.op is arange:
         return bool(index.param("step") == 1 and scalar(index.inputs[0]) == 0)
