@@ -84,8 +84,8 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
     if name[0].isdigit():
         name = f"x{name}"
     if not name.endswith("_") and (
-        name in C_WORDS | WINDOWS or keyword.iskeyword(name) or CALLED.fullmatch(name) or MACROS.fullmatch(name)
-        or re.fullmatch(r"[vtinkw]\d+|copies\d+|[sS][gG]_.*", name)
+        name in C_WORDS or name in WINDOWS or keyword.iskeyword(name) or CALLED.fullmatch(name)
+        or MACROS.fullmatch(name) or re.fullmatch(r"[vtinkw]\d+|copies\d+|[sS][gG]_.*", name)
     ):
         name = f"{name}_"
     taken = set(taken)

@@ -143,7 +143,7 @@ class Graph:
         """Return the node of these arguments, a new one if there is none; leaves named inputs apart."""
         key = None
         if self.share and op.name != "input":
-            key = (op, tuple(map(id, inputs)), params, shape, dtype)
+            key = (op, inputs, params, shape, dtype)
             found = self.table.nodes.get(key)
             if found is not None:
                 return found
