@@ -363,6 +363,12 @@ def parts(term: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("table", [SAFER, CHEAPER, SIGNS])
+def test_a_program_that_no_rule_fits_is_not_made_anew(table):
+    program = sg.jit(lambda x, y: np.sum(x * y + x) - np.log(y[0])).lower(np.ones(3), np.ones(3)).program
+    assert table(program) is program
+
+
+@pytest.mark.parametrize("table", [SAFER, CHEAPER, SIGNS])
 def test_rewriting_ends(table):
     assert max(ranks(table).values()) < 5
 
