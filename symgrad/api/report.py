@@ -163,20 +163,19 @@ def cost_of(stages: Stages) -> Cost:
 def memory_of(stages: Stages) -> Memory:
     """List what the loops of a compilation keep in memory."""
     program: LoopProgram = stages.of("loops")
-    stored = [a for a in program.temporaries if a.slot is not None]
-    found = lives(program.body, stored)
+    storage = program.storage
+    stored = {a: slot for a in program.temporaries if (slot := storage[a].slot) is not None}
+    found = lives(program, stored)
     end = max([life.last for life in found.values()], default=0)
     buffers = [
-        Buffer(a.name, a.shape, a.dtype, bytes_of(a), a.kind.value, 0, end, a.line)
+        Buffer(a.name, a.shape, a.dtype, bytes_of(a.shape, a.dtype), a.kind.value, 0, end, a.line)
         for a in (*program.inputs, *program.outputs, *program.constants)
     ]
     names = stages.of("c").memory
-    for a in stored:
-        size = bytes_of(a) * (symbol("threads") if a.private else 1)
-        life = found[a]
-        buffers.append(
-            Buffer(names[a.slot], a.stored, a.dtype, simplified(size), a.place.value, life.first, life.last, a.line)
-        )
+    for a, slot in stored.items():
+        shape, life = storage[a].shape, found[a]
+        size = simplified(bytes_of(shape, a.dtype) * (symbol("threads") if slot.private else 1))
+        buffers.append(Buffer(names[slot], shape, a.dtype, size, slot.place.value, life.first, life.last, a.line))
     stack = sum(slot.size for slot in names if slot.place is Place.STACK)
     return Memory(simplified(program.workspace + stack), program.workspace, stack, tuple(buffers))
 

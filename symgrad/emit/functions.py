@@ -231,8 +231,8 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
     given = [*names, *["threads"] * threads]
     sized: dict[str, list[str]] = {}
     for array in (*loops.inputs, *loops.results):
-        if is_open(bytes_of(array)):
-            sized.setdefault(size(bytes_of(array)), []).append(array.name)
+        if is_open(bytes_of(array.shape, array.dtype)):
+            sized.setdefault(size(bytes_of(array.shape, array.dtype)), []).append(array.name)
     space = f"{made.name}_workspace_bytes({', '.join(given)})"
     notes = [*render.work(loops), f"{space} bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] * threads

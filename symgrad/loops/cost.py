@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from symgrad.ir.notation import Value
     from symgrad.ir.shapes import Dim, Shape
-    from symgrad.loops.program import Around, Array, Items, LoopProgram, Nest
+    from symgrad.loops.program import Around, Array, Items, LoopProgram, Nest, Storages
 
 
 class Tally(NamedTuple):
@@ -93,7 +93,7 @@ class Expected(NamedTuple):
 def sizes(program: LoopProgram) -> Sizes:
     """Count statements, places where functions are called, and loops by kind."""
     found = program.paths
-    loops = list({loop: None for _, around in found for loop in around})
+    loops = program.loops
     calls = sum(sum(operations(s)[1].values()) for s, _ in found)
     return Sizes(
         len(found), sum(bool(around) for _, around in found), calls,
@@ -138,7 +138,7 @@ def count(program: LoopProgram) -> Tally:
             calls[name] += number * often
             if around and around[-1].walk is Walk.LANES:
                 in_lanes[name] += number * often
-        _move(statement, around, often, moved, seen)
+        _move(statement, around, often, program.storage, moved, seen)
     used = {a.array: None for s, _ in program.paths for a in (*s.reads, s.target)}
     inputs = sum((_bytes(a) for a in used if a.is_given), 0)
     outputs = sum((_bytes(a) for a in used if a.kind is Kind.OUTPUT), 0)
@@ -229,7 +229,8 @@ def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
 
 
 def _move(
-    statement: Statement, around: Around, often: Any, moved: dict[str, Any], seen: set[Any],
+    statement: Statement, around: Around, often: Any, storage: Storages, moved: dict[str, Any],
+    seen: set[Any],
 ) -> None:
     """Add what a statement loads and stores.
 
@@ -243,12 +244,12 @@ def _move(
 
     for access in statement.reads:
         key = place(access)
-        if access.array.is_memory and key not in seen:
+        if storage[access.array].is_memory and key not in seen:
             seen.add(key)
             size = access.array.dtype.itemsize * _walked(access, statement)
             moved["loaded"] += size * _distinct(access, around, often, statement)
     target = statement.target
-    if target.array.is_memory:
+    if storage[target.array].is_memory:
         size = target.array.dtype.itemsize * _walked(target, statement)
         depth = next((loop.nest.depth for loop in around if loop.product is not None), None)
         written = runs(tuple([loop for loop in around if loop is not depth])) if depth is not None else often

@@ -43,12 +43,10 @@ class Kind(Enum):
 
 
 class Place(Enum):
-    """Where an array is."""
+    """Where a temporary's memory is."""
 
-    REGISTER = "register"
     STACK = "stack"
     WORKSPACE = "workspace"
-    PARAMETER = "parameter"  # what the caller passes, or a constant
 
 
 class Tile(NamedTuple):
@@ -66,6 +64,7 @@ class Slot:
         size: bytes.
         offset: its first byte in the workspace.
         step: bytes from one thread's own to the next one's, where each thread has one.
+        private: each thread has one of its own.
     """
 
     place: Place
@@ -73,18 +72,47 @@ class Slot:
     size: Dim
     offset: Dim = 0
     step: Dim = 0
+    private: bool = False
+
+
+class Storage(NamedTuple):
+    """What is stored of an array, and where.
+
+    Attributes:
+        shape: that of what is stored.
+        kept: the dimensions that are stored, in order, where loops have taken the others; each with its tile, where
+            the present tile is all that is stored of it.
+        is_memory: it is more than one name of a number, which stands in a register.
+        slot: the memory that a temporary holds while it is alive, once `allocate` has said so.
+    """
+
+    shape: Shape
+    kept: Mapping[int, Tile | None]
+    is_memory: bool = True
+    slot: Slot | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether each thread has one of its own."""
+        return self.slot is not None and self.slot.private
+
+
+Storages: TypeAlias = "Mapping[Array, Storage]"
+
+
+class StorageMap(dict["Array", Storage]):
+    """What passes have said about where arrays live; of the others all is stored, scalar temporaries are registers."""
+
+    def __missing__(self, array: Array) -> Storage:
+        """Return that of an array nothing was said about."""
+        return array.whole
 
 
 @dataclass(frozen=True, eq=False)
 class Array(Frozen):
-    """Memory with a name: what statements write and read.
+    """Memory with a name: what statements write and read; where it lives is said by `LoopProgram.storage`.
 
     Attributes:
-        kept: the dimensions that are really stored, when loops have taken the others (None: all of them).
-        windows: dimensions of which only the present tile is stored, each with how the loop walks.
-        place: where it is; a temporary that is no register stands in the workspace until `allocate` finds better.
-        private: each thread has one of its own.
-        slot: the memory it holds while it is alive, where it is no register.
         data: a constant's elements.
     """
 
@@ -93,29 +121,22 @@ class Array(Frozen):
     dtype: np.dtype[Any]
     kind: Kind
     line: Line | None = None
-    place: Place = Place.WORKSPACE
-    kept: tuple[int, ...] | None = None
-    windows: tuple[tuple[int, Tile], ...] = ()
-    private: bool = False
-    slot: Slot | None = None
     data: Any = None
 
-    @property
-    def stored(self) -> Shape:
-        """The shape of what is stored."""
-        kept = range(len(self.shape)) if self.kept is None else self.kept
-        windows = dict(self.windows)
-        return tuple([windows[k].rows if k in windows else self.shape[k] for k in kept])
+    @Lazy
+    def whole(self) -> Storage:
+        """All of it, in memory where it is no scalar."""
+        return self.stored(dict.fromkeys(range(len(self.shape))), self.shape != () or not self.is_temporary)
+
+    def stored(self, kept: Mapping[int, Tile | None], is_memory: bool) -> Storage:
+        """Store some dimensions, of some of them a tile."""
+        shape = tuple([self.shape[d] if tile is None else tile.rows for d, tile in kept.items()])
+        return Storage(shape, kept, is_memory)
 
     @Lazy
     def bytes(self) -> Dim:
         """How many bytes all of it has."""
         return size(self.shape) * self.dtype.itemsize
-
-    @Lazy
-    def is_memory(self) -> bool:
-        """Whether it is more than one name of a number."""
-        return self.place is not Place.REGISTER
 
     @Lazy
     def is_temporary(self) -> bool:
@@ -128,8 +149,8 @@ class Array(Frozen):
         return self.kind in GIVEN
 
     def __repr__(self) -> str:
-        """Print name, dtype and what is stored."""
-        return f"{self.name}:{self.dtype.name}[{','.join(map(str, self.stored))}]"
+        """Print name, dtype and shape."""
+        return f"{self.name}:{self.dtype.name}[{','.join(map(str, self.shape))}]"
 
 
 GIVEN = frozenset({Kind.INPUT, Kind.CONSTANT})
@@ -137,7 +158,7 @@ GIVEN = frozenset({Kind.INPUT, Kind.CONSTANT})
 
 def temporary(name: str, shape: Shape, like: Array) -> Array:
     """Make a temporary of an array's dtype and line."""
-    return Array(name, shape, like.dtype, Kind.TEMPORARY, like.line, *((Place.REGISTER, ()) if shape == () else ()))
+    return Array(name, shape, like.dtype, Kind.TEMPORARY, like.line)
 
 
 class Share(NamedTuple):
@@ -433,23 +454,27 @@ def rebuild(items: Items, change: Callable[[Any, Any], Rebuilt], of: Any = objec
             an item, several, or None for nothing.
         of: only items of this class, or of these, are changed.
     """
-    made: list[Item] = []
-    for item in items:
-        now = item
+    made: list[Item] | None = None  # while nothing has changed
+    for place, item in enumerate(items):
+        new: Any = item
         if not isinstance(item, Statement):
             old = item.blocks
             blocks = [rebuild(block, change, of) for block in old]
             if blocks[0] is not old[0] or blocks[-1] is not old[-1]:
-                now = item.with_blocks(*blocks)
-        elif of is not object:
-            made.append(item)
-            continue
-        new: Any = change(item, now) if isinstance(item, of) else now
+                new = item.with_blocks(*blocks)
+            if isinstance(item, of):
+                new = change(item, new)
+        elif of is object:
+            new = change(item, item)
+        if made is None:
+            if new is item or (type(new) is tuple and len(new) == 1 and new[0] is item):
+                continue
+            made = [*items[:place]]
         if type(new) is tuple:
             made.extend(new)
         elif new is not None:
             made.append(new)
-    return kept(items, made)
+    return items if made is None else tuple(made)
 
 
 def looped(items: Iterable[Item]) -> Items:
@@ -541,6 +566,7 @@ class LoopProgram(Frozen):
 
     Attributes:
         arrays: all that statements touch, in the order they were made.
+        storage: where they live.
         workspace: bytes of scratch memory a call needs, a number or an expression of the extents.
         notes: what was decided, in words for the user.
         work: the operations of a call, a number or an expression of the extents: an estimate.
@@ -557,6 +583,7 @@ class LoopProgram(Frozen):
     arrays: tuple[Array, ...]
     body: Items
     checks: tuple[Check, ...] = ()
+    storage: Storages = field(default_factory=StorageMap)
     workspace: Dim = 0
     notes: tuple[str, ...] = ()
     work: Dim = 0
@@ -593,16 +620,33 @@ class LoopProgram(Frozen):
         return paths(self.body)
 
     @Lazy
+    def loops(self) -> dict[Loop, Around]:
+        """Its loops in order, each with the loops around it, the last of which it is itself."""
+        found: dict[Loop, Around] = {}
+        for around in dict.fromkeys([around for _, around in self.paths]):
+            for depth, loop in enumerate(around, 1):
+                if loop not in found:
+                    found[loop] = around[:depth]
+        return found
+
+    @Lazy
     def threaded(self) -> bool:
         """Whether some loop shares its iterations out among threads."""
         inner = self.small is not None and self.small.threaded
-        return inner or any(loop.walk is Walk.THREADS for _, around in self.paths for loop in around)
+        return inner or any(loop.walk is Walk.THREADS for loop in self.loops)
 
     @Lazy
     def teams(self) -> list[Team]:
         """The teams of threads that have copies of sums, each once, by name."""
-        found = {str(e): e for _, around in self.paths for loop in around if isinstance(e := loop.extent, Team)}
+        found = {str(e): e for loop in self.loops if isinstance(e := loop.extent, Team)}
         return [team for name, team in sorted(found.items()) if team.count is not None and name.isidentifier()]
+
+    def with_(self, **fields: Any) -> LoopProgram:
+        """Return it with other fields; what is known of a body stays with it."""
+        made = super().with_(**fields)
+        if made.body is self.body:
+            made.__dict__.update({name: self.__dict__[name] for name in ("paths", "loops") if name in self.__dict__})
+        return made
 
     def with_body(self, body: Items, new: Iterable[Array] = ()) -> LoopProgram:
         """Return it with another body, and arrays that this one touches; itself where nothing is other."""
@@ -610,6 +654,10 @@ class LoopProgram(Frozen):
         if body is self.body and len(arrays) == len(self.arrays):
             return self
         return self.with_(body=body, arrays=arrays)
+
+    def with_storage(self, new: Storages) -> LoopProgram:
+        """Return it with some arrays living elsewhere; itself where there are none."""
+        return self.with_(storage=StorageMap({**self.storage, **new})) if new else self
 
     def renamed(self, named: Mapping[Array, Array]) -> LoopProgram:
         """Return it with other arrays in the place of some, everywhere."""

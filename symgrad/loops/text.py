@@ -50,7 +50,7 @@ class _Text:
     """What has a name, while one program is printed."""
 
     def __init__(self, program: LoopProgram) -> None:
-        self.program = program
+        self.program, self.storage = program, program.storage
         self.taken = {"np", "scipy", "ops", "threads", "t", *RUN.split(", ")}
         self.names: dict[Array, str] = {}
         self.axes: dict[Axis, str] = {}
@@ -88,20 +88,21 @@ class _Text:
         body += [f"{team} = {self.index(team.count)}" for team in program.teams]
         body += [f"{self.named(array)} = {constant(array.data)}" for array in program.constants]
         held = dict.fromkeys(access.array for item, _ in walk(program.body) for access in touched(item))
-        kept = [array for array in held if array.is_temporary]
         if program.workspace != 0:
             body.append(f"space = workspace({self.index(program.workspace)})")
-        body += [self.declared(array) for array in kept if not array.private and array.is_memory]
+        shared = [a for a in held if a.is_temporary and self.storage[a].is_memory and not self.storage[a].is_private]
+        body += map(self.declared, shared)
         body += self.items(looped(program.body))
         lines = [f"def {name}({', '.join([*parameters, 'threads=1'])}):", *(f"    {line}" for line in body or ["pass"])]
         return "\n".join(lines)
 
     def declared(self, array: Array) -> str:
-        shape = f"({self.indices(array.stored)}{',' if len(array.stored) == 1 else ''})"
-        where = f'{"stack" if array.place is Place.STACK else "memory"}("{array.dtype.name}", {shape})'
-        if array.slot is not None and array.slot.place is Place.WORKSPACE:
-            offset: Any = array.slot.offset
-            own = f" + t*{self.index(array.slot.step, tight=True)}" if array.slot.step != 0 else ""
+        stored, slot = self.storage[array].shape, self.storage[array].slot
+        shape = f"({self.indices(stored)}{',' if len(stored) == 1 else ''})"
+        where = f'{"memory" if slot is None else "stack"}("{array.dtype.name}", {shape})'
+        if slot is not None and slot.place is Place.WORKSPACE:
+            offset: Any = slot.offset
+            own = f" + t*{self.index(slot.step, tight=True)}" if slot.step != 0 else ""
             where = f'slot(space, {self.index(offset)}{own}, "{array.dtype.name}", {shape})'
         return f"{self.named(array)} = {where}"
 
@@ -151,7 +152,7 @@ class _Text:
         self.taken.add("t")
         self.axes.update(dict.fromkeys(loop.members, "t"))
         mine = dict.fromkeys(access.array for item, _ in walk([loop]) for access in touched(item))
-        first = [self.declared(array) for array in mine if array.private and array.is_memory]
+        first = [self.declared(array) for array in mine if self.storage[array].is_private]
         for seen, whole, rest in [map(self.named, share) for share in loop.shares]:
             first.append(f"{seen} = {whole} if t == 0 else {rest}[t - 1, :{whole}.size].reshape({whole}.shape)")
         return f"for t in team({self.index(loop.extent)}):", first
@@ -220,7 +221,7 @@ class _Text:
 
     def stored(self, s: Statement) -> str:
         """Print a value that starts an array; in a register it must have its dtype."""
-        if isinstance(s.value, Number) and not s.target.array.is_memory:
+        if isinstance(s.value, Number) and not self.storage[s.target.array].is_memory:
             return f"np.{_dtype(s.value.dtype)}({_number(s.value)})"
         return self.value(s.value)
 
@@ -242,19 +243,18 @@ class _Text:
     def access(self, access: Access, walked: dict[Axis, str] | None = None) -> str:
         array = access.array
         name = self.named(array)
-        if not array.is_memory:
+        stored = self.storage[array]
+        if not stored.is_memory:
             return name
         if access.flat:
             return f"{name}.flat[{self.index(access.indices[0])}]"
-        kept = range(len(array.shape)) if array.kept is None else array.kept
-        windows = dict(array.windows)
         places = []
-        for d in kept:
+        for d, tile in stored.kept.items():
             place = access.indices[d]
             if isinstance(place, Axis) and place in (walked or {}):
                 places.append(":")
                 continue
-            start = f" - {self.starts[windows[d].start]}" if d in windows else ""
+            start = "" if tile is None else f" - {self.starts[tile.start]}"
             places.append(f"{self.index(place)}{start}")
         return f"{name}[{', '.join(places) or '()'}]"
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from symgrad.ir.notation import Access
-    from symgrad.loops.program import Array, Item, LoopProgram
+    from symgrad.loops.program import Array, Item, LoopProgram, Storages
 
     Inside = tuple[Outlined | None, tuple[tuple[Item, int], ...]]
     Span = tuple[tuple[int, int], ...]
@@ -72,7 +72,7 @@ class Verifier:
         self.forms: dict[Any, Linear | None] = {}
         self.certain: dict[Any, bool] = {}
         self.before: _Tree | None = None
-        self.settled: dict[Any, dict[Array, list[Touch]]] = {}
+        self.settled: dict[Any, tuple[dict[Array, list[Touch]], Storages]] = {}
 
     def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
         """Check a program and return it.
@@ -386,6 +386,7 @@ class _Trial:
 
     def __init__(self, verifier: Verifier, tree: _Tree, sizes: dict[Any, int], *, first: bool) -> None:
         self.verifier, self.tree, self.sizes, self.program, self.wrong = verifier, tree, sizes, tree.program, tree.wrong
+        self.storage = self.program.storage
         self.values: dict[Any, int] = {}
         self.spans: dict[Loop, Span] = {}
         self.touches: dict[Array, list[Touch]] = {}
@@ -405,21 +406,22 @@ class _Trial:
             for touch, terms in section.found[self.key]:
                 touch.terms = terms
                 self.touches.setdefault(touch.array, []).append(touch)
-        slots = any(array.slot is not None for array in self.touches)
-        settled = {} if slots else self.verifier.settled.get(self.key, {})  # what turns are taken by is asked of all
+        slots = any(self.storage[array].slot is not None for array in self.touches)
+        settled, lived = self.verifier.settled.get(self.key, ({}, {}))
+        settled = {} if slots else settled  # what turns are taken by is asked of all
         asked = {
             array: found for array, found in self.touches.items()
             if len(found) != len(before := settled.get(array, ())) or not all(map(is_, found, before))
         }
         for array, found in self.touches.items():
-            if array.kept is not None and array in asked:
+            if array in self.storage and (array in asked or self.storage[array] is not lived.get(array)):
                 self.stored(array, found)
-            if not array.is_memory and len({touch.site.part for touch in found}) > 1:
+            if not self.storage[array].is_memory and len({touch.site.part for touch in found}) > 1:
                 raise self.wrong(f"{found[-1].site}: the register {array.name} is used in several functions")
         for array, found in asked.items():
             if not array.is_given:
                 self.defined(found)
-        self.verifier.settled[self.key] = self.touches
+        self.verifier.settled[self.key] = self.touches, self.storage
         for output in self.program.outputs:
             self.finished(output)
         self.parallel()
@@ -551,12 +553,12 @@ class _Trial:
 
     def stored(self, array: Array, found: list[Touch]) -> None:
         """Check that what is stored is enough: the tile that all walk, the element of one loop around all."""
-        kept: Any = array.kept
-        windows = dict(array.windows)
+        shape, kept, *_ = self.storage[array]
         around = {loop for touch in found for loop in touch.site.around}
         cut = any(loop.piece is not Piece.ALL for loop in around)  # borders and interior are pieces of one loop
         for d, dim in enumerate(array.shape):
-            if (d in kept and d not in windows) or (d not in kept and dim == 1):
+            tile = kept.get(d)
+            if tile is None and (d in kept or dim == 1):
                 continue
             loops: set[Any] = set()
             for touch in found:
@@ -566,16 +568,18 @@ class _Trial:
                 loop, step = term.steps[0] if alone else (None, 0)  # type: ignore[union-attr,index]  # alone: a term
                 plain = step == 1 and isinstance(loop, Loop)
                 one = loop.axis if plain and cut else loop
-                loops.add((loop.window if d in kept else one) if plain else None)
-                if len(loops) > 1 or loops & {None} or (d in kept and windows[d] not in loops):
+                loops.add((one if tile is None else loop.window) if plain else None)
+                if len(loops) > 1 or loops & {None} or (tile is not None and tile not in loops):
                     raise self.wrong(
                         f"{touch.site}: {shown(touch.access)} is not the same place in dimension {d}, of which "
-                        f"{'a tile' if d in kept else 'one element'} is stored"
+                        f"{'one element' if tile is None else 'a tile'} is stored"
                     )
-            if d in kept:
-                rows, here = windows[d].rows, self.value(array.stored[kept.index(d)])
-                if here < min(rows, self.value(dim)):
-                    raise self.wrong(f"{here} are stored of dimension {d} of {array.name}, and its tiles have {rows}")
+            if tile is not None:
+                here = self.value(shape[[*kept].index(d)])
+                if here < min(tile.rows, self.value(dim)):
+                    raise self.wrong(
+                        f"{here} are stored of dimension {d} of {array.name}, and its tiles have {tile.rows}"
+                    )
 
     # -- definitions
 
@@ -762,7 +766,7 @@ class _Trial:
         if array in sums:
             if any(SUMS.get(touch.how) != sums[array] for touch in own):
                 raise self.wrong(f"{here} take {array.name} apart as a {sums[array]}, and it is used otherwise")
-        elif array.is_memory or own[0].how != "=" or own[0].site.statement.ranges:
+        elif self.storage[array].is_memory or own[0].how != "=" or own[0].site.statement.ranges:
             raise self.wrong(f"{here} share {shown(own[0].access)}, which each of them writes")
         elif len(own) != len(self.touches[array]):
             raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")
@@ -777,7 +781,8 @@ class _Trial:
         if self.apart(own, (loop,)) or self.apart(own, (*runs,)):
             return
         inside = len(own) == len(self.touches[array]) and array.is_temporary
-        if not inside or not (array.private or array.slot is None):
+        storage = self.storage[array]
+        if not inside or not (storage.slot is None or storage.is_private):
             written = next(touch for touch in own if touch.how)
             raise self.wrong(f"{written.site}: threads share {shown(written.access)}, which each of them writes")
 
@@ -825,13 +830,15 @@ class _Trial:
         for found in self.touches.values():
             for touch in found:
                 for array in self.tree.held(touch.access.array):
-                    if array.slot is not None:
-                        held.setdefault(array.slot, {}).setdefault(array, touch)
-                    elif array.is_temporary and array.is_memory:
+                    slot = self.storage[array].slot
+                    if slot is not None:
+                        held.setdefault(slot, {}).setdefault(array, touch)
+                    elif array.is_temporary and self.storage[array].is_memory:
                         raise self.wrong(f"{touch.site}: {array!r} has no memory")
         for slot, arrays in held.items():
             for array in arrays:
-                if prod([self.value(dim) for dim in array.stored]) * array.dtype.itemsize > self.value(slot.size):
+                elements = prod([self.value(dim) for dim in self.storage[array].shape])
+                if elements * array.dtype.itemsize > self.value(slot.size):
                     raise self.wrong(f"{array!r} stands in a slot of {slot.size} bytes")
             self.turns(list(arrays))
         self.layout({next(iter(arrays)): (slot, touch) for slot, arrays in held.items() for touch in arrays.values()})
@@ -857,8 +864,8 @@ class _Trial:
         pools: dict[Any, list[tuple[int, int, Array]]] = {None: []}
         for array, (slot, touch) in held.items():
             if slot.place is Place.WORKSPACE:
-                own = touch.site.around[0] if array.private else None
-                for thread in range(self.sizes[TEAM] if array.private else 1):
+                own = touch.site.around[0] if slot.private else None
+                for thread in range(self.sizes[TEAM] if slot.private else 1):
                     begin = self.value(slot.offset) + thread * self.value(slot.step)
                     pools.setdefault(own, []).append((begin, begin + self.value(slot.size), array))
         common = pools.pop(None)

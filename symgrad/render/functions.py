@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 
     from symgrad.errors import Line
     from symgrad.ir.notation import Value
-    from symgrad.loops.program import Array, Item, Items, LoopProgram, Slot
+    from symgrad.loops.program import Array, Item, Items, LoopProgram, Slot, Storage
     from symgrad.options import Target
     from symgrad.render.views import ItemView
 
@@ -124,13 +124,14 @@ class Functions:
         self.entry, self.arguments, self.target = entry, arguments, target
         self.extents = {dim for array in loops.inputs for dim in array.shape if getattr(dim, "is_Symbol", False)}
         self.taken = {name for _, name in arguments} | {self.entry} | {*names.values()} | foreign(loops)
-        self.stored = [array for array in loops.temporaries if array.slot is not None]
+        self.storage = loops.storage
+        self.stored = {array: slot for array in loops.temporaries if (slot := loops.storage[array].slot) is not None}
         self.called = Names(loops, self.taken)
         self.taken |= {*self.called.whole.values()}
         self.names, scope = dict(names), Scope(self.taken)
         slots: dict[Slot, list[Array]] = {}
-        for array in self.stored:
-            slots.setdefault(array.slot, []).append(array)  # type: ignore[arg-type]  # they have one
+        for array, slot in self.stored.items():
+            slots.setdefault(slot, []).append(array)
         for arrays in slots.values():
             self.names.update(dict.fromkeys(arrays, self.called.chosen(scope, arrays, bare="w")))
         shared = [item.shares for item, _ in walk(loops.body) if isinstance(item, Loop)]
@@ -152,7 +153,7 @@ class Functions:
     @property
     def memory(self) -> dict[Any, str]:
         """What each slot of memory is called."""
-        return {array.slot: self.names[array] for array in self.stored}
+        return {slot: self.names[array] for array, slot in self.stored.items()}
 
     def whole(self, loops: LoopProgram) -> FunctionView:
         """Print the entry, and on the way the parts that it calls."""
@@ -221,7 +222,7 @@ class Functions:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
         mine = {access.array for item, _ in walk(items, outlined=False) for access in touched(item)}
         mine.update(*[self.shares[array] for array in mine if array in self.shares])
-        here = [a for a in self.stored if a in mine and (block.thread or not a.private)]
+        here = [array for array, slot in self.stored.items() if array in mine and (block.thread or not slot.private)]
         stack, workspace = block.memory(here)
         body = (*(block.shares(items) if block.thread else ()), *block.views(items))
         self.helpers |= block.helpers
@@ -234,7 +235,7 @@ class Block:
 
     def __init__(self, body: Items, functions: Functions) -> None:
         """Count, once, who writes and reads every register; `functions` makes functions of parts and of shares."""
-        self.functions, self.target = functions, functions.target
+        self.functions, self.target, self.storage = functions, functions.target, functions.storage
         self.names, self.scope = dict(functions.names), Scope({*functions.taken, *functions.names.values()})
         self.used: set[str] = set()
         self.helpers: set[tuple[str, str, str]] = set()
@@ -285,7 +286,7 @@ class Block:
                 for access in read:
                     self.reads.setdefault(access.array, []).append(id(items))
                 for access in touched(item):
-                    if not access.array.is_memory:
+                    if not self.storage[access.array].is_memory:
                         paths[access.array] = _shared(paths.get(access.array, here), here)
         self.home = {array: path[-1] for array, path in paths.items()}
         for array, home in self.home.items():
@@ -353,7 +354,7 @@ class Block:
         """Whether a statement is printed inside of the next ones."""
         array = statement.target.array
         return (
-            not array.is_memory and statement.how == "="
+            not self.storage[array].is_memory and statement.how == "="
             and self.writes[array] == 1 and self.reads.get(array, []) == [id(items)]
             and self.home.get(array) == id(items)
         )
@@ -464,7 +465,7 @@ class Block:
         condition = "" if type(count) is int else f"{index(count, self.name)} >= {least}"
         items = [*walk([loop])]
         own = [item for item, _ in walk([loop], outlined=False)]
-        mine = dict.fromkeys(a.array for item in own for a in touched(item) if a.array.private)
+        mine = dict.fromkeys(a.array for item in own for a in touched(item) if self.storage[a.array].is_private)
         stops = any(isinstance(item, (Loop, While)) and item.poll for item, _ in items) and not self.target.package
         number = next(self.regions)
         failed = f"sg_failed{number}" if any(isinstance(s, Statement) and s.may_fail for s, _ in items) else ""
@@ -547,7 +548,7 @@ class Block:
         for s in run:
             array = s.target.array
             own = touches[array] == self.writes[array] + len(self.reads.get(array, ()))
-            if not array.is_memory and not own and array not in self.names:
+            if not self.storage[array].is_memory and not own and array not in self.names:
                 made.append(LetView(ctype(array.dtype), self.fresh(array), "0"))
             self.statement(s, items, inner, loads)
         made.append(CondView(condition, tuple(inner)))
@@ -583,7 +584,7 @@ class Block:
             self.multiply_add(s, made, loads)
             return
         value = self.value(s.value, made, loads)
-        register = not array.is_memory
+        register = not self.storage[array].is_memory
         if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
             if s.may_fail:  # it has a name already
                 self.names[array] = value.text
@@ -606,7 +607,7 @@ class Block:
     def store(self, s: Statement, target: str, value: Printed, made: list[ItemView]) -> StoreView:
         """Write or accumulate a value; a Boolean in memory is a byte: `-Wconversion` wants to see that it is meant."""
         dtype = s.target.array.dtype
-        byte = dtype.kind == "b" and s.target.array.is_memory
+        byte = dtype.kind == "b" and self.storage[s.target.array].is_memory
         if s.how == "=":
             return StoreView(target, "=", as_byte(value) if byte else value.text)
         if s.how in {"+=", "*="} and dtype.kind == "f":
@@ -623,7 +624,7 @@ class Block:
         """Accumulate a product in one rounding: only here is a contraction printed, and it is printed as one."""
         product: Any = s.value
         pair = [self.value(a, made, loads) for a in product.args]
-        if not s.target.array.is_memory and s.target.array not in self.names:
+        if not self.storage[s.target.array].is_memory and s.target.array not in self.names:
             made.append(LocalView(ctype(s.target.array.dtype), self.fresh(s.target.array)))
         target = self.place(s.target, made, loads)
         dtype = product.dtype
@@ -640,7 +641,7 @@ class Block:
         """Whether a value stays the same until it is read: of inputs and of registers written once."""
         return all(
             a.array.is_given
-            or (not a.array.is_memory and self.writes.get(a.array, 0) == 1 and a.array not in self.moving)
+            or (self.writes.get(a.array, 0) == 1 and a.array not in self.moving and not self.storage[a.array].is_memory)
             for a in accesses(value)
         )
 
@@ -719,26 +720,25 @@ class Block:
         value = Printed(self.place(access, made, loads))
         if array.dtype.kind != "b":
             return value
-        if self.lanes is not None and array.is_memory:
+        if self.lanes is not None and self.storage[array].is_memory:
             return self.call(FLAG, [value], self.lanes)
         return self.call(SET, [value], array.dtype) if array.kind is Kind.INPUT else value
 
     def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:
         """Print where an element stands."""
         array = access.array
-        if not array.is_memory:
+        storage = self.storage[array]
+        if not storage.is_memory:
             return self.names[array]
         self.look_up(access.indices, made, loads)
         if access.flat:
             return f"{self.names[array]}[{index(access.indices[0], self.name)}]"
-        kept = _kept(array)
-        where = offset([access.indices[d] for d in kept], array.stored, self.name, self.starts(array))
+        where = offset([access.indices[d] for d in storage.kept], storage.shape, self.name, self.starts(storage))
         return f"{self.names[array]}[{where}]"
 
-    def starts(self, array: Array) -> list[str | None]:
+    def starts(self, storage: Storage) -> list[str | None]:
         """Return, for each stored dimension, where the present tile begins that is all that is stored of it."""
-        windows = dict(array.windows)
-        return [self.bounds[windows[d].start][0] if d in windows else None for d in _kept(array)]
+        return [None if tile is None else self.bounds[tile.start][0] for tile in storage.kept.values()]
 
     def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: dict[str, str]) -> None:
         """Read the integers that indices are looked up from, each checked where it is not sure."""
@@ -773,12 +773,12 @@ class Block:
 
     def matrix(self, axes: tuple[Axis, ...], access: Access) -> list[str]:
         """Print the address of a matrix, and how far apart its rows and its columns are."""
-        array = access.array
+        array, storage = access.array, self.storage[access.array]
         zero: dict[Axis, Any] = dict.fromkeys(axes, 0)
-        places = [substitute(access.indices[d], zero) for d in _kept(array)]
-        begin = offset(places, array.stored, self.name, self.starts(array))
+        places = [substitute(access.indices[d], zero) for d in storage.kept]
+        begin = offset(places, storage.shape, self.name, self.starts(storage))
         address = self.names[array] if begin == "0" else f"{self.names[array]} + {begin}"
-        return [address, *[index(_stride(access, frozenset([axis])), self.name) for axis in axes]]
+        return [address, *[index(stride(access, frozenset([axis]), storage), self.name) for axis in axes]]
 
     def product(self, loop: Loop) -> ProductView:
         """Turn a sum of products into one call."""
@@ -787,7 +787,8 @@ class Block:
         value: Any = nest.statement.value
 
         def operand(access: Access, *walked: Loop) -> str:
-            steps = [index(_stride(access, loop.members), self.name) for loop in walked]
+            storage = self.storage[access.array]
+            steps = [index(stride(access, loop.members, storage), self.name) for loop in walked]
             return ", ".join([self.begin(access, nest.loops), *steps])
 
         def extent(loop: Loop) -> str:
@@ -810,13 +811,12 @@ class Block:
 
     def begin(self, access: Access, loops: tuple[Loop, ...]) -> str:
         """Print the address of the first element that a product's loops touch."""
-        array, windows = access.array, dict(access.array.windows)
+        array, (shape, kept, *_) = access.array, self.storage[access.array]
         positions: list[Any] = []
         starts: list[str | None] = []
         first = {member: loop for loop in loops for member in loop.members}
-        for d in [0] if access.flat else _kept(array):
+        for d, window in [(0, None)] if access.flat else kept.items():
             at = access.indices[d]
-            window = None if access.flat else windows.get(d)
             own = {part: first[part] for part in parts(at) if isinstance(part, Axis) and part in first}
             here = window is not None and any(loop.window == window for loop in own.values())
             zero: dict[Axis, Any] = {part: 0 for part, loop in own.items() if here or loop.window is None}
@@ -827,7 +827,7 @@ class Block:
             loop = first.get(getattr(part, "index", part))  # in a reckoned index an axis is a symbol that knows it
             return self.name(part) if loop is None else self.bounds[loop.window.start][0]  # type: ignore[union-attr]
 
-        text = offset(positions, (1,) if access.flat else array.stored, named, starts)
+        text = offset(positions, (1,) if access.flat else shape, named, starts)
         return self.names[array] if text == "0" else f"{self.names[array]} + {text}"
 
     # -- memory
@@ -837,7 +837,7 @@ class Block:
 
         Where a place there is reckoned from extents, it has a name if the next ones can be counted from it.
         """
-        slots = {a.slot: self.names[a] for a in arrays if a.slot is not None}
+        slots = {slot: self.names[a] for a in arrays if (slot := self.storage[a].slot) is not None}
         stack = [self.slot(slot, name, "") for slot, name in slots.items() if slot.place is Place.STACK]
         workspace: list[ArrayView] = []
         bases: list[Slot] = []  # what the last one may be counted from, and the last one
@@ -890,20 +890,14 @@ def _widest(loop: Loop) -> np.dtype[Any] | None:
     return max(kinds, key=lambda dtype: dtype.itemsize, default=None)
 
 
-def _kept(array: Array) -> Sequence[int]:
-    """List the dimensions that are stored."""
-    return range(len(array.shape)) if array.kept is None else array.kept
-
-
-def _stride(access: Access, members: frozenset[Axis]) -> Any:
+def stride(access: Access, members: frozenset[Axis], storage: Storage) -> Any:
     """Return by how many elements an access moves on with a loop's variable."""
-    array = access.array
     steps = access.steps(members) or {}
     if access.flat:
         return steps.get(0, 0)
     total: Any = 0
     size: Any = 1
-    for d, dim in zip(reversed(_kept(array)), reversed(array.stored), strict=True):
+    for d, dim in zip(reversed([*storage.kept]), reversed(storage.shape), strict=True):
         total = total + steps.get(d, 0) * size
         size = size * dim
     return total

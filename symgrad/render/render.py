@@ -240,7 +240,7 @@ def constant_view(array: Array, names: dict[Array, str]) -> ArrayView:
 
 def has(walk: Walk, loops: LoopProgram) -> bool:
     """Whether any loop is done so."""
-    inside = any(loop.walk is walk for _, around in loops.paths for loop in around)
+    inside = any(loop.walk is walk for loop in loops.loops)
     return inside or (loops.small is not None and has(walk, loops.small))
 
 

@@ -63,8 +63,8 @@ def shared(request, monkeypatch):
 def test_each_head_of_an_attention_is_a_tile(batch):
     function = check(attention, [normal(batch, n, 24) for n in (20, 30, 30)], TWO)
     if batch > 1:
-        for array in loops(function).temporaries:  # nothing has more than one head's elements, for a thread
-            assert not array.is_memory or batch not in array.stored, array
+        for array, stored in loops(function).storage.items():  # nothing has more than one head's elements, for a thread
+            assert batch not in stored.shape, array
 
 
 BATCHED: dict[str, Any] = {

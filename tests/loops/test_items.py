@@ -49,8 +49,7 @@ NUMBERS = np.arange(1.0, N + 1)
 
 
 def array(name: str, kind: Kind, *shape: int, dtype: np.dtype[Any] = F8) -> Array:
-    place = Place.WORKSPACE if kind is Kind.TEMPORARY else Place.PARAMETER
-    return Array(name, shape, dtype, kind, place=place)
+    return Array(name, shape, dtype, kind)
 
 
 X, OUT = array("x", Kind.INPUT, N), array("out", Kind.OUTPUT, N)
@@ -317,13 +316,13 @@ def test_a_name_is_changed_everywhere() -> None:
 def test_what_a_test_reads_is_alive() -> None:
     """From the statement that starts it, through the whole loop that asks for it."""
     loops = newton()
-    found = lives(loops.body, [A, B, C])
+    found = lives(loops, [A, B, C])
     assert found[C].first == 2
     assert found[C].last == found[B].last - 1 == 5  # the loop's test, two statements inside, one after it
 
 
 @pytest.mark.parametrize("one", [
-    A, Slot(Place.STACK, F8, 8), recurrence(), recurrence().body[0], recurrence().body[1], collatz().body[0],
+    A, A.whole, Slot(Place.STACK, F8, 8), recurrence(), recurrence().body[0], recurrence().body[1], collatz().body[0],
     Cond(Number(1.0, F8), ()), While(Number(1.0, F8), ()), Outlined(()), Tile(I, 8), a, apply("sin", a),
 ], ids=lambda one: type(one).__name__)
 def test_nothing_is_written_in_place(one: Any) -> None:

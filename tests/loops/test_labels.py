@@ -53,8 +53,8 @@ def test_cross_entropy_is_one_sweep(loss, specs):
     expected = special.softmax(z, axis=1)
     expected[np.arange(N), y] -= 1.0
     np.testing.assert_allclose(gradient, expected / N, rtol=1e-11, atol=1e-15)
-    for array in loops(function).temporaries:  # nothing is as long as the batch
-        assert not array.is_memory or N not in array.stored, array
+    for array, stored in loops(function).storage.items():  # nothing is as long as the batch
+        assert N not in stored.shape, array
     assert code(function).count("exp(") <= 3  # the helper's prototype, the sum's
 
 
@@ -202,7 +202,7 @@ def test_what_is_only_looked_up_is_computed_there(specs):
     function = sg.jit(loss, specs=specs)
     assert function(z, y) == pytest.approx(loss(z, y), rel=1e-12)
     assert any("recomputed" in note for note in loops(function).notes)
-    assert all(not a.is_memory or K not in a.stored for a in loops(function).temporaries)
+    assert all(K not in stored.shape for stored in loops(function).storage.values())
     slope = sg.grad(loss, specs=specs)(z, y)
     d = np.cos(np.arange(z.size)).reshape(z.shape)
     assert np.sum(slope * d) == pytest.approx((loss(z + 1e-6 * d, y) - loss(z - 1e-6 * d, y)) / 2e-6, rel=1e-7)

@@ -67,7 +67,7 @@ def test_elementwise_values_and_views_need_no_memory() -> None:
     function = sg.jit(lambda x: np.sum(np.exp(np.sin(x[::-1].T) * 2 + x.T)))
     function(np.ones((30, 40)))
     assert loops(function).workspace == 0
-    assert all(not array.is_memory for array in loops(function).temporaries)
+    assert not any(stored.is_memory for stored in loops(function).storage.values())
 
 
 def test_one_sweep_for_value_and_gradient() -> None:

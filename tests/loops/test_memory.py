@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def mirrored(steps: int) -> Any:
 def test_steps_that_wait_for_each_other_take_turns_in_two_buffers(spec: str) -> None:
     for depth in (3, 4, 50):
         program = scheduled(mirrored(depth), spec)
-        assert len({array.slot for array in program.temporaries if array.slot is not None}) == 2
+        assert len({stored.slot for stored in program.storage.values()} - {None}) == 2
         assert program.workspace == scheduled(mirrored(3), spec).workspace != 0
 
 
@@ -87,12 +88,11 @@ def test_arrays_that_live_together_stand_apart() -> None:
         lowered = derived.lower(*map(sg.spec, written.specs))
         lowered.as_text("loops")
         program = lowered.stages.kept["loops"]
-        stored = [a for a in program.temporaries if a.slot is not None]
-        found = lives(program.body, stored)
-        for k, one in enumerate(stored):
-            for other in stored[:k]:
-                apart = found[one].last < found[other].first or found[other].last < found[one].first
-                assert one.slot is not other.slot or apart, (seed, one, other)
+        slots = {array: stored.slot for array, stored in program.storage.items() if stored.slot is not None}
+        found = lives(program, slots)
+        for one, other in combinations(slots, 2):
+            apart = found[one].last < found[other].first or found[other].last < found[one].first
+            assert slots[one] is not slots[other] or apart, (seed, one, other)
 
 
 def test_random_programs_without_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from symgrad.ir.notation import Access, Axis, Number, Statement
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import outline
-from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Outlined, Place, Walk, paths, picture
+from symgrad.loops.program import Array, Kind, Loop, LoopProgram, Outlined, StorageMap, Walk, paths, picture
 from tests.looking import code, loops
 from tests.programs import random_open_program, random_program
 from tests.table import INTERPRETED
@@ -137,7 +137,7 @@ def test_fifty_thousand_operations() -> None:
 
 
 def register(name: str) -> Array:
-    return Array(name, (), F8, Kind.TEMPORARY, kept=(), place=Place.REGISTER)
+    return Array(name, (), F8, Kind.TEMPORARY)
 
 
 def writes(target: Array, *sources: Array) -> Statement:
@@ -153,7 +153,7 @@ def test_cuts_are_made_where_few_values_cross(monkeypatch: pytest.MonkeyPatch) -
     statements = (
         writes(a), writes(b), writes(c, a), writes(d, b), writes(e, d), writes(f, e), writes(g, e), writes(h, f),
     )
-    assert [len(piece) for piece in outline.cut(statements)] == [5, 3]
+    assert [len(piece) for piece in outline.cut(statements, StorageMap())] == [5, 3]
 
 
 def cut(*items: Any) -> LoopProgram:
@@ -180,4 +180,4 @@ def test_a_sum_that_must_cross_loses_its_lanes(monkeypatch: pytest.MonkeyPatch) 
     loop = Loop(axis, frozenset([axis]), (writes(register("t")),), Walk.LANES, sums=(("+", total),))
     made = cut(writes(total), loop, writes(register("c"), total))
     assert "simd" not in picture(made.body)
-    assert {a.name for a in made.arrays if a.place is Place.WORKSPACE} == {"s"}
+    assert {a.name for a, stored in made.storage.items() if stored.is_memory} == {"s"}

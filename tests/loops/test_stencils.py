@@ -119,7 +119,7 @@ def untiled(drawn: str) -> str:
 def test_rosenbrock_is_one_loop(spec: str, extent: str) -> None:
     found = loops_of(rosenbrock, spec)
     assert picture(found.body) == sweep(extent, "tiled")
-    assert all(not array.is_memory for array in found.temporaries)
+    assert not any(stored.is_memory for stored in found.storage.values())
 
 
 @pytest.mark.parametrize("function", [heat, heat_in_place])
@@ -130,13 +130,13 @@ def test_a_step_of_the_heat_equation_is_one_sweep(function: Callable[..., Any]) 
 
 def test_the_heat_equation_needs_two_buffers() -> None:
     found = loops_of(heat, "f64[100000]")
-    assert len({a.slot for a in found.temporaries if a.slot is not None}) == 2
+    assert len({stored.slot for stored in found.storage.values()} - {None}) == 2
 
 
 def test_the_heat_equation_of_unknown_extent_has_the_same_loops() -> None:
     found = loops_of(heat, "f64[n]")
     assert untiled(picture(found.body)) == "; ".join([sweep("n")] * 6)
-    assert len({a.slot for a in found.temporaries if a.slot is not None}) == 2
+    assert len({stored.slot for stored in found.storage.values()} - {None}) == 2
     assert found.small is not None
     assert {str(n): least for n, least in found.least.items()} == {"n": 32}
 
@@ -151,7 +151,7 @@ def test_a_call_of_the_math_library_is_stored() -> None:
     """tanh once for each element: one array more, and a second sweep that reads it at three places."""
     found = loops_of(taps, "f64[100000]")
     assert picture(found.body) == f"{sweep('100000', 'tiled')}; {sweep('100000')}"
-    assert len([a for a in found.temporaries if a.place is Place.WORKSPACE]) == 1
+    assert [slot.place for stored in found.storage.values() if (slot := stored.slot)] == [Place.WORKSPACE]
 
 
 def test_a_chain_of_shifts_stays_linear() -> None:

@@ -14,7 +14,7 @@ from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import layout
-from symgrad.loops.program import Loop, Place
+from symgrad.loops.program import Loop
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
@@ -132,7 +132,7 @@ def test_a_chain_of_matrix_vector_products_walks_rows() -> None:
     np.testing.assert_allclose(dx, slow(A, x)[1][1], rtol=1e-9, atol=1e-14)
     assert "A[i*800 + j]" in f.c_source
     assert "A[j*800 + i]" not in f.c_source
-    stored = [a.shape for a in loops(f).temporaries if a.place is Place.WORKSPACE]
+    stored = [each.shape for each in loops(f).storage.values()]
     assert (800, 800) not in stored, "the outer products of A_bar are summed where they are made"
 
 
@@ -153,7 +153,7 @@ def test_few_exponentials_of_many_terms_stay_few() -> None:
     np.testing.assert_allclose(gradient, slow, rtol=1e-10)
     assert len(re.findall(r" = exp\(", f.c_source)) == 1
     assert "logsumexp" not in f.lower(*args).as_text("stable")
-    stored = [a.shape for a in loops(f).temporaries if a.is_memory]
+    stored = [each.shape for each in loops(f).storage.values()]
     assert (1000, 1000) not in stored, "the comparisons of times are made again, not stored"
 
 
@@ -262,5 +262,5 @@ def test_fusion_of_all_sizes(loss: Callable[..., Any], count: int, columns: int 
         peaks[n] = found.workspace if n <= 128 else 0
         if n > 64:
             assert sum(isinstance(item, Loop) for item in found.body) <= count
-            assert not any(a.kept is not None and a.stored == (n, n) for a in found.temporaries)
+            assert (n, n) not in [stored.shape for stored in found.storage.values()]
     assert max(peaks[n] for n in (16, 33, 64)) <= 1.1 * peaks[128], peaks

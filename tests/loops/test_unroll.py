@@ -153,7 +153,7 @@ def test_rows_of_five_are_copied_column_by_column() -> None:
     function = ran(lambda x: np.sum(np.exp(np.sum(np.tanh(x), axis=1))), rng.normal(size=(500, 5)))
     drawn = picture(loops(function).body)
     assert drawn.count("simd") >= 3
-    assert {a.stored for a in loops(function).temporaries if a.is_memory} == {(64,)}
+    assert {stored.shape for stored in loops(function).storage.values() if stored.is_memory} == {(64,)}
 
 
 def test_short_loops_that_buy_nothing_stay() -> None:

@@ -23,6 +23,7 @@ from symgrad.loops.program import (
     Piece,
     Place,
     Slot,
+    StorageMap,
     Tile,
     Walk,
     While,
@@ -34,9 +35,8 @@ DOUBLE, N = np.dtype(float), 10
 ONE = Number(1.0, DOUBLE)
 
 
-def array(name: str, *shape: Any, kind: Kind = Kind.TEMPORARY, dtype: Any = DOUBLE, **fields: Any) -> Array:
-    place = Place.WORKSPACE if kind is Kind.TEMPORARY else Place.PARAMETER
-    return Array(name, shape, dtype, kind, **({"place": place} | fields))
+def array(name: str, *shape: Any, kind: Kind = Kind.TEMPORARY, dtype: Any = DOUBLE) -> Array:
+    return Array(name, shape, dtype, kind)
 
 
 def set_(target: Access, value: Any, *axes: Axis, how: str = "=", **fields: Any) -> Statement:
@@ -62,8 +62,9 @@ class Case:
         self.n = symbol("n")
         self.x, self.y = array("x", N, kind=Kind.INPUT), array("y", N, kind=Kind.OUTPUT)
         self.X, self.s = array("X", N, N, kind=Kind.INPUT), array("s", kind=Kind.OUTPUT)
-        self.t, self.u, self.r = array("t", N), array("u", N), array("r", place=Place.REGISTER, kept=())
-        self.row, self.sums = array("row", N, kept=()), array("sums", N)
+        self.t, self.u, self.r = array("t", N), array("u", N), array("r")
+        self.row, self.sums = array("row", N), array("sums", N)
+        self.storage = StorageMap({self.row: self.row.stored({}, is_memory=True)})
         self.xn, self.yn = array("x", self.n, kind=Kind.INPUT), array("y", self.n, kind=Kind.OUTPUT)
         self.places = array("p", N, kind=Kind.INPUT, dtype=np.dtype(np.int64))
         self.i, self.j = Axis("i", N), Axis("j", N)
@@ -84,7 +85,8 @@ def tiles(c: Case, *, rows: int = 4, stored: int = 4, shift: int = 0) -> tuple[l
     """Two loops over a tile, of which an array holds one."""
     start = Axis("i", N)
     tile = Tile(start, rows)
-    kept = array("w", N, kept=(0,), windows=((0, Tile(start, stored)),))
+    kept = array("w", N)
+    c.storage[kept] = kept.stored({0: Tile(start, stored)}, is_memory=True)
     first = over(c.i, set_(a(kept, c.i), a(c.x, c.i), c.i), window=tile)
     last = over(c.j, set_(a(c.y, c.j), a(kept, c.j + shift) if shift else a(kept, c.j), c.j), window=tile)
     return [over(c.i, first, last, members=(c.j,), tile=tile)], (c.x, c.y, kept)
@@ -93,9 +95,10 @@ def tiles(c: Case, *, rows: int = 4, stored: int = 4, shift: int = 0) -> tuple[l
 def slots(c: Case, *, size: int = 80, second: int = 128, one: bool = False) -> tuple[list[Any], tuple[Array, ...]]:
     """Two arrays in the workspace, which are alive together."""
     slot = Slot(Place.WORKSPACE, DOUBLE, size)
-    t = replace(c.t, slot=slot)
-    u = replace(c.u, slot=slot if one else Slot(Place.WORKSPACE, DOUBLE, 80, second))
-    return [copied(c, t, c.x), copied(c, u, c.x), copied(c, c.y, t), copied(c, c.y, u)], (c.x, c.y, t, u)
+    c.storage[c.t] = c.t.whole._replace(slot=slot)
+    c.storage[c.u] = c.u.whole._replace(slot=slot if one else Slot(Place.WORKSPACE, DOUBLE, 80, second))
+    body = [copied(c, c.t, c.x), copied(c, c.u, c.x), copied(c, c.y, c.t), copied(c, c.y, c.u)]
+    return body, (c.x, c.y, c.t, c.u)
 
 
 def team(*body: Any, axis: Axis) -> Loop:
@@ -106,9 +109,9 @@ def team(*body: Any, axis: Axis) -> Loop:
 
 def shared_buffer(c: Case) -> tuple[list[Any], tuple[Array, ...]]:
     """A buffer of which each thread must have one."""
-    u = replace(c.u, slot=Slot(Place.WORKSPACE, DOUBLE, 80))
-    write, read = set_(a(u, 0), a(c.x, c.i), c.i), set_(a(c.y, c.i), a(u, 0), c.i)
-    return [team(write, read, axis=c.i)], (c.x, c.y, u)
+    c.storage[c.u] = c.u.whole._replace(slot=Slot(Place.WORKSPACE, DOUBLE, 80))
+    write, read = set_(a(c.u, 0), a(c.x, c.i), c.i), set_(a(c.y, c.i), a(c.u, 0), c.i)
+    return [team(write, read, axis=c.i)], (c.x, c.y, c.u)
 
 
 def twice(c: Case) -> Any:
@@ -274,7 +277,7 @@ BROKEN: dict[str, Any] = {
     ),
     "no memory": (
         lambda c: [[*found, more] for found, more in zip(slots(c), (copied(c, c.row, c.x), c.row), strict=True)],
-        r"row:float64\[\] has no memory",
+        r"row:float64\[10\] has no memory",
     ),
 }
 
@@ -282,19 +285,21 @@ BROKEN: dict[str, Any] = {
 @pytest.mark.parametrize("kind", BROKEN)
 def test_a_broken_program_is_found(kind: str) -> None:
     make, message = BROKEN[kind]
-    body, arrays = make(Case())
+    case = Case()
+    body, arrays = make(case)
     with pytest.raises(VerifyError, match=f"^f, after allocate: .*{message}"):
-        check(body, *arrays, stage="allocate", workspace=256)
+        check(body, *arrays, stage="allocate", workspace=256, storage=case.storage)
 
 
 def test_right_programs_are_right() -> None:
     """What the broken ones are made of: tiles, slots, shares of threads, borders, lanes."""
     c = Case()
     check([copied(c, c.t, c.x), copied(c, c.y, c.t)], c.x, c.y, c.t)
-    body, arrays = tiles(Case())
-    check(body, *arrays)
-    body, arrays = slots(Case())
-    check(body, *arrays, stage="allocate", workspace=256)
+    body, arrays = tiles(c)
+    check(body, *arrays, storage=c.storage)
+    c = Case()
+    body, arrays = slots(c)
+    check(body, *arrays, stage="allocate", workspace=256, storage=c.storage)
     c = Case()
     check([team(set_(a(c.y, c.i), a(c.x, c.i), c.i), axis=c.i)], c.x, c.y)
     c = Case()
@@ -364,6 +369,7 @@ def test_what_a_pass_leaves_is_asked_again_where_the_rest_has_changed() -> None:
         ({"body": (*body, first)}, "stands in the program twice"),
         ({"body": (first, last, Outlined((one,)), Outlined((two,)))}, "the register r is used in several functions"),
         ({"arrays": arrays[:3]}, "none of the program's arrays"),
+        ({"storage": StorageMap({c.t: c.t.stored({}, is_memory=False)})}, "of which one element is stored"),
     ):
         verifier = Verifier()
         verifier.check(right, "pass")

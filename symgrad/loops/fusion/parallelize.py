@@ -7,7 +7,6 @@ result depends on how many threads there are, and on nothing else.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ from symgrad.loops.program import (
     Array,
     Kind,
     Loop,
-    Place,
     Share,
     Team,
     Walk,
@@ -199,7 +197,7 @@ def shared(
             target = Access(kept, (*place, *(target.indices or (0,))))
         return item if target is item.target else item.with_(target=target)
 
-    tiles = replace(loop, body=rebuild(loop.body, change), team=thread)
+    tiles = loop.with_(body=rebuild(loop.body, change), team=thread)
     outer = Loop(
         thread, frozenset([thread]), (*before, tiles, *after), Walk.THREADS, shares=tuple(seen), enough=condition(loop),
     )
@@ -215,7 +213,7 @@ def spread(array: Array, how: str, copies: Team) -> tuple[Share, Items, Items]:
     """
     every = size(array.shape)
     rest = temporary("copies", (copies.count, every + LINE // array.dtype.itemsize), array)
-    seen = Array(array.name, array.shape, array.dtype, Kind.SHARE, array.line, Place.PARAMETER)
+    seen = Array(array.name, array.shape, array.dtype, Kind.SHARE, array.line)
     begun, added = [(Axis("t", copies), Axis("i", every)) for _ in range(2)]
     start = Number(first_value(how, array.dtype), array.dtype)
     zero = Statement(Access(rest, begun), "=", start, begun)

@@ -6,7 +6,6 @@ tile: the error of a long sum grows with the number of tiles, not with the numbe
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +53,7 @@ def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, h
 
     def change(old: Item, item: Item) -> Item:
         if isinstance(item, Loop) and old in outer:
-            return replace(item, window=tile)
+            return item.with_(window=tile)
         if not isinstance(item, Statement) or item.how != "+=" or item.target.array not in named:
             return item
         return item.with_(target=Access(named[item.target.array], item.target.indices))
@@ -139,7 +138,7 @@ def _ordered(loop: Loop) -> Loop:
         last = [found.rows, found.depth, found.lanes]
     order = [one for one in chain if one not in last]
     if found is not None:
-        last[0] = replace(found.rows, product=found.product)
+        last[0] = found.rows.with_(product=found.product)
     return around([*order, *last], body)
 
 
@@ -147,7 +146,7 @@ def around(chain: Sequence[Loop], body: Items) -> Loop:
     """Put loops around a body, the first outermost."""
     for loop in reversed(chain):
         inside = kept(loop.body, body)
-        body = (loop if inside is loop.body else replace(loop, body=inside),)
+        body = (loop if inside is loop.body else loop.with_(body=inside),)
     return body[0]  # type: ignore[return-value]  # the outermost
 
 
@@ -175,16 +174,16 @@ def fit(program: LoopProgram) -> LoopProgram:
     for each.
     """
     blocks = {
-        loop.tile for _, around in program.paths if any(one.product for one in around) for loop in around if loop.tile
+        outer.tile for loop, around in program.loops.items() if loop.product for outer in around if outer.tile
     }
     lanes = {  # rows that are last in an array of unknown extent otherwise
-        tile for array in program.arrays for d, tile in array.windows
-        if array.kept is not None and array.kept[-1] == d and any(type(dim) is not int for dim in array.stored)
+        tile for stored in program.storage.values() if any(type(dim) is not int for dim in stored.shape)
+        for tile in [*stored.kept.values()][-1:]
     }
     alive: dict[Tile, int] = {}
-    for array in program.arrays:
-        for _, tile in array.windows:
-            alive[tile] = alive.get(tile, 0) + elements(array.stored) * array.dtype.itemsize // tile.rows
+    for array, stored in program.storage.items():
+        for tile in filter(None, stored.kept.values()):
+            alive[tile] = alive.get(tile, 0) + elements(stored.shape) * array.dtype.itemsize // tile.rows
     sizes: dict[Tile, int] = {tile: 2 * TILE_ROWS for tile in blocks - alive.keys() if tile.rows == TILE_ROWS}
     for tile, size in alive.items():
         least, rows = TILE_BLOCKS if tile in blocks else TILE_LEAST, tile.rows
@@ -192,21 +191,20 @@ def fit(program: LoopProgram) -> LoopProgram:
             rows //= 2
         if rows != tile.rows:
             sizes[tile] = rows
+    if not sizes and all(tile.rows <= GRAIN for tile in blocks):
+        return program
     new: dict[Any, Tile] = {tile: Tile(tile.start, rows) for tile, rows in sizes.items()}
 
-    def change(_: Item, item: Item) -> Item:
-        if not isinstance(item, Loop):
-            return item
+    def change(_: Loop, item: Loop) -> Loop:
         tile, window = new.get(item.tile, item.tile), new.get(item.window, item.window)
         grain = GRAIN if tile is not None and tile.rows > GRAIN and item.tile in blocks and item.team is not None else 0
         if tile is item.tile and window is item.window and not grain:
             return item
-        return replace(item, tile=tile, window=window, grain=grain)
+        return item.with_(tile=tile, window=window, grain=grain)
 
-    made = replace(program, body=rebuild(program.body, change))
-    return made.renamed({
-        array: replace(array, windows=tuple([(d, new.get(tile, tile)) for d, tile in array.windows]))
-        for array in program.arrays if any(tile in new for _, tile in array.windows)
+    return program.with_body(rebuild(program.body, change, Loop)).with_storage({
+        array: array.stored({d: new.get(tile, tile) for d, tile in stored.kept.items()}, stored.is_memory)
+        for array, stored in program.storage.items() if any(tile in new for tile in stored.kept.values())
     })
 
 
@@ -224,14 +222,14 @@ def compensate(program: LoopProgram) -> LoopProgram:
     """
     new: list[Array] = []
 
-    def change(_: Item, item: Item) -> Item | Items:
-        if not isinstance(item, Loop) or not item.tile:
+    def change(_: Loop, item: Loop) -> Item | Items:
+        if not item.tile:
             return item
         pairs = [_compensated(inner, new) for inner in item.body]
         body = kept(item.body, [inner for _, then in pairs for inner in then])
-        return item if body is item.body else (*[one for first, _ in pairs for one in first], replace(item, body=body))
+        return item if body is item.body else (*[one for first, _ in pairs for one in first], item.with_(body=body))
 
-    return program.with_body(rebuild(program.body, change), new)
+    return program.with_body(rebuild(program.body, change, Loop), new)
 
 
 def _compensated(item: Item, new: list[Array]) -> tuple[Items, Items]:

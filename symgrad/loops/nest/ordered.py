@@ -12,29 +12,30 @@ what `Walk.ORDERED` prints.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Statement
 from symgrad.loops.program import Loop, Walk, rebuild
 
 if TYPE_CHECKING:
-    from symgrad.loops.program import Array, Item, LoopProgram
+
+    from symgrad.loops.program import Array, Item, LoopProgram, Storages
 
 
 def order(program: LoopProgram) -> LoopProgram:
     """Mark loops around loops that are no lanes, where an array is written and is touched at several places."""
     inside: dict[Loop, list[Statement]] = {}
+    storage = program.storage
     for s, around in program.paths:
         for loop in around[-2:]:
             inside.setdefault(loop, []).append(s)
     marked = {
         loop for loop, statements in inside.items()
-        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_plain, loop.body)) and _meet(statements)
+        if loop.walk in {Walk.FREE, Walk.SEQUENTIAL} and any(map(_is_plain, loop.body)) and _meet(statements, storage)
     }
 
     def change(old: Item, item: Item) -> Item:
-        return replace(item, walk=Walk.ORDERED) if old in marked else item  # type: ignore[arg-type]  # a loop
+        return item.with_(walk=Walk.ORDERED) if old in marked else item
 
     return program.with_body(rebuild(program.body, change)) if marked else program
 
@@ -45,9 +46,9 @@ def _is_plain(item: Item) -> bool:
     return is_loop and all(isinstance(s, Statement) for s in item.body)  # type: ignore[union-attr]
 
 
-def _meet(statements: list[Statement]) -> bool:
+def _meet(statements: list[Statement], storage: Storages) -> bool:
     """Whether an array is written, and touched at several places."""
-    written = {s.target.array for s in statements if s.target.array.is_memory}
+    written = {s.target.array for s in statements if storage[s.target.array].is_memory}
     places: dict[Array, Any] = {}
     return any(
         places.setdefault(access.array, access.indices) != access.indices

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from symgrad.ir.notation import Axis, Statement
 from symgrad.loops.machine import CUT_SUM, CUT_TILE_ROWS, LONG, SHORT
 from symgrad.loops.nest.vectorize import innermost
-from symgrad.loops.program import Loop, Outlined, Place, Tile, Walk, kept, rebuild, touched, walk
+from symgrad.loops.program import Loop, Outlined, Tile, Walk, kept, rebuild, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from symgrad.loops.program import Array, Item, Items, LoopProgram
+    from symgrad.loops.program import Array, Item, Items, LoopProgram, Storages
 
 
 def distribute(program: LoopProgram) -> LoopProgram:
@@ -25,15 +25,15 @@ def distribute(program: LoopProgram) -> LoopProgram:
 
     The order of the statements of one iteration stays as it was, and no iteration reads what another one makes.
     """
-    return program.with_body(rebuild(program.body, lambda _, loop: _distributed(loop), Loop))
+    return program.with_body(rebuild(program.body, lambda _, loop: _distributed(loop, program.storage), Loop))
 
 
-def _distributed(loop: Loop) -> Item | Items:
+def _distributed(loop: Loop, storage: Storages) -> Item | Items:
     if len(loop.body) <= LONG or not innermost(loop):
         return loop
     if any(s.prefix for s in loop.body) or loop.tile or loop.walk is not Walk.FREE:  # type: ignore[union-attr]
         return loop  # statements, all of them
-    loops = tuple([loop.with_(body=piece) for piece in cut(loop.body)])
+    loops = tuple([loop.with_(body=piece) for piece in cut(loop.body, storage)])
     if loop.window is not None or (type(loop.extent) is int and loop.extent <= CUT_TILE_ROWS):
         return loops
     tile = Tile(Axis(loop.axis.name, loop.axis.extent), CUT_TILE_ROWS)
@@ -42,7 +42,8 @@ def _distributed(loop: Loop) -> Item | Items:
 
 def outline(program: LoopProgram) -> LoopProgram:
     """Cut long blocks into `Outlined` ones, inner ones first; registers that cross the cuts become memory."""
-    body, _ = _divided(program.body)
+    storage = program.storage
+    body, _ = _divided(program.body, storage)
     if body is program.body:
         return program
     crossing = {array for array, parts in functions(body).items() if len(parts) > 1}
@@ -50,12 +51,12 @@ def outline(program: LoopProgram) -> LoopProgram:
     def change(_: Loop, loop: Loop) -> Item:
         return loop.with_(walk=Walk.FREE, sums=()) if any(array in crossing for _, array in loop.sums) else loop
 
-    return program.with_body(rebuild(body, change, Loop)).renamed({
-        array: array.with_(place=Place.WORKSPACE) for array in crossing if not array.is_memory
+    return program.with_body(rebuild(body, change, Loop)).with_storage({
+        array: storage[array]._replace(is_memory=True) for array in crossing if not storage[array].is_memory
     })
 
 
-def _divided(items: Items) -> tuple[Items, int]:
+def _divided(items: Items, storage: Storages) -> tuple[Items, int]:
     """Cut a block where it is long; return it and how many statements it has then."""
     made: list[Item] = []
     sizes = []
@@ -64,7 +65,7 @@ def _divided(items: Items) -> tuple[Items, int]:
         if isinstance(item, Loop) and item.walk is Walk.LANES:
             size += len(item.body)
         elif not isinstance(item, Statement):
-            divided = [_divided(block) for block in item.blocks]
+            divided = [_divided(block, storage) for block in item.blocks]
             size += sum(inner for _, inner in divided)
             if any(block is not old for (block, _), old in zip(divided, item.blocks, strict=True)):
                 now = item.with_blocks(*[block for block, _ in divided])
@@ -74,19 +75,20 @@ def _divided(items: Items) -> tuple[Items, int]:
     # a loop over threads has the loop that it shares out right inside
     if total <= LONG or len(items) == 1 or any(isinstance(item, Loop) and item.team for item in items):
         return items, total
-    parts = tuple([Outlined(piece) for piece in cut(items, sizes)])
+    parts = tuple([Outlined(piece) for piece in cut(items, storage, sizes)])
     return parts, len(parts)
 
 
-def cut(items: Items, sizes: Sequence[int] | None = None) -> list[Items]:
+def cut(items: Items, storage: Storages, sizes: Sequence[int] | None = None) -> list[Items]:
     """Cut a block into runs of `SHORT` to `LONG` statements, each cut where the fewest values cross.
 
     Args:
         items: loops and statements.
+        storage: where arrays live, as far as that is known: an array in memory may cross.
         sizes: how many statements each has; one where left out.
     """
     ends = list(accumulate(sizes or [1] * len(items)))
-    crossing = _crossing(items)
+    crossing = _crossing(items, storage)
     pieces: list[Items] = []
     start = done = 0
     while ends[-1] - done > LONG:
@@ -98,7 +100,7 @@ def cut(items: Items, sizes: Sequence[int] | None = None) -> list[Items]:
     return [*pieces, items[start:]] if start < len(items) else pieces
 
 
-def _crossing(items: Items) -> list[int]:
+def _crossing(items: Items, storage: Storages) -> list[int]:
     """Count, for the place before each item and for the end, the scalars that are touched before it and after it."""
     first: dict[Array, int] = {}
     last: dict[Array, int] = {}
@@ -108,7 +110,7 @@ def _crossing(items: Items) -> list[int]:
             sums.update([array for _, array in one.sums] if isinstance(one, Loop) else ())
             for access in touched(one):
                 array = access.array
-                if array.is_temporary and (array.kept is None or not array.is_memory):
+                if array.is_temporary and not (array in storage and storage[array].is_memory):
                     first.setdefault(array, place)
                     last[array] = place
     change = [0] * (len(items) + 2)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import simplified
-from symgrad.loops.program import Loop, Piece, Walk, paths, renamed, touched, walk
+from symgrad.loops.program import Loop, Piece, StorageMap, Walk, paths, renamed, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,11 +24,12 @@ def peel(program: LoopProgram) -> LoopProgram:
     """Cut the loops of a tree at the ends of their statements' ranges; `least` says how large extents are."""
     if not any(statement.ranges for statement, _ in program.paths):
         return program
-    new: list[Array] = []
-    return program.with_body(_peeled(program.body, touches(program.body), program.least, new), new)
+    storage = StorageMap(program.storage)
+    body = _peeled(program.body, touches(program.body), program.least, storage)
+    return program.with_body(body, [array for array in storage if array not in program.storage]).with_(storage=storage)
 
 
-def _peeled(items: Items, uses: Counter[Array], least: Mapping[Any, int], new: list[Array]) -> Items:
+def _peeled(items: Items, uses: Counter[Array], least: Mapping[Any, int], storage: StorageMap) -> Items:
     made: list[Item] = []
     for item in items:
         if isinstance(item, Statement):
@@ -36,15 +37,15 @@ def _peeled(items: Items, uses: Counter[Array], least: Mapping[Any, int], new: l
             continue
         ends = interior(item) if isinstance(item, Loop) else None
         if not isinstance(item, Loop) or ends is None:
-            made.append(item.with_blocks(*[_peeled(block, uses, least, new) for block in item.blocks]))
+            made.append(item.with_blocks(*[_peeled(block, uses, least, storage) for block in item.blocks]))
             continue
         body = inside(item.body, item.members, ends)
         here = touches([item])
-        body = fresh_registers(body, {a for a, count in here.items() if uses[a] == count}, uses, new)
-        outer = _peeled(item.body, uses, least, new)
+        body = fresh_registers(body, {a for a, count in here.items() if uses[a] == count}, uses, storage)
+        outer = _peeled(item.body, uses, least, storage)
         made.append(item.with_(body=outer, piece=Piece.BORDERS, ends=beyond(*ends, least)))
         if body:
-            made.append(item.with_(body=_peeled(body, uses, least, new), piece=Piece.INTERIOR, ends=ends))
+            made.append(item.with_(body=_peeled(body, uses, least, storage), piece=Piece.INTERIOR, ends=ends))
     return tuple(made)
 
 
@@ -124,12 +125,12 @@ def overwritten(items: list[Item]) -> list[Item]:
     return made[::-1]
 
 
-def fresh_registers(body: Items, own: set[Array], uses: Counter[Array], new: list[Array]) -> Items:
+def fresh_registers(body: Items, own: set[Array], uses: Counter[Array], storage: StorageMap) -> Items:
     """Give what a loop's copy does registers in the place of the original's own ones."""
     found = touches(body)
-    named = {array: array.with_() for array in found if array in own and array.is_temporary and not array.is_memory}
+    named = {a: a.with_() for a in found if a in own and a.is_temporary and not storage[a].is_memory}
     uses.update({fresh: found[array] for array, fresh in named.items()})
-    new.extend(named.values())
+    storage.update({fresh: storage[array] for array, fresh in named.items()})
     return renamed(body, named)
 
 

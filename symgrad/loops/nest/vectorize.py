@@ -13,7 +13,7 @@ from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from symgrad.loops.program import Array, Item, Items, LoopProgram
+    from symgrad.loops.program import Array, Item, Items, LoopProgram, Storages
 
 SUMS = {"+=": "+", "max=": "maximum", "min=": "minimum"}
 """What lanes accumulate apart, each by the name of its reduction."""
@@ -21,7 +21,7 @@ SUMS = {"+=": "+", "max=": "maximum", "min=": "minimum"}
 
 def blas(program: LoopProgram) -> LoopProgram:
     """Take the loops over tiles and threads away from products of which nothing lives for a tile, for a BLAS to do."""
-    held = {tile for array in program.arrays for _, tile in array.windows}
+    held = {tile for stored in program.storage.values() for tile in stored.kept.values()}
     body: list[Item] = []
     for item in program.body:
         outer = isinstance(item, Loop) and item.walk is Walk.THREADS and len(item.body) == 1
@@ -50,15 +50,14 @@ def promote(program: LoopProgram) -> LoopProgram:
     blocks = _within_products(program)
 
     def change(old: Loop, loop: Loop) -> Item | Items:
-        return loop if old in blocks or not innermost(loop) else _promoted(loop, new)
+        return loop if old in blocks or not innermost(loop) else _promoted(loop, program.storage, new)
 
     return program.with_body(rebuild(program.body, change, Loop), new)
 
 
 def _within_products(program: LoopProgram) -> set[Loop]:
     """Collect the loops of products."""
-    starts = {loop for around in {around for _, around in program.paths} for loop in around if loop.product}
-    return {loop for start in starts for loop in start.nest.loops}
+    return {loop for start in program.loops if start.product for loop in start.nest.loops}
 
 
 def innermost(loop: Loop) -> bool:
@@ -66,7 +65,7 @@ def innermost(loop: Loop) -> bool:
     return all(isinstance(item, Statement) for item in loop.body)
 
 
-def _promoted(loop: Loop, new: list[Array]) -> Items:
+def _promoted(loop: Loop, storage: Storages, new: list[Array]) -> Items:
     before: list[Item] = []
     after: list[Item] = []
     body: list[Item] = []
@@ -78,7 +77,7 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
         array = s.target.array
         fixed = not s.target.is_indirect and not s.target.along(loop.members)
         partly = any(axis not in loop.members for axis, _, _ in s.ranges)  # what it begins with may be nobody's
-        other = partly or not array.is_memory or not fixed or uses[array] != 1 or not s.target.indices
+        other = partly or not storage[array].is_memory or not fixed or uses[array] != 1 or not s.target.indices
         if other or s.how in {"=", "call"}:
             body.append(s)
             continue
@@ -94,25 +93,25 @@ def _promoted(loop: Loop, new: list[Array]) -> Items:
 def vectorize(program: LoopProgram) -> LoopProgram:
     """Mark the innermost loops whose iterations may run as lanes."""
     blocks = _within_products(program)
-    loops = {loop for around in {around for _, around in program.paths} for loop in around}
-    named = {axis: loop.axis for loop in loops for axis in (loop.axis, *loop.members)}
+    named = {axis: loop.axis for loop in program.loops for axis in (loop.axis, *loop.members)}
 
     def change(old: Loop, loop: Loop) -> Item:
         if old in blocks or loop.walk is not Walk.FREE or not innermost(loop):
             return loop
         few = loop.piece is Piece.BORDERS or (type(loop.extent) is int and loop.extent <= FEW_LANES)
-        sums = None if few else lanes(loop, [*loop.body], named)  # type: ignore[list-item]  # statements, all of them
+        sums = None if few else lanes(loop, program.storage, named)
         return loop if sums is None else loop.with_(walk=Walk.LANES, sums=sums)
 
     return program.with_body(rebuild(program.body, change, Loop))
 
 
-def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:
+def lanes(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple[str, Array], ...] | None:
     """Return the scalar sums of a loop whose iterations are otherwise independent, None when they are not.
 
     `named` has for each axis that of the loop which walks it.
     """
-    inside = {s.target.array for s in body if s.how == "=" and not s.target.array.is_memory}
+    body: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
+    inside = {s.target.array for s in body if s.how == "=" and not storage[s.target.array].is_memory}
     short = type(loop.extent) is int and loop.extent < SHORT_MAXIMUM
     sums: dict[Array, str] = {}
     for statement in body:
@@ -122,7 +121,7 @@ def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[t
         partly = any(axis in loop.members for axis, _, _ in statement.ranges)
         if partly or statement.may_fail:
             return None
-        if not target.array.is_memory and loop.members.isdisjoint(target.indices):
+        if not storage[target.array].is_memory and loop.members.isdisjoint(target.indices):
             if target.array in inside:
                 continue
             alone = statement.how not in SUMS or (statement.how != "+=" and short)
@@ -132,17 +131,17 @@ def lanes(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> tuple[t
         elif not target.along(loop.members):
             return None
     read = {access.array for s in body for access in s.reads}
-    if any(array in read for array in sums) or meet(loop, body, named):
+    if any(array in read for array in sums) or meet(loop, body, storage, named):
         return None
     return tuple((how, array) for array, how in sums.items())
 
 
-def meet(loop: Loop, body: list[Statement], named: dict[Axis, Axis]) -> bool:
+def meet(loop: Loop, body: list[Statement], storage: Storages, named: dict[Axis, Axis]) -> bool:
     """Whether iterations may touch what others write: an array that is written at `i + 1` and, say, at `i + 2`.
 
     Two accesses do not meet where the same index walks both, or where others of theirs never are the same.
     """
-    written = {s.target.array for s in body if s.target.array.is_memory}
+    written = {s.target.array for s in body if storage[s.target.array].is_memory}
     places: dict[Array, dict[tuple[Any, ...], None]] = {}
     for access in [access for s in body for access in s.touched if access.array in written]:
         place = tuple([substitute(index, named) for index in access.indices])
@@ -176,15 +175,15 @@ def jam(program: LoopProgram) -> LoopProgram:
     there are, it keeps s in registers; where the extent is open it cannot. By four rows at once, in the same order for
     each j, the sums are the same to the last bit.
     """
-    outer = {loop: around[: k + 1] for _, around in program.paths for k, loop in enumerate(around)}
+    jammed = {loop for loop, around in program.loops.items() if adds_rows(loop, around, program.storage)}
 
     def change(old: Loop, loop: Loop) -> Item:
-        return loop.with_(jam=ROWS_AT_ONCE) if old in outer and adds_rows(old, outer[old]) else loop
+        return loop.with_(jam=ROWS_AT_ONCE) if old in jammed else loop
 
-    return program.with_body(rebuild(program.body, change, Loop))
+    return program.with_body(rebuild(program.body, change, Loop)) if jammed else program
 
 
-def adds_rows(loop: Loop, around: tuple[Loop, ...]) -> bool:
+def adds_rows(loop: Loop, around: tuple[Loop, ...], storage: Storages) -> bool:
     """Whether the iterations of a loop each add a row, of an open extent, to the same elements."""
     inner = loop.body[0]
     if len(loop.body) != 1 or not isinstance(inner, Loop) or inner.walk is not Walk.LANES or inner.sums:
@@ -200,24 +199,25 @@ def adds_rows(loop: Loop, around: tuple[Loop, ...]) -> bool:
         return False
     body: list[Statement] = [*inner.body]  # type: ignore[list-item]  # lanes have nothing else
     names = {axis: one for one in (*around, inner) for axis in one.members}
-    sums = [_adds(s, loop, body) for s in body]
-    return any(sums) and all(sums[k] or _belongs(s, loop, body, names) for k, s in enumerate(body))
+    memory = {s.target.array for s in body if storage[s.target.array].is_memory}
+    sums = [_adds(s, loop, body, memory) for s in body]
+    return any(sums) and all(sums[k] or _belongs(s, loop, body, memory, names) for k, s in enumerate(body))
 
 
-def _adds(s: Statement, loop: Loop, body: list[Statement]) -> bool:
+def _adds(s: Statement, loop: Loop, body: list[Statement], memory: set[Array]) -> bool:
     """Whether a statement adds to elements that no iteration of a loop has for itself, and nothing else looks at."""
     array = s.target.array
     alone = not s.target.along(loop.members)
     touched = [a for other in body for a in other.touched if a.array is array]
-    return s.how == "+=" and not s.prefix and not s.ranges and array.is_memory and alone and len(touched) == 1
+    return s.how == "+=" and not s.prefix and not s.ranges and array in memory and alone and len(touched) == 1
 
 
-def _belongs(s: Statement, loop: Loop, body: list[Statement], names: Mapping[Any, Loop]) -> bool:
+def _belongs(s: Statement, loop: Loop, body: list[Statement], memory: set[Array], names: Mapping[Any, Loop]) -> bool:
     """Whether an element, or a register, that is written belongs to one iteration of a loop, as all that reads it."""
     array = s.target.array
     if s.how != "=" or s.prefix or s.ranges or s.routine is not None:
         return False
-    own = not array.is_memory or any(index in loop.members for index in s.target.indices)
+    own = array not in memory or any(index in loop.members for index in s.target.indices)
     reads = [a for other in body for a in other.reads if a.array is array]
     place = [names.get(index, index) for index in s.target.indices]
     return own and all([names.get(index, index) for index in a.indices] == place and not a.flat for a in reads)

@@ -26,7 +26,7 @@ from symgrad.ir.notation import (
     symbolic,
 )
 from symgrad.ir.op import Elementwise
-from symgrad.loops.program import Array, Check, Kind, LoopProgram, Place
+from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
 
@@ -108,12 +108,11 @@ class _Lowering:
         name = identifier(name, self.names) if name in self.names else name
         self.names.add(name)
         shape = node.shape if shape is None else shape
-        self.arrays.append(Array(name, shape, node.dtype, kind, node.line, Place.PARAMETER, data=data))
+        self.arrays.append(Array(name, shape, node.dtype, kind, node.line, data))
         return self.arrays[-1]
 
     def temporary(self, shape: Any, dtype: Any, line: Line | None, name: str = "t") -> Array:
-        place = (Place.REGISTER, ()) if shape == () else ()
-        self.arrays.append(Array(f"{name}{len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line, *place))
+        self.arrays.append(Array(f"{name}{len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line))
         return self.arrays[-1]
 
     def lowered(self, node: Node) -> Source:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from symgrad.ir.notation import Access
-    from symgrad.ir.shapes import Dim
-    from symgrad.loops.program import Array, Item, Items, LoopProgram
+    from symgrad.ir.shapes import Dim, Shape
+    from symgrad.loops.program import Array, Item, LoopProgram, Storage
 
 
 class Life(NamedTuple):
@@ -60,13 +60,14 @@ def allocate(program: LoopProgram) -> LoopProgram:
     """
     used = {access.array for item, _ in walk(program.body) for access in touched(item)}
     program = program.with_(arrays=tuple([a for a in program.arrays if a in used or a.kind is Kind.INPUT]))
-    wanted = [a for a in program.arrays if a.is_temporary and a.is_memory]
-    found = lives(program.body, wanted)
+    storage = program.storage
+    wanted = [a for a in program.arrays if a.is_temporary and storage[a].is_memory]
+    found = lives(program, wanted)
     stacks: dict[Any, Pool] = {}
     pools: dict[Item | None, Pool] = {None: Pool(Place.WORKSPACE)}
     chosen: dict[Array, Piece] = {}
     for array in sorted(wanted, key=lambda a: found[a].first):
-        life, size = found[array], bytes_of(array)
+        life, size = found[array], bytes_of(storage[array].shape, array.dtype)
         piece = None
         if type(size) is int and size <= STACK and len(life.homes) == 1:
             frame = (life.team, *life.homes)
@@ -75,14 +76,9 @@ def allocate(program: LoopProgram) -> LoopProgram:
         chosen[array] = piece or pool.take(size, array.dtype, life)  # type: ignore[assignment]  # it has no limit
     workspace = _laid_out(pools)
     counts = {team.count: shapes.symbol(str(team)) for team in program.teams}
-    slots: dict[int, Slot] = {}
-    for piece in chosen.values():
-        if id(piece) not in slots:
-            slots[id(piece)] = piece.slot(counts)
-    return program.renamed({
-        a: a.with_(slot=slots[id(p)], place=slots[id(p)].place, private=found[a].team is not None)
-        for a, p in chosen.items()
-    }).with_(workspace=workspace)
+    slots = {piece: piece.slot(counts, found[array].team is not None) for array, piece in chosen.items()}
+    placed = {array: storage[array]._replace(slot=slots[piece]) for array, piece in chosen.items()}
+    return program.with_storage(placed).with_(workspace=workspace)
 
 
 def _laid_out(pools: dict[Item | None, Pool]) -> Dim:
@@ -106,9 +102,9 @@ def larger(sizes: list[Dim]) -> Any:
     return sympy.Max(*sizes)
 
 
-def bytes_of(array: Array) -> Dim:
-    """Return how much memory what is stored of an array takes."""
-    return shapes.simplified(shapes.size(array.stored) * array.dtype.itemsize)
+def bytes_of(shape: Shape, dtype: np.dtype[Any]) -> Dim:
+    """Return how much memory elements take."""
+    return shapes.simplified(shapes.size(shape) * dtype.itemsize)
 
 
 def aligned(size: Any, unit: int) -> Any:
@@ -121,8 +117,8 @@ def aligned(size: Any, unit: int) -> Any:
 # -- lives
 
 
-def lives(items: Items, arrays: Iterable[Array]) -> dict[Array, Life]:
-    """Return when each array is alive in a tree, and for whom."""
+def lives(program: LoopProgram, arrays: Iterable[Array]) -> dict[Array, Life]:
+    """Return when each array is alive, and for whom."""
     touches: dict[Array, list[Touch]] = {array: [] for array in arrays}
     spans: dict[Item, tuple[int, int]] = {}
     previous: tuple[Item, ...] | None = None
@@ -130,7 +126,7 @@ def lives(items: Items, arrays: Iterable[Array]) -> dict[Array, Life]:
     team: Loop | None = None
     home: Outlined | None = None
     number = -1
-    for item, outer in walk(items):
+    for item, outer in walk(program.body):
         accesses = touched(item)
         if not accesses:
             continue
@@ -145,22 +141,22 @@ def lives(items: Items, arrays: Iterable[Array]) -> dict[Array, Life]:
         for access in accesses:
             if access.array in touches:
                 touches[access.array].append(Touch(number, item, access, inside, team, home))
-    return {array: _life(array, found, spans) for array, found in touches.items()}
+    return {array: _life(array, program.storage[array], found, spans) for array, found in touches.items()}
 
 
-def _life(array: Array, touches: list[Touch], spans: dict[Item, tuple[int, int]]) -> Life:
+def _life(array: Array, storage: Storage, touches: list[Touch], spans: dict[Item, tuple[int, int]]) -> Life:
     team = touches[0].team
     for touch in touches:
         if team is not None and (touch.team is not team or team.axis in touch.access.indices):
             team = None
     shared = common([touch.around for touch in touches])
-    depth = next((k for k, item in enumerate(shared) if carries(item, array, touches, team)), len(shared))
+    depth = next((k for k, item in enumerate(shared) if carries(item, array, storage, touches, team)), len(shared))
     ends = [spans[t.around[depth]] if len(t.around) > depth else (t.number, t.number) for t in touches]
     homes = frozenset([touch.home for touch in touches])
     return Life(min([first for first, _ in ends]), max([last for _, last in ends]), team, homes)
 
 
-def carries(item: Item, array: Array, touches: list[Touch], team: Loop | None) -> bool:
+def carries(item: Item, array: Array, storage: Storage, touches: list[Touch], team: Loop | None) -> bool:
     """Whether what one iteration leaves in an array may be read by a later one, or is there for another thread.
 
     It may not where each iteration starts the array anew, and where its elements do not belong to iterations.
@@ -178,9 +174,7 @@ def carries(item: Item, array: Array, touches: list[Touch], team: Loop | None) -
         return True
     if not isinstance(item, Loop):
         return False
-    kept = range(len(array.shape)) if array.kept is None else array.kept
-    windows = dict(array.windows)  # within them elements do not belong to iterations
-    stored = [d for d in kept if d not in windows]
+    stored = [d for d, tile in storage.kept.items() if tile is None]  # in a tile elements belong to no iteration
     for touch in touches:
         indices = touch.access.indices
         for index in indices if touch.access.flat else [indices[d] for d in stored]:
@@ -204,10 +198,10 @@ class Piece:
     offset: Any = 0
     step: Dim = 0
 
-    def slot(self, counts: dict[Any, Any]) -> Slot:
+    def slot(self, counts: dict[Any, Any], private: bool) -> Slot:
         """Return it for good, its place depending on the names of teams instead of what they are counted by."""
         offset = self.offset if type(self.offset) is int or not counts else self.offset.xreplace(counts)
-        return Slot(self.place, self.dtype, self.size, offset, self.step)
+        return Slot(self.place, self.dtype, self.size, offset, self.step, private)
 
 
 class Pool:

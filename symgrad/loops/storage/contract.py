@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.notation import Access, Axis, Statement
-from symgrad.loops.program import Kind, Loop, Place, Tile, common, paths, rebuild, touched, walk
+from symgrad.loops.program import Kind, Loop, StorageMap, common, paths, rebuild, touched, walk
 
 if TYPE_CHECKING:
-    from symgrad.loops.program import Around, Array, Item, LoopProgram
+    from symgrad.loops.program import Around, Array, Item, LoopProgram, Storage, Tile
 
 
 # -- array contraction
@@ -32,30 +32,23 @@ def contract(program: LoopProgram) -> LoopProgram:
             uses.setdefault(access.array, []).append((access, loops))
         if isinstance(item, Statement) and item.routine is not None:
             passed |= {access.array for access in accesses}
-    made = {array: _contracted(array, found, array in passed) for array, found in uses.items() if array.is_temporary}
-    return program.renamed({array: new for array, new in made.items() if new is not array})
+    return program.with_storage({
+        array: _contracted(array, found, array in passed) for array, found in uses.items() if array.is_temporary
+    })
 
 
-def _contracted(array: Array, found: list[tuple[Access, Around]], passed: bool) -> Array:
-    shared = common([around for _, around in found])
-    reads = [access for access, _ in found]
-    kept: list[int] = []
-    windows: list[tuple[int, Tile]] = []
+def _contracted(array: Array, found: list[tuple[Access, Around]], passed: bool) -> Storage:
+    flat = any(access.flat for access, _ in found)
+    shared: Around = () if flat or array.shape == () else common([around for _, around in found])
+    kept: dict[int, Tile | None] = {}
     for d, dim in enumerate(array.shape):
-        if type(dim) is int and dim == 1 and not any(access.flat for access in reads):
+        if type(dim) is int and dim == 1 and not flat:
             continue
-        taking = [loop for loop in shared if _taken(reads, d, loop)]
+        indices = {access.indices[d] for access, _ in found if access.indices} if shared else set()
+        taking = [loop for loop in shared if loop.members.issuperset(indices)]
         if all(loop.rows > 1 for loop in taking):
-            kept.append(d)
-            windows += [(d, loop.tile) for loop in taking[:1] if loop.tile is not None]
-    place = Place.WORKSPACE if kept or passed else Place.REGISTER
-    if array.kept == () and place is array.place:
-        return array
-    return array.with_(kept=tuple(kept), windows=tuple(windows), place=place)
-
-
-def _taken(found: list[Access], dimension: int, loop: Loop) -> bool:
-    return all(not access.flat and access.indices[dimension] in loop.members for access in found if access.indices)
+            kept[d] = taking[0].tile if taking else None
+    return array.stored(kept, kept != {} or passed)
 
 
 # -- outputs as the memory of temporaries
@@ -72,7 +65,7 @@ def adopt(program: LoopProgram) -> LoopProgram:
     for output, copies in writers.items():
         source = copies[0].value
         if (
-            isinstance(source, Access) and source.array.kept and _alike(source.array, output)
+            isinstance(source, Access) and program.storage[source.array].kept and _alike(source.array, output)
             and source.array not in named
             and all(_copies(statement, source.array) for statement in copies)  # unrolled, one for each element
         ):
@@ -88,7 +81,9 @@ def adopt(program: LoopProgram) -> LoopProgram:
         return None if item in copied else item
 
     arrays = tuple([a for a in program.arrays if a not in named])
-    made = program.with_(body=rebuild(program.body, change) if copied else program.body, arrays=arrays)
+    storage = StorageMap({a: stored for a, stored in program.storage.items() if a not in named})
+    body = rebuild(program.body, change) if copied else program.body
+    made = program.with_(body=body, arrays=arrays, storage=storage)
     return made.renamed(named)
 
 
@@ -137,9 +132,11 @@ def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) ->
         if place is not None:
             ends[single[s]] = _End(top, order, around, place)
     wanted: dict[Array, Array] = {}
+    storage = program.storage
     for output, end in ends.items():
         body = [s for s in end.around[-1].body if isinstance(s, Statement)] if end.around else []
-        read = [a.array for s in body for a in s.reads if _alike(a.array, output) and is_whole(a.array)]
+        read = [access.array for s in body for access in s.reads]
+        read = [array for array in read if _alike(array, output) and is_whole(array, storage[array])]
         wanted |= {array: output for array in read[:1] if array not in wanted and array not in tested}
     for order, (top, s, around) in enumerate(tops):
         for access in s.touched:
@@ -167,7 +164,6 @@ def _place(access: Access, around: Around) -> tuple[int, ...] | None:
     return None if access.flat or -1 in found else tuple(found)
 
 
-def is_whole(array: Array) -> bool:
+def is_whole(array: Array, storage: Storage) -> bool:
     """Whether an array is stored in full, or at least for a tile."""
-    dims = tuple([d for d, dim in enumerate(array.shape) if dim != 1])
-    return array.kept == dims != ()
+    return [*storage.kept] == [d for d, dim in enumerate(array.shape) if dim != 1] != []
