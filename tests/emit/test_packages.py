@@ -353,8 +353,8 @@ def test_a_wrong_derivative_fails_the_check(copied):
     folder = copied("loss")
     path = folder / "loss.c"
     text = path.read_text()
-    assert "w_bar[i] = " in text
-    path.write_text(text.replace("w_bar[i] = ", "w_bar[i] = 1.001 * "))
+    assert "w_bar[i_d] = " in text
+    path.write_text(text.replace("w_bar[i_d] = ", "w_bar[i_d] = 1.001 * "))
     ran = make(folder, "check")
     assert ran.returncode != 0
     assert "finite differences give" in ran.stdout

@@ -89,8 +89,8 @@ def test_what_is_not_written_shows(tmp_path):
         package = sg.emit(lambda x: np.log(-1.0 - x * x), N, tmp_path / "written", what="value", seed=1)
     path = package.folder / "written.c"
     text = path.read_text()
-    assert "value[i] = " in text
-    path.write_text(text.replace("value[i] = ", "if (i != 3) value[i] = "))
+    assert "value[i_n] = " in text
+    path.write_text(text.replace("value[i_n] = ", "if (i_n != 3) value[i_n] = "))
     code, said = check(package)
     assert code != 0
     assert "written: value[3] was not written" in said

@@ -59,7 +59,7 @@ def test_what_is_read_again_is_copied_once_for_a_tile(dtype):
                  [drawn(n, d, k, dtype) for n, d, k in SIZES if n]]
     named = agree(clusters, {"C": "k,d", "s": "d", "X": "n,d"}, arguments, dtype=dtype)
     named(*arguments[0])
-    assert "= X[i*d + j];" in named.c_source
+    assert "= X[i_n*d + j_d];" in named.c_source
 
 
 def test_labels_look_up_columns_of_what_is_turned():
