@@ -278,8 +278,9 @@ def _building(asked: Request, text: str) -> dict[str, Any]:
             "settings": (SettingView("OPT", f"-O2 {exact}"),), "cmake_flags": (exact,), "link_flags": ("-lm",),
             "python_flags": ("-O2", exact),
         }
-    whole = "-fno-tree-slp-vectorize"  # gcc 12.2 permutes vectors of AVX-512 wrong, and loops are no slower for it
-    flags = ("-fno-math-errno", "-fno-trapping-math", exact, whole)
+    # gcc 12.2 permutes vectors of AVX-512 wrong, and copies known constants wrong; loops are no slower without.
+    whole = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
+    flags = ("-fno-math-errno", "-fno-trapping-math", exact, *whole)
     settings = (
         SettingView("OPT", " ".join(("-O3", *flags))), SettingView("ARCH", "" if asked.cc else "-march=native"),
         SettingView("OPENMP", "" if asked.cc else "-fopenmp"),

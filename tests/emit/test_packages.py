@@ -322,6 +322,7 @@ def test_fast_packages_are_built_with_what_the_compiler_needs(packages, file):
     text = (packages("loss", "fast").folder / file).read_text()
     assert "-ffp-contract=off" in text
     assert "-fno-tree-slp-vectorize" in text
+    assert "-fno-tree-loop-distribute-patterns" in text
     assert "-mprefer-vector-width=512" in text
 
 

@@ -60,6 +60,9 @@ class Capabilities:
             "-march=native": self.native, OPENMP[self.openmp]: self.openmp != OPENMP.index(""),
             "-fveclib=libmvec": self.veclib, f"-mprefer-vector-width={self.vector_bits}": self.vector_bits,
             "-fno-tree-slp-vectorize": not self.permutes,  # where permutations of any kind come from
+            # As a memcpy of a known constant, such a compiler repeats its first elements (six of 0.25 and two of 0 are
+            # eight of 0.25): loops that copy stay loops.
+            "-fno-tree-loop-distribute-patterns": not self.permutes,
         }
         own = [flag for flag in further if not flag.startswith("-l")]
         return (*BASE, *[flag for flag, taken in chosen.items() if taken], *own)
