@@ -94,12 +94,16 @@ class Purpose(Enum):
 
 @dataclass(frozen=True)
 class Pass(Generic[T]):
-    """One step from a program to the next, of the graph or of its loops."""
+    """One step from a program to the next, of the graph or of its loops; it has the name of its function."""
 
-    name: str
     apply: Callable[[T], T]
     purpose: Purpose
     wanted: Callable[[Options], bool] = lambda _: True
+
+    @property
+    def name(self) -> str:
+        """What `Options.without`, the verifier and the ablation call it."""
+        return self.apply.__name__
 
     def runs(self, options: Options) -> bool:
         """Whether options want it."""

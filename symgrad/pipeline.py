@@ -120,20 +120,20 @@ def uncollected() -> Iterator[None]:
 
 
 STABILIZE: tuple[Pass[Program], ...] = (
-    Pass("gather_writes", gather_writes, Purpose.TIME),
-    Pass("diagonals", diagonals, Purpose.TIME),
-    Pass("sink", sink, Purpose.TIME),
-    Pass("safer", safer, Purpose.DIGITS),
+    Pass(gather_writes, Purpose.TIME),
+    Pass(diagonals, Purpose.TIME),
+    Pass(sink, Purpose.TIME),
+    Pass(safer, Purpose.DIGITS),
 )
 """Before any derivative, and once more before what was traced is compiled."""
 
 OPTIMIZE: tuple[Pass[Program], ...] = (
-    Pass("inline", inline, Purpose.NECESSITY),
-    Pass("cheaper", cheaper, Purpose.TIME),
-    Pass("factor_sums", factor_sums, Purpose.TIME),
-    Pass("symmetric_sums", symmetric_sums, Purpose.TIME),
-    Pass("signs", signs, Purpose.TIME),
-    Pass("divide_exponentials", divide_exponentials, Purpose.TIME),
+    Pass(inline, Purpose.NECESSITY),
+    Pass(cheaper, Purpose.TIME),
+    Pass(factor_sums, Purpose.TIME),
+    Pass(symmetric_sums, Purpose.TIME),
+    Pass(signs, Purpose.TIME),
+    Pass(divide_exponentials, Purpose.TIME),
 )
 """After all derivatives. What each does is said where it is defined; the order is part of the meaning."""
 

@@ -37,31 +37,31 @@ if TYPE_CHECKING:
     from symgrad.options import Options
 
 
-UNROLL = Pass("unroll", unroll, Purpose.TIME)
-VERSIONING = Pass("versioning", versioning, Purpose.TIME)
-ALIGN = Pass("align", align, Purpose.TIME)
+UNROLL = Pass(unroll, Purpose.TIME)
+VERSIONING = Pass(versioning, Purpose.TIME)
+ALIGN = Pass(align, Purpose.TIME)
 PASSES: tuple[Pass[LoopProgram], ...] = (
-    Pass("coalesce", coalesce, Purpose.TIME),
-    Pass("rematerialize", rematerialize, Purpose.TIME),
-    Pass("triangles", triangles, Purpose.TIME),
-    Pass("fuse", fuse, Purpose.NECESSITY),
-    Pass("parallelize", parallelize, Purpose.TIME, lambda options: options.threads != 1 and not options.portable),
-    Pass("layout", layout, Purpose.TIME),
-    Pass("compensate", compensate, Purpose.DIGITS),
-    Pass("arrange", arrange, Purpose.TIME),
-    Pass("distribute", distribute, Purpose.COMPILE_TIME),
-    Pass("contract", contract, Purpose.TIME),
-    Pass("adopt", adopt, Purpose.MEMORY),
-    Pass("fit", fit, Purpose.TIME),
-    Pass("blas", blas, Purpose.TIME, lambda options: options.blas),
-    Pass("promote", promote, Purpose.TIME),
-    Pass("peel", peel, Purpose.TIME),
-    Pass("vectorize", vectorize, Purpose.TIME),
-    Pass("interrupts", interrupts, Purpose.NECESSITY),
-    Pass("outline", outline, Purpose.COMPILE_TIME),
-    Pass("jam", jam, Purpose.TIME),
-    Pass("order", order, Purpose.NECESSITY),
-    Pass("allocate", allocate, Purpose.NECESSITY),
+    Pass(coalesce, Purpose.TIME),
+    Pass(rematerialize, Purpose.TIME),
+    Pass(triangles, Purpose.TIME),
+    Pass(fuse, Purpose.NECESSITY),
+    Pass(parallelize, Purpose.TIME, lambda options: options.threads != 1 and not options.portable),
+    Pass(layout, Purpose.TIME),
+    Pass(compensate, Purpose.DIGITS),
+    Pass(arrange, Purpose.TIME),
+    Pass(distribute, Purpose.COMPILE_TIME),
+    Pass(contract, Purpose.TIME),
+    Pass(adopt, Purpose.MEMORY),
+    Pass(fit, Purpose.TIME),
+    Pass(blas, Purpose.TIME, lambda options: options.blas),
+    Pass(promote, Purpose.TIME),
+    Pass(peel, Purpose.TIME),
+    Pass(vectorize, Purpose.TIME),
+    Pass(interrupts, Purpose.NECESSITY),
+    Pass(outline, Purpose.COMPILE_TIME),
+    Pass(jam, Purpose.TIME),
+    Pass(order, Purpose.NECESSITY),
+    Pass(allocate, Purpose.NECESSITY),
 )
 """What each does is said where it is defined; the order is part of the meaning."""
 
