@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -344,7 +345,7 @@ def after(name: str, mistake: Callable[[LoopProgram], LoopProgram]) -> Callable[
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
         place = [one.name for one in passes.PASSES].index(name)
         right = passes.PASSES[place].apply
-        wrong = replace(passes.PASSES[place], apply=lambda program: mistake(right(program)))
+        wrong = replace(passes.PASSES[place], apply=wraps(right)(lambda program: mistake(right(program))))
         monkeypatch.setattr(passes, "PASSES", (*passes.PASSES[:place], wrong, *passes.PASSES[place + 1 :]))
 
     return patch
