@@ -157,4 +157,8 @@ OTHERS = (
     Workload("small matrices", mechanics.turned,
              lambda rng: (rng.normal(size=(50_000, 3, 3)), rng.normal(size=(50_000, 3)), rng.normal(size=(50_000, 3))),
              by=(0, 1)),
+    Workload("filter, step by step", mechanics.filtered,
+             lambda rng: (np.array([0.5, 0.2]), rng.normal(size=60), rng.normal(size=60)), small=True),
+    Workload("repulsion, no diagonal", mechanics.repulsion, lambda rng: (rng.normal(size=(800, 3)),)),
+    Workload("logistic, two branches", regressions.branches, lambda rng: samples(rng, 100_000, 20)),
 )

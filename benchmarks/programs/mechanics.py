@@ -48,3 +48,21 @@ def laplace(u, source):
 def turned(R, x, target):
     """A small matrix for each sample."""
     return np.mean((np.einsum("nij,nj->ni", R, x) - target) ** 2)
+
+
+def filtered(a, x, target):
+    """Write a filter's output step by step into an array."""
+    out = np.zeros(len(x))
+    out[0] = x[0]
+    out[1] = a[0] * out[0] + x[1]
+    for t in range(2, len(x)):
+        out[t] = a[0] * out[t - 1] + a[1] * out[t - 2] + x[t]
+    return np.mean((out - target) ** 2)
+
+
+def repulsion(x):
+    """Let each pair of points repel, and no point itself: the diagonal is written."""
+    d = x[:, None] - x
+    k = np.exp(-np.sum(d * d, axis=-1))
+    np.fill_diagonal(k, 0.0)
+    return np.sum(k)
