@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from symgrad.api import linalg
 from symgrad.api.call.function import Function
-from symgrad.api.check.checking import check_grads
+from symgrad.api.check import check_grads
 from symgrad.api.modes.derivatives import grad, jit, value_and_grad
 from symgrad.api.modes.gradients import gradients, stop_gradient
 from symgrad.api.modes.jacobians import hessian, hvp, jacfwd, jacrev

@@ -27,7 +27,7 @@ from symgrad.transforms.symmetric_sums import symmetric_sums
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from symgrad.build.call.interface import Interface
+    from symgrad.build.call import Interface
     from symgrad.build.load import Library
     from symgrad.build.toolchain.find import Toolchain
     from symgrad.ir.program import Program
@@ -219,8 +219,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     found = None if key is None else recall(key, optimized)
     if found is not None:
         return Built(optimized, stages, *found)
-    from symgrad.build.call.interface import interface
-    from symgrad.build.call.objects import with_checker
+    from symgrad.build.call import interface, with_checker
     from symgrad.build.limits import announce
     from symgrad.build.load import build as compile_and_load
     from symgrad.loops.cost import at_least, expected, sizes

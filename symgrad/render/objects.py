@@ -43,7 +43,7 @@ class ObjectsView:
 def with_call(
     source: Source, ranks: Sequence[int], outputs: int, data: int, dims: int, workspace: int, *, polled: bool,
 ) -> Source:
-    """Let a function be called with a tuple of NumPy's arrays, compared with the words of `build.objects.Checker`.
+    """Let a function be called with a tuple of NumPy's arrays, compared with the words of `build.call.Plan`.
 
     Args:
         source: the program's C.

@@ -10,7 +10,7 @@ import pytest
 import scipy.special
 
 import symgrad as sg
-from symgrad.api.check.differences import Reference, extrapolated
+from symgrad.api.check import Reference, extrapolated
 from symgrad.errors import ArgumentError, ArgumentValueError, GradientCheckError
 from symgrad.ops import OPS, load
 

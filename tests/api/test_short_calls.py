@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call import objects
-from symgrad.build.call.call import MISS
-from symgrad.build.call.objects import is_readable
+from symgrad.build import call as objects
+from symgrad.build.call import MISS, is_readable
 from symgrad.errors import ArgumentError, IndexOutOfBounds
 from tests.programs import leaves
 from tests.table import INTERPRETED

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call import call
-from symgrad.build.call.call import MISS, allocator
-from symgrad.build.call.objects import WORKSPACE
+from symgrad.build import call
+from symgrad.build.call import MISS, WORKSPACE, allocator
 from symgrad.errors import IndexOutOfBounds
 from tests.api.test_short_calls import ARRAYS, W, check_what_c_does_not_take, compiled, pair, pair_of
 from tests.programs import leaves

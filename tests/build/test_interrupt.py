@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call import interrupt
-from symgrad.build.call.interrupt import Job, interruptible
+from symgrad.build import call as interrupt
+from symgrad.build.call import Job, interruptible
 from tests.build.sources import finish
 from tests.table import INTERPRETED
 

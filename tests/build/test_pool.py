@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call import pool as module
-from symgrad.build.call.pool import ALONE, SPARE, _first, pooled
+from symgrad.build import pool as module
+from symgrad.build.pool import ALONE, SPARE, _first, pooled
 
 N = 200_000
 X = np.linspace(0.0, 1.0, N)

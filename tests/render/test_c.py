@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.build.call.call import as_inputs
+from symgrad.build.call import as_inputs
 from symgrad.build.toolchain.find import find
 from symgrad.pipeline import loops_and_c
 from symgrad.render.render import passed

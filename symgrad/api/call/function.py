@@ -15,7 +15,7 @@ from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_s
 from symgrad.api.call.captures import Captured, captured_rng, captured_writes
 from symgrad.api.call.pickled import Absent, pickled_as, restored
 from symgrad.api.call.sizes import Sizes, pattern_of
-from symgrad.build.call.call import MISS, Call, as_inputs
+from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError, SymgradWarning, ToolchainError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import is_static
@@ -207,7 +207,7 @@ class Function:
         >>> float(step()[0])
         16.0
         """
-        from symgrad.build.call.bound import bound
+        from symgrad.build.bound import bound
 
         call = self._arguments.split(args, kwargs)
         for leaf in call.leaves:
@@ -467,7 +467,7 @@ class Function:
         >>> round(scipy.integrate.quad(f.low_level_callable(2.0), 0, np.inf)[0], 9)
         0.2
         """
-        from symgrad.build.call.bound import callback
+        from symgrad.build.bound import callback
 
         leading = self._arguments.leading(len(extra)) if size is None else 1
         numbers = [spec("f64[]")] * leading if size is None else [spec(f"f64[{size}]")]

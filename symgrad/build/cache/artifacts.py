@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.build.cache import store as cache
-from symgrad.build.call.interface import Check, Interface, dims, ports
+from symgrad.build.call import Check, Interface, dims, ports
 from symgrad.build.load import load
 from symgrad.build.notice import warn_once
 from symgrad.build.toolchain.compiler import library_name

@@ -1,28 +1,266 @@
-"""`check_grads`: compiled gradients against numerical ones, element by element."""
+"""`check_grads`: compiled gradients against numerical ones, element by element.
+
+A `Projection` is the function as one of floating-point arrays that returns one number, plain and compiled. A
+`Reference` differentiates the plain one: by the complex step, or by central differences extrapolated to step zero.
+"""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.api.check.differences import EPSILON, Reference, extrapolated, scale
-from symgrad.api.check.projection import Projection
+from symgrad.api.call.arguments import Arguments
+from symgrad.api.call.function import Function
+from symgrad.api.modes.derivatives import grad, jit
+from symgrad.api.modes.linearize import jvp
 from symgrad.errors import ArgumentError, ArgumentValueError, GradientCheckError, NoGradient
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ops import load
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.options import Options
 from symgrad.trace.overrides import noted
+from symgrad.trace.signature import flatten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from symgrad.api.call.function import Function
+    from collections.abc import Callable, Iterable, Sequence
 
     Arrays = list[np.ndarray[Any, Any]]
+
+
+TINY = 1e-20
+"""The complex step: its square is lost beside any number, so no difference is taken and nothing cancels."""
+
+STEP, LEVELS, ENOUGH = 0.02, 8, 1e-11
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+def extrapolated(along: Callable[[float], Any], step: float) -> tuple[Any, Any]:
+    """Differentiate at 0 by central differences of halved steps, extrapolated.
+
+    (C. J. F. Ridders, Accurate computation of F'(x) and F'(x) F''(x), Advances in Engineering Software 4, 1982.)
+
+    Args:
+        along: a function of a number; its values are numbers or arrays.
+        step: the largest step.
+
+    Returns:
+        The derivative, and for each element an estimate of its error: what two neighbours in the tableau of
+        extrapolations differ by, and what rounding of the values leaves.
+
+    >>> value, error = extrapolated(lambda t: np.exp(1 + t), 0.02)
+    >>> bool(abs(value - np.e) < 1e-11), bool(error < 1e-10)
+    (True, True)
+    """
+    best: Any = np.nan
+    error: Any = np.inf
+    before: list[Any] = []
+    for level in range(LEVELS):
+        h = step / 2**level
+        above, below = along(h), along(-h)
+        first = (above - below) / (2 * h)
+        if not np.all(np.isfinite(first)):
+            before = []  # outside of the function's domain: begin again, nearer
+            continue
+        noise = EPSILON * np.maximum(np.abs(above), np.abs(below)) / h
+        row = [first]
+        for k, old in enumerate(before, 1):
+            row.append(row[-1] + (row[-1] - old) / (4**k - 1))
+            found = np.maximum(np.abs(row[k] - row[k - 1]), np.abs(row[k] - old)) + noise
+            better = found < error
+            best, error = np.where(better, row[k], best), np.where(better, found, error)
+        before = row
+        if np.all(error <= ENOUGH * np.abs(best)):
+            break
+    return best, error
+
+
+def scale(x: Any) -> Any:
+    """Return how large a step of 1 may be: a number's own size, so that a positive one stays positive; 1 at zero."""
+    size = np.abs(x)
+    return np.where((size > 0) & np.isfinite(size), size, 1.0)
+
+
+class Reference:
+    """A function of arrays that returns one number, in plain NumPy, and its derivatives along directions."""
+
+    def __init__(self, fun: Callable[[Arrays], Any], point: Arrays, step: float | None) -> None:
+        """Take the function and where it is differentiated."""
+        self.fun, self.point, self.step = fun, point, step or STEP
+        self.complex = False
+        self.why_not = ""
+
+    def value(self, point: Sequence[Any]) -> Any:
+        """Evaluate, without floating-point warnings."""
+        with np.errstate(all="ignore"):
+            return self.fun(list(point))
+
+    def moved(self, direction: Arrays, by: complex) -> Arrays:
+        """Return the point moved along a direction."""
+        return [x + by * d for x, d in zip(self.point, direction, strict=True)]
+
+    def central(self, direction: Arrays, start: float = 1.0) -> tuple[float, float]:
+        """Differentiate by differences: the best of some largest steps, `start` being the size of the moved numbers."""
+        best, error = np.nan, np.inf
+        for step in sorted({self.step * min(start, 1.0), self.step * start, 0.01 * self.step * start}, reverse=True):
+            found, estimate = extrapolated(lambda t: self.value(self.moved(direction, t)), step)
+            if estimate < error:
+                best, error = float(found), float(estimate)
+            if error <= 10 * ENOUGH * abs(best):
+                break
+        return best, error
+
+    def try_complex(self, direction: Arrays) -> None:
+        """Find out whether the function takes complex numbers and is analytic in them, along a random direction.
+
+        The real part must be the real function's, and the derivative that of differences.
+        """
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", np.exceptions.ComplexWarning)
+                value = self.value(self.moved(direction, 1j * TINY))
+            slope = float(np.imag(value) / TINY)
+            real = float(self.value(self.point))
+        except Exception as raised:  # noqa: BLE001 - whatever a real function says to complex numbers
+            said = " ".join(str(raised).split())[:120]
+            self.why_not = f"with complex arguments it raises {type(raised).__name__}: {said}"
+            return
+        if not abs(float(np.real(value)) - real) <= 1e-12 * abs(real):
+            self.why_not = "with complex arguments its real part is another one"
+            return
+        central, error = self.central(direction)
+        if np.isfinite(central) and not self.agree(slope, central, error):
+            self.why_not = "it is not analytic: it drops or changes imaginary parts (abs, real, norm)"
+            return
+        self.complex = True
+
+    @staticmethod
+    def agree(slope: float, central: float, error: float) -> bool:
+        """Whether a complex step's result is what differences find."""
+        return abs(slope - central) <= 10 * error + 1e-6 * max(abs(slope), abs(central))
+
+
+class Projection:
+    """The function as one of floating-point arrays and the rest, that returns one number: plain and compiled."""
+
+    def __init__(
+        self, f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], static_argnums: Any,
+        static_argnames: Any, options: Options, seed: int,
+    ) -> None:
+        """Take the arguments apart, evaluate the function once and draw its cotangent."""
+        static: list[Any] = []
+        self.fun, self.plain = f, f
+        while isinstance(self.plain, Function) and self.plain._mode == "jit":  # noqa: SLF001 - a sibling
+            static += list(self.plain._arguments.static)  # noqa: SLF001
+            self.plain = self.plain._fun  # noqa: SLF001
+        numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+        names = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)
+        static += [*numbers, *names]
+        by_name = [s for s in static if isinstance(s, str)]
+        self.arguments = Arguments(f, [s for s in static if isinstance(s, int)], by_name)
+        self.name, self.options, self.rng = self.arguments.name, options, np.random.default_rng(seed)
+        call = self.arguments.split(args, kwargs)
+        self.signature = self.arguments.describe(call)
+        self.leaves = call.leaves
+        self.places = [k for k, s in enumerate(self.signature.specs) if s.dtype.kind == "f"]
+        if not self.places:
+            raise ArgumentError(f"{self.name}() has no floating-point argument to differentiate by")
+        self.paths = [self.signature.paths[k] for k in self.places]
+        self.given = [self.leaves[k] for k in self.places]
+        self.others = [leaf for k, leaf in enumerate(self.leaves) if k not in self.places]
+        self.wide = [np.array(leaf, np.float64) for leaf in self.given]
+        self.narrow = any(self.signature.specs[k].dtype == np.float32 for k in self.places)
+        self.weights = self._weights()
+
+    def direction(self) -> Arrays:
+        """Draw a direction, each number moved in proportion to its size."""
+        return [scale(x) * np.where((v := self.rng.normal(size=x.shape)) == 0, 1.0, v) for x in self.wide]
+
+    def call(self, fun: Callable[..., Any], floats: Any, others: Any) -> Any:
+        """Call the function, or its plain form, with the arguments put together again."""
+        leaves = list(others)
+        for place, value in zip(self.places, floats, strict=True):
+            leaves.insert(place, value)
+        args, kwargs = self.signature.join(leaves)
+        return fun(*args, **kwargs)
+
+    def _weights(self) -> list[Any]:
+        """Draw the cotangent: an array for each floating-point result, 1 for a function that returns one number."""
+        with np.errstate(all="ignore"):
+            leaves, _ = flatten(self.call(self.plain, self._copies(self.wide), self._others()))
+        results = [np.asarray(leaf) for leaf in leaves]
+        if not any(r.dtype.kind == "f" for r in results):
+            raise ArgumentError(f"{self.name}() returns no floating-point number to differentiate")
+        if len(results) == 1 and results[0].shape == ():
+            return [1.0]
+        drawn = [self.rng.normal(size=r.shape).astype(np.float32).astype(np.float64) for r in results]
+        return [w if r.dtype.kind == "f" else None for w, r in zip(drawn, results, strict=True)]
+
+    def projected(self, result: Any) -> Any:
+        """Make one number of a result: the sum of its elements times the cotangent's."""
+        leaves, _ = flatten(result)
+        if len(self.weights) == 1 and isinstance(self.weights[0], float):
+            return leaves[0]
+        total: Any = None
+        for leaf, weight in zip(leaves, self.weights, strict=True):
+            if weight is not None:
+                dtype = np.dtype(getattr(leaf, "dtype", np.float64))
+                term = np.sum(leaf * (weight.astype(dtype) if dtype.kind == "f" else weight))
+                total = term if total is None else total + term
+        return total
+
+    def _copies(self, floats: Arrays) -> list[Any]:
+        """Copy what the plain function gets: it may write into it."""
+        pairs = zip(floats, self.given, strict=True)
+        return [x.copy() if isinstance(given, np.ndarray) else x[()] for x, given in pairs]
+
+    def _others(self) -> list[Any]:
+        return [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in self.others]
+
+    def number(self, floats: Arrays) -> Any:
+        """Evaluate by plain NumPy."""
+        return np.asarray(self.projected(self.call(self.plain, self._copies(floats), self._others())))[()]
+
+    @cached_property
+    def gradient(self) -> Function:
+        """The compiled gradient, a function of (floats, others)."""
+
+        def checked(floats: Any, others: Any) -> Any:
+            return self.projected(self.call(self.fun, floats, others))
+
+        return grad(checked, options=self.options)
+
+    def along(self, modes: frozenset[str], order: int) -> Function:
+        """Compile what else is checked, in one module: derivatives along a direction d, and the gradient's along v.
+
+        Returns:
+            A function of (floats, d, v, others). Its results are a number ``pushed``, by forward mode; and for the
+            second order ``rev``, the gradient of the gradient along v, and ``fwd``, by forward mode.
+        """
+        gradient = self.gradient
+
+        def derivatives(floats: Any, d: Any, v: Any, others: Any) -> Any:
+            def number(floats: Any) -> Any:
+                return self.projected(self.call(self.fun, floats, others))
+
+            def slope(floats: Any) -> Any:
+                parts = [np.sum(g * one) for g, one in zip(gradient(floats, others), v, strict=True)]
+                return sum(parts[1:], start=parts[0])
+
+            found: dict[str, Any] = {}
+            if "fwd" in modes:
+                found["pushed"] = jvp(number, (floats,), (d,))[1]
+            if order > 1 and "rev" in modes:
+                found["rev"] = grad(slope)(floats)
+            if order > 1 and "fwd" in modes:
+                found["fwd"] = jvp(lambda floats: gradient(floats, others), (floats,), (v,))[1]
+            return found
+
+        return jit(derivatives, options=self.options)
+
 
 RTOL = {"complex step": 1e-10, "central differences": 1e-8, "float64": 1e-3}
 """How far a right derivative may be off, relative to itself, by what it is compared with."""
@@ -159,7 +397,7 @@ def check_grads(
     compiled = (kwargs or {}, static_argnums, static_argnames, options or Options(), seed)
     compared = (order, wanted, eps, mode, atol or 0.0, rtol, elements)
     calls = _op_calls(f, seed) if args is None else [(f, tuple(args))]
-    first, *others = [_with_overrides(partial(_check_one, call, given, compiled, *compared)) for call, given in calls]
+    first, *others = [_checked(call, given, compiled, *compared) for call, given in calls]
     for other in others:
         first.derivatives += other.derivatives
         first.worst, first.loose = max(first.worst, other.worst), first.loose + other.loose
@@ -200,37 +438,36 @@ def _op_calls(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, .
     return [(found, tuple([domain.draw(rng, SHAPE) for domain in each]))]
 
 
-def _check_one(
+def _checked(
     call: Callable[..., Any], args: tuple[Any, ...], compiled: tuple[Any, ...], order: int, modes: frozenset[str],
     eps: float | None, mode: str | None, atol: float, rtol: float | None, elements: int,
 ) -> Report:
-    """Check one call, with the rules that are in force now."""
-    problem = Projection(call, args, *compiled)
-    reference = Reference(problem.number, problem.wide, eps)
-    if mode != "central":
-        reference.try_complex(problem.direction())
-        if mode == "complex-step" and not reference.complex:
-            what = f"{problem.name}() has no complex path: {reference.why_not}"
-            raise ArgumentValueError(what, instead='mode="central"')
-    method = "complex step" if reference.complex else "central differences"
-    report = Report(problem.name, method, (1, 2)[:order])
-    _Comparison(problem, reference, report, atol, rtol, elements).all(modes)
-    return report
+    """Check one call with the rules in force; where these give another derivative, also without them, and say so."""
 
+    def once() -> Report:
+        problem = Projection(call, args, *compiled)
+        reference = Reference(problem.number, problem.wide, eps)
+        if mode != "central":
+            reference.try_complex(problem.direction())
+            if mode == "complex-step" and not reference.complex:
+                what = f"{problem.name}() has no complex path: {reference.why_not}"
+                raise ArgumentValueError(what, instead='mode="central"')
+        method = "complex step" if reference.complex else "central differences"
+        report = Report(problem.name, method, (1, 2)[:order])
+        _Comparison(problem, reference, report, atol, rtol, elements).all(modes)
+        return report
 
-def _with_overrides(checked: Callable[[], Report]) -> Report:
-    """Check with the rules in force; where these give another derivative, also without them, and say so."""
     apart = ""
     with noted() as seen:
         try:
-            report = checked()
+            report = once()
         except (GradientCheckError, NoGradient) as error:
             if not seen:
                 raise
             apart = error.what
     if apart:
         with noted(heed=False):
-            report = checked()
+            report = once()
     report.overridden, report.apart = tuple(seen), apart
     return report
 
@@ -323,7 +560,7 @@ class _Comparison:
         """Compare one number with what the reference finds along a direction."""
         method, error = self.report.method, 0.0
         if self.reference.complex:
-            numerical = self.reference.complex_step(direction)
+            numerical = float(np.imag(self.reference.value(self.reference.moved(direction, 1j * TINY))) / TINY)
             if not _agree(compiled, numerical, float(self.allowed(compiled, numerical, 0.0, floor, method))):
                 central, estimate = self.reference.central(direction, start)
                 if not self.reference.agree(numerical, central, estimate):  # not analytic just here
@@ -452,4 +689,3 @@ def _floor(g: Any, value: float, x: Any) -> float:
 def _agree(one: float, other: float, allowed: float) -> bool:
     """Whether two values of a derivative agree; an infinity or NaN only with the same."""
     return one == other or (np.isnan(one) and np.isnan(other)) or bool(abs(one - other) <= allowed < np.inf)
-

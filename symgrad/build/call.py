@@ -11,24 +11,28 @@ A call of a `Function` is in one of seven states; each steps aside for the next 
 7. *callback* (`bound.callback`): SciPy calls C, without Python.
 
 What C is called with at some extents is a `Plan`, which all states but the first and the fifth share: the shapes that
-the arguments must have, those of the results, the workspace, and the words that C compares arguments with.
+the arguments must have, those of the results, the workspace, and the words that C compares arguments with. An
+`Interface` is what a call must know of a compiled function; its loops and its C may be gone by then, or never made.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import optree
 
-from symgrad.build.call.interrupt import interruptible
-from symgrad.build.call.objects import WORKSPACE, Checker, checker
-from symgrad.build.call.pool import SMALLEST as LARGE
-from symgrad.build.call.pool import pooled
 from symgrad.build.load import ffi
+from symgrad.build.pool import SMALLEST as LARGE
+from symgrad.build.pool import pooled
 from symgrad.build.threads import changes, threads
 from symgrad.errors import IndexOutOfBounds, LinAlgError
 from symgrad.ir.evaluate import evaluate
@@ -36,19 +40,275 @@ from symgrad.ir.requirements import REMEMBERED, require, unmet
 from symgrad.ir.saved.dims import dim_to_json, evaluated
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare import spelling
-from symgrad.render.source import OTHER
+from symgrad.render.source import OTHER, called_with_objects
 from symgrad.trace.signature import NAMESPACE, leaf_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
-    from symgrad.build.call.interface import Interface
     from symgrad.build.load import Library
+    from symgrad.errors import Line
     from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Shape
+    from symgrad.loops.program import LoopProgram
     from symgrad.options import Options
+    from symgrad.render.source import Source
     from symgrad.trace.signature import Signature
 
     Arrays = list[np.ndarray[Any, Any]]
+
+
+# -- what is called
+
+
+class Port(NamedTuple):
+    """An array that is passed: an input or an output."""
+
+    dtype: np.dtype[Any]
+    shape: Shape
+    fortran: bool = False
+
+
+class Check(NamedTuple):
+    """What a failed check is about: an index of an extent, as `dim_to_json` writes it, or `what`; the user's line."""
+
+    extent: Any
+    line: Line | None
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """How a compiled function is called.
+
+    Attributes:
+        entry: its name in C.
+        prototype: its declaration, as cffi's cdef wants it.
+        inputs, outputs: the arrays, in the order of its parameters.
+        data: constants that are passed, after the outputs.
+        dims: the names of the unknown extents that are passed, after the constants.
+        workspace: bytes of scratch memory, as `ir.dims.evaluated` reads it, of the extents and of ``threads``.
+        threaded: some loop shares its iterations out among threads.
+        checks: what it says when it returns 1, 2, ...
+        work: the operations of a call, as `workspace` is written.
+        polled: its last parameter points to a flag that makes it return early.
+    """
+
+    entry: str
+    prototype: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    data: tuple[np.ndarray[Any, Any], ...]
+    dims: tuple[str, ...]
+    workspace: Any
+    threaded: bool
+    checks: tuple[Check, ...]
+    work: Any
+    polled: bool
+
+
+def interface(program: Program, loops: LoopProgram, source: Source) -> Interface:
+    """Describe a function that was rendered."""
+    from symgrad.render.render import passed
+
+    return Interface(
+        source.entry, source.prototype, *ports(program), tuple(passed(loops)), dims(program),
+        dim_to_json(loops.workspace), loops.threaded,
+        tuple([Check(dim_to_json(check.extent), check.line, check.what) for check in loops.checks]),
+        dim_to_json(loops.work), loops.polled,
+    )
+
+
+def ports(program: Program) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """List a program's inputs and outputs."""
+    inputs = tuple([Port(n.dtype, n.shape, n.param("name") in program.fortran) for n in program.inputs])
+    return inputs, tuple([Port(n.dtype, n.shape) for n in program.outputs])
+
+
+def dims(program: Program) -> tuple[str, ...]:
+    """Name the unknown extents, in the order of the inputs that have them."""
+    every: list[Any] = [dim for node in program.inputs for dim in node.shape]
+    return tuple(dict.fromkeys([dim.name for dim in every if getattr(dim, "is_Symbol", False)]))
+
+
+PATIENCE = 0.1
+"""Seconds after which a wait is begun anew: some systems interrupt no wait."""
+
+_jobs: SimpleQueue[Job] | None = None  # what the worker takes; None: there is no worker yet
+_latest: Job | None = None
+
+
+class Job:
+    """One call of a C function, done by the worker or by nobody."""
+
+    def __init__(self, function: Callable[..., int], arguments: tuple[Any, ...]) -> None:
+        self.function, self.arguments = function, arguments
+        self.stop = ffi.new("int32_t *")
+        self.claim, self.done = threading.Lock(), threading.Lock()
+        self.done.acquire()
+        self.finished = False
+        self.code = 0
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Make the call, unless it was given up before."""
+        if not self.claim.acquire(blocking=False):
+            return
+        try:
+            self.code = self.function(*self.arguments, self.stop)
+        except BaseException as error:  # noqa: BLE001 - it goes on in the thread that waits
+            self.error = error
+        self.finished = True
+        self.done.release()
+
+    def end(self) -> None:
+        """Stop it, and wait until the worker has left the function: it writes into the caller's arrays."""
+        self.stop[0] = 1
+        if self.claim.acquire(blocking=False):  # the worker had not begun, and will not
+            self.finished = True
+        while not self.finished:
+            with suppress(KeyboardInterrupt):  # of an impatient user: what must end is ending
+                self.done.acquire(timeout=PATIENCE)
+
+    def result(self) -> int:
+        """Wait for it; what a signal's handler raises, such as KeyboardInterrupt, ends the wait."""
+        while not self.done.acquire(timeout=PATIENCE):
+            pass
+        if self.error is not None:
+            raise self.error
+        return self.code
+
+
+def interruptible(function: Callable[..., int], *arguments: Any) -> int:
+    """Call a C function whose last parameter, which is not among `arguments`, points to the flag that stops it.
+
+    From other threads than the main one, which no signal interrupts, and while the worker is busy (a signal's handler
+    may call functions too) it is called directly.
+    """
+    global _jobs, _latest  # noqa: PLW0603 - the worker is the process's
+    if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
+        return function(*arguments, ffi.NULL)
+    if _jobs is None:
+        jobs: SimpleQueue[Job] = SimpleQueue()
+        try:
+            threading.Thread(target=_work, args=(jobs,), name="symgrad", daemon=True).start()
+        except RuntimeError:  # the interpreter is shutting down, or the system has no thread left
+            return function(*arguments, ffi.NULL)
+        _jobs = jobs
+    if _latest is not None and not _latest.finished:
+        return function(*arguments, ffi.NULL)
+    job = Job(function, arguments)
+    try:
+        _latest = job
+        _jobs.put(job)
+        return job.result()
+    except BaseException:
+        job.end()
+        raise
+    finally:
+        job.arguments = ()  # the worker may hold the job until the next one
+
+
+def _work(jobs: SimpleQueue[Job]) -> None:
+    while True:
+        jobs.get().run()
+
+
+def _forked() -> None:
+    global _jobs, _latest  # noqa: PLW0603 - see above: threads do not live on in a child
+    _jobs = _latest = None
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+WORKSPACE = 1 << 14
+"""Bytes of workspace that the call may put on the stack."""
+
+WORD = 8
+"""Bytes of a pointer: places in an array object are counted in them."""
+
+TYPE, DATA, RANK, SHAPE, DTYPE, FLAGS = 1, 2, 3, 4, 7, 8
+COUNT, ITEMS = 2, 3
+
+STILL = np.zeros(1, np.intp)
+"""A counter that never moves."""
+
+
+def _workspace(interface: Interface) -> int | None:
+    """Return the most bytes of workspace that C puts on the stack; None for a function that is not called by objects.
+
+    Its arrays lie row by row, and where the workspace does not depend on the call, there is little of it.
+    """
+    if any(port.fortran for port in (*interface.inputs, *interface.outputs)) or not is_readable():
+        return None
+    if interface.dims or interface.threaded or interface.polled:
+        return 0 if interface.workspace == 0 else WORKSPACE
+    size = evaluated(interface.workspace, {"threads": 1})
+    return size if size <= WORKSPACE else None
+
+
+def with_checker(source: Source, interface: Interface) -> Source:
+    """Let a function be called with addresses of arrays, where that can be."""
+    workspace = _workspace(interface)
+    if workspace is None:
+        return source
+    from symgrad.render.objects import with_call  # with Jinja, which a process does without that compiles nothing
+
+    ranks, outputs, data = [len(p.shape) for p in interface.inputs], len(interface.outputs), len(interface.data)
+    return with_call(source, ranks, outputs, data, len(interface.dims), workspace, polled=interface.polled)
+
+
+def checker(interface: Interface, library: Library) -> Callable[[int, int, Any], int] | None:
+    """Find the call whose checks are compiled; None where there is none.
+
+    It is ``check(id(arguments), id(results), words)``, see templates/objects.c.jinja.
+    """
+    if _workspace(interface) is None:
+        return None
+    many = library.function is not library.entry
+    kind = ffi.typeof(f"int32_t(*)(intptr_t, intptr_t, intptr_t *{', void **' * many})")
+    try:
+        function: Any = library.handle.load_function(kind, called_with_objects(interface.entry))
+    except AttributeError:
+        return None
+    if not many:
+        return function  # type: ignore[no-any-return]
+    count = len(interface.inputs) + len(interface.outputs) + len(interface.data)
+    place, addresses = ffi.new_allocator(should_clear_after_alloc=False), ffi.typeof(f"void *[{count}]")
+    return lambda arguments, results, words: function(arguments, results, words, place(addresses))
+
+
+@cache
+def is_readable() -> bool:
+    """Whether this Python and this NumPy hold arrays in memory as the generated C reads them."""
+    if sys.implementation.name != "cpython" or not sys.maxsize > 1 << 32:
+        return False
+    items = (is_readable, 1.5, "x")
+    words = ffi.cast("intptr_t *", id(items))
+    if words[TYPE] != id(tuple) or words[COUNT] != 3 or [words[ITEMS + k] for k in range(3)] != [*map(id, items)]:
+        return False
+    words = ffi.cast("intptr_t *", id(listed := [*items]))
+    if words[TYPE] != id(list) or words[COUNT] != 3 or words[ITEMS] == id(items):
+        return False
+    held = ffi.cast("intptr_t *", words[ITEMS])
+    if [held[k] for k in range(3)] != [*map(id, listed)]:
+        return False
+    samples: list[Any] = [np.zeros(()), np.arange(6.0).reshape(2, 3), np.arange(8, dtype=np.int32)[::2]]
+    for x in (*samples, np.asfortranarray(np.ones((4, 5), np.float32))):
+        words = ffi.cast("intptr_t *", id(x))
+        known = {TYPE: id(np.ndarray), DATA: x.__array_interface__["data"][0], DTYPE: id(x.dtype)}
+        rank, flags = [ffi.cast("int32_t *", id(x) + WORD * place)[0] for place in (RANK, FLAGS)]
+        if any(words[at] != word for at, word in known.items()) or rank != x.ndim or (flags ^ x.flags.num) & 0xFFFF:
+            return False
+        shape = ffi.cast("intptr_t *", words[SHAPE])
+        if any(shape[d] != dim for d, dim in enumerate(x.shape)):
+            return False
+    return True
+
+
+# -- the call
+
 
 MISS: Any = object()
 """What a call answers, and has called nothing, where its arguments are not what it was made for."""
@@ -136,23 +396,26 @@ class Call:
         ]
         self._plans: dict[tuple[int, ...], Plan | None] = {}
         self._large: Plan | None = None
-        self._checker, self._flatten = checker(interface, library), flatten_as(signature.tree)
+        self._check, self._flatten = checker(interface, library), flatten_as(signature.tree)
+        self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
         self._only = None
         if not interface.dims and not interface.threaded:
             self._only = plan = self._planned((0,))
             plan.empty = pooled(plan.outputs, self._dtypes)
-        if not is_positional(signature):
-            return
-        self.short = self.in_python
-        if self._checker is not None and not any(numbers) and (self._only is None or self._only.words is not None):
-            self.short = self._in_c(self._checker)
+        # Where there are positional arguments alone, whose arrays lie row by row.
+        if not (
+            signature.statics or signature.tree.children()[1].num_leaves or any(s.fortran for s in signature.specs)
+        ) and all(s.shape or s.weak or s.array or s.dtype == np.float64 for s in signature.specs):
+            self.short = self.in_python
+            if self._check is not None and not any(numbers) and (self._only is None or self._only.words is not None):
+                self.short = self._in_c(self._check)
 
     # -- in C
 
-    def _in_c(self, checker: Checker) -> Callable[[tuple[Any, ...]], Any]:
+    def _in_c(self, check: Callable[[int, int, Any], int]) -> Callable[[tuple[Any, ...]], Any]:
         """Make the call with arrays that C checks: at the last call's size first, then at its own."""
-        last = self._only or Plan([], [], checker.nothing)
-        check, flatten, finish, dtypes = checker.check, self._flatten, self.finish, self._dtypes
+        last = self._only or Plan([], [], ffi.new("intptr_t[]", [STILL.ctypes.data, -1]))  # which no arguments fit
+        flatten, finish, dtypes = self._flatten, self.finish, self._dtypes
 
         def in_c(args: tuple[Any, ...]) -> Any:
             nonlocal last
@@ -303,8 +566,10 @@ class Call:
         workspace = evaluated(interface.workspace, sizes)
         long = interface.polled and evaluated(interface.work, sizes) >= LONG
         words = None
-        if self._checker is not None and not long and workspace <= (0 if self.options.verifies else WORKSPACE):
-            words = self._checker.words(key[0], (count, *key[1:]), inputs)
+        if self._check is not None and not long and workspace <= (0 if self.options.verifies else WORKSPACE):
+            counter = changes if interface.threaded else STILL
+            first = [counter.ctypes.data, key[0], id(np.ndarray), count, *key[1:]]
+            words = ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in inputs for d in shape]])
         return Plan(
             inputs, outputs, words,
             partial(interruptible, self.library.function) if long else self.library.function,
@@ -328,15 +593,6 @@ def as_inputs(leaves: Sequence[Any], signature: Signature) -> Arrays:
             array = np.array(array, want.dtype, order="C")
         arrays.append(array)
     return arrays
-
-
-def is_positional(signature: Signature) -> bool:
-    """Whether a signature has positional arguments alone, whose arrays lie row by row."""
-    return (
-        not signature.statics and not signature.tree.children()[1].num_leaves
-        and not any(s.fortran for s in signature.specs)
-        and all(s.shape or s.weak or s.array or s.dtype == np.float64 for s in signature.specs)
-    )
 
 
 def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None] | None:

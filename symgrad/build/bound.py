@@ -9,7 +9,7 @@ import numpy as np
 import optree
 
 from symgrad.build import load
-from symgrad.build.call.call import allocator, ctype
+from symgrad.build.call import allocator, ctype
 from symgrad.build.load import ffi
 from symgrad.build.threads import threads
 from symgrad.build.toolchain.find import find
@@ -23,7 +23,7 @@ from symgrad.transforms.debug_nans import Looking
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from symgrad.build.call.call import Arrays, Call
+    from symgrad.build.call import Arrays, Call
     from symgrad.render.source import Source
     from symgrad.trace.signature import Spec
 

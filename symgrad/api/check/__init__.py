@@ -1,1 +1,0 @@
-"""Derivatives compared with numerical ones."""

@@ -1,1 +1,0 @@
-"""From the arguments of a Python call to C and back."""
