@@ -10,9 +10,8 @@ from __future__ import annotations
 from symgrad.api import linalg
 from symgrad.api.call.function import Function
 from symgrad.api.check import check_grads
-from symgrad.api.modes.derivatives import grad, jit, value_and_grad
+from symgrad.api.modes.derivatives import grad, hessian, hvp, jacfwd, jacrev, jit, value_and_grad
 from symgrad.api.modes.gradients import gradients, stop_gradient
-from symgrad.api.modes.jacobians import hessian, hvp, jacfwd, jacrev
 from symgrad.api.modes.linearize import jvp, linearize, vjp
 from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp

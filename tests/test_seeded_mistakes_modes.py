@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api.modes import jacobians, vmap
+from symgrad.api.modes import derivatives as jacobians
+from symgrad.api.modes import vmap
 from symgrad.ops import OPS, batched, load
 from symgrad.transforms.derive import batch, guards, jvp
 from symgrad.transforms.rewrite import units

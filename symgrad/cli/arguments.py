@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import optree
 
-from symgrad.api.call.axes import annotated_specs
+from symgrad.api.call.arguments import annotated_specs
 from symgrad.cli.terminal import Refused
 from symgrad.errors import SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
+from symgrad.trace.lines import error_line
 from symgrad.trace.signature import Spec, flatten, signature_of, spec
-from symgrad.trace.source.lines import error_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import symgrad.api.modes.derivatives as first
-import symgrad.api.modes.jacobians as second
-from symgrad.api.call.argnums import chosen
-from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import at, described
+import symgrad.api.modes.derivatives as second
+from symgrad.api.call.arguments import chosen
+from symgrad.api.modes.mode import at, described, function
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import size
@@ -20,7 +19,7 @@ from symgrad.trace.signature import Spec, signature_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from symgrad.api.call.argnums import Argnums
+    from symgrad.api.call.arguments import Argnums
     from symgrad.api.call.function import Function, Lowered
     from symgrad.options import Options
     from symgrad.trace.signature import Signature

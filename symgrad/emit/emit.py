@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from symgrad.api.call.argnums import Argnums
+    from symgrad.api.call.arguments import Argnums
     from symgrad.emit.files import Package
 
 
@@ -58,8 +58,7 @@ def emit(
     """
     import optree
 
-    from symgrad.api.call.arguments import Arguments
-    from symgrad.api.call.axes import annotated_specs
+    from symgrad.api.call.arguments import Arguments, annotated_specs
     from symgrad.emit.derive import Specialization
     from symgrad.emit.package import emit_calls, request
     from symgrad.trace.signature import NAMESPACE, spec

@@ -34,7 +34,7 @@ from symgrad.render.package import (
 from symgrad.render.package import body as printed
 from symgrad.render.printer import index
 from symgrad.render.sizes import calls, size
-from symgrad.trace.source.lines import definition
+from symgrad.trace.lines import definition
 from symgrad.transforms.debug_nans import with_flags
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ from symgrad.render.source import Source
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from symgrad.api.call.argnums import Argnums
+    from symgrad.api.call.arguments import Argnums
     from symgrad.emit.derive import Specialization
     from symgrad.emit.functions import Exported
     from symgrad.errors import Line

@@ -13,8 +13,8 @@ from symgrad.ops.declare.forms import ANSWERS, answer_scipy, loop_dtypes
 from symgrad.ops.elementwise.arithmetic import power_int
 from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
+from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.source.lines import located, user_line
 from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
 

@@ -11,7 +11,7 @@ from symgrad.ir.node import Constant
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import COMPILED
-from symgrad.trace.source.lines import user_line
+from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node

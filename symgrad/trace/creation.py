@@ -1,13 +1,15 @@
-"""NumPy's creation functions while a trace is active: what protocols do not reach.
+"""NumPy's creation functions while a trace is active, which its protocols do not reach.
 
 ``np.zeros(3)[0] = x``, ``np.array([x, y])``, ``np.full(3, x)`` and ``np.sum([x, y])`` ask no traced array first. So
 from the first trace's beginning to the last one's end these names of the `numpy` module hold a `Replaced`, which calls
-NumPy's own function unless this thread traces and the call stands in the user's code.
+NumPy's own function unless this thread traces and the call stands in the user's code. There it gives local arrays, and
+traced ones of traced values.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 import random
 import sys
 import threading
@@ -17,21 +19,262 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from symgrad.errors import SymgradWarning, UnsupportedError
-from symgrad.ops.declare.forms import ANSWERS, answer_scipy
+from symgrad.errors import (
+    ArgumentError,
+    ConcretizationError,
+    MutationError,
+    SymgradError,
+    SymgradWarning,
+    UnsupportedError,
+)
+from symgrad.ir.shapes import show, simplified
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import broadcast_to
+from symgrad.ops.declare.forms import ANSWERS, answer_scipy, dims, is_traced
+from symgrad.ops.numpy.creation import arange, spaced
 from symgrad.trace.answers import GIVES_ARRAYS, answered
-from symgrad.trace.inplace.fill import MAKERS
-from symgrad.trace.inplace.local import call_function, lent
+from symgrad.trace.constants import constant
+from symgrad.trace.inplace.local import LocalArray, call_function, fresh, lent, wrapped
+from symgrad.trace.lines import calls, located, user_line
 from symgrad.trace.nested import settled, touches
-from symgrad.trace.source.caller import calls
-from symgrad.trace.source.lines import user_line
-from symgrad.trace.state import current
-from symgrad.trace.tracer import as_array
+from symgrad.trace.state import Trace, current
+from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from symgrad.errors import Line
+
+
+Arguments = tuple[Any, ...]
+Keywords = dict[str, Any]
+INT = np.dtype(np.int64)
+
+
+def _argument(args: Arguments, kwargs: Keywords, place: int, name: str, default: Any = None) -> Any:
+    return args[place] if len(args) > place else kwargs.get(name, default)
+
+
+def _trace() -> Trace:
+    trace = current()
+    if trace is None:
+        raise AssertionError("a creation function is replaced outside of a trace")
+    return trace
+
+
+def stretched(value: Any, shape: Any, dtype: Any) -> Tracer:
+    """Make a new traced array of one value (or of a row that broadcasts)."""
+    trace = _trace()
+    value = lift(value)
+    kind = value.dtype if dtype is None else np.dtype(dtype)
+    node = as_node(trace, value if value.dtype == kind else value.astype(kind))
+    wanted = dims(shape)
+    if node.shape != wanted:
+        node = record(trace, broadcast_to, (node,), {"shape": wanted}).node
+    return as_array(Tracer(node, trace))  # type: ignore[no-any-return]
+
+
+def _made(when_traced: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes a new array: a local one of the plain one, or what a function gives for traced arguments.
+
+    It takes NumPy's function and its arguments.
+    """
+
+    def make(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+        args, kwargs = settled(args), settled(kwargs)
+        if touches(args) or touches(kwargs):
+            return when_traced(original, *args, **kwargs)
+        name = original.__name__.replace("empty", "zeros")  # what memory held before is no constant
+        return fresh((original if name == original.__name__ else getattr(np, name))(*args, **kwargs))
+
+    return make
+
+
+def _asked(original: Any, *args: Any, **kwargs: Any) -> Any:
+    return as_array(original(*args, **kwargs))  # by NumPy's protocol
+
+
+def _filled(value: float) -> Callable[..., Any]:
+    return lambda _original, shape, dtype=None, *_, **__: stretched(np.asarray(value), shape, dtype or np.float64)
+
+
+def _full(_original: Any, shape: Any, fill_value: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    return stretched(fill_value, shape, dtype)
+
+
+def _full_like(
+    _original: Any, a: Any, fill_value: Any, dtype: Any = None, *_: Any, shape: Any = None, **__: Any,
+) -> Any:
+    a = lift(a)
+    return stretched(fill_value, a.shape if shape is None else shape, dtype or a.dtype)
+
+
+# -- arrays of what the user has
+
+
+def _stacked(value: Any, dtype: Any) -> Any:
+    """Return the traced array of a traced value, or of nested lists with one in them."""
+    if dtype is not None and np.dtype(dtype) == object:
+        raise UnsupportedError(
+            "an object array of traced values, in which symgrad could not see them", line=user_line(),
+            instead="the same without dtype=object, or a list",
+        )
+    try:
+        return lift(value, dtype)
+    except SymgradError as error:
+        raise located(error) from None
+
+
+def _copied(x: Any) -> Tracer:
+    return as_array(Tracer(as_node(_trace(), x), _trace()))  # type: ignore[no-any-return]
+
+
+def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    value, copy = settled(_argument(args, kwargs, 0, "object")), kwargs.get("copy", True)
+    if not copy:
+        made = _asarray(original, args, {k: v for k, v in kwargs.items() if k != "ndmin"})
+        return _of_rank(made, kwargs.get("ndmin", 0))
+    if not touches(value):
+        return fresh(original(value, *args[1:], **{k: v for k, v in kwargs.items() if k != "object"}))
+    made = _copied(_stacked(value, _argument(args, kwargs, 1, "dtype")))
+    return _copied(_of_rank(made, kwargs.get("ndmin", 0)))
+
+
+def _of_rank(made: Any, least: int) -> Any:
+    """Put axes of extent 1 in front until there are enough: a view."""
+    return np.expand_dims(made, tuple(range(least - made.ndim))) if made.ndim < least else made
+
+
+def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    """As np.asarray and np.asanyarray: an array itself where NumPy gives it back."""
+    name = "object" if "object" in kwargs else "a"
+    value, dtype = _argument(args, kwargs, 0, name), _argument(args, kwargs, 1, "dtype")
+    if touches(value):
+        if kwargs.get("copy"):
+            return _copied(_stacked(settled(value), dtype))
+        same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
+        order = _argument(args, kwargs, 2, "order")
+        if type(value) is LocalArray and same:
+            return value.in_order(order)
+        made = as_array(_stacked(settled(value), None if same else dtype))
+        return _laid_out(made, f"{original.__name__}(..., order={order!r})") if order in {"C", "F"} else made
+    rest, keywords = args[1:], {k: v for k, v in kwargs.items() if k != name}
+    if type(value) is LocalArray:
+        given = value.lent()
+        result = original(given, *rest, **keywords)
+        return value if result is given else wrapped(result)
+    result = original(settled(value), *rest, **keywords)
+    return fresh(result) if isinstance(value, (list, tuple, int, float, np.generic)) else result
+
+
+def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    value = _argument(args, kwargs, 0, "a")
+    if not touches(value):
+        return _asarray(original, args, kwargs)
+    made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"))
+    made = made if made.ndim else made[None]
+    return _laid_out(made, original.__name__) if made is settled(value) else made
+
+
+def _laid_out(made: Tracer, name: str) -> Tracer:
+    """Return an array in an order of memory: a copy or the array itself, and only NumPy knows which."""
+    if made.ndim < 2 and made.base is None:
+        return made
+    line = user_line()
+
+    def unknown(_: Any) -> Any:
+        raise MutationError(
+            f"np.{name} of an array that is written: whether NumPy copied it depends on the memory layout",
+            line=line, instead="np.copy(x), or x itself",
+        )
+
+    return Tracer(made.node, made.owner, base=made, view=unknown)
+
+
+# -- counting
+
+
+def _arange(_original: Any, start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """As np.arange; over an unknown extent it counts when the program runs."""
+    if stop is None:
+        start, stop = 0, start
+    bounds = [0 if start is None else start, stop, 1 if step is None else step]
+    known = (int, np.integer)
+    if not issubclass(type(bounds[2]), known) or not all(issubclass(type(b), (*known, Extent)) for b in bounds):
+        raise ConcretizationError(
+            "np.arange of a traced value: the length of the result is not known while tracing", line=user_line(),
+            instead="np.arange(n) * step + start with a known length n, or with an extent x.shape[0]",
+        )
+    made = counting(*[b.dim if type(b) is Extent else int(b) for b in bounds])
+    return made if dtype is None or np.dtype(dtype) == INT else made.astype(dtype)
+
+
+def counting(start: Any, stop: Any, step: Any) -> Tracer:
+    """Count from start to stop."""
+    import sympy
+
+    span = stop - start
+    exact = step == 1 and getattr(span, "is_nonnegative", False)
+    count = span if exact else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step)))
+    trace = _trace()
+    origin = constant(trace, np.int64(start)) if type(start) is int else Extent(start, trace)
+    return record(trace, arange, (origin,), {"count": simplified(count), "step": int(step)})
+
+
+def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *_: Any, **__: Any) -> Any:
+    i, j = [
+        counting(0, extent.dim, 1) if type(extent) is Extent else
+        Tracer(constant(_trace(), np.arange(int(extent.__index__()))), _trace())
+        for extent in (N, N if M is None else M)
+    ]
+    k = k.tracer() if type(k) is Extent else k if is_traced(k) else operator.index(k)
+    if is_traced(k) and (k.dtype.kind not in "iu" or k.ndim):
+        raise ArgumentError(
+            f"np.eye(..., k=...) where k has the dtype {k.dtype} and the shape {show(k.shape)}: a diagonal's number",
+            line=user_line(), instead="an integer without axes",
+        )
+    i = i + k if is_traced(k) or k else i
+    return _copied(np.equal(i[:, None], j[None, :]).astype(dtype or np.float64))
+
+
+def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+    """As np.linspace; NumPy's protocol does not look at the number of points, which may be an unknown extent."""
+    num = _argument(args, kwargs, 2, "num")
+    if type(num) is not Extent:
+        return _new(original, args, kwargs)
+    start, stop = [settled(_argument(args, kwargs, k, name)) for k, name in enumerate(("start", "stop"))]
+    rest = {k: v for k, v in kwargs.items() if k not in {"start", "stop", "num"}}
+    return spaced(start, stop, counting(0, num.dim, 1), *args[3:], **rest)
+
+
+_new = _made(lambda original, *args, **kwargs: original(*args, **kwargs))
+
+def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a maker for which ``like=`` an array, traced or not, asks for what it makes: an array of NumPy's kind."""
+
+    def make(original: Any, args: Arguments, kwargs: Keywords) -> Any:
+        if "like" in kwargs:
+            like = settled(kwargs["like"])
+            if not (is_traced(like) or type(like) is np.ndarray):
+                return original(*args, **kwargs)  # another kind's own answer, or NumPy's refusal
+            kwargs = {k: v for k, v in kwargs.items() if k != "like"}
+        return maker(original, args, kwargs)
+
+    return make
+
+
+_MAKERS: dict[str, Callable[..., Any]] = {
+    "zeros": _made(_filled(0)), "ones": _made(_filled(1)), "empty": _made(_filled(0)), "full": _made(_full),
+    **dict.fromkeys(("zeros_like", "ones_like", "empty_like", "copy"), _made(_asked)), "full_like": _made(_full_like),
+    "array": _array, "asarray": _asarray, "asanyarray": _asarray,
+    "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
+    "arange": _made(_arange), "eye": _made(_eye),
+    "identity": _made(lambda original, n, dtype=None, **_: _eye(original, n, dtype=dtype)), "linspace": _linspace,
+    **dict.fromkeys(("logspace", "geomspace", "tri", "vander", "indices"), _new),
+}
+
+MAKERS = {name: _like_arrays(maker) for name, maker in _MAKERS.items()}
+"""What answers each name of the `numpy` module in a traced function."""
 
 
 class Replaced:

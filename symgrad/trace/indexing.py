@@ -13,9 +13,9 @@ from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import holds_traced, lift
 from symgrad.ops.arrays.views import expand_dims, slice_
 from symgrad.ops.declare.forms import is_traced
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
-from symgrad.trace.source.lines import user_line
 from symgrad.trace.tracer import Extent, as_array, viewing
 
 if TYPE_CHECKING:

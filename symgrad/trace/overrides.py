@@ -15,7 +15,7 @@ from symgrad.errors import ArgumentError, DtypeError, Line, NoGradient, SymgradE
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ops.declare.forms import ANSWERS, OPS, shape_of
-from symgrad.trace.source.lines import user_line
+from symgrad.trace.lines import user_line
 from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, as_node
 

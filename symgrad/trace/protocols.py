@@ -15,12 +15,11 @@ from symgrad.trace.constants import constant
 from symgrad.trace.indexing import getitem
 from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
-from symgrad.trace.inplace.mutation import add_in_place, in_place, setitem
 from symgrad.trace.inplace.views import store
-from symgrad.trace.inplace.writers import fill_flat, put_method
+from symgrad.trace.inplace.writes import add_in_place, fill_flat, in_place, put_method, setitem
+from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.selected import Selected
-from symgrad.trace.source.lines import is_user_code, user_line
 from symgrad.trace.tracer import Tracer, as_array, kind_of, lift
 
 if TYPE_CHECKING:

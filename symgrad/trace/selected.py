@@ -14,8 +14,8 @@ from symgrad.errors import ConcretizationError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import UNSET
 from symgrad.trace.inplace.views import store
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.source.lines import user_line
 from symgrad.trace.tracer import Tracer
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
-from symgrad.trace.source.lines import user_line
+from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.shapes import simplified
 from symgrad.options import Options
-from symgrad.trace.source.lines import user_line
+from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

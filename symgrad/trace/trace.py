@@ -31,12 +31,11 @@ from symgrad.ops import load
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
+from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.protocols import install
-from symgrad.trace.refusals import leaked
 from symgrad.trace.signature import Signature, flatten
-from symgrad.trace.source.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.state import Trace, tracing
-from symgrad.trace.tracer import Tracer, as_node
+from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -18,7 +18,7 @@ from symgrad.ir import shapes
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
-from symgrad.trace.source.lines import ends_here
+from symgrad.trace.lines import ends_here
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import literal, opened

@@ -10,7 +10,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.ir.text import as_text
-from symgrad.trace.source.lines import is_user_code
+from symgrad.trace.lines import is_user_code
 from tests.trace.programs import agree, run, traced
 
 V = np.array([1.0, 2.0, 3.5])

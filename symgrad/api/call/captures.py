@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import MutationError, SymgradWarning
-from symgrad.trace.source.lines import definition, is_user_code
+from symgrad.trace.lines import definition, is_user_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,7 +15,7 @@ from symgrad.errors import ConcretizationError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from symgrad.api.call.axes import Said
+    from symgrad.api.call.arguments import Said
     from symgrad.api.call.function import Entry
     from symgrad.ir.shapes import Shape
 

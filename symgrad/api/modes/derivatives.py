@@ -1,25 +1,34 @@
-"""jit, grad, value_and_grad."""
+"""jit, grad, value_and_grad; jacfwd, jacrev, hessian, hvp: modes over a basis, and one inside of the other."""
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optree
 
-from symgrad.api.call.argnums import Argnums, chosen
-from symgrad.api.call.arguments import AUTO, Arguments
+from symgrad.api.call.arguments import AUTO, Argnums, Arguments, Chosen, chosen
 from symgrad.api.call.function import Function
-from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import at
+from symgrad.api.modes.mode import Point, at, described, function, matched
 from symgrad.errors import ArgumentError
+from symgrad.ir import shapes
+from symgrad.ops.arrays.copies import filled
+from symgrad.ops.arrays.views import broadcast_to, embed_diagonal, reshape
 from symgrad.options import Options
+from symgrad.trace.signature import flatten, signature_of
+from symgrad.transforms.derive.batch import batch
+from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.vjp import gradient
+from symgrad.transforms.rewrite.units import without_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature
 
 
@@ -142,3 +151,212 @@ def _grad(
     if value:
         return optree.tree_unflatten(point.tree, results[: len(own)]), slope
     return (slope, optree.tree_unflatten(point.parts[1], [*rest])) if has_aux else slope
+
+
+def jacfwd(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    dynamic: Any = AUTO, options: Options | None = None,
+) -> Function:
+    """Compile the Jacobian of a function, column by column: forward mode for all columns at once.
+
+    Args:
+        fun: takes and returns floating-point arrays, numbers, and trees of them.
+        argnums: the argument to differentiate by, or a tuple of them: a position, a name, or the path of a part.
+        has_aux: `fun` returns ``(result, extras)``; then so does the Jacobian.
+        static_argnums: as for `jit`.
+        static_argnames: as for `jit`.
+        specs: as for `jit`.
+        dynamic: as for `jit`.
+        options: as for `jit`.
+
+    Returns:
+        A `Function` that returns, for each array of the result and each of the argument, an array of the result's
+        shape followed by the argument's: a tree of the result's structure that holds trees of the argument's.
+
+    Raises, when called:
+        ArgumentError: an argument to differentiate by, or a result, is not floating point.
+        NoGradient: a function on the way has no derivative.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jacfwd(lambda x: x**2)(np.array([1.0, 2.0]))
+    array([[2., 0.],
+           [0., 4.]])
+    """
+    settings = {"argnums": argnums, "has_aux": has_aux}
+    return function("jacfwd", fun, _jacfwd, settings, static_argnums, static_argnames, specs, dynamic, options)
+
+
+def jacrev(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    dynamic: Any = AUTO, options: Options | None = None,
+) -> Function:
+    """Compile the Jacobian of a function, row by row: reverse mode for all rows at once.
+
+    The arguments and the result are those of `jacfwd`; it is the better one where results are fewer than arguments.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.jacrev(lambda x: np.array([x[0] * x[1], x[1]]))(np.array([2.0, 3.0]))
+    array([[3., 2.],
+           [0., 1.]])
+    """
+    settings = {"argnums": argnums, "has_aux": has_aux}
+    return function("jacrev", fun, _jacrev, settings, static_argnums, static_argnames, specs, dynamic, options)
+
+
+def hessian(
+    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
+    dynamic: Any = AUTO, options: Options | None = None,
+) -> Function:
+    """Compile the Hessian of a function, as one program: ``jacfwd(jacrev(fun))``.
+
+    The arguments are those of `jacfwd`; the result has, for each array of the function's, the argument's structure
+    twice: arrays of shape ``(*result, *argument, *argument)``.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
+    array([[6., 2.],
+           [2., 0.]])
+    """
+    given: dict[str, Any] = {"static_argnums": static_argnums, "static_argnames": static_argnames, "options": options}
+    return jacfwd(jacrev(fun, argnums, has_aux, **given), argnums, has_aux, specs=specs, dynamic=dynamic, **given)
+
+
+def hvp(
+    fun: Callable[..., Any], *, has_aux: bool = False, static_argnums: int | Iterable[int] = (),
+    static_argnames: str | Iterable[str] = (), dynamic: Any = AUTO, options: Options | None = None,
+) -> Function:
+    """Compile the Hessian of a loss times a vector, at about twice the cost of the gradient.
+
+    Args:
+        fun: the loss, a function that returns one floating-point number.
+        has_aux: `fun` returns ``(loss, extras)``; the result is ``(product, extras)``.
+        static_argnums: as for `jit`, positions among the arguments of the function that is returned.
+        static_argnames: as for `jit`.
+        dynamic: as for `jit`.
+        options: as for `jit`.
+
+    Returns:
+        A `Function` of ``(x, v, *others)``: the Hessian by the first argument x, times v, which has the structure of
+        x. So ``scipy.optimize.minimize(..., hessp=sg.hvp(f))`` takes it.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.hvp(lambda x: np.sum(x**3))(np.array([1.0, 2.0]), np.array([1.0, 1.0]))
+    array([ 6., 12.])
+    """
+    return function(
+        "hvp", fun, _hvp, {"has_aux": has_aux}, static_argnums, static_argnames, None, dynamic, options,
+        signature=_with_direction(signature_of(fun)),
+    )
+
+
+def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | None:
+    """Put the direction behind the first parameter."""
+    if signature is None or not signature.parameters:
+        return None
+    first, *others = signature.parameters.values()
+    if first.kind not in {first.POSITIONAL_ONLY, first.POSITIONAL_OR_KEYWORD}:
+        return None
+    name = next(n for n in ("v", "direction", "along") if all(p.name != n for p in (first, *others)))
+    first = first.replace(kind=first.POSITIONAL_ONLY, default=first.empty)
+    return signature.replace(parameters=[first, inspect.Parameter(name, first.POSITIONAL_ONLY), *others])
+
+
+# -- on traced values
+
+
+def _differentiable(point: Point, argnums: Argnums) -> list[Chosen]:
+    """Find what the Jacobian is by; check that, and what it is of."""
+    wanted = chosen(argnums, point.signature)
+    for k in [leaf for one in wanted for leaf in one.leaves]:
+        spec, path = point.signature.specs[k], point.signature.paths[k]
+        if spec.dtype.kind != "f":
+            raise ArgumentError(
+                f"the Jacobian with respect to {path!r}, which is {spec.dtype.name}: a derivative needs floating point",
+                instead=f"{path}.astype(np.float64), or leave it out of argnums",
+            )
+    for y in point.results:
+        if y.dtype.kind != "f":
+            raise ArgumentError(
+                f"the Jacobian of {point.program.name}(), which returns {y.dtype.name}: a derivative needs floating "
+                "point", line=y.line, instead="has_aux=True for what is not to be derived",
+            )
+    return wanted
+
+
+def _as_trees(point: Point, wanted: list[Chosen], argnums: Argnums, blocks: dict[tuple[int, int], Any]) -> Any:
+    """Give the blocks, by the result's and the argument's leaf, their structure; with the extras, if there are."""
+    rows = []
+    for r in range(len(point.results)):
+        parts = [optree.tree_unflatten(one.tree, [blocks[r, k] for k in one.leaves]) for one in wanted]
+        rows.append(tuple(parts) if isinstance(argnums, (tuple, list)) else parts[0])
+    jacobian = optree.tree_unflatten(point.parts[0], rows)
+    return (jacobian, point.value()[1]) if point.has_aux else jacobian
+
+
+def _jacfwd(
+    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool,
+) -> Any:
+    """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
+    point = at(fun, signature, leaves, has_aux=has_aux)
+    wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
+    every = range(len(point.results))
+    for k in [leaf for one in wanted for leaf in one.leaves]:
+        pushed = _over_basis(point, partial(pushforward, wrt=[k], of=every), inputs[k])
+        for r, (y, columns) in enumerate(zip(point.results, pushed, strict=True)):
+            last = np.moveaxis(columns, 0, -1) if columns.ndim > len(y.shape) else columns
+            blocks[r, k] = _reshaped(last, (*y.shape, *inputs[k].shape))
+    return _as_trees(point, wanted, argnums, blocks)
+
+
+def _jacrev(
+    fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool,
+) -> Any:
+    """`jacrev` on traced values: every unit cotangent of every array pulled back."""
+    point = at(fun, signature, leaves, has_aux=has_aux)
+    wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
+    leaves = [leaf for one in wanted for leaf in one.leaves]
+    for r, y in enumerate(point.results):
+        if y.shape == ():
+            pulled: list[Any] = point.put(point.derive(partial(gradient, wrt=leaves, output=r)))
+        else:
+            pulled = _over_basis(point, partial(pullback, wrt=leaves, of=[r], units=True), y)
+        for k, rows in zip(leaves, pulled, strict=True):
+            blocks[r, k] = _reshaped(rows, (*y.shape, *inputs[k].shape))
+    return _as_trees(point, wanted, argnums, blocks)
+
+
+def _over_basis(point: Point, make: Callable[[Program], Program], of: Node) -> list[Any]:
+    """Apply a linear map to every unit vector of its last input; the results are along a new first axis."""
+    linear = point.derive(make)
+    if of.shape == ():
+        return point.put(linear, [np.ones((), of.dtype)])
+    size = shapes.size(of.shape)
+    eye = embed_diagonal(filled(point.zeros(of), 1, (size,), of.dtype), offset=0, shape=(size, size))
+    basis = _reshaped(eye, (size, *of.shape))
+    with point.outer.graph.apart():
+        program, many = batch(linear, [False] * (len(linear.inputs) - 1) + [True], size)
+    found = point.put(program, [basis], without_units)
+    full = zip(found, many, strict=True)
+    return [y if m else broadcast_to(y, shape=(size, *y.node.shape)) for y, m in full]
+
+
+def _reshaped(x: Any, shape: Any) -> Any:
+    return x if x.node.shape == shape else reshape(x, shape=shape)
+
+
+def _hvp(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool = False) -> Any:
+    """`hvp` on traced values: forward mode over the gradient."""
+    args, kwargs = signature.join(leaves)
+    if len(args) < 2:
+        raise ArgumentError(f"hvp takes (x, v, *others), and was called with {len(args)} arguments")
+    x, v, *others = args
+    numbers, names = [n - (n > 0) for n in signature.static[0]], signature.static[1]  # v has the position 1
+    slope = grad(fun, has_aux=has_aux, static_argnums=numbers, static_argnames=names)
+    point = at(slope, *described(slope, (x, *others), kwargs, (numbers, names)), has_aux=has_aux)
+    along = matched(flatten(x)[1], v, "directions")
+    pushed = point.push([*along, *[None] * (len(point.leaves) - len(along))])
+    product = optree.tree_unflatten(point.parts[0], pushed)
+    return (product, point.value()[1]) if has_aux else product

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from symgrad.api.modes.point import matched
+from symgrad.api.modes.mode import matched
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import show
@@ -15,9 +15,9 @@ from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import is_traced
 from symgrad.ops.elementwise.selection import astype, stop
 from symgrad.pipeline import stabilize
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.signature import NAMESPACE, flatten
-from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import make

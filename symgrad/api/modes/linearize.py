@@ -16,8 +16,7 @@ import optree
 
 from symgrad.api.call.arguments import Arguments
 from symgrad.api.call.function import Function
-from symgrad.api.modes.mode import derived
-from symgrad.api.modes.point import at, described, matched, present, substituted
+from symgrad.api.modes.mode import at, derived, described, matched, present, substituted
 from symgrad.errors import ArgumentError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.names import identifier

@@ -1,24 +1,225 @@
-"""`Mode`: a derived function written in Python on traced values, so that compiling it is `jit` and nothing else."""
+"""A mode is a derived function written in Python on traced values: so compiling it is `jit` and nothing else.
+
+`Point` is what each of them starts with: a function at traced arguments, as a program of its own with its value and
+its derivatives.
+"""
 
 from __future__ import annotations
 
 import threading
 import types
 import weakref
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import optree
 
 from symgrad.api.call.arguments import AUTO, Arguments, check_function
 from symgrad.api.call.function import Function
+from symgrad.errors import ArgumentError, ShapeError
+from symgrad.ir import shapes
+from symgrad.ir.names import identifier
+from symgrad.ir.node import Table
+from symgrad.ir.program import copied, replaced
+from symgrad.ops.declare.forms import OPS
 from symgrad.options import Options
-from symgrad.trace.source.lines import ends_here
+from symgrad.pipeline import stabilize
+from symgrad.trace.constants import constant
+from symgrad.trace.lines import ends_here
+from symgrad.trace.nested import settled
+from symgrad.trace.signature import leaf_spec
+from symgrad.trace.state import current
+from symgrad.trace.trace import trace
+from symgrad.trace.tracer import Tracer, as_node, cast
+from symgrad.transforms.derive.jvp import pullback, pushforward
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
-    from symgrad.trace.signature import Signature
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.program import Program
+    from symgrad.trace.signature import Signature, Spec
+    from symgrad.trace.state import Trace
 
+    Rewrite = Callable[[Graph, Node, tuple[Node, ...]], Node]
     Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Point:
+    """A function at traced arguments: what every mode derives, and where it puts the derivative.
+
+    Its inputs are fresh ones, so that what the function closes over is constant to its derivative even where it is
+    the same value as an argument: ``d/dx (x * d/dy (x + y))`` is 1.
+
+    Attributes:
+        outer: the caller's trace.
+        traced: what the function does to its inputs, as it was traced.
+        program: the same, stabilized.
+        table: where the program's nodes are found, and those of what is derived of it.
+        tree: the structure of what the function returned.
+        signature: what its arguments are.
+        leaves: the caller's values of them.
+        has_aux: the function returns ``(result, extras)``.
+    """
+
+    outer: Trace
+    traced: Program
+    program: Program
+    table: Table
+    tree: Any
+    signature: Signature
+    leaves: list[Any]
+    has_aux: bool = False
+
+    # -- its structure
+
+    @cached_property
+    def parts(self) -> tuple[Any, Any]:
+        """The structures of the result and of the extras (None without)."""
+        if not self.has_aux:
+            return self.tree, None
+        children = self.tree.children()
+        if self.tree.type is not tuple or len(children) != 2:
+            raise ArgumentError("has_aux=True needs a function that returns a pair (result, extras)")
+        return children[0], children[1]
+
+    @property
+    def results(self) -> tuple[Node, ...]:
+        """What the result is made of, without the extras."""
+        return self.program.outputs[: self.parts[0].num_leaves]
+
+    def names(self) -> list[str]:
+        """Name the parts of the result."""
+        return [f"result{accessor.codify('')}" for accessor in self.parts[0].accessors()]
+
+    # -- what is computed there
+
+    def derive(self, make: Callable[[Program], Program]) -> Program:
+        """Derive the program; the first one that is derived in a trace is kept for who wants to look at it."""
+        if self.outer.differentiated is None:
+            self.outer.differentiated = self.traced, self.program
+        with self.outer.graph.apart(self.table):
+            return make(self.program)
+
+    def put(self, program: Program, more: Sequence[Any] = (), rewrite: Rewrite = copied) -> list[Tracer]:
+        """Put a program in the place of the call: its inputs are the function's arguments, and more."""
+        return substituted(self.outer, program, [*self.leaves, *more], rewrite)
+
+    def value(self) -> tuple[Any, Any]:
+        """Return the result and the extras."""
+        return self.unflatten(self.put(self.program))
+
+    def unflatten(self, values: Sequence[Any]) -> tuple[Any, Any]:
+        """Give values of the result and of the extras their structures."""
+        tree, aux = self.parts
+        result = optree.tree_unflatten(tree, values[: tree.num_leaves])
+        return result, None if aux is None else optree.tree_unflatten(aux, values[tree.num_leaves :])
+
+    def push(self, tangents: Sequence[Any]) -> list[Any]:
+        """Push one tangent for each leaf of the arguments (None for zeros): one for each leaf of the result."""
+        wrt, given = present(tangents, self.program.inputs, self.signature.paths, "tangent")
+        of = [k for k, y in enumerate(self.results) if y.dtype.kind == "f"]
+        found: dict[int, Any] = {}
+        if wrt:
+            pushed = self.derive(lambda program: pushforward(program, wrt, of))
+            found = dict(zip(of, self.put(pushed, given), strict=True))
+        return [found[k] if k in found else self.zeros(y) for k, y in enumerate(self.results)]
+
+    def pull(self, cotangents: Sequence[Any]) -> list[Any]:
+        """Pull one cotangent for each leaf of the result (None for zeros): one for each leaf of the arguments."""
+        of, given = present(cotangents, self.results, self.names(), "cotangent")
+        inputs = self.program.inputs
+        wrt = [k for k, x in enumerate(inputs) if x.dtype.kind == "f"]
+        found: dict[int, Any] = {}
+        if of and wrt:
+            pulled = self.derive(lambda program: pullback(program, wrt, of))
+            found = dict(zip(wrt, self.put(pulled, given), strict=True))
+        return [found[k] if k in found else self.zeros(x) for k, x in enumerate(inputs)]
+
+    def zeros(self, like: Node) -> Any:
+        """Return zeros of a value's shape and dtype."""
+        zero = Tracer(constant(self.outer, 0, like.dtype), self.outer)
+        return OPS["broadcast_to"](zero, shape=like.shape) if like.shape else zero
+
+
+def at(
+    fun: Callable[..., Any], signature: Signature, leaves: list[Any], *, has_aux: bool = False,
+    seen: Signature | None = None,
+) -> Point:
+    """Trace a function into a program of its own at a caller's traced arguments.
+
+    Args:
+        fun: the function.
+        signature: what its arguments are.
+        leaves: the arguments.
+        has_aux: the function returns ``(result, extras)``.
+        seen: what it sees of its arguments, where that is something else.
+    """
+    outer = current()
+    assert outer is not None  # noqa: S101 - modes are called on traced values
+
+    def call(tracers: list[Any]) -> Any:
+        args, kwargs = signature.join(tracers)
+        return fun(*args, **kwargs)
+
+    name = identifier(getattr(fun, "__name__", type(fun).__name__))
+    with outer.graph.apart():
+        traced = trace(fun, seen or signature, call, name=name, creation=False, outer=outer)
+        program = stabilize(traced.program, outer.options)
+        table = outer.graph.table
+    return Point(outer, traced.program, program, table, traced.tree, signature, leaves, has_aux)
+
+
+def described(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+    static: tuple[Sequence[int], Sequence[str]] = ((), ()),
+) -> tuple[Signature, list[Any]]:
+    """Describe arguments of a function that are not those of its mode; `static` are positions and names."""
+    arguments = Arguments(fun, *static)
+    call = arguments.split(args, kwargs)
+    return arguments.describe(call), call.leaves
+
+
+def substituted(
+    outer: Trace, program: Program, leaves: Sequence[Any], rewrite: Rewrite = copied,
+) -> list[Tracer]:
+    """Put a program in the place where it is called: its inputs become the caller's values."""
+    values = []
+    for node, leaf in zip(program.inputs, leaves, strict=True):
+        value = as_node(outer, leaf)
+        values.append(value if value.dtype == node.dtype else cast(outer, value, node.dtype))
+    return [Tracer(node, outer) for node in replaced(outer.graph, program, values, rewrite)]
+
+
+def present(
+    given: Sequence[Any], of: Sequence[Node | Spec], names: Sequence[str], what: str,
+) -> tuple[list[int], list[Any]]:
+    """Take the tangents or cotangents that are there, checked against what they are of."""
+    places = [k for k, value in enumerate(given) if value is not None]
+    for k in places:
+        node, spec = of[k], leaf_spec(given[k], f"the {what} of {names[k]}")
+        if node.dtype.kind != "f":
+            raise ArgumentError(
+                f"{names[k]} is {node.dtype.name}, and has no {what}: a derivative needs floating point",
+                instead=f"None in its place, or {names[k]} as a float",
+            )
+        if spec.weak is None and spec.dtype != node.dtype:
+            raise ArgumentError(f"the {what} of {names[k]} is {spec.dtype.name}, and {names[k]} is {node.dtype.name}")
+        if spec.shape != node.shape:
+            have, want = shapes.show(spec.shape), shapes.show(node.shape)
+            raise ShapeError(f"the {what} of {names[k]} has shape {have}, and {names[k]} has shape {want}")
+    return places, [given[k] for k in places]
+
+
+def matched(tree: Any, values: Any, what: str) -> list[Any]:
+    """List what stands at the leaves of a structure; None may stand there."""
+    try:
+        return [settled(value) for value in tree.flatten_up_to(values)]
+    except ValueError as error:
+        raise ArgumentError(f"the {what} do not have the structure of what they belong to: {error}") from None
 
 
 class Mode:

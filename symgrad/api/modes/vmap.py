@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from symgrad.api.call.arguments import AUTO
-from symgrad.api.modes.mode import function
-from symgrad.api.modes.point import at, substituted
+from symgrad.api.modes.mode import at, function, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to, transpose

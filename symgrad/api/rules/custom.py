@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from symgrad.api.modes.point import substituted
+from symgrad.api.modes.mode import substituted
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
@@ -18,10 +18,10 @@ from symgrad.ir.program import Program
 from symgrad.ops.declare import leaves as leaf_ops
 from symgrad.ops.declare.forms import is_traced, name_apart
 from symgrad.trace.creation import installed
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.overrides import checked, floating, override_of, words
 from symgrad.trace.signature import Signature, flatten, leaf_spec
-from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace
 from symgrad.trace.tracer import Tracer, as_node

@@ -16,9 +16,9 @@ from symgrad.ir.op import Composite, Elementwise
 from symgrad.ops.declare.calculus import in_numpy
 from symgrad.ops.declare.domains import Case, Domain
 from symgrad.ops.declare.forms import name_apart, shape_of
+from symgrad.trace.lines import user_line
 from symgrad.trace.overrides import checked
 from symgrad.trace.signature import signature_of
-from symgrad.trace.source.lines import user_line
 from symgrad.trace.tracer import Tracer
 
 if TYPE_CHECKING:

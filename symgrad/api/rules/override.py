@@ -21,10 +21,10 @@ from symgrad.api.rules.custom import Call, Custom
 from symgrad.errors import ArgumentError
 from symgrad.ops.declare.forms import ANSWERS, is_traced
 from symgrad.trace.answers import answered
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.overrides import heeded, opened, words
 from symgrad.trace.signature import flatten
-from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import active, current, outside
 
 if TYPE_CHECKING:

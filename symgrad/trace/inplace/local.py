@@ -18,9 +18,9 @@ from symgrad.ops.arrays.views import reshape
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.answers import WRITERS, answered
 from symgrad.trace.constants import held
-from symgrad.trace.inplace.mutation import write
+from symgrad.trace.inplace.writes import write
+from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled, touches
-from symgrad.trace.source.lines import user_line
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer
 

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import MutationError, SymgradError
 from symgrad.ops.arrays.views import broadcast_to, diagonal
 from symgrad.ops.declare.forms import is_traced, shape_of
-from symgrad.trace.source.lines import located, user_line
+from symgrad.trace.lines import located, user_line
 from symgrad.trace.tracer import Tracer, as_node, operand
 
 if TYPE_CHECKING:

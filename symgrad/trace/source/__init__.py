@@ -1,1 +1,0 @@
-"""The user's code: which line is running, and who called."""
