@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api.modes import derivatives as jacobians
-from symgrad.api.modes import vmap
+from symgrad.api.modes import derivatives, vmap
 from symgrad.ops import OPS, batched, load
 from symgrad.transforms.derive import batch, guards, jvp
 from symgrad.transforms.rewrite import units
@@ -76,10 +75,10 @@ MISTAKES: dict[str, tuple[Any, Any, str, Any]] = {
     "an axis stays where it is": (a_loop_differs, OPS["cumsum"], "batched", unshifted),
     "operands are not aligned": (a_loop_differs, batch, "_aligned", lambda _trace, _node, xs, _mapped: xs),
     "no index is batched": (a_loop_differs, batched, "stand_in", lambda x, **_: x),
-    "results go elsewhere": (a_loop_differs, vmap, "_placed", lambda y, _many, _axis, _size: np.flip(y, 0)),
+    "axes are counted backwards": (a_loop_differs, vmap, "_from_front", lambda axis, rank, *_: rank - 1 - axis),
     "cotangents go to the wrong results": (transposes_differ, jvp, "pullback", turned),
     "factors of a unit matrix are not turned": (jacobians_differ, units, "make", lambda _graph, _op, *xs, **_: xs[0]),
-    "rows are columns": (jacobians_differ, jacobians, "_reshaped", lambda x, shape: OPS["reshape"](x.T, shape=shape)),
+    "rows are columns": (jacobians_differ, derivatives, "_reshaped", lambda x, shape: OPS["reshape"](x.T, shape=shape)),
     "guards are forgotten": (a_guard_is_lost, guards, "conditions", lambda _graph, _condition: ()),
 }
 

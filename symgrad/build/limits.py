@@ -8,8 +8,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from symgrad.build.notice import warn_once
-from symgrad.errors import CompileTimeError
+from symgrad.errors import CompileTimeError, warn_once
 
 if TYPE_CHECKING:
     from symgrad.ir.program import Program

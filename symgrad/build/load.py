@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import _cffi_backend  # type: ignore[import-untyped]
 
 from symgrad.build import blas
-from symgrad.build.notice import warn_once
 from symgrad.build.threads import short_waits
 from symgrad.build.toolchain.compiler import compile_library
-from symgrad.errors import ToolchainError
+from symgrad.errors import ToolchainError, warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from symgrad.build.notice import warn_once
-from symgrad.errors import ArgumentValueError
+from symgrad.errors import ArgumentValueError, warn_once
 from symgrad.options import TEAM
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 
@@ -77,12 +76,8 @@ def derivative(op: Op) -> str:
 
     symbols = [sympy.Symbol(name, real=True) for name in _LETTERS[: op.arity]]
     value = op.value(*symbols)
-    return ", ".join(_shortened(sympy.diff(value, symbol)) for symbol in symbols)
-
-
-def _shortened(expression: Any) -> str:
-    text = str(expression)
-    return text if len(text) <= 60 else "rule"
+    slopes = [str(sympy.diff(value, symbol)) for symbol in symbols]
+    return ", ".join(text if len(text) <= 60 else "rule" for text in slopes)
 
 
 def spelled(op: Op) -> str:

@@ -90,7 +90,7 @@ def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             "a masked array meets a traced array; its mask would be lost", line=user_line(),
             instead="np.where(mask, fill, data) with the plain data and mask",
         )
-    if _means_more(type(value)):
+    if means_more(kind):
         raise UnsupportedError(
             f"{type(value).__module__}.{type(value).__qualname__} meets a traced array; its meaning (a unit, matrix "
             "products) would be lost", line=user_line(), instead="np.asarray of it, if its plain values are meant",
@@ -102,8 +102,8 @@ def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return array if type(array) is np.ndarray else array.view(np.ndarray)
 
 
-def _means_more(kind: type) -> bool:
+def means_more(kind: type) -> bool:
     """Whether a subclass of arrays computes otherwise than arrays do."""
-    return issubclass(kind, np.matrix) or any(
+    return issubclass(kind, (np.ma.MaskedArray, np.matrix)) or any(
         getattr(kind, name) is not getattr(np.ndarray, name) for name in ("__array_ufunc__", "__array_function__")
     )

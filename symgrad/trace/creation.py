@@ -41,7 +41,7 @@ from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from symgrad.errors import Line
 
@@ -90,16 +90,8 @@ def _made(when_traced: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def _asked(original: Any, *args: Any, **kwargs: Any) -> Any:
-    return as_array(original(*args, **kwargs))  # by NumPy's protocol
-
-
 def _filled(value: float) -> Callable[..., Any]:
     return lambda _original, shape, dtype=None, *_, **__: stretched(np.asarray(value), shape, dtype or np.float64)
-
-
-def _full(_original: Any, shape: Any, fill_value: Any, dtype: Any = None, *_: Any, **__: Any) -> Any:
-    return stretched(fill_value, shape, dtype)
 
 
 def _full_like(
@@ -264,8 +256,13 @@ def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "zeros": _made(_filled(0)), "ones": _made(_filled(1)), "empty": _made(_filled(0)), "full": _made(_full),
-    **dict.fromkeys(("zeros_like", "ones_like", "empty_like", "copy"), _made(_asked)), "full_like": _made(_full_like),
+    "zeros": _made(_filled(0)), "ones": _made(_filled(1)), "empty": _made(_filled(0)),
+    "full": _made(lambda _original, shape, fill_value, dtype=None, *_, **__: stretched(fill_value, shape, dtype)),
+    **dict.fromkeys(
+        ("zeros_like", "ones_like", "empty_like", "copy"),
+        _made(lambda original, *args, **kwargs: as_array(original(*args, **kwargs))),  # by NumPy's protocol
+    ),
+    "full_like": _made(_full_like),
     "array": _array, "asarray": _asarray, "asanyarray": _asarray,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "arange": _made(_arange), "eye": _made(_eye),
@@ -381,26 +378,25 @@ Row = tuple[dict[str, Any], str, Any, Replaced]
 
 def _table() -> list[Row]:
     """List what is replaced."""
-    found = [_row(np, name, maker) for name, maker in MAKERS.items()]
-    found += _functions(np, _of_lists) + _functions(np.linalg, _of_lists)
-    for module, shown in ((np.random, "np.random"), (random, "random")):
-        draws = sorted(_DRAWS & set(vars(module)))
-        found += [_row(module, name, _frozen(shown)) for name in draws]
-    return found
+    drawn = ((np.random, "np.random"), (random, "random"))
+    return [
+        *_rows(np, MAKERS), *_functions(np, _of_lists), *_functions(np.linalg, _of_lists),
+        *[row for module, shown in drawn for row in _rows(module, dict.fromkeys(_DRAWS, _frozen(shown)))],
+    ]
 
 
-def _row(module: Any, name: str, when_traced: Callable[..., Any]) -> Row:
-    original = getattr(module, name)
-    return vars(module), name, original, Replaced(original, name, when_traced)
+def _rows(module: Any, makers: Mapping[str, Callable[..., Any]]) -> list[Row]:
+    every = [(name, vars(module)[name], maker) for name, maker in makers.items() if name in vars(module)]
+    return [(vars(module), name, original, Replaced(original, name, maker)) for name, original, maker in every]
 
 
 def _functions(module: Any, when_traced: Callable[..., Any]) -> list[Row]:
     """List the functions of a module that have an answer and are replaced for it; a ufunc asks its arguments itself."""
-    return [
-        _row(module, name, when_traced) for name, function in list(vars(module).items())
+    return _rows(module, {
+        name: when_traced for name, function in list(vars(module).items())
         if name not in MAKERS and callable(function) and not isinstance(function, (np.ufunc, type, Replaced))
         and getattr(function, "__hash__", None) is not None and function in ANSWERS
-    ]
+    })
 
 
 class _Installed:

@@ -14,6 +14,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
+from symgrad.trace.constants import means_more
 from symgrad.trace.lines import user_line
 
 if TYPE_CHECKING:
@@ -174,7 +175,13 @@ def leaf_spec(value: Any, path: str) -> Spec:
         dtype = np.dtype({bool: "?", int: "i8", float: "f8"}[kind])
         return Spec((), dtype, None if kind is bool else kind)
     if isinstance(value, np.ndarray):
-        return _subclass_spec(value, path)
+        if means_more(kind):
+            raise ArgumentError(
+                f"argument {path} is {kind.__module__}.{kind.__qualname__}, a kind of array with a meaning of its own "
+                "(a mask, a unit, matrix products) that would be lost",
+                instead=f"np.asarray({path}), and a mask as an argument of its own, if its plain values are meant",
+            )
+        return _array_spec(value.view(np.ndarray), path)  # as of memmap
     instead = "np.asarray of it, or static_argnames= if it is a setting"
     if is_dataclass(kind):
         instead = (
@@ -204,21 +211,6 @@ LARGE = 1 << 16
 def by_columns(array: Any) -> bool:
     """Whether an array is a large one in Fortran order, which loops walk as it lies."""
     return bool(array.nbytes >= LARGE and array.flags.fnc)
-
-
-def _subclass_spec(value: np.ndarray[Any, Any], path: str) -> Spec:
-    """Take a subclass that changes nothing of NumPy's meaning (memmap); refuse one that does."""
-    kind = type(value)
-    changed = isinstance(value, (np.ma.MaskedArray, np.matrix)) or any(
-        getattr(kind, name) is not getattr(np.ndarray, name) for name in ("__array_ufunc__", "__array_function__")
-    )
-    if changed:
-        raise ArgumentError(
-            f"argument {path} is {kind.__module__}.{kind.__qualname__}, a kind of array with a meaning of its own "
-            "(a mask, a unit, matrix products) that would be lost",
-            instead=f"np.asarray({path}), and a mask as an argument of its own, if its plain values are meant",
-        )
-    return _array_spec(value.view(np.ndarray), path)
 
 
 def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:

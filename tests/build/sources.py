@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from symgrad.build import notice
+from symgrad import errors
 from symgrad.build.cache import store as cache
 from symgrad.build.toolchain import find as toolchain
 from symgrad.render.source import Source
@@ -47,7 +47,7 @@ BUILD = (
 
 def forget():
     """Make this process as new: nothing found, nothing warned about."""
-    notice._said.clear()
+    errors._said.clear()
     toolchain._found.clear()
     cache._stores.clear()
 

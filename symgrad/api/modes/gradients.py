@@ -77,12 +77,28 @@ def gradients(
     y_nodes = [_differentiable(outer, y, "derive", k) for k, y in enumerate(targets)]
     x_nodes = [_differentiable(outer, x, "derive by", k) for k, x in enumerate(sources)]
     starts = [None] * len(targets) if grad_ys is None else matched(y_tree, grad_ys, "grad_ys")
-    bars = [_first_cotangent(outer, y, start) for y, start in zip(y_nodes, starts, strict=True)]
+    bars = []
+    for y, start in zip(y_nodes, starts, strict=True):
+        bar = as_node(outer, np.ones((), y.dtype) if start is None else start)
+        if bar.shape != y.shape and start is not None:
+            raise ShapeError(f"grad_ys has shape {show(bar.shape)} for a y of shape {show(y.shape)}", line=user_line())
+        bar = bar if bar.dtype == y.dtype else make(outer.graph, astype, bar, dtype=y.dtype)
+        bars.append(bar if bar.shape == y.shape else make(outer.graph, broadcast_to, bar, shape=y.shape))
     stops = {as_node(outer, s) for s in flatten(stop_gradients)[0] if is_traced(s)}
     found: dict[Node, Node | None] = {}
     for group in _source_groups(outer.graph, y_nodes, x_nodes, stops):
         found |= _cut_and_derived(outer, y_nodes, group, stops, bars)
-    results = [_connected(outer, x, found[x], unconnected_gradients, k) for k, x in enumerate(x_nodes)]
+    results: list[Any] = []
+    for k, x in enumerate(x_nodes):
+        result = found[x]
+        if result is None and unconnected_gradients == "error":
+            raise ArgumentValueError(
+                f"no y depends on number {k} of the xs", line=user_line(), instead='unconnected_gradients="zero"'
+            )
+        if result is None and unconnected_gradients == "zero":
+            zero = as_node(outer, np.zeros((), x.dtype))
+            result = make(outer.graph, broadcast_to, zero, shape=x.shape) if x.shape else zero
+        results.append(None if result is None else Tracer(result, outer))
     return optree.tree_unflatten(x_tree, results)
 
 
@@ -116,15 +132,6 @@ def _differentiable(outer: Trace, value: Any, doing: str, number: int) -> Node:
             line=user_line(), instead="x.astype(np.float64), before it is used",
         )
     return node
-
-
-def _first_cotangent(outer: Trace, y: Node, start: Any) -> Node:
-    """Return the cotangent a sweep starts with."""
-    bar = as_node(outer, np.ones((), y.dtype) if start is None else start)
-    if bar.shape != y.shape and start is not None:
-        raise ShapeError(f"grad_ys has shape {show(bar.shape)} for a y of shape {show(y.shape)}", line=user_line())
-    bar = bar if bar.dtype == y.dtype else make(outer.graph, astype, bar, dtype=y.dtype)
-    return bar if bar.shape == y.shape else make(outer.graph, broadcast_to, bar, shape=y.shape)
 
 
 def _part_between(graph: Graph, ys: Sequence[Node], xs: Sequence[Node]) -> Program:
@@ -161,16 +168,3 @@ def _cut_and_derived(
         derived = pullback(program, range(len(xs)), range(len(ys)))
     results = replaced(graph, derived, [*xs, *bars])
     return {x: r if c else None for x, r, c in zip(xs, results, connected, strict=True)}
-
-
-def _connected(outer: Trace, x: Node, found: Node | None, unconnected: str, number: int) -> Any:
-    if found is not None:
-        return Tracer(found, outer)
-    if unconnected == "none":
-        return None
-    if unconnected == "error":
-        raise ArgumentValueError(
-            f"no y depends on number {number} of the xs", line=user_line(), instead='unconnected_gradients="zero"'
-        )
-    zero = as_node(outer, np.zeros((), x.dtype))
-    return Tracer(make(outer.graph, broadcast_to, zero, shape=x.shape) if x.shape else zero, outer)

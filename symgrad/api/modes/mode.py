@@ -275,34 +275,23 @@ def function(
 # -- functions derived again and again, by calls like ``jvp(f, primals, tangents)``
 
 
-class _Derived:
-    """What was derived of functions, for as long as these live."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._owners: dict[int, tuple[Any, dict[Any, Function]]] = {}
-
-    def of(self, owner: Any) -> dict[Any, Function]:
-        """Return what was derived of one function (or of the methods of one object)."""
-        key = id(owner)
-        with self._lock:
-            found = self._owners.get(key)
-            if found is None:
-                try:
-                    alive: Any = weakref.ref(owner, lambda _: self._owners.pop(key, None))
-                except TypeError:  # ufuncs and the like, which live as long as NumPy does
-                    alive = owner
-                found = self._owners[key] = (alive, {})
-            return found[1]
-
-
-_derived = _Derived()
+_derived: dict[int, tuple[Any, dict[Any, Function]]] = {}  # of each function (or object with methods), while it lives
+_lock = threading.Lock()
 
 
 def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any) -> Function:
     """Return the compiled mode of a function, the same one each time; it does not keep the function alive."""
     method = isinstance(fun, types.MethodType)
-    known = _derived.of(fun.__self__ if method else fun)
+    owner = fun.__self__ if method else fun
+    at = id(owner)
+    with _lock:
+        if at not in _derived:
+            try:
+                alive: Any = weakref.ref(owner, lambda _: _derived.pop(at, None))
+            except TypeError:  # ufuncs and the like, which live as long as NumPy does
+                alive = owner
+            _derived[at] = alive, {}
+        known = _derived[at][1]
     key = (fun.__func__ if method else None, rule, *settings.items())
     found = known.get(key)
     if found is None:

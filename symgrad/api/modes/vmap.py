@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import optree
 
 from symgrad.api.call.arguments import AUTO
 from symgrad.api.modes.mode import at, function, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
-from symgrad.ops.arrays.views import broadcast_to, transpose
+from symgrad.ops.arrays.views import broadcast_to
 from symgrad.trace.signature import NAMESPACE
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
@@ -77,8 +78,9 @@ def _vmap(
     size, outer = _batch_size(signature, axes, axis_size), point.outer
     with outer.graph.apart():
         program, mapped = batch(point.program, [a is not None for a in axes], size)
-    given = [Tracer(as_node(outer, leaf), outer) for leaf in leaves]
-    made = substituted(outer, program, [_moved(x, a, 0) for x, a in zip(given, axes, strict=True)])
+    given: list[Any] = [Tracer(as_node(outer, leaf), outer) for leaf in leaves]
+    front = [np.moveaxis(x, a, 0) if a else x for x, a in zip(given, axes, strict=True)]
+    made: list[Any] = substituted(outer, program, front)
     results: list[Any] = []
     to = zip(made, mapped, _leaf_axes(out_axes, point.tree, "out_axes"), strict=True)
     for number, (y, many, axis) in enumerate(to):
@@ -87,7 +89,9 @@ def _vmap(
                 f"out_axes is None for result {number}, which depends on a mapped argument", instead="an axis for it"
             )
         place = None if axis is None else _from_front(axis, y.ndim + (not many), f"result {number}", y.node.shape)
-        results.append(_placed(y, many, place, size))
+        if place is not None:
+            y = np.moveaxis(y if many else broadcast_to(y, shape=(size, *y.node.shape)), 0, place)  # noqa: PLW2901
+        results.append(y)
     return optree.tree_unflatten(point.tree, results)
 
 
@@ -154,19 +158,3 @@ def _batch_size(signature: Signature, axes: Sequence[int | None], axis_size: Any
         lines += [] if axis_size is None else [f"\n  axis_size={axis_size}"]
         raise ShapeError(f"vmap over axes of different lengths:{''.join(lines)}")
     return sizes[0]
-
-
-def _placed(y: Tracer, many: bool, axis: int | None, size: Any) -> Any:
-    """Put the mapped axis of a result where it is asked for."""
-    if axis is None:
-        return y
-    return _moved(y if many else broadcast_to(y, shape=(size, *y.node.shape)), 0, axis)
-
-
-def _moved(x: Tracer, source: int | None, to: int) -> Any:
-    """Move one axis."""
-    if source is None or source == to:
-        return x
-    order = [k for k in range(x.ndim) if k != source]
-    order.insert(to, source)
-    return transpose(x, axes=tuple(order))

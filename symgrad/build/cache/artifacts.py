@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from symgrad.build.cache import store as cache
 from symgrad.build.call import Check, Interface, dims, ports
 from symgrad.build.load import load
-from symgrad.build.notice import warn_once
 from symgrad.build.toolchain.compiler import library_name
-from symgrad.errors import Line, SerializationError
+from symgrad.errors import Line, SerializationError, warn_once
 from symgrad.ir.saved.dims import evaluated
 from symgrad.ir.saved.programs import record as described
 from symgrad.ops import own

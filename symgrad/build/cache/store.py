@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.build import limits
 from symgrad.build.cache import private
-from symgrad.build.notice import warn_once
+from symgrad.errors import warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.build import limits
 from symgrad.build.cache import store as cache
-from symgrad.build.notice import warn_once
-from symgrad.errors import ToolchainError
+from symgrad.errors import ToolchainError, warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable

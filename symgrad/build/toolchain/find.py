@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 from symgrad.build import limits
 from symgrad.build.cache import store as cache
-from symgrad.build.notice import warn_once
 from symgrad.build.toolchain.capabilities import Capabilities, parse
+from symgrad.errors import warn_once
 from symgrad.options import Target
 
 if TYPE_CHECKING:
@@ -77,7 +77,10 @@ def find(options: Options) -> Toolchain | None:
     question = (options.compiler, options.flags, options.cache, environment)
     with _lock:
         if question not in _found:
-            _found[question] = _search(options)
+            # The whole path: the compiler is started in another folder. Not resolved: ccache goes by its link's name.
+            tried = [(shutil.which(program), words) for program, *words in _candidates(options)]
+            made = (_toolchain((str(Path(path).absolute()), *words), options) for path, words in tried if path)
+            _found[question] = next(filter(None, made), None)
         toolchain = _found[question]
     if toolchain is None:
         what, advice = "symgrad found no C compiler that works", _INSTALL
@@ -99,17 +102,6 @@ def _renew_lock() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_lock)
-
-
-def _search(options: Options) -> Toolchain | None:
-    for program, *words in _candidates(options):
-        # The whole path: the compiler is started in another folder. Not resolved: ccache goes by its link's name.
-        path = shutil.which(program)
-        if path is not None:
-            toolchain = _toolchain((str(Path(path).absolute()), *words), options)
-            if toolchain is not None:
-                return toolchain
-    return None
 
 
 def _named(options: Options) -> tuple[str, str] | None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from symgrad.build.cache import private
-from symgrad.build.notice import warn_once
+from symgrad.errors import warn_once
 
 _PREFIX = "symgrad-"
 _LOCK = ".symgrad-compiles-here"  # watch.sh names it too
