@@ -88,7 +88,6 @@ class Reference:
     """A function of arrays that returns one number, in plain NumPy, and its derivatives along directions."""
 
     def __init__(self, fun: Callable[[Arrays], Any], point: Arrays, step: float | None) -> None:
-        """Take the function and where it is differentiated."""
         self.fun, self.point, self.step = fun, point, step or STEP
         self.complex = False
         self.why_not = ""
@@ -302,7 +301,6 @@ class Report:
     apart: str = ""
 
     def __str__(self) -> str:
-        """Print one line."""
         how = [self.method, *["differences of the gradient" for order in self.orders if order > 1]]
         orders = " and ".join([f"order {order} ({by})" for order, by in zip(self.orders, how, strict=True)])
         loose = f"; for {self.loose} of them differences are too inexact to say much" if self.loose else ""

@@ -83,7 +83,6 @@ class Cost:
     compile_seconds: float
 
     def __str__(self) -> str:
-        """Print a table."""
         rows = [("flops", self.flops)]
         rows += [(f"  {kind}", number) for kind, number in (*self.operations.items(), *self.calls.items())]
         rows += [(f"  {name} in lanes", number) for name, number in self.vectorized_calls.items()]
@@ -131,7 +130,6 @@ class Memory:
     buffers: tuple[Buffer, ...]
 
     def __str__(self) -> str:
-        """Print a table."""
         rows: list[Sequence[str]] = [("buffer", "dtype", "shape", "bytes", "place", "statements", "line")]
         for b in self.buffers:
             shape = f"[{', '.join(map(str, b.shape))}]"
@@ -288,7 +286,6 @@ def _why_apart(access: Access, reader: Statement, around: tuple[Loop, ...], numb
 
 
 def _memory_lines(stages: Stages) -> list[str]:
-    """Say what each piece of memory holds."""
     found = memory_of(stages)
     said = [f"peak {found.peak} bytes: workspace {found.workspace}, stack {found.stack}"]
     for b in found.buffers:

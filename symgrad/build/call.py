@@ -467,7 +467,6 @@ class Call:
         return self.finish(self._called(plan, pointers, leaves))
 
     def _called(self, plan: Plan, pointers: Sequence[Any], leaves: Sequence[Any]) -> Arrays:
-        """Call C, which writes the results."""
         from_buffer = ffi.from_buffer
         scratch = from_buffer("char[]", self._memory(plan.workspace)) if plan.workspace else ffi.NULL
         results = [*map(plan.empty, plan.outputs, self._dtypes)]
@@ -552,7 +551,6 @@ class Call:
         return plan
 
     def _sizes(self, key: tuple[int, ...]) -> dict[str, int]:
-        """Return the open extents by their names."""
         return dict(zip(self.interface.dims, key[1:], strict=True))
 
     def _planned(self, key: tuple[int, ...]) -> Plan:

@@ -42,7 +42,6 @@ class _Pool:
         self.blocks: dict[Any, deque[Any]] = {key: deque() for key in most}
 
     def __call__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """Make an array."""
         blocks = self.blocks.get((shape, dtype))
         if blocks is None:
             return np.empty(shape, dtype)

@@ -99,7 +99,6 @@ class ThreadSetting:
         changes[0] += 1
 
     def __repr__(self) -> str:
-        """Print what holds now and what did before."""
         return f"<threads: {get_num_threads()}, before: {self.previous or 'the cores'}>"
 
 

@@ -34,7 +34,6 @@ def counted() -> list[list[str]]:
 
 
 def _declare_all() -> None:
-    """Declare all, and what answers SciPy's functions."""
     import scipy.special  # noqa: F401 - its functions are listed
 
     load()

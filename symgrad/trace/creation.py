@@ -302,7 +302,6 @@ class Replaced:
         return repr(self.original)
 
     def __getattr__(self, name: str) -> Any:
-        """Have the attributes of the function it stands for."""
         return getattr(self.__dict__["original"], name)
 
 
@@ -377,7 +376,6 @@ Row = tuple[dict[str, Any], str, Any, Replaced]
 
 
 def _table() -> list[Row]:
-    """List what is replaced."""
     drawn = ((np.random, "np.random"), (random, "random"))
     return [
         *_rows(np, MAKERS), *_functions(np, _of_lists), *_functions(np.linalg, _of_lists),

@@ -32,7 +32,6 @@ class Override:
     """One rule in force, and the ops it made."""
 
     def __init__(self, keys: set[Any], rule: Rule) -> None:
-        """Hold for ops and functions, by name or by themselves."""
         self.keys, self.rule = keys, rule
         self.made: dict[Any, Composite] = {}
 

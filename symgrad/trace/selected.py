@@ -75,11 +75,9 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         raise self.unknown(f"{op.name} of it")
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        """Refuse to become a plain array."""
         raise self.unknown("an array of it, or a result", self.line)
 
     def __getitem__(self, index: Any) -> NoReturn:
-        """Refuse: which elements there are is not known."""
         raise self.unknown("an index into it")
 
     def __len__(self) -> int:
@@ -123,7 +121,6 @@ class Selected(np.lib.mixins.NDArrayOperatorsMixin):
         return item
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Answer the functions that are sums."""
         if func in TOTALS and args and args[0] is self:
             return self.total(func, args[1:], kwargs)
         raise self.unknown(f"np.{func.__name__} of it")

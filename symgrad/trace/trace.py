@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -93,51 +92,42 @@ def trace(
     Returns:
         The program, one input for each leaf, one output for each leaf of the result, and the result's structure.
     """
+    from symgrad.trace.creation import installed
+
     prepare()
-    answered = answer_scipy()
-    run = partial(_run, fun, signature, call, name, options=options, creation=creation, outer=outer)
-    refused = len(heard.refusals or ())
+    answered, refused = answer_scipy(), len(heard.refusals or ())
     try:
-        return run()
+        with tracing(outer or Trace(Graph(), name, options), ends=outer is None) as now:
+            graph = now.graph
+            start = len(graph) + 1
+            tracers = []
+            for called, spec, path in zip(signature.names, signature.specs, signature.paths, strict=True):
+                node = graph.node(leaves.input_, (), (called, spec.shape, spec.dtype), spec.shape, spec.dtype)
+                tracers.append(argument(now, node, spec, path))
+            inputs = tuple([t.node for t in tracers])
+            opened = not all(is_static(spec.shape) for spec in signature.specs)
+            with installed() if creation else nullcontext(), nothing_caught(opened=opened):
+                try:
+                    result = call(tracers)
+                except Exception as error:
+                    explained = explain(error)
+                    if explained is error:
+                        raise
+                    raise explained from None
+            values, tree = flatten(result)
+            outputs = tuple([output(now, value, fun) for value in values])
+            columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
+            program = Program(
+                inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
+                labels=() if outer else now.labels.get(outputs, ()), fortran=columns, rules=tuple(graph.rules),
+            )
+            refuse(program)
+        return Traced(program, tree, now.differentiated)
     except SymgradError:
         if answered or not answer_scipy():
             raise
-    del (heard.refusals or [])[refused:]
-    return run()  # the function has imported scipy.special meanwhile, whose functions are answered now
-
-
-def _run(
-    fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], name: str, *,
-    options: Options, creation: bool, outer: Trace | None,
-) -> Traced:
-    """Run it once."""
-    from symgrad.trace.creation import installed
-
-    with tracing(outer or Trace(Graph(), name, options), ends=outer is None) as now:
-        graph = now.graph
-        start = len(graph) + 1
-        named = zip(signature.names, signature.specs, signature.paths, strict=True)
-        tracers = [_input(now, name, spec, path) for name, spec, path in named]
-        inputs = tuple([t.node for t in tracers])
-        opened = not all(is_static(spec.shape) for spec in signature.specs)
-        with installed() if creation else nullcontext(), nothing_caught(opened=opened):
-            try:
-                result = call(tracers)
-            except Exception as error:
-                explained = explain(error)
-                if explained is error:
-                    raise
-                raise explained from None
-        values, tree = flatten(result)
-        outputs = tuple([output(now, value, fun) for value in values])
-        program = Program(
-            inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
-            labels=() if outer else now.labels.get(outputs, ()),
-            fortran=frozenset([n for n, spec in zip(signature.names, signature.specs, strict=True) if spec.fortran]),
-            rules=tuple(graph.rules),
-        )
-        refuse(program)
-    return Traced(program, tree, now.differentiated)
+    del (heard.refusals or [])[refused:]  # the function has imported scipy.special, whose functions are answered now
+    return trace(fun, signature, call, name=name, options=options, creation=creation, outer=outer)
 
 
 @contextmanager
@@ -191,14 +181,6 @@ def explain(error: Exception) -> Exception:
             "written as np.NAME where it is called",
         )
     return cause if isinstance(cause, SymgradError) and raised_in_library(error) else error
-
-
-def _input(active: Trace, name: str, spec: Any, path: str) -> Tracer:
-    graph = active.graph
-    node = graph.node(leaves.input_, (), (name, spec.shape, spec.dtype), spec.shape, spec.dtype)
-    made = Tracer(node, active, weak=spec.weak, origin=path)
-    made.is_array = spec.array
-    return made
 
 
 def argument(active: Trace, value: Any, spec: Spec, path: str) -> Tracer:

@@ -227,7 +227,6 @@ class Tracer:
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
-        """Refuse to become a plain array."""
         raise self._refuse(
             "a plain NumPy array",
             "array @ x, np.dot(array, x), np.take(array, x) in place of a plain array's own methods, array.dot(x); "
@@ -299,7 +298,6 @@ class Tracer:
         self.__reduce__()
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Refuse NumPy's other attributes and methods by name."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a traced array has no attribute {name!r}")
         raise NoSuchAttribute(

@@ -331,7 +331,6 @@ class Function:
     # -- compiling
 
     def _compile(self, signature: Signature, sizes: Sizes | None) -> Entry:
-        """Trace, derive, optimize, compile and load for one signature."""
         from symgrad.build.toolchain.find import find
 
         stages, program, unflatten, tree = self._staged(signature)
@@ -366,7 +365,6 @@ class Function:
     # -- composing
 
     def _inline(self, outer: Trace, call: Leaves) -> Any:
-        """Trace through, as a part of the caller's trace."""
         signature, _ = self._arguments.checked(call)
         leaves = [argument(outer, *each) for each in zip(call.leaves, signature.specs, signature.paths, strict=True)]
         with captured_rng(self._fun, self._captured.named()):
@@ -477,7 +475,6 @@ class Function:
         return callback(call, source, self.__name__, arrays, signature, vector=size is not None)
 
     def _compiled(self, entry: Entry) -> Call:
-        """Return the call of a compilation."""
         if not entry.call.is_compiled:
             raise ArgumentError(
                 f"{self.__name__}() is interpreted by NumPy: there is no C function", instead="a C compiler"
@@ -561,7 +558,6 @@ class Function:
         return [line for sizes in self._sizes.values() for line in sizes.told()]
 
     def __repr__(self) -> str:
-        """Print the mode and the function's name."""
         return f"<symgrad {self._mode} of {self.__name__}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -641,7 +637,6 @@ class Lowered:
     """
 
     def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any) -> None:
-        """Hold the stages."""
         self._function, self.signature, self.stages, self.program = function, signature, stages, program
         self.tree = tree
 

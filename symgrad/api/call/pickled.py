@@ -50,7 +50,6 @@ class Absent:
     """
 
     def __init__(self, fun: Any, saved: tuple[Saved, ...]) -> None:
-        """Bear the function's name and parameters, without annotations."""
         self.saved = saved
         self.__name__, self.__qualname__, self.__module__ = fun.__name__, fun.__qualname__, fun.__module__
         self.__doc__, self.symgrad_mode = fun.__doc__, getattr(fun, "symgrad_mode", "jit")
@@ -133,7 +132,6 @@ def restored(
 
 
 def _found_by_name(value: Any) -> Any:
-    """Return what stands where a function says that it is defined."""
     found = sys.modules.get(getattr(value, "__module__", None) or "")
     for part in str(getattr(value, "__qualname__", "")).split("."):
         found = getattr(found, part, None)

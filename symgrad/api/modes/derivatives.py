@@ -125,7 +125,6 @@ def value_and_grad(
 def _grad(
     fun: Any, signature: Signature, leaves: list[Any], *, argnums: Argnums, has_aux: bool, value: bool,
 ) -> Any:
-    """The gradient of a loss, with its value or without."""
     point = at(fun, signature, leaves, has_aux=has_aux)
     children = point.tree.children()
     if point.has_aux:
@@ -348,7 +347,6 @@ def _reshaped(x: Any, shape: Any) -> Any:
 
 
 def _hvp(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool = False) -> Any:
-    """`hvp` on traced values: forward mode over the gradient."""
     args, kwargs = signature.join(leaves)
     if len(args) < 2:
         raise ArgumentError(f"hvp takes (x, v, *others), and was called with {len(args)} arguments")

@@ -140,7 +140,6 @@ def _mapping(
 
 
 def _jvp(fun: Any, signature: Signature, leaves: list[Any], *, has_aux: bool) -> Any:
-    """`jvp` on traced values."""
     return jvp(fun, *signature.join(leaves)[0], has_aux=has_aux)
 
 

@@ -252,7 +252,6 @@ class Mode:
 
     @property
     def __wrapped__(self) -> Any:
-        """The function."""
         return self._fun if self._get is None else self._get()
 
     @ends_here
@@ -301,7 +300,6 @@ def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any)
 
 
 def _weakly(fun: Callable[..., Any]) -> Callable[[], Any]:
-    """Refer to a function without keeping it alive, where that is possible."""
     try:
         return weakref.WeakMethod(fun) if isinstance(fun, types.MethodType) else weakref.ref(fun)
     except TypeError:

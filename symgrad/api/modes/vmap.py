@@ -68,7 +68,6 @@ def vmap(
 def _vmap(
     fun: Any, signature: Signature, leaves: list[Any], *, in_axes: Any, out_axes: Any, axis_size: Any,
 ) -> Any:
-    """`vmap` on traced values."""
     axes = _input_axes(in_axes, signature)
     one = replace(signature, specs=tuple([
         s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :]))
@@ -147,7 +146,6 @@ def _from_front(axis: int, rank: int, what: str, shape: Any) -> int:
 
 
 def _batch_size(signature: Signature, axes: Sequence[int | None], axis_size: Any) -> Any:
-    """Return how many examples there are."""
     every = zip(signature.paths, signature.specs, axes, strict=True)
     mapped = [(path, s, a, s.shape[a]) for path, s, a in every if a is not None]
     sizes = list(dict.fromkeys([size for *_, size in mapped] + ([] if axis_size is None else [axis_size])))

@@ -138,7 +138,6 @@ class _Meaning:
 
 
 def _formula(name: str, value: Any, arguments: tuple[Any, ...]) -> tuple[list[Any], Any]:
-    """Return the symbols and the expression."""
     import inspect
 
     import sympy
@@ -207,7 +206,6 @@ def _gathered(whole: Any, term: str, labels: str, full: Any) -> Any:
 
 
 def _index_extents(name: str, terms: list[str], labels: str, x: Any) -> Any:
-    """Find the extent of every index."""
     found: dict[str, Any] = {}
     for k, (value, term) in enumerate(zip(x, terms, strict=True)):
         shape = value.shape if hasattr(value, "op") else shape_of(value)

@@ -139,7 +139,6 @@ class Overridden(Custom):
     """A function while a rule for it is in force."""
 
     def __init__(self, fun: Callable[..., Any], rule: Rule) -> None:
-        """Hold the rule."""
         super().__init__(fun)
         self.user_rule, self.called = rule, False
         self.override = words(rule, self.name)

@@ -108,7 +108,6 @@ class Store:
     """The cache in a folder that was found private and fit for use."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep the folder; nothing is read yet."""
         self._folder = folder
         self._lock = threading.Lock()
         self._bytes: int | None = None

@@ -105,7 +105,6 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 def _named(options: Options) -> tuple[str, str] | None:
-    """Return where the user named a compiler, and what he wrote."""
     if options.compiler is not None:
         return "compiler", options.compiler
     environment = os.environ.get("CC", "")
@@ -132,7 +131,6 @@ def _candidates(options: Options) -> list[tuple[str, ...]]:
 
 
 def _zig() -> Path | None:
-    """Return the compiler in the ziglang package, if that is installed."""
     package = importlib.util.find_spec("ziglang")
     return None if package is None or package.origin is None else Path(package.origin).with_name("zig")
 

@@ -8,6 +8,7 @@ traced value; from then on they are a traced array. Every view of the array sees
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,7 +193,6 @@ class LocalArray:
         self[...] = value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set what is this class's own; the attributes of an array as a traced one does."""
         if name.startswith("_") or name in {"flat", "real"}:
             object.__setattr__(self, name, value)
         else:
@@ -215,7 +215,6 @@ class LocalArray:
         return self._memory.lend(value)
 
     def __getitem__(self, index: Any) -> Any:
-        """Index as NumPy does; by a traced index, look up in the array as it is now."""
         index = settled(index)
         return self.looked_at()[index] if touches(index) else self._view(lambda a: a[index])
 
@@ -238,14 +237,22 @@ class LocalArray:
         return len(self._plain)
 
     def __getattr__(self, name: str) -> Any:
-        """Answer every other attribute and method as the array does."""
         if name.startswith("__"):
             raise AttributeError(f"'LocalArray' object has no attribute {name!r}")
         value = self.settle()
         found = getattr(value, name)
         if not callable(found):
             return found if type(value) is Tracer or isinstance(found, (int, tuple)) else getattr(self.lent(), name)
-        return Method(self, name)
+        return partial(self._method, name)
+
+    def _method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Call a method of an array on what it is now."""
+        args, kwargs = settled(args), settled(kwargs)
+        if touches(args) or touches(kwargs):
+            return getattr(self.traced() if name in _WRITERS else self.looked_at(), name)(*args, **kwargs)
+        if name in _VIEW_METHODS:
+            return self._view(lambda a: getattr(a, name)(*args, **kwargs))
+        return wrapped(getattr(self.settle() if name in _WRITERS else self.lent(), name)(*args, **kwargs))
 
     def __reduce__(self) -> Any:
         reduced: Any = self.settle().__reduce__()
@@ -271,7 +278,6 @@ class LocalArray:
     # -- writing
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write; a traced value makes the array a traced one."""
         index, value = settled(index), settled(value)
         if self._memory.tracer is not None or touches(index) or touches(value):
             write(self.traced(), index, value)
@@ -281,11 +287,9 @@ class LocalArray:
     # -- NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """Take part in a ufunc as the array it is; `out=` becomes traced when an input is."""
         return call_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Take part in a NumPy function as the array it is."""
         place = _VIEWS.get(func)
         if place is not None and len(args) > place and type(args[place]) is LocalArray:
             before, rest, keywords = args[:place], settled(args[place + 1 :]), settled(kwargs)
@@ -335,7 +339,6 @@ class Flat:
         return reshape(x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.settle().flat
 
     def __getitem__(self, index: Any) -> Any:
-        """Read: a copy, as NumPy's."""
         index = settled(index)
         if type(self.array) is LocalArray and touches(index):
             return np.ravel(self.array)[index]
@@ -343,7 +346,6 @@ class Flat:
         return np.copy(found) if type(found) is Tracer else wrapped(found)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """Write; the value is repeated along the elements, as NumPy does."""
         index, value = settled(index), settled(value)
         if type(self.array) is LocalArray and (touches(index) or touches(value)):
             self.array.traced()
@@ -364,26 +366,6 @@ class Flat:
     def __len__(self) -> int:
         count: int = self.array.size.__index__()
         return count
-
-
-class Method:
-    """A method of a local array, bound to it."""
-
-    __slots__ = ("array", "name")
-
-    def __init__(self, array: LocalArray, name: str) -> None:
-        self.array, self.name = array, name
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it on what the array is now."""
-        array, name = self.array, self.name
-        args, kwargs = settled(args), settled(kwargs)
-        if touches(args) or touches(kwargs):
-            value = array.traced() if name in _WRITERS else array.looked_at()
-            return getattr(value, name)(*args, **kwargs)
-        if name in _VIEW_METHODS:
-            return array._view(lambda a: getattr(a, name)(*args, **kwargs))  # noqa: SLF001 - the class's other half
-        return wrapped(getattr(array.settle() if name in _WRITERS else array.lent(), name)(*args, **kwargs))
 
 
 _VIEW_METHODS = frozenset({"reshape", "ravel", "transpose", "swapaxes", "squeeze", "diagonal"})

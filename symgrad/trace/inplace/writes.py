@@ -193,7 +193,6 @@ def _known(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
 
 
 def _elements(a: Tracer) -> Tracer:
-    """Return a view of an array's elements in C order."""
     made: Tracer = reshape(a, shape=(shapes.size(a.node.shape),))
     return made
 
