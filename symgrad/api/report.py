@@ -213,12 +213,7 @@ def _with_numbers(report: Any, extents: Mapping[Any, int]) -> Any:
 
 
 def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
-    """Say in words what a compilation made of a program; the same words for the same program.
-
-    Args:
-        stages: of the compilation; its loops are made when they are not there yet.
-        refusals: why sizes are compiled for one by one.
-    """
+    """Say in words what a compilation made of a program, and why sizes are compiled for one by one (`refusals`)."""
     program: LoopProgram = stages.of("loops")
     outermost = [item for item, around in walk(program.body)
                  if isinstance(item, Loop) and not any(isinstance(one, Loop) for one in around)]

@@ -79,8 +79,12 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if op.exact:
         inputs = comparable(inputs)
     if ufunc is np.power and not (active.overrides and in_force(op) is not op):
-        if issubclass(type(inputs[1]), (int, np.integer, np.bool)) and (kind := power_dtype(*inputs)) in _SIGNED:
-            return power_int(strong(trace, inputs[0], kind), exponent=int(np.asarray(inputs[1], kind)))
+        if issubclass(type(inputs[1]), (int, np.integer, np.bool)):  # by multiplication; NumPy refuses a negative one
+            kinds = [kind_of(value) for value in inputs]
+            kind = I64 if kinds == [int, int] else np.power.resolve_dtypes((*kinds, None))[2]
+            if kind in _SIGNED:
+                base = Tracer(operand(trace, inputs[0], kind), trace)
+                return power_int(base, exponent=int(np.asarray(inputs[1], kind)))
         if type(inputs[1]) in _HALVES and inputs[1] == HALF and not getattr(inputs[0], "is_number", True):
             return call_ufunc(trace, np.sqrt, inputs[:1])  # as NumPy does for arrays, and not for numbers
     try:
@@ -99,17 +103,6 @@ HALF = 0.5
 _HALVES = frozenset({float, np.float64, np.float32})
 I64 = np.dtype(np.int64)
 _SIGNED = frozenset([np.dtype(t) for t in "bhilq"])
-
-
-def power_dtype(x: Any, exponent: Any) -> np.dtype[Any]:
-    """Return the dtype of a known integer power, by multiplication; NumPy refuses a negative one too."""
-    kinds = [kind_of(value) for value in (x, exponent)]
-    return I64 if kinds == [int, int] else np.power.resolve_dtypes((*kinds, None))[2]
-
-
-def strong(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Tracer:
-    """Return a value as an array of a dtype."""
-    return Tracer(operand(trace, value, dtype), trace)
 
 
 def comparable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

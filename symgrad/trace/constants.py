@@ -49,11 +49,7 @@ def number(trace: Trace, value: bool | float, dtype: np.dtype[Any]) -> Node:
 
 
 def compiled(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return a dtype in this machine's byte order.
-
-    Raises:
-        UnsupportedError: when symgrad does not compile it.
-    """
+    """Return a dtype in this machine's byte order, or refuse what symgrad does not compile."""
     if dtype in COMPILED:
         return dtype
     native = np.dtype(dtype.newbyteorder("=").str) if dtype.kind in "biuf" else dtype

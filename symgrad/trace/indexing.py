@@ -27,12 +27,7 @@ class BadIndex(SymgradError, IndexError):  # noqa: N818 - stands beside IndexErr
 
 
 def getitem(x: Tracer, index: Any) -> Any:
-    """Index a traced array as NumPy does.
-
-    Raises:
-        IndexError: out of bounds, or too many indices.
-        ConcretizationError: a traced boolean mask beside other indices: the result has no known shape.
-    """
+    """Index a traced array as NumPy does."""
     index = settled(index)
     if is_traced_mask(index):
         return Selected(x, leading(index, x))

@@ -136,12 +136,7 @@ def _cotangent(name: str, part: Any, x: Any, label: str, g: Any, *, exact: bool)
 
 
 def floating(said: str, value: Any, dtype: np.dtype[Any], trace: Trace) -> Any:
-    """Return what a user's rule gives, an array or number of floating point, in the dtype that is wanted.
-
-    Raises:
-        ArgumentError: it is no array and no number.
-        DtypeError: it is one of integers, booleans or complex numbers.
-    """
+    """Return what a user's rule gives, an array or number of floating point, in the dtype that is wanted."""
     kind = getattr(value, "dtype", None)
     if type(value) not in {int, float} and not hasattr(type(value), "tracer"):
         if not isinstance(kind, np.dtype):
@@ -158,14 +153,7 @@ def floating(said: str, value: Any, dtype: np.dtype[Any], trace: Trace) -> Any:
 
 
 def opened(what: Any, rule: Rule) -> Override | None:
-    """Make an override of an op, by its name, by a ufunc, or by what `custom_vjp` and the like gave.
-
-    Returns:
-        None where `what` is none of these.
-
-    Raises:
-        ArgumentError: there is no op of this name, or it is a view.
-    """
+    """Make an override of an op, by its name, by a ufunc, or by what `custom_vjp` and the like gave; None of others."""
     from symgrad.ops import load
 
     load()

@@ -83,11 +83,7 @@ def spec(text: str) -> Spec:
 
 
 def extent_name(text: str, *, strict: bool = True) -> str:
-    """Return a name for an extent; one that is a word of C or of the generated code gets another one.
-
-    Raises:
-        ArgumentValueError: it is such a word, and `strict`.
-    """
+    """Return a name for an extent: a word of C gets another one, or with `strict` is refused."""
     allowed = text if re.fullmatch(r"[tink]\d+", text) or text in WINDOWS else identifier(text)
     if strict and allowed != text:
         raise ArgumentValueError(
@@ -97,11 +93,7 @@ def extent_name(text: str, *, strict: bool = True) -> str:
 
 
 def extent_of(text: str) -> Any:
-    """Read an extent: a number, a name, or ``n+1``.
-
-    Raises:
-        ArgumentValueError: the number is too large, or the name is a word of C.
-    """
+    """Read an extent: a number, a name, or ``n+1``."""
     if not text[0].isdigit():
         name, _, more = text.partition("+")
         return symbol(extent_name(name.strip())) + int(more or 0)
@@ -155,11 +147,7 @@ def flatten(arguments: Any) -> tuple[list[Any], Any]:
 
 
 def leaf_spec(value: Any, path: str) -> Spec:
-    """Describe one leaf of a call's arguments.
-
-    Raises:
-        ArgumentError: when it is nothing symgrad can take as an array, naming it.
-    """
+    """Describe one leaf of a call's arguments, or refuse what is no array and no number."""
     if isinstance(value, Spec):
         return value
     kind = type(value)
@@ -232,20 +220,3 @@ def leaf_names(
         plain = short if last.count(short) == 1 and not short.isdigit() else text
         names.append(identifier(plain, {*names, *extents}))
     return tuple(names), shown
-
-
-def refuse_lone(specs: Sequence[Spec], paths: Sequence[str]) -> None:
-    """Check that where an extent is n+1, another one is n.
-
-    Raises:
-        ArgumentValueError: none is.
-    """
-    known = {d for one in specs for d in one.shape if not isinstance(d, int) and d.is_Symbol}
-    for one, path in zip(specs, paths, strict=True):
-        for d in one.shape:
-            if not isinstance(d, int) and not d.free_symbols <= known:
-                lone = next(iter(d.free_symbols - known))
-                raise ArgumentValueError(
-                    f"the extent of {path} is {d}, and no argument has the extent {lone}",
-                    instead=f"another name for it, or {lone} as an extent of another argument",
-                )

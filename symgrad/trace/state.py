@@ -38,11 +38,7 @@ class Trace:
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.
 
-        Calls where they are equal are compiled apart.
-
-        Args:
-            one, other: the extents.
-            otherwise: what to say of a call where they are equal after all and that cannot be compiled apart.
+        Calls where they are equal are compiled apart; `otherwise` is what to say of one that cannot be.
         """
         difference = simplified(one - other)
         if type(difference) is int:

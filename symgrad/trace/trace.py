@@ -132,11 +132,7 @@ def trace(
 
 @contextmanager
 def nothing_caught(*, opened: bool = False) -> Iterator[None]:
-    """Raise what the trace refused meanwhile, when the function returns as if nothing had been.
-
-    Args:
-        opened: the trace has open extents.
-    """
+    """Raise what the trace, maybe of open extents, refused meanwhile, when the function returns in spite of it."""
     outermost, before_it = heard.refusals is None, heard.opened
     heard.opened = before_it or opened
     refusals = heard.refusals = heard.refusals if heard.refusals is not None else []
@@ -197,11 +193,7 @@ def returned(active: Trace, result: Any, fun: Callable[..., Any]) -> Any:
 
 
 def output(active: Trace, value: Any, fun: Callable[..., Any]) -> Any:
-    """Return the node of one leaf of a function's result.
-
-    Raises:
-        ArgumentError: when it is no array and no number.
-    """
+    """Return the node of one leaf of a function's result."""
     if isinstance(value, Tracer):
         if value.owner is not active:
             raise leaked(value)

@@ -23,7 +23,6 @@ import optree
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import show, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
-from symgrad.trace import signature as signatures
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import (
     NAMESPACE,
@@ -254,13 +253,7 @@ def hints(fun: Callable[..., Any]) -> dict[str, Any]:
 
 
 def by_leaf(known: dict[str, Any], parameter: Callable[[str | int], str], signature: Signature) -> list[Axes | None]:
-    """Give each array of a call what its argument's annotation says.
-
-    Args:
-        known: the annotations of the parameters.
-        parameter: gives the name of the parameter that a position or a keyword goes to.
-        signature: the arguments.
-    """
+    """Give each array what its argument's annotation says; `parameter` names that of a position or a keyword."""
     found: list[Axes | None] = []
     for key, accessor in zip(signature.positions, signature.tree.accessors(), strict=True):
         hint = known.get(parameter(key))
@@ -523,7 +516,15 @@ class Arguments:
         specs = tuple([leaf_spec(leaf, path) for leaf, path in zip(call.leaves, shown, strict=True)])
         specs = specs if pattern is None else patterned(specs, pattern)
         if not any(map(is_traced, call.leaves)):  # whose extents are those of the function around this call
-            signatures.refuse_lone(specs, shown)
+            known = {d for one in specs for d in one.shape if not isinstance(d, int) and d.is_Symbol}
+            for one, path in zip(specs, shown, strict=True):
+                for d in one.shape:
+                    if not isinstance(d, int) and (lone := d.free_symbols - known):
+                        name = next(iter(lone))
+                        raise ArgumentValueError(
+                            f"the extent of {path} is {d}, and no argument has the extent {name}",
+                            instead=f"another name for it, or {name} as an extent of another argument",
+                        )
         return Signature(call.tree, specs, names, shown, call.statics, tuple(keys))
 
     def checked(self, call: Leaves) -> tuple[Signature, Said]:

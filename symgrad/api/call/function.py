@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
+import types
 import warnings
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,7 +16,6 @@ import optree
 
 from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_structure_of, show_signature, told_apart
 from symgrad.api.call.captures import Captured, captured_rng, captured_writes
-from symgrad.api.call.pickled import Absent, pickled_as, restored
 from symgrad.api.call.sizes import Sizes, pattern_of
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import ArgumentError, SymgradWarning, ToolchainError
@@ -21,8 +23,8 @@ from symgrad.ir.names import identifier
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
-from symgrad.pipeline import Built, Stages, build, optimized, uncollected
-from symgrad.trace.signature import Spec, spec
+from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
+from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import active, current
 from symgrad.trace.trace import argument, returned, trace
 
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from symgrad.api.report import Cost, Memory
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
-    from symgrad.trace.signature import Signature
     from symgrad.trace.state import Trace
 
     Short = Callable[[tuple[Any, ...]], Any]
@@ -561,16 +562,38 @@ class Function:
         return f"<symgrad {self._mode} of {self.__name__}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
-        """Pickle by name where Python can import the function, else the printable programs; never code."""
+        """Pickle by name where Python can import the function, else as the printable programs; never code.
+
+        A function that has a name (defined in a module, as for pickling any Python function) is found again by it, and
+        traced again where it is unpickled. Of a lambda or a closure the compiled signatures are kept, each as a program
+        in the JSON of `symgrad.ir.saved.programs`, which is verified when it is read: see `Absent`.
+        """
         plain: Any = self._fun
         while type(plain) is Function or hasattr(plain, "symgrad_mode"):  # a function compiled, or a mode of one
             if isinstance(plain, Absent) or isinstance(plain.__wrapped__, Absent):
                 break
             plain = plain.__wrapped__
+        if _found_by_name(self) is self:
+            return str(getattr(self, "__qualname__", ""))  # a decorated function: found where it stands
+        fun, arguments = self._fun, self._arguments
+        static = tuple(sorted(arguments.static, key=str))
+        if not isinstance(plain, (types.FunctionType, Absent)) or _found_by_name(plain) is plain:
+            return unpickled, (fun, self._options, static, arguments.fixed_to, arguments.dynamic)
+        from symgrad.ir.saved.programs import dumps
+
         state = self._state()
         entries = [entry for key, entry in self._entries.items() if key.captured == state]
-        found = pickled_as(self, self._fun, plain, self._arguments, self._options, entries)
-        return found if isinstance(found, str) else (unpickled, found)
+        saved = tuple([Saved(dumps(e.built.program), e.signature, e.tree) for e in entries])
+        if isinstance(fun, Absent):
+            compiled = [e.signature for e in entries]
+            saved += tuple([one for one in fun.saved if one.signature not in compiled])
+        if not saved:
+            raise ArgumentError(
+                f"{arguments.name}() cannot be pickled: it has no name in its module, and was not compiled yet",
+                instead="define it with def at the top of a module, or call it once before",
+            )
+        fixed = arguments.fixed_to is not None
+        return unpickled, (Absent(fun, saved), self._options, static, fixed, arguments.dynamic)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
@@ -585,12 +608,7 @@ def _forms(signature: Signature) -> list[tuple[Any, ...]]:
 
 
 def handed_out(tree: Any, outputs: Sequence[Node]) -> Callable[[list[Any]], Any]:
-    """Return how a list of results gets the structure of what was traced; the fewer steps, the faster is a call.
-
-    Args:
-        tree: the structure.
-        outputs: what the results are computed by.
-    """
+    """Return how a list of results gets the structure of what was traced; the fewer steps, the faster is a call."""
     if tree.is_leaf():
         return lambda results: _as_scalar(results[0])
     children = tree.children()
@@ -623,9 +641,85 @@ def _loss_and_gradients(results: list[Any]) -> Any:
 # -- pickled, and not compiled yet
 
 
-def unpickled(*pickled: Any) -> Function:
+class Saved(NamedTuple):
+    """One compiled signature: its program as text, what its arguments were, and the structure of its results."""
+
+    text: str
+    signature: Signature
+    results: Any
+
+    def program(self) -> Program:
+        """Read the program with symgrad's ops."""
+        from symgrad.ir.saved.programs import loads
+        from symgrad.ops import OPS, load
+
+        load()
+        specs = zip(self.signature.names, self.signature.specs, strict=True)
+        return replace(loads(self.text, OPS), fortran=frozenset([name for name, spec in specs if spec.fortran]))
+
+
+class Absent:
+    """Stands for a Python function that stayed behind: its name, its parameters, and the programs it was compiled to.
+
+    A `Function` of it serves the signatures of these, and closed-over values are the constants they were when it was
+    traced. The programs are read and verified when they are needed.
+    """
+
+    def __init__(self, fun: Any, saved: tuple[Saved, ...]) -> None:
+        self.saved = saved
+        self.__name__, self.__qualname__, self.__module__ = fun.__name__, fun.__qualname__, fun.__module__
+        self.__doc__, self.symgrad_mode = fun.__doc__, getattr(fun, "symgrad_mode", "jit")
+        signature = signature_of(fun)
+        if signature is not None:
+            plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+            self.__signature__ = signature.replace(parameters=plain, return_annotation=signature.empty)
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> Any:
+        """Refuse."""
+        raise self.behind("it is called inside of another traced function")
+
+    def opened(self) -> list[Signature]:
+        """List the signatures with open extents that it was compiled for."""
+        every = [saved.signature for saved in self.saved]
+        return [one for one in every if not all(is_static(spec.shape) for spec in one.specs)]
+
+    def recalled(self, signature: Signature, stages: Stages) -> tuple[Program, Any]:
+        """Return what tracing and optimizing made of it, and the structure of its result."""
+        if active.outside:
+            raise self.behind("it is called inside of a block of override_gradient")
+        saved = next((one for one in self.saved if one.signature == signature), None)
+        if saved is None:
+            raise self.behind(f"it is called with {show_signature(signature)}")
+        program = saved.program()
+        if stages.options.debug_nans:
+            program = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])
+        stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
+        return stages.keep("optimized", program), saved.results
+
+    def behind(self, what: str) -> ArgumentError:
+        """Compose the error of a call that needs the Python function."""
+        kept = "; ".join([show_signature(saved.signature) for saved in self.saved])
+        return ArgumentError(
+            f"{self.__name__}() was unpickled without its Python code: it serves ({kept}) only, and {what}",
+            instead="define it with def at the top of a module, which is then imported where it is unpickled",
+        )
+
+
+def unpickled(
+    fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | bool | None, dynamic: Any,
+) -> Function:
     """Make the function that was pickled: traced where its Python is found by its name, else of its programs."""
-    return Function(*restored(*pickled))
+    numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
+    arguments = Arguments(fun, numbers, names, dynamic=dynamic)
+    signature = fun.saved[0].signature if fixed is True else fixed
+    return Function(fun, arguments.fixed(signature) if isinstance(signature, Signature) else arguments, options)
+
+
+def _found_by_name(value: Any) -> Any:
+    found = sys.modules.get(getattr(value, "__module__", None) or "")
+    for part in str(getattr(value, "__qualname__", "")).split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 class Lowered:

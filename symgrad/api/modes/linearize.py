@@ -120,14 +120,7 @@ def _linear_at(fun: Callable[..., Any], primals: tuple[Any, ...], forward: bool,
 def _mapping(
     arguments: Any, result: Any, forward: bool, apply: Callable[[Sequence[Any]], Sequence[Any]],
 ) -> Callable[..., Any]:
-    """Return a linear map of trees, of one of their leaves.
-
-    Args:
-        arguments: the structure of the function's arguments, by position and by name.
-        result: that of its result.
-        forward: it maps tangents of the arguments to the result's, else a cotangent of the result to the arguments'.
-        apply: makes a list of vectors of one.
-    """
+    """Return a linear map of trees, of one of lists; `forward` maps tangents, and else a cotangent is pulled back."""
 
     def push(*tangents: Any) -> Any:
         return optree.tree_unflatten(result, apply(matched(arguments.child(0), tangents, "tangents")))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import types
 import weakref
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -151,12 +152,7 @@ def at(
 ) -> Point:
     """Trace a function into a program of its own at a caller's traced arguments.
 
-    Args:
-        fun: the function.
-        signature: what its arguments are.
-        leaves: the arguments.
-        has_aux: the function returns ``(result, extras)``.
-        seen: what it sees of its arguments, where that is something else.
+    With `seen`, it sees something else of them than the signature says.
     """
     outer = current()
     assert outer is not None  # noqa: S101 - modes are called on traced values
@@ -240,8 +236,12 @@ class Mode:
         Its arguments are what the function's annotations say, if `annotated`.
         """
         check_function(fun)
-        self._get: Any = _weakly(fun) if weak else None
-        self._fun = None if weak else fun
+        self._fun: Any = fun
+        self._get: Any = None
+        if weak:
+            with suppress(TypeError):  # what cannot be referred to weakly is kept
+                self._get = weakref.WeakMethod(fun) if isinstance(fun, types.MethodType) else weakref.ref(fun)
+                self._fun = None
         self.symgrad_mode, self._rule, self._settings, self.annotated = kind, rule, settings, annotated
         self.__name__ = getattr(fun, "__name__", type(fun).__name__)
         self.__qualname__ = getattr(fun, "__qualname__", self.__name__)
@@ -297,10 +297,3 @@ def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any)
         mode = Mode(rule.__name__.strip("_"), fun, rule, settings, signature=signature, weak=True)
         found = known.setdefault(key, Function(mode, Arguments(mode), Options()))
     return found
-
-
-def _weakly(fun: Callable[..., Any]) -> Callable[[], Any]:
-    try:
-        return weakref.WeakMethod(fun) if isinstance(fun, types.MethodType) else weakref.ref(fun)
-    except TypeError:
-        return lambda: fun

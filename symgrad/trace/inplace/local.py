@@ -69,12 +69,7 @@ class Memory:
         return given
 
     def become_traced(self) -> None:
-        """Turn into a traced array.
-
-        Raises:
-            MutationError: in another trace, and where somebody holds a plain array on the same memory.
-            UnsupportedError: when the array is one of objects.
-        """
+        """Turn into a traced array: in its own trace, and where nobody holds a plain array on the same memory."""
         if self.tracer is not None:
             return
         trace = current()
