@@ -17,6 +17,7 @@ from symgrad.api.call.arguments import Arguments
 from symgrad.api.call.function import Function
 from symgrad.api.modes.derivatives import grad, jit
 from symgrad.api.modes.linearize import jvp
+from symgrad.api.rules.define import SHAPE
 from symgrad.errors import ArgumentError, ArgumentValueError, GradientCheckError, NoGradient
 from symgrad.ir.op import Elementwise, Op
 from symgrad.ops import load
@@ -272,9 +273,6 @@ FORWARD = "(in forward mode, along a random direction)"
 ROUNDING = 64 * EPSILON
 """What rounding may leave, as a part of the largest numbers about."""
 
-SHAPE = (2, 3)
-"""Of the arrays for an op that works element by element."""
-
 
 @dataclass
 class Report:
@@ -403,16 +401,6 @@ def check_grads(
     return first
 
 
-def _bearing_name(call: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Give a case the name of its op, for messages."""
-
-    def of(*arrays: Any) -> Any:
-        return call(*arrays)
-
-    of.__name__ = name
-    return of
-
-
 def _op_calls(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, ...]]]:
     """Return calls of an op, or of what answers a ufunc, and their arguments."""
     load()
@@ -431,7 +419,10 @@ def _op_calls(op: Any, seed: int) -> list[tuple[Callable[..., Any], tuple[Any, .
         )
     rng = np.random.default_rng(seed)
     if not isinstance(found, Elementwise):
-        return [(_bearing_name(case.call, name), tuple(case.draw(rng))) for case in found.sample]
+        calls: list[Any] = [(partial(case.call), tuple(case.draw(rng))) for case in found.sample]
+        for call, _ in calls:
+            call.__name__ = name  # for messages
+        return calls
     each = found.sample if type(found.sample) is tuple else (found.sample,) * found.arity
     return [(found, tuple([domain.draw(rng, SHAPE) for domain in each]))]
 
@@ -496,7 +487,7 @@ class _Comparison:
             if "fwd" in modes:
                 self.forward(d, float(exact["pushed"]))
             if second:
-                self.second(v, exact, partial(self.in_single, along, d, v), modes)
+                self.second(d, v, exact, along, modes)
 
     def first(self) -> None:
         """Compare the gradient."""
@@ -575,7 +566,7 @@ class _Comparison:
         self.report.loose += error > LOOSE * max(abs(compiled), abs(numerical), floor / ROUNDING)
         return True
 
-    def second(self, v: Arrays, found: Any, narrow: Callable[[], Any], modes: frozenset[str]) -> None:
+    def second(self, d: Arrays, v: Arrays, found: Any, derivatives: Function, modes: frozenset[str]) -> None:
         """Compare the derivative of the gradient along a direction v, in reverse mode and in forward mode."""
         problem, method = self.problem, "differences of the compiled gradient"
         gradient, others = problem.gradient, tuple(problem.others)
@@ -589,7 +580,11 @@ class _Comparison:
         here = np.split(slope(0.0), sizes)
         along = sum(float(np.sum(np.abs(g * d.ravel()))) for g, d in zip(here, v, strict=True))
         along = max(along, abs(float(self.reference.value(problem.wide))))
-        single = narrow() if problem.narrow else {}
+        single: Any = {}
+        if problem.narrow:  # the same for the arguments as they were given, some in single precision
+            dtypes = [np.asarray(x).dtype for x in problem.given]
+            narrow = [tuple([np.asarray(*one) for one in zip(some, dtypes, strict=bool(some))]) for some in (d, v)]
+            single = derivatives(tuple(problem.given), *narrow, others)
         for mode in [one for one in ("rev", "fwd") if one in modes]:
             exact = _in_float64(found[mode])
             parts = zip(problem.wide, exact, np.split(numerical, sizes), np.split(error, sizes), strict=True)
@@ -601,15 +596,6 @@ class _Comparison:
             self.finish()
             if mode == "fwd" and "rev" in modes:  # the same derivatives once more
                 self.report.derivatives = before
-
-    def in_single(self, along: Function, *directions: Arrays) -> Any:
-        """Compute derivatives along directions of the arguments as they were given, some in single precision."""
-        given = self.problem.given
-        d, v = [
-            tuple([np.asarray(one, np.asarray(x).dtype) for one, x in zip(some, given, strict=True)]) if some else ()
-            for some in directions
-        ]
-        return along(tuple(given), d, v, tuple(self.problem.others))
 
     def narrowed(self, order: int, found: Any, exact: Arrays) -> None:
         """Compare what was computed in float32 with the same in float64."""

@@ -9,7 +9,7 @@ import numpy as np
 import optree
 
 from symgrad.build import load
-from symgrad.build.call import allocator, ctype
+from symgrad.build.call import allocator
 from symgrad.build.load import ffi
 from symgrad.build.threads import threads
 from symgrad.build.toolchain.find import find
@@ -17,6 +17,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError, BusyError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.requirements import require
 from symgrad.ir.saved.dims import evaluated
+from symgrad.ops.declare.spelling import stored
 from symgrad.trace.signature import NAMESPACE, flatten
 from symgrad.transforms.debug_nans import Looking
 
@@ -136,9 +137,9 @@ def _compiled(call: Call, arrays: Arrays, results: Arrays, out: Any) -> Callable
     interface, library, options = call.interface, call.library, call.options
     laid = [a.T if port.fortran else a for a, port in zip(arrays, interface.inputs, strict=True)]
     every = [*laid, *results, *interface.data]
-    held = [ffi.from_buffer(f"{ctype(a)}[]", a) for a in every]
+    held = [ffi.from_buffer(f"{stored(a.dtype)}[]", a) for a in every]
     # A pointer is passed faster than an array, and keeps nothing alive: the function that is returned does.
-    pointers = [ffi.cast(f"{ctype(a)} *", p) for a, p in zip(every, held, strict=True)]
+    pointers = [ffi.cast(f"{stored(a.dtype)} *", p) for a, p in zip(every, held, strict=True)]
     if library.function is not library.entry:
         pointers = [ffi.new("void *[]", pointers)]
     function: Callable[..., int]

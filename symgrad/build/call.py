@@ -39,7 +39,7 @@ from symgrad.ir.evaluate import evaluate
 from symgrad.ir.requirements import REMEMBERED, require, unmet
 from symgrad.ir.saved.dims import dim_to_json, evaluated
 from symgrad.ir.shapes import is_static
-from symgrad.ops.declare import spelling
+from symgrad.ops.declare.spelling import stored
 from symgrad.render.source import OTHER, called_with_objects
 from symgrad.trace.signature import NAMESPACE, leaf_spec
 
@@ -379,7 +379,7 @@ class Call:
         self.is_compiled, self.interface, self.library = True, interface, library
         self._alone, self._memory = alone, allocator(options)
         self._inputs, self._outputs = [
-            [ffi.typeof(f"{ctype(port)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
+            [ffi.typeof(f"{stored(port.dtype)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
         ]
         numbers = [spec.weak or (None if spec.shape or spec.array else np.float64) for spec in signature.specs]
         self._wanted: list[tuple[Any, Any, Any]] = [
@@ -387,7 +387,7 @@ class Call:
             for port, number, kind in zip(interface.inputs, numbers, self._inputs, strict=True)
         ]
         self._dtypes = [port.dtype for port in interface.outputs]
-        self._constants = [ffi.from_buffer(f"{ctype(d)}[]", d) for d in interface.data]
+        self._constants = [ffi.from_buffer(f"{stored(d.dtype)}[]", d) for d in interface.data]
         axes = [(str(d), k, axis) for k, port in enumerate(interface.inputs) for axis, d in enumerate(port.shape)]
         self._places = [next((k, axis) for d, k, axis in axes if d == name) for name in interface.dims]
         self._shapes = [
@@ -610,8 +610,3 @@ def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
 def allocator(options: Options) -> Callable[[int], np.ndarray[Any, Any]]:
     """Return what makes a workspace of so many bytes: uninitialized, or all ones, which is NaN, where one verifies."""
     return partial(np.full, fill_value=255, dtype=np.uint8) if options.verifies else partial(np.empty, dtype=np.uint8)
-
-
-def ctype(array: Any) -> str:
-    """Name the C type of an array's elements; a Boolean is a byte."""
-    return spelling.ctype(array.dtype).replace("_Bool", "uint8_t")

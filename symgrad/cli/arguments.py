@@ -85,7 +85,7 @@ def _imported(file: Path) -> ModuleType:
 # -- its arguments
 
 
-class Call(NamedTuple):
+class Given(NamedTuple):
     """Arguments of a call, and which of them are settings."""
 
     args: tuple[Any, ...]
@@ -116,7 +116,7 @@ def specs(words: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
+def call(fun: Callable[..., Any], given: dict[str, Any]) -> Given:
     """Put specs in the places of a function's arguments; those not given are read from annotations of jaxtyping's.
 
     Arguments with defaults keep these, as settings.
@@ -143,7 +143,7 @@ def call(fun: Callable[..., Any], given: dict[str, Any]) -> Call:
     args = tuple([given.get(p.name, p.default) for p in positional[: last + 1]])
     placed = [p.name for p in positional[: last + 1]]
     kwargs = {name: value for name, value in given.items() if name not in placed}
-    return Call(args, kwargs, tuple([name for name in placed if name not in given]), tuple(placed))
+    return Given(args, kwargs, tuple([name for name in placed if name not in given]), tuple(placed))
 
 
 def own(fun: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
@@ -153,7 +153,7 @@ def own(fun: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in known}
 
 
-def argnums(wrt: str | None, found: Call) -> int | str | tuple[str, ...]:
+def argnums(wrt: str | None, found: Given) -> int | str | tuple[str, ...]:
     """Read ``w``, ``w,b``, ``params.w`` (the path of an entry); without it, take the first argument with a spec."""
     usable = [name for name in (*found.names, *found.kwargs) if name not in found.static]
     if wrt is None:
@@ -170,7 +170,7 @@ def argnums(wrt: str | None, found: Call) -> int | str | tuple[str, ...]:
     return paths[0] if len(paths) == 1 else paths
 
 
-def _path(name: str, found: Call) -> str:
+def _path(name: str, found: Given) -> str:
     """Write ``params.w`` as Python does: ``params['w']`` of a dict, ``params.w`` of a NamedTuple."""
     root, *words = re.findall(r"\w+", name)
     at = found.kwargs[root] if root in found.kwargs else found.args[found.names.index(root)]
@@ -210,7 +210,7 @@ def units(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def data(found: Call, extents: dict[str, int], seed: int, *, positive: bool = False) -> Call:
+def data(found: Given, extents: dict[str, int], seed: int, *, positive: bool = False) -> Given:
     """Draw arrays for specs: normal numbers (or positive ones), integers 0 and 1, which any extent takes as indices."""
     known, rng = dict(extents), np.random.default_rng(seed)
 
@@ -233,7 +233,7 @@ def data(found: Call, extents: dict[str, int], seed: int, *, positive: bool = Fa
     return found._replace(args=tuple(args), kwargs=dict(kwargs))
 
 
-def is_finite(fun: Callable[..., Any], call: Call) -> bool:
+def is_finite(fun: Callable[..., Any], call: Given) -> bool:
     """Whether the values of a call are finite; the function gets copies, as it may write into its arguments."""
     leaves, tree = flatten((call.args, call.kwargs))
     copies = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, AxisError, SymgradError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise
-from symgrad.ops.declare.forms import ANSWERS, answer_scipy, loop_dtypes
+from symgrad.ops.declare.forms import ANSWERS, INT, answer_scipy, loop_dtypes
 from symgrad.ops.elementwise.arithmetic import power_int
 from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
@@ -81,7 +81,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     if ufunc is np.power and not (active.overrides and in_force(op) is not op):
         if issubclass(type(inputs[1]), (int, np.integer, np.bool)):  # by multiplication; NumPy refuses a negative one
             kinds = [kind_of(value) for value in inputs]
-            kind = I64 if kinds == [int, int] else np.power.resolve_dtypes((*kinds, None))[2]
+            kind = INT if kinds == [int, int] else np.power.resolve_dtypes((*kinds, None))[2]
             if kind in _SIGNED:
                 base = Tracer(operand(trace, inputs[0], kind), trace)
                 return power_int(base, exponent=int(np.asarray(inputs[1], kind)))
@@ -101,7 +101,6 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
 
 HALF = 0.5
 _HALVES = frozenset({float, np.float64, np.float32})
-I64 = np.dtype(np.int64)
 _SIGNED = frozenset([np.dtype(t) for t in "bhilq"])
 
 

@@ -30,7 +30,7 @@ from symgrad.errors import (
 from symgrad.ir.shapes import show, simplified
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to
-from symgrad.ops.declare.forms import ANSWERS, answer_scipy, dims, is_traced
+from symgrad.ops.declare.forms import ANSWERS, INT, answer_scipy, dims, is_traced
 from symgrad.ops.numpy.creation import arange, spaced
 from symgrad.trace.answers import GIVES_ARRAYS, answered
 from symgrad.trace.constants import constant
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
-INT = np.dtype(np.int64)
 
 
 def _argument(args: Arguments, kwargs: Keywords, place: int, name: str, default: Any = None) -> Any:

@@ -182,8 +182,8 @@ def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
                 instead="slice first and reverse then: x[a:b][::-1]",
             )
         return (simplified(extent - 1), simplified(sympy.floor((extent - step - 1) / sympy.Integer(-step))), step)
-    low = bound(extent, start, 0)
-    high = extent if stop is None else bound(extent, stop, None)
+    low = clipped(extent, start, 0)
+    high = extent if stop is None else clipped(extent, stop, None)
     count = extent
     if low != 0 or high != extent:
         count = sympy.Max(high - low, 0)
@@ -196,7 +196,7 @@ def symbolic_slice(extent: Any, entry: slice) -> tuple[Any, ...]:
     return (simplified(low), simplified(count), step)
 
 
-def bound(extent: Any, value: Any, default: Any) -> Any:
+def clipped(extent: Any, value: Any, default: Any) -> Any:
     """Clip one bound of a slice; a start beyond the end only empties it, so it stays as it is."""
     import sympy
 

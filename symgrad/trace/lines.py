@@ -13,6 +13,7 @@ import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,30 +79,23 @@ def user_frame() -> FrameType | None:
 
 def error_line(error: BaseException) -> Line | None:
     """Return the innermost line of the user's code that an error went through."""
-    found, step = None, error.__traceback__
-    while step is not None:
-        name = step.tb_frame.f_code.co_filename
-        if is_user_code(name):
-            found = Line(name, step.tb_lineno, linecache.getline(name, step.tb_lineno).strip())
-        step = step.tb_next
-    return found
+    every = [(frame.f_code.co_filename, number) for frame, number in walk_tb(error.__traceback__)]
+    own = [Line(*at, linecache.getline(*at).strip()) for at in every if is_user_code(at[0])]
+    return own[-1] if own else None
 
 
 def raised_in_library(error: BaseException) -> bool:
     """Whether a library raised an error, and not the user's code."""
-    step = error.__traceback__
-    while step is not None and step.tb_next is not None:
-        step = step.tb_next
-    return step is not None and not is_user_code(step.tb_frame.f_code.co_filename)
+    files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
+    return bool(files) and not is_user_code(files[-1])
 
 
 def raised_in_symgrad(error: BaseException) -> bool:
     """Whether an error came through symgrad's code after the user's last line."""
-    found, step = False, error.__traceback__
-    while step is not None:
-        name = step.tb_frame.f_code.co_filename
+    found = False
+    for frame, _ in walk_tb(error.__traceback__):
+        name = frame.f_code.co_filename
         found = name.startswith(_HERE + os.sep) or (found and not is_user_code(name))
-        step = step.tb_next
     return found
 
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ArgumentValueError, MutationError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.declare.forms import ANSWERS, is_unset
 from symgrad.trace.answers import GIVES_ARRAYS, answered, call_ufunc
 from symgrad.trace.constants import constant
 from symgrad.trace.indexing import getitem
 from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
-from symgrad.trace.inplace.views import store
+from symgrad.trace.inplace.views import refuse_plain, store
 from symgrad.trace.inplace.writes import add_in_place, fill_flat, in_place, put_method, setitem
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled, touches
@@ -42,11 +42,8 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         return NotImplemented
     out = kwargs.pop("out", None)
     target = out[0] if isinstance(out, tuple) else out
-    if target is not None and type(target) is not Tracer:
-        raise MutationError(
-            f"np.{ufunc.__name__}(..., out=) writes a traced value into a plain array", line=user_line(),
-            instead="make the array inside the traced function (np.empty, np.zeros), or leave out= away",
-        )
+    if target is not None:
+        refuse_plain(target, ufunc.__name__)
     if method == "__call__":
         result = _called(self, ufunc, inputs, kwargs, target)
         return result if target is None else store(target, result, ufunc.__name__)

@@ -74,11 +74,7 @@ def grad(
         argnums: the argument to differentiate by, or a tuple of them: a position, a name, or the path of a part, as
             ``"params['w']"``.
         has_aux: `fun` returns ``(loss, extras)``; the result is ``(gradient, extras)``.
-        static_argnums: as for `jit`.
-        static_argnames: as for `jit`.
-        specs: as for `jit`.
-        dynamic: as for `jit`.
-        options: as for `jit`.
+        static_argnums, static_argnames, specs, dynamic, options: as for `jit`.
 
     Returns:
         A `Function` that returns the gradient: the structure, shapes and dtypes of the argument (a tuple of such
@@ -163,11 +159,7 @@ def jacfwd(
         fun: takes and returns floating-point arrays, numbers, and trees of them.
         argnums: the argument to differentiate by, or a tuple of them: a position, a name, or the path of a part.
         has_aux: `fun` returns ``(result, extras)``; then so does the Jacobian.
-        static_argnums: as for `jit`.
-        static_argnames: as for `jit`.
-        specs: as for `jit`.
-        dynamic: as for `jit`.
-        options: as for `jit`.
+        static_argnums, static_argnames, specs, dynamic, options: as for `jit`.
 
     Returns:
         A `Function` that returns, for each array of the result and each of the argument, an array of the result's

@@ -69,10 +69,10 @@ class Custom(ABC):
         active = current()
         if active is None or not any(is_traced(leaf) for leaf in leaves):
             return self.fun(*arguments)
-        return Call(self, nondiff, tree, active, leaves).result()
+        return Recorded(self, nondiff, tree, active, leaves).result()
 
     @abstractmethod
-    def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
+    def cotangents(self, call: Recorded, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:
         """Return a cotangent, or None, for each leaf of the arguments."""
 
     def _set(self) -> None:
@@ -87,7 +87,7 @@ class Custom(ABC):
         return NoGradient(f"{self.name} has no rule", instead=f"{self.name}.{what}")
 
 
-class Call:
+class Recorded:
     """One call of a custom function in a trace: what it was called with, and what it made."""
 
     def __init__(
@@ -102,22 +102,19 @@ class Call:
             name=identifier(custom.name), outer=active,
         )
         self.program, self.results = made.program, made.tree
-        self._closed()
+        # Values of the caller's that the function closes over its rule would not see.
+        reads = [i for node in self.program.nodes() for i in node.inputs] + [*self.program.outputs]
+        if outer_input([read for read in reads if read.number < self.program.start]) is not None:
+            raise UnsupportedError(
+                f"{custom.name} uses a traced value that is none of its arguments: its rule could give it no cotangent",
+                line=user_line(), instead="an argument more",
+            )
 
     def arguments(self, leaves: Any) -> list[Any]:
         """Put leaves and what is not differentiated by in the function's order."""
         rest = iter(optree.tree_unflatten(self.tree, list(leaves)))
         count = len(self.tree.children()) + len(self.nondiff)
         return [self.nondiff[k] if k in self.nondiff else next(rest) for k in range(count)]
-
-    def _closed(self) -> None:
-        """Refuse values of the caller's that the function closes over: its rule would not see them."""
-        reads = [i for node in self.program.nodes() for i in node.inputs] + [*self.program.outputs]
-        if outer_input([read for read in reads if read.number < self.program.start]) is not None:
-            raise UnsupportedError(
-                f"{self.custom.name} uses a traced value that is none of its arguments: its rule could give it "
-                "no cotangent", line=user_line(), instead="an argument more",
-            )
 
     def result(self) -> Any:
         """Record the op, and take its result apart."""
@@ -266,7 +263,7 @@ class custom_vjp(Custom):  # noqa: N801 - a decorator, and JAX's name
         self.fwd, self.bwd = fwd, bwd
         self._set()
 
-    def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+    def cotangents(self, call: Recorded, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
         """Run the forward pass for its residuals (what it shares with the function is one), then the backward pass."""
         if self.fwd is None or self.bwd is None:
             raise self._missing("defvjp(fwd, bwd)")
@@ -305,13 +302,14 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
         self._set()
         return rule
 
-    def cotangents(self, call: Call, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
+    def cotangents(self, call: Recorded, g: Any, y: Any, x: list[Any]) -> tuple[Any, ...]:  # noqa: ARG002 - of a rule
         """Transpose the rule: run it on fresh tangents, and go back from the result's to theirs."""
         if self.jvp is None:
             raise self._missing("defjvp(rule)")
         active = g.owner
         tangents = [Tracer(fresh(active, f"t{k}", v.node), active) for k, v in enumerate(x)]
-        pair = self.jvp(*call.nondiff.values(), *[self._trees(call, v) for v in (x, tangents)])
+        trees = [tuple(optree.tree_unflatten(call.tree, leaves)) for leaves in (x, tangents)]
+        pair = self.jvp(*call.nondiff.values(), *trees)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ArgumentError(f"the rule of {self.name} must return a pair (result, tangent)")
         call.check(active, f"the rule of {self.name} returns a tangent", pair[1])
@@ -328,6 +326,3 @@ class custom_jvp(Custom):  # noqa: N801 - a decorator, and JAX's name
             raise NoGradient(f"the rule of {self.name} is not linear in the tangents, which go through {op.name} in it")
         places = dict(zip(by, found, strict=True))
         return tuple([Tracer(places[t], active) if t in places else None for t in ts])
-
-    def _trees(self, call: Call, leaves: list[Any]) -> tuple[Any, ...]:
-        return tuple(optree.tree_unflatten(call.tree, leaves))

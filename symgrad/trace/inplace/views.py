@@ -86,13 +86,18 @@ def store(x: Tracer, result: Any, name: str) -> Tracer:
     return x
 
 
-def into(out: Any, result: Any, name: str) -> Any:
-    """Store what a function with ``out=`` computed, and return what NumPy returns."""
+def refuse_plain(out: Any, name: str) -> None:
+    """Refuse ``out=`` an array that is not traced."""
     if type(out) is not Tracer:
         raise MutationError(
             f"np.{name}(..., out=) writes a traced value into a plain array", line=user_line(),
             instead="make the array inside the traced function (np.empty, np.zeros), or leave out= away",
         )
+
+
+def into(out: Any, result: Any, name: str) -> Any:
+    """Store what a function with ``out=`` computed, and return what NumPy returns."""
+    refuse_plain(out, name)
     if as_node(out.owner, result).shape != out.node.shape:
         raise MutationError(
             f"np.{name} gives {as_node(out.owner, result).shape}, and out= has {out.node.shape}", line=user_line(),
