@@ -146,13 +146,6 @@ def call(fun: Callable[..., Any], given: dict[str, Any]) -> Given:
     return Given(args, kwargs, tuple([name for name in placed if name not in given]), tuple(placed))
 
 
-def own(fun: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Take the specs of a function's own arguments: of several functions each has some."""
-    signature = signature_of(fun)
-    known = signature.parameters if signature is not None else {}
-    return {name: value for name, value in given.items() if name in known}
-
-
 def argnums(wrt: str | None, found: Given) -> int | str | tuple[str, ...]:
     """Read ``w``, ``w,b``, ``params.w`` (the path of an entry); without it, take the first argument with a spec."""
     usable = [name for name in (*found.names, *found.kwargs) if name not in found.static]

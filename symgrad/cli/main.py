@@ -17,6 +17,7 @@ import symgrad
 from symgrad.cli import arguments, terminal
 from symgrad.errors import GradientCheckError
 from symgrad.pipeline import NAMES
+from symgrad.trace.signature import signature_of
 
 WHATS = ["value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian"]
 INTERRUPTED, PIPE_CLOSED, REFUSED = 130, 141, 2
@@ -117,7 +118,8 @@ def emit(
         used: set[str] = set()
         for target in targets:
             fun = arguments.function(target)
-            own = words if len(targets) == 1 else arguments.own(fun, words)
+            known = getattr(signature_of(fun), "parameters", ())  # of several functions each has some
+            own = words if len(targets) == 1 else {name: spec for name, spec in words.items() if name in known}
             used.update(own)
             found = arguments.call(fun, own)
             calls.append(Specialization(fun, found.args, found.kwargs, found.static))

@@ -78,7 +78,7 @@ def trace(
     fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], *, name: str,
     options: Options = Options(), creation: bool = True, outer: Trace | None = None,  # noqa: B008 - frozen
 ) -> Traced:
-    """Run a function on tracers.
+    """Run a function on tracers: its program has an input for each leaf, and an output for each leaf of the result.
 
     Args:
         fun: the user's function, for messages.
@@ -88,9 +88,6 @@ def trace(
         options: of the function that is compiled; those of `outer` hold where it is nested.
         creation: replace NumPy's creation functions meanwhile.
         outer: the trace this one is nested in: its nodes are constants here.
-
-    Returns:
-        The program, one input for each leaf, one output for each leaf of the result, and the result's structure.
     """
     from symgrad.trace.creation import installed
 

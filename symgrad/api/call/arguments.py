@@ -317,14 +317,7 @@ def _hint_axes(hint: Any) -> Axes | None:
 
 
 def annotated_specs(fun: Callable[..., Any], given: Any = ()) -> dict[str, Any]:
-    """Read a spec for each argument that has none, has no default, and is annotated by jaxtyping.
-
-    Args:
-        fun: the function.
-        given: names of arguments that need none.
-
-    Returns:
-        A `Spec` for an array, a tree of them for a tuple, a NamedTuple or a TypedDict, by the arguments' names.
+    """Read a spec (or a tree of them) for each argument that has none, has no default, and is annotated by jaxtyping.
 
     Raises:
         ArgumentValueError: an annotation is one of jaxtyping's and leaves a dtype or an axis open.
