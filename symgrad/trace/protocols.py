@@ -42,6 +42,7 @@ def _array_ufunc(self: Tracer, ufunc: np.ufunc, method: str, *inputs: Any, **kwa
         return NotImplemented
     out = kwargs.pop("out", None)
     target = out[0] if isinstance(out, tuple) else out
+    target = None if target is ... else target  # an array is wanted, as ever
     if target is not None:
         refuse_plain(target, ufunc.__name__)
     if method == "__call__":

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.ir.node import Constant, Graph, Node
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, rebuild
-from symgrad.ops.arrays.indexing import gather, take_along
+from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.views import slice_
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
@@ -106,7 +106,7 @@ def is_selection(node: Node) -> bool:
 
 def may_select(op: Any) -> bool:
     """Whether an op, or what stands for one, picks elements of its first operand and does nothing else."""
-    return getattr(op, "view", False) or op in {gather, take_along}
+    return getattr(op, "view", False) or op is gather
 
 
 DEEP = 8

@@ -15,7 +15,7 @@ from tests import table as t
 
 load()
 RNG = np.random.default_rng(2)
-HAVE = ("einsum", "sum", "gather", "scatter_add", "convolve", "take_along", "add_along")
+HAVE = ("einsum", "sum", "gather", "scatter_add", "convolve")
 """Ops with a body of one statement, or of sums; with their own rules taken away they must go on as before."""
 
 

@@ -21,7 +21,7 @@ load()
 CALLS = read("calls.txt")
 OURS = (
     "indexing", "copies", "shaping", "manipulation", "diagonals", "padding", "norms", "products", "convolution",
-    "composites", "statistics", "exponential_sums",
+    "composites", "own", "statistics", "exponential_sums",
 )
 SHORT = {"d": "f64", "f": "f32", "i": "i64", "?": "bool"}
 
@@ -153,3 +153,37 @@ def test_a_function_of_scipy_bound_by_name_is_refused_with_the_line() -> None:
     with pytest.raises(ConcretizationError, match=r"test_answers\.py") as error:
         program(lambda a: bound[0](a + 0), [spec("f64[4]")])
     assert "imported by name" in str(error.value)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda a: np.linalg.cross(a, a[:, :2]),
+     "np.linalg.cross of float64(3, 3) and float64(3, 2): Both input arrays must be (arrays of) 3-dimensional"),
+    (lambda a: np.split(a, 2), "np.split of float64(3, 3): array split does not result in an equal division"),
+    (lambda a: np.linalg.matrix_power(a[:2], 3), "np.linalg.matrix_power of float64(2, 3): Last 2 dimensions"),
+    (lambda a: np.gradient(a, edge_order=3), "np.gradient of float64(3, 3): 'edge_order' greater than 2"),  # type: ignore[call-overload]
+])
+def test_what_numpy_refuses_names_the_arrays_and_the_line(call: Any, words: str) -> None:
+    with pytest.raises(SymgradError, match=r"test_answers\.py:") as error:
+        program(call, [spec("f64[3,3]")])
+    assert str(error.value).startswith(words)
+
+
+def test_numpys_python_is_refused_the_truth_of_a_value() -> None:
+    with pytest.raises(ConcretizationError, match=r"a condition .*bool\[\].*\n.*test_answers\.py:"):
+        program(lambda a: np.rot90(a, a[0, 0]), [spec("f64[3,3]")])
+
+
+def test_distances_that_are_traced_may_or_may_not_be_equal() -> None:
+    """NumPy asks whether they are, and goes a shorter way to the same numbers."""
+    traced = program(lambda a, x: np.gradient(a, x, edge_order=2), [spec("f64[5]"), spec("f64[5]")])
+    for x in (np.arange(5.0) * 2, np.array([0, 1, 3, 3.5, 7])):
+        agree(evaluate(traced, [x**3, x]), np.gradient(x**3, x, edge_order=2), 1e-13)
+
+
+def test_numpy_itself_is_as_it_was() -> None:
+    """Its own Python is made again for traced arrays: nothing of it is replaced, in no thread and no trace."""
+    import numpy.lib._function_base_impl as module
+
+    before = dict(vars(module))
+    program(lambda a: np.diff(a) + np.gradient(a)[1:], [spec("f64[3]")])
+    assert dict(vars(module)) == before

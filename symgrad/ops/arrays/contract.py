@@ -240,12 +240,6 @@ def vdot(a: Any, b: Any, /) -> Any:
     return np.tensordot(np.ravel(a), np.ravel(b), axes=1)
 
 
-@answers(np.outer)
-def outer(a: Any, b: Any, out: Any = None) -> Any:
-    refuse("outer", out=out)
-    return np.multiply(np.ravel(lift(a))[:, None], np.ravel(lift(b))[None, :])
-
-
 @answers(np.tensordot, np.linalg.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     a, b = lift(a), lift(b)

@@ -54,11 +54,6 @@ def extents(shape: Any) -> Shape:
     return found
 
 
-@answers(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # NumPy's signature
-    return fresh(lift(a))
-
-
 def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
     """As `ndarray.astype`.
 
@@ -128,17 +123,6 @@ def full_like(
 # -- what an array is
 
 
-@answers(np.shape)
-def shape(a: Any) -> Any:
-    return lift(a).shape
-
-
-@answers(np.ndim)
-def ndim(a: Any) -> int:
-    rank: int = lift(a).ndim
-    return rank
-
-
 @answers(np.size)
 def size(a: Any, axis: Any = None) -> Any:
     a = lift(a)
@@ -169,40 +153,10 @@ def promoted(*values: Any) -> np.dtype[Any]:
 answers(np.result_type)(promoted)
 
 
-@answers(np.iscomplexobj)
-def iscomplexobj(x: Any) -> bool:  # no value of symgrad is complex
-    """As `numpy.iscomplexobj`: no value of symgrad is complex."""
-    return False
-
-
-@answers(np.isrealobj)
-def isrealobj(x: Any) -> bool:
-    """As `numpy.isrealobj`: every value of symgrad is real."""
-    return True
-
-
-@answers(np.iscomplex)
-def iscomplex(x: Any) -> Any:
-    """As `numpy.iscomplex`: False for each element."""
-    return _like(x, 0, bool, None, None)
-
-
 @answers(np.isreal)
 def isreal(x: Any) -> Any:
     """As `numpy.isreal`: True for each element."""
     return _like(x, 1, bool, None, None)
-
-
-@answers(np.real, np.real_if_close)
-def real(val: Any, tol: float = 100) -> Any:
-    """As `numpy.real`: the array itself."""
-    return lift(val)
-
-
-@answers(np.imag)
-def imag(val: Any) -> Any:
-    """As `numpy.imag`: zeros."""
-    return lift(val).imag
 
 
 @answers(np.conjugate)

@@ -150,60 +150,6 @@ scatter_add = structured(
 )
 
 
-# -- take_along_axis: one index for each element, and its adjoint
-
-
-def _along_infer(x: Node, indices: Node, axis: int) -> tuple[Shape, Any]:
-    index_shape((indices,), (axis,), len(x.shape))
-    if [d for k, d in enumerate(x.shape) if k != axis] != [d for k, d in enumerate(indices.shape) if k != axis]:
-        have, given = shapes.show(x.shape), shapes.show(indices.shape)
-        raise ShapeError(f"take_along_axis: {have} and {given} differ beside axis {axis}")
-    return indices.shape, x.dtype
-
-
-def _one_lookup(axes: tuple[Axis, ...], axis: int, shape: Shape) -> tuple[Any, ...]:
-    return (*axes[:axis], Lookup(Access(1, axes), shape[axis], 0), *axes[axis + 1 :])
-
-
-_PICKS = (case(lambda a, i: OPS["take_along"](a, i, axis=1) ** 2, (2, 3), (2, 4), domain=_ROWS),
-          case(lambda a, i: OPS["take_along"](a, i, axis=0) ** 2, (3, 2), (1, 2), domain=_ROWS))
-
-take_along = structured(
-    name="take_along", params=("axis",), infer=_along_infer, sample=_PICKS, evaluate=np.take_along_axis, moves=True,
-    body=lambda node: copy_body(node, lambda *i: _one_lookup(i, node.param("axis"), node.inputs[X].shape)),
-    vjp=lambda g, y, x, indices, axis: (OPS["add_along"](g, indices, axis=axis, extent=shape_of(x)[axis]), None),
-    text=lambda node, names: f"np.take_along_axis({names[0]}, {names[1]}, {node.params[0]})",
-    edges=(case(lambda a, i: OPS["take_along"](a, i, axis=1), (2, 3), (2, 0), domain=_ROWS),),
-    doc="For each index, the element of its row.",
-)
-
-
-def _add_along_infer(g: Node, indices: Node, axis: int, extent: Any) -> tuple[Shape, Any]:
-    if g.shape != indices.shape:
-        raise ShapeError(f"cannot add {shapes.show(g.shape)} at {shapes.show(indices.shape)} places")
-    return (*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype
-
-
-def _add_along_value(g: Any, indices: Any, axis: int, extent: int) -> Any:
-    g = np.asarray(g)
-    out = np.zeros((*g.shape[:axis], extent, *g.shape[axis + 1 :]), g.dtype)
-    places = list(np.indices(g.shape, sparse=True))
-    places[axis] = indices
-    np.add.at(out, tuple(places), g)
-    return out
-
-
-add_along = structured(
-    name="add_along", params=("axis", "extent"), infer=_add_along_infer, evaluate=_add_along_value, moves=True,
-    body=lambda node: put_body(
-        node, None, adding(node.dtype), (X, lambda *i: _one_lookup(i, node.param("axis"), node.shape))),
-    vjp=lambda g, y, x, indices, axis, extent: (take_along(g, indices, axis=axis), None),
-    sample=(case(lambda g, i: OPS["add_along"](g, i, axis=1, extent=3) ** 2, (2, 4), (2, 4), domain=_ROWS),),
-    edges=(case(lambda g, i: OPS["add_along"](g, i, axis=0, extent=3), (0, 2), (0, 2), domain=_ROWS),),
-    doc="Zeros with each value added into its row at its index: the adjoint of take_along_axis.",
-)
-
-
 # -- NumPy's functions
 
 
@@ -255,46 +201,5 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         place = (*[slice(None)] * k, int(checked(a, k, indices)))
         return fresh(a[place])
     return gather(a, checked(a, k, indices), axes=(k,))
-
-
-@answers(np.ix_)
-def ix_(*args: Any) -> tuple[Any, ...]:
-    """As `numpy.ix_`: each array of integers along an axis of its own."""
-    found = []
-    for k, given in enumerate(args):
-        places = lift(given)
-        if places.ndim != 1:
-            raise ShapeError("Cross index must be 1 dimensional")
-        if places.dtype.kind == "b":
-            if is_traced(places):
-                raise UnsupportedError("np.ix_ of a traced mask, which names as many places as it has true ones")
-            places = np.flatnonzero(places)
-        places = places if is_traced(places) or places.size else places.astype(np.intp)
-        beside = tuple([d for d in range(len(args)) if d != k])
-        found.append(OPS["expand_dims"](places, axes=beside) if is_traced(places) else np.expand_dims(places, beside))
-    return tuple(found)
-
-
-@answers(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    arr, indices = lift(arr), lift(indices)
-    if axis is None:
-        if indices.ndim != 1:
-            raise ShapeError("when axis=None, `indices` must have a single dimension.")
-        arr, axis = np.ravel(arr), 0
-    if arr.ndim != indices.ndim:
-        raise ShapeError("`indices` and `arr` must have the same number of dimensions")
-    k = normal_axis(axis, arr.ndim)
-    have, want = shape_of(arr), shape_of(indices)
-    try:
-        beside = shapes.broadcast(*[(*s[:k], 1, *s[k + 1 :]) for s in (have, want)])
-    except ShapeError:
-        given = f"{shapes.show(have)} and indices of {shapes.show(want)}"
-        raise IndexShapes(f"shape mismatch: {given} along axis {k}") from None
-    parts = []
-    for x, shape in ((arr, have), (indices, want)):
-        full = (*beside[:k], shape[k], *beside[k + 1 :])
-        parts.append(x if full == shape else OPS["broadcast_to"](x, shape=full))
-    return take_along(parts[0], checked(parts[0], k, parts[1]), axis=k)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +13,6 @@ from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.contract import LETTERS, contract
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of
-from symgrad.ops.numpy.diagonals import ones_diagonal
 
 PLANE, SPACE = 2, 3
 
@@ -45,14 +43,6 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     else:
         first, second = a1 * b[..., 2] - a[..., 2] * b1, a[..., 2] * b0 - a0 * b[..., 2]
     return np.moveaxis(np.stack([first, second, a0 * b1 - a1 * b0], axis=-1), -1, axisc)
-
-
-@answers(np.linalg.cross)
-def linalg_cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    x1, x2 = lift(x1), lift(x2)
-    if shape_of(x1)[axis] != SPACE or shape_of(x2)[axis] != SPACE:
-        raise ShapeError("Both input arrays must be (arrays of) 3-dimensional vectors")
-    return cross(x1, x2, axis=axis)
 
 
 @answers(np.kron)
@@ -86,31 +76,6 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
         terms[-1] = terms[-1][0]
     result = (terms[0][0] if ranks[0] > 1 else "") + (terms[-1][-1] if ranks[-1] > 1 else "")
     return contract(f"{','.join(terms)}->{result}", *parts)
-
-
-@answers(np.linalg.matrix_power)
-def matrix_power(a: Any, n: Any) -> Any:
-    a = lift(a)
-    if a.ndim < 2 or shape_of(a)[-1] != shape_of(a)[-2]:
-        raise NotSquare(f"Last 2 dimensions of the array must be square, not {shapes.show(shape_of(a))}")
-    if not hasattr(n, "__index__"):
-        raise UnsupportedError("exponent must be an integer")
-    left = operator.index(n)
-    if left < 0:
-        a, left = np.linalg.inv(a), -left
-    if left == 0:
-        return ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
-    if left == SPACE:
-        return np.matmul(np.matmul(a, a), a)
-    square: Any = a
-    result: Any = None
-    while True:
-        left, odd = divmod(left, 2)
-        if odd:
-            result = square if result is None else np.matmul(result, square)
-        if not left:
-            return result
-        square = np.matmul(square, square)
 
 
 def _axis_last(x: Any, axis: int) -> Any:
@@ -158,14 +123,6 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 for _function in (vecdot, matvec, vecmat):  # vecdot came with NumPy 2.0, the others with 2.2
     if hasattr(np, _function.__name__):
         answers(getattr(np, _function.__name__))(_function)
-
-
-@answers(np.linalg.outer)
-def linalg_outer(x1: Any, x2: Any, /) -> Any:
-    x1, x2 = lift(x1), lift(x2)
-    if x1.ndim != 1 or x2.ndim != 1:
-        raise ShapeError(f"Input arrays must be one-dimensional, but they are {x1.ndim=} and {x2.ndim=}.")
-    return np.outer(x1, x2)
 
 
 @answers(np.vander)

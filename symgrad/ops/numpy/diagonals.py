@@ -31,19 +31,9 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return OPS["diagonal"](moved, offset=operator.index(static("diagonal", "offset", offset)))
 
 
-@answers(np.linalg.diagonal)
-def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    return diagonal(x, offset, -2, -1)
-
-
 @answers(np.trace)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     return np.sum(diagonal(a, offset, axis1, axis2), -1, dtype, out)
-
-
-@answers(np.linalg.trace)
-def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return np.sum(diagonal(x, offset, -2, -1), -1, dtype)
 
 
 @answers(np.diag)

@@ -13,8 +13,8 @@ from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.copies import extents, fresh
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.views import flipped, sliced
-from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.arrays.views import sliced
+from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, normal_axis, shape_of
 
 
 def static(function: str, name: str, value: Any) -> Any:
@@ -33,46 +33,6 @@ def static(function: str, name: str, value: Any) -> Any:
 
 
 # -- turning
-
-
-@answers(np.flip)
-def flip(m: Any, axis: Any = None) -> Any:
-    m = lift(m)
-    axes = normal_axes(axis, m.ndim, listed=True)
-    return flipped(m, axes) if m.ndim else fresh(m)
-
-
-def _at_least(m: Any, rank: int) -> Any:
-    m = lift(m)
-    if m.ndim < rank:
-        raise ShapeError(f"Input must be >= {rank}-d.")
-    return m
-
-
-@answers(np.fliplr)
-def fliplr(m: Any) -> Any:
-    return flipped(_at_least(m, 2), (1,))
-
-
-@answers(np.flipud)
-def flipud(m: Any) -> Any:
-    return flipped(_at_least(m, 1), (0,))
-
-
-@answers(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
-    m = lift(m)
-    if len(axes) != 2:
-        raise ShapeError("len(axes) must be 2.")
-    first, second = [normal_axis(a, m.ndim) for a in axes]
-    if first == second:
-        raise ShapeError("Axes must be different.")
-    quarter = static("rot90", "k", k) % 4
-    if quarter in {0, 2}:
-        return flipped(m, (first, second) if quarter else ())
-    if quarter == 1:
-        return np.swapaxes(flipped(m, (second,)), first, second)
-    return flipped(np.swapaxes(m, first, second), (second,))
 
 
 @answers(np.roll)
@@ -178,66 +138,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     return _split(ary, indices_or_sections, axis, even=False)
 
 
-@answers(np.split)
-def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
-    return _split(ary, indices_or_sections, axis, even=True)
-
-
-@answers(np.hsplit)
-def hsplit(ary: Any, indices_or_sections: Any) -> Any:
-    ary = _at_least(ary, 1)
-    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
-
-
-@answers(np.vsplit)
-def vsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return split(_at_least(ary, 2), indices_or_sections, 0)
-
-
-@answers(np.dsplit)
-def dsplit(ary: Any, indices_or_sections: Any) -> Any:
-    return split(_at_least(ary, 3), indices_or_sections, 2)
-
-
-def unstack(x: Any, /, *, axis: Any = 0) -> tuple[Any, ...]:
-    """As `numpy.unstack`."""
-    x = lift(x)
-    if x.ndim == 0:
-        raise ShapeError("Input array must be at least 1-d.")
-    return tuple(np.moveaxis(x, axis, 0))
-
-
-if hasattr(np, "unstack"):  # NumPy 2.1
-    answers(np.unstack)(unstack)
-
-
 # -- stacking
-
-
-def _joined(parts: list[Any], axis: int, dtype: Any, casting: str) -> Any:
-    return np.concatenate(parts, axis, dtype=dtype, casting=casting)  # type: ignore[call-overload]
-
-
-@answers(np.vstack)
-def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    return _joined([np.atleast_2d(lift(x)) for x in tup], 0, dtype, casting)
-
-
-@answers(np.hstack)
-def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    parts = [np.atleast_1d(lift(x)) for x in tup]
-    return _joined(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype, casting)
-
-
-@answers(np.dstack)
-def dstack(tup: Any) -> Any:
-    return np.concatenate([np.atleast_3d(lift(x)) for x in tup], 2)
-
-
-@answers(np.column_stack)
-def column_stack(tup: Any) -> Any:
-    parts = [np.atleast_1d(lift(x)) for x in tup]
-    return np.concatenate([p[:, None] if p.ndim == 1 else p for p in parts], 1)
 
 
 @answers(np.block)
@@ -263,14 +164,6 @@ def _block(arrays: Any, rank: int, axis: int) -> Any:
         return np.concatenate([_block(item, rank, axis + 1) for item in arrays], axis)
     leaf = lift(arrays)
     return np.expand_dims(leaf, tuple(range(rank - leaf.ndim)))
-
-
-@answers(np.append)
-def append(arr: Any, values: Any, axis: Any = None) -> Any:
-    arr, values = lift(arr), lift(values)
-    if axis is None:
-        return np.concatenate([np.ravel(arr), np.ravel(values)])
-    return np.concatenate([arr, values], axis)
 
 
 @answers(np.delete)

@@ -109,8 +109,3 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     moved = np.transpose(x, (*rest, *axes))
     flat = np.reshape(moved, (*[x.shape[k] for k in rest], np.size(x, axes)))
     return kept(norm(flat, ord, -1), axes, keepdims)
-
-
-@answers(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    return norm(x, ord, (-2, -1), keepdims=keepdims)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -192,46 +191,10 @@ def transpose(a: Any, axes: Any = None) -> Any:
     return reordered(a, order)
 
 
-@answers(np.matrix_transpose, np.linalg.matrix_transpose)
-def matrix_transpose(x: Any, /) -> Any:
-    x = lift(x)
-    if x.ndim < 2:
-        raise ShapeError(f"Input array must be at least 2-dimensional, but it is {x.ndim}")
-    return swapaxes(x, -1, -2)
-
-
 @answers(np.swapaxes)
 def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
     a = lift(a)
     i, j = normal_axis(axis1, a.ndim), normal_axis(axis2, a.ndim)
     order = list(range(a.ndim))
     order[i], order[j] = j, i
-    return reordered(a, tuple(order))
-
-
-@answers(np.moveaxis)
-def moveaxis(a: Any, source: Any, destination: Any) -> Any:
-    a = lift(a)
-    pairs = [v if isinstance(v, (tuple, list)) else (v,) for v in (source, destination)]
-    old, new = [[normal_axis(k, a.ndim) for k in v] for v in pairs]
-    if len(set(old)) != len(old) or len(set(new)) != len(new):
-        raise ShapeError("repeated axis in moveaxis")
-    if len(old) != len(new):
-        raise ShapeError("`source` and `destination` arguments must have the same number of elements")
-    order = [k for k in range(a.ndim) if k not in old]
-    for place, k in sorted(zip(new, old, strict=True)):
-        order.insert(place, k)
-    return reordered(a, tuple(order))
-
-
-@answers(np.rollaxis)
-def rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
-    a = lift(a)
-    k, n = normal_axis(axis, a.ndim), a.ndim
-    start = operator.index(start)
-    place = start + n if start < 0 else start
-    if not 0 <= place <= n:
-        raise np.exceptions.AxisError(f"'start' arg requires {-n} <= start < {n + 1}, but {start} was passed in")
-    order = [i for i in range(n) if i != k]
-    order.insert(place - 1 if k < place else place, k)
     return reordered(a, tuple(order))

@@ -26,12 +26,6 @@ from symgrad.ops.declare.forms import (
 from symgrad.ops.numpy.reductions import kept, refuse_whole, root
 
 
-@answers(np.ptp)
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    refuse("ptp", out=out)
-    return np.subtract(np.max(a, axis, keepdims=keepdims), np.min(a, axis, keepdims=keepdims))
-
-
 @answers(np.count_nonzero)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     a = lift(a)
@@ -125,15 +119,6 @@ def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
     return np.concatenate(turned) if len(turned) > 1 else turned[0]
 
 
-@answers(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
-    c = cov(x, y, rowvar, dtype=dtype)
-    if c.ndim == 0:
-        return c / c
-    deviation = np.sqrt(np.diagonal(c))
-    return np.clip(c / deviation[:, None] / deviation[None, :], -1, 1)
-
-
 # -- reductions that leave NaN out
 
 
@@ -146,23 +131,6 @@ def _without_nan(a: Any, value: float, dtype: Any = None) -> tuple[Any, Any]:
         raise ArgumentError("If a is inexact, then dtype must be inexact")
     missing = np.isnan(a)
     return np.where(missing, np.asarray(value, a.dtype), a), missing
-
-
-def _nan_total(reduce: Any, neutral: int) -> Any:
-    def total(
-        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
-        where: Any = True,
-    ) -> Any:
-        return reduce(_without_nan(a, neutral)[0], axis, dtype, out, keepdims, initial, where)
-
-    return total
-
-
-def _nan_running(reduce: Any, neutral: int) -> Any:
-    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        return reduce(_without_nan(a, neutral)[0], axis, dtype, out)
-
-    return running
 
 
 def _nan_extremum(name: str, reduce: Any, worst: float) -> Any:
@@ -181,10 +149,6 @@ def _nan_extremum(name: str, reduce: Any, worst: float) -> Any:
     return extremum
 
 
-answers(np.nansum)(_nan_total(np.sum, 0))
-answers(np.nanprod)(_nan_total(np.prod, 1))
-answers(np.nancumsum)(_nan_running(np.cumsum, 0))
-answers(np.nancumprod)(_nan_running(np.cumprod, 1))
 answers(np.nanmax)(_nan_extremum("nanmax", np.max, -np.inf))
 answers(np.nanmin)(_nan_extremum("nanmin", np.min, np.inf))
 

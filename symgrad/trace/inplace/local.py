@@ -333,6 +333,10 @@ class Flat:
         x = self.array
         return reshape(x, shape=(shapes.size(x.node.shape),)) if type(x) is Tracer else x.settle().flat
 
+    def settle(self) -> Any:
+        """Return a copy of the elements."""
+        return self[:]
+
     def __getitem__(self, index: Any) -> Any:
         index = settled(index)
         if type(self.array) is LocalArray and touches(index):

@@ -1,0 +1,199 @@
+"""NumPy's own Python on traced arrays: most of its functions are NumPy written in NumPy.
+
+Each function named at the end is made again from its code, among its module's names with stand-ins for the few that ask
+no traced array. NumPy's own functions and modules stay as they are. What needs other digits or other C, and what asks
+for the truth of a value, has an answer of its own in the other modules.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy._core import fromnumeric
+
+from symgrad.errors import ArgumentError, ArgumentValueError, IndexOutOfBounds, LinAlgError, SymgradError
+from symgrad.ir import shapes
+from symgrad.ops.arrays.copies import filled, fresh
+from symgrad.ops.arrays.joining import holds_traced, lift
+from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, shape_of
+from symgrad.ops.numpy.diagonals import ones_diagonal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class _Running(threading.local):
+    like: Any = None
+
+
+_running = _Running()
+"""A traced array of the call that runs in this thread: what is made meanwhile belongs to its trace."""
+
+
+# -- stand-ins
+
+
+def _settled(value: Any) -> Any:
+    return value.settle() if hasattr(type(value), "settle") else value
+
+
+def _array(value: Any, dtype: Any = None, *, copy: Any = True, ndmin: int = 0, **_: Any) -> Any:
+    made = lift(_settled(value))
+    made = made if dtype is None or made.dtype == dtype else made.astype(dtype)
+    made = np.expand_dims(made, tuple(range(ndmin - made.ndim))) if made.ndim < ndmin else made
+    return fresh(made) if copy else made
+
+
+def _as_array(value: Any, dtype: Any = None, **_: Any) -> Any:
+    made = _array(value, dtype, copy=False)
+    return made if getattr(made, "weak", None) is None else fresh(made)
+
+
+def _full(shape: Any, value: Any, dtype: Any = None, **_: Any) -> Any:
+    return filled(_running.like, value, dims(shape), np.dtype(dtype or getattr(value, "dtype", float)))
+
+
+def _empty(shape: Any, dtype: Any = float, **_: Any) -> Any:
+    return _full(shape, 0, dtype)
+
+
+def _stretched(array: Any, shape: Any, subok: bool = False) -> Any:
+    return _running.like.__symgrad_bind__(OPS["broadcast_to"], (lift(array),), {"shape": dims(shape)})
+
+
+def _counting(stop: Any, *more: Any, **keywords: Any) -> Any:
+    if not hasattr(type(stop), "dim"):
+        return np.arange(stop, *more, **keywords)
+    return _running.like.__symgrad_bind__(OPS["arange"], (np.int64(0),), {"count": stop.dim, "step": 1})
+
+
+def _eye(n: Any, dtype: Any = float) -> Any:
+    return ones_diagonal(_running.like, dims(n)[0], (), np.dtype(dtype))
+
+
+def _length(value: Any) -> Any:
+    value = _settled(value)
+    return value.shape[0] if is_traced(value) else len(value)
+
+
+def _method(a: Any, name: str, *args: Any, **keywords: Any) -> Any:
+    """Call what a method of NumPy's arrays is in Python."""
+    return _names("numpy._core._methods")[f"_{name}"](_as_array(a), *args, **keywords)
+
+
+STAND_INS: dict[Any, Any] = {
+    np.array: _array, np.asarray: _as_array, np.asanyarray: _as_array, np.empty: _empty, np.zeros: _empty,
+    np.full: _full, np.broadcast_to: _stretched, np.arange: _counting, np.eye: _eye,
+    fromnumeric._wrapfunc: _method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
+}
+
+
+class _Module:
+    """A module of NumPy's with stand-ins among its names."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = _instead(getattr(self._module, name))
+        return found
+
+
+def _instead(value: Any) -> Any:
+    if isinstance(value, ModuleType) and value.__name__.startswith("numpy"):
+        return _Module(value)
+    return STAND_INS.get(value, value) if getattr(value, "__hash__", None) else value
+
+
+@functools.cache
+def _names(module: str) -> dict[str, Any]:
+    """Copy a module's names; its helper functions see the stand-ins, too."""
+    source = vars(sys.modules[module])
+    names = {name: _instead(value) for name, value in source.items()} | {"len": _length}
+    for name, value in source.items():
+        if type(value) is FunctionType and value.__globals__ is source and value not in STAND_INS:
+            names[name] = _again(value, names)
+    return names
+
+
+def _again(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+    made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+# -- answers
+
+
+SHORTCUTS = {"if (diffx == diffx[0]).all():": False}
+"""Lines of NumPy's that ask for the truth of a value, where either way gives the same: the way that is no special case.
+
+Whatever else asks is refused.
+"""
+
+REFUSED: dict[type[Exception], Any] = {
+    np.linalg.LinAlgError: LinAlgError, ValueError: ArgumentValueError, TypeError: ArgumentError,
+    IndexError: IndexOutOfBounds,
+}
+"""What NumPy's errors become, which then name the user's line and the arrays."""
+
+
+def _traced(values: Any) -> Iterator[Any]:
+    """List the traced arrays among arguments, at any depth of lists and tuples."""
+    for value in values:
+        if is_traced(value) and not hasattr(type(value), "dim"):
+            yield value
+        elif type(value) in {list, tuple}:
+            yield from _traced(value)
+
+
+def _inside_lifted(value: Any) -> Any:
+    """Make arrays of lists in a list where they hold a traced value: NumPy's functions look no further for one."""
+    if type(value) not in {list, tuple}:
+        return value
+    return type(value)([lift(v) if type(v) in {list, tuple} and holds_traced(v) else v for v in value])
+
+
+def by_numpy(function: Any) -> Any:
+    """Return what answers a function of NumPy's: its own Python."""
+    implementation = function.__wrapped__
+    name = f"np.{'linalg.' if 'linalg' in implementation.__module__ else ''}{function.__name__}"
+
+    @functools.cache
+    def run() -> FunctionType:
+        return _again(implementation, _names(implementation.__module__))
+
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        args = tuple([_inside_lifted(value) for value in args])
+        outer, traced = _running.like, list(_traced((*args, *kwargs.values())))
+        _running.like = traced[0]
+        try:
+            return run()(*args, **kwargs)
+        except (SymgradError, np.exceptions.AxisError):
+            raise
+        except tuple(REFUSED) as error:
+            kind = next(made for kind, made in REFUSED.items() if isinstance(error, kind))
+            given = " and ".join([f"{x.dtype}{shapes.show(shape_of(x))}" for x in traced])
+            raise kind(f"{name} of {given}: {error}") from None
+        finally:
+            _running.like = outer
+
+    return answer
+
+
+for _function in (
+    np.append, np.clip, np.column_stack, np.copy, np.corrcoef, np.diff, np.dsplit, np.dstack, np.fix, np.flip,
+    np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack, np.imag, np.isclose, np.iscomplex, np.iscomplexobj,
+    np.isrealobj, np.ix_, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nancumprod, np.nancumsum, np.nanprod,
+    np.nansum, np.ndim, np.outer, np.polyval, np.ptp, np.real, np.real_if_close, np.rollaxis, np.rot90, np.select,
+    np.shape, np.split, np.take_along_axis, np.trapezoid, np.vsplit, np.vstack,
+    np.linalg.cross, np.linalg.diagonal, np.linalg.matrix_norm, np.linalg.matrix_power, np.linalg.matrix_transpose,
+    np.linalg.outer, np.linalg.trace,
+    *[getattr(np, name) for name in ("cumulative_prod", "cumulative_sum", "unstack") if hasattr(np, name)],  # NumPy 2.1
+):
+    answers(_function)(by_numpy(_function))
