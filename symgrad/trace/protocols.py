@@ -189,6 +189,11 @@ def _astype(
     return result if self.is_number else as_array(result)
 
 
+def _clip(self: Tracer, min: Any = None, max: Any = None, out: Any = None, **keywords: Any) -> Any:  # NumPy's names
+    """As `numpy.clip`."""
+    return answered(np.clip, settled((self, min, max)), settled({"out": out, **keywords}))
+
+
 def _copy(self: Tracer, order: Any = "C") -> Any:
     """As `ndarray.copy`: of a number a number."""
     result = answered(np.copy, (self,), {"order": order})
@@ -233,7 +238,7 @@ def install() -> None:
             setattr(Tracer, function.__name__, _method(function))
     for name, method in {
         "reshape": _reshape, "transpose": _transpose, "flatten": _flatten, "astype": _astype, "copy": _copy,
-        "conjugate": lambda self: self, "conj": lambda self: self,
+        "clip": _clip, "conjugate": lambda self: self, "conj": lambda self: self,
         "fill": _fill, "put": put_method, "flat": property(Flat, fill_flat, doc="Its elements, in C order."),
         "__getitem__": getitem, "__setitem__": setitem,
         "__array_ufunc__": _array_ufunc, "__array_function__": _array_function,

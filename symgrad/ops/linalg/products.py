@@ -14,35 +14,9 @@ from symgrad.ops.arrays.contract import LETTERS, contract
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of
 
-PLANE, SPACE = 2, 3
-
 
 class NotSquare(ShapeError, np.linalg.LinAlgError):  # noqa: N818 - stands beside LinAlgError
     """A matrix that would have to be square."""
-
-
-@answers(np.cross)
-def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """As `numpy.cross`, for vectors of three components (and of two, where NumPy still takes them)."""
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    a, b = lift(a), lift(b)
-    if a.ndim < 1 or b.ndim < 1:
-        raise ShapeError("At least one array has zero dimension")
-    a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)
-    lengths = (shape_of(a)[-1], shape_of(b)[-1])
-    if not set(lengths) <= {PLANE, SPACE}:
-        raise ShapeError(f"np.cross takes vectors of 3 components, not of {lengths[0]} and {lengths[1]}")
-    a0, a1, b0, b1 = a[..., 0], a[..., 1], b[..., 0], b[..., 1]
-    if lengths == (PLANE, PLANE):
-        return a0 * b1 - a1 * b0
-    if lengths[0] == PLANE:  # a vector without a third component has 0 there
-        first, second = a1 * b[..., 2], -(a0 * b[..., 2])
-    elif lengths[1] == PLANE:
-        first, second = -(a[..., 2] * b1), a[..., 2] * b0
-    else:
-        first, second = a1 * b[..., 2] - a[..., 2] * b1, a[..., 2] * b0 - a0 * b[..., 2]
-    return np.moveaxis(np.stack([first, second, a0 * b1 - a1 * b0], axis=-1), -1, axisc)
 
 
 @answers(np.kron)

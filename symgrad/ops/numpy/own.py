@@ -86,9 +86,13 @@ def _method(a: Any, name: str, *args: Any, **keywords: Any) -> Any:
     return _names("numpy._core._methods")[f"_{name}"](_as_array(a), *args, **keywords)
 
 
+def _broadcast(*arrays: Any) -> Any:
+    return np.broadcast_arrays(*arrays)[0]
+
+
 STAND_INS: dict[Any, Any] = {
     np.array: _array, np.asarray: _as_array, np.asanyarray: _as_array, np.empty: _empty, np.zeros: _empty,
-    np.full: _full, np.broadcast_to: _stretched, np.arange: _counting, np.eye: _eye,
+    np.full: _full, np.broadcast: _broadcast, np.broadcast_to: _stretched, np.arange: _counting, np.eye: _eye,
     fromnumeric._wrapfunc: _method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
 }
 
@@ -187,11 +191,11 @@ def by_numpy(function: Any) -> Any:
 
 
 for _function in (
-    np.append, np.clip, np.column_stack, np.copy, np.corrcoef, np.diff, np.dsplit, np.dstack, np.fix, np.flip,
-    np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack, np.imag, np.isclose, np.iscomplex, np.iscomplexobj,
-    np.isrealobj, np.ix_, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nancumprod, np.nancumsum, np.nanprod,
-    np.nansum, np.ndim, np.outer, np.polyval, np.ptp, np.real, np.real_if_close, np.rollaxis, np.rot90, np.select,
-    np.shape, np.split, np.take_along_axis, np.trapezoid, np.vsplit, np.vstack,
+    np.append, np.clip, np.column_stack, np.copy, np.corrcoef, np.cross, np.diff, np.dsplit, np.dstack, np.fix, np.flip,
+    np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack, np.imag, np.isclose, np.iscomplex,
+    np.iscomplexobj, np.isrealobj, np.ix_, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nancumprod, np.nancumsum,
+    np.nanprod, np.nansum, np.ndim, np.outer, np.polyval, np.ptp, np.real, np.real_if_close, np.rollaxis, np.rot90,
+    np.select, np.shape, np.split, np.take_along_axis, np.trapezoid, np.vsplit, np.vstack,
     np.linalg.cross, np.linalg.diagonal, np.linalg.matrix_norm, np.linalg.matrix_power, np.linalg.matrix_transpose,
     np.linalg.outer, np.linalg.trace,
     *[getattr(np, name) for name in ("cumulative_prod", "cumulative_sum", "unstack") if hasattr(np, name)],  # NumPy 2.1
