@@ -20,8 +20,8 @@ from tests.ops.calls import Call, quiet, read
 load()
 CALLS = read("calls.txt")
 OURS = (
-    "indexing", "copies", "shaping", "manipulation", "diagonals", "padding", "norms", "products", "convolution",
-    "composites", "own", "statistics", "exponential_sums",
+    "indexing", "copies", "manipulation", "diagonals", "padding", "norms", "products", "convolution",
+    "composites", "own", "reductions", "exponential_sums",
 )
 SHORT = {"d": "f64", "f": "f32", "i": "i64", "?": "bool"}
 

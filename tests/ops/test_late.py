@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 
-from symgrad.ops.declare.late import Late
+from symgrad.ops.declare.forms import Late
 
 
 def run(text: str) -> str:

@@ -18,7 +18,7 @@ from symgrad.loops.machine import CACHE, GRAIN, TILE_BLOCKS, TILE_LEAST, TILE_RO
 from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
 from symgrad.loops.statements.products import find
 from symgrad.ops.elementwise.arithmetic import add, subtract
-from symgrad.ops.elementwise.comparison import equal
+from symgrad.ops.elementwise.logical import equal
 from symgrad.ops.elementwise.selection import where
 
 if TYPE_CHECKING:

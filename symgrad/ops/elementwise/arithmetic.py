@@ -1,4 +1,4 @@
-"""Arithmetic, extrema of two, powers and roots."""
+"""Arithmetic, extrema of two, powers and roots, rounding."""
 
 from __future__ import annotations
 
@@ -263,3 +263,29 @@ power_int = elementwise(
     name="power_int", params=("exponent",), numpy=_power_int, result=_power_int_dtype, vjp=_power_int_vjp,
     logs=lambda x, exponent: exponent * x,
     c={"fiu": "sg_power_int{f}({0}, {exponent})"}, sample=positive(), edges=SPECIAL)
+
+
+HALVES = (*SPECIAL, 1.5, 2.5, -0.5, -1.5, -0.49999999999999994, 0.49999999999999994, 4503599627370497.5)
+
+floor = elementwise(
+    numpy=np.floor, value=sp.floor, nondiff=True, c={"f": "floor", "iub": "{0}"},
+    sample=distinct(), edges=HALVES)
+
+ceil = elementwise(
+    numpy=np.ceil, value=sp.ceiling, nondiff=True, c={"f": "ceil", "iub": "{0}"},
+    sample=distinct(), edges=HALVES)
+
+trunc = elementwise(numpy=np.trunc, nondiff=True, c={"f": "trunc", "iub": "{0}"}, sample=distinct(), edges=HALVES)
+
+rint = elementwise(numpy=np.rint, nondiff=True, c="rint", sample=distinct(), edges=HALVES)
+
+signbit = elementwise(numpy=np.signbit, nondiff=True, c="signbit({0}) != 0", sample=distinct(), edges=SPECIAL)
+
+isnan = elementwise(
+    numpy=np.isnan, nondiff=True, c={"f": "{0} != {0}", "iub": "0"}, sample=distinct(), edges=SPECIAL)
+
+isinf = elementwise(
+    numpy=np.isinf, nondiff=True, c={"f": "isinf({0}) != 0", "iub": "0"}, sample=distinct(), edges=SPECIAL)
+
+isfinite = elementwise(
+    numpy=np.isfinite, nondiff=True, c={"f": "isfinite({0}) != 0", "iub": "1"}, sample=distinct(), edges=SPECIAL)

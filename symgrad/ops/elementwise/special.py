@@ -9,9 +9,8 @@ import numpy as np
 
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
-from symgrad.ops.declare.forms import elementwise
-from symgrad.ops.declare.late import Late
-from symgrad.ops.elementwise.hyperbolic import cosh
+from symgrad.ops.declare.forms import Late, elementwise
+from symgrad.ops.elementwise.trigonometric import cosh
 
 if TYPE_CHECKING:
     from symgrad.ir.op import Elementwise

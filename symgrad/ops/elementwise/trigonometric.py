@@ -1,4 +1,4 @@
-"""Trigonometric functions and their inverses, degrees and radians."""
+"""Trigonometric and hyperbolic functions and their inverses, degrees and radians."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
-from symgrad.ops.declare.forms import elementwise
+from symgrad.ops.declare.forms import OPS, elementwise
 from symgrad.ops.elementwise.arithmetic import direction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from symgrad.ir.op import Elementwise
+
 
 sin = elementwise(
     numpy=np.sin, value=sp.sin, ddx=lambda x, _y: np.cos(x), c="sin", sample=normal(), edges=SPECIAL)
@@ -94,3 +95,31 @@ def _angle(ufunc: np.ufunc, one: float, other: float, value: Callable[[Any], Any
 
 deg2rad, radians = [_angle(f, math.pi, 180.0, lambda x: x * sp.pi / 180) for f in (np.deg2rad, np.radians)]
 rad2deg, degrees = [_angle(f, 180.0, math.pi, lambda x: x * 180 / sp.pi) for f in (np.rad2deg, np.degrees)]
+
+
+sinh = elementwise(
+    numpy=np.sinh, value=sp.sinh, ddx=lambda x, _y: np.cosh(x), c="sinh", sample=normal(),
+    edges=(*SPECIAL, 710.0, -745.0))
+
+cosh = elementwise(
+    numpy=np.cosh, value=sp.cosh, ddx=lambda x, _y: np.sinh(x), c="cosh", sample=normal(),
+    edges=(*SPECIAL, 710.0, -745.0))
+
+# 1 - tanh(x)**2 has no digits left at 20; 1 / cosh(x)**2 overflows, and its derivative earlier than itself.
+tanh = elementwise(
+    numpy=np.tanh, value=sp.tanh, ddx=lambda x, _y: 4 * OPS["expit_slope"](2 * x), c="tanh",
+    lanes="sg_tanh{f}({0})", sample=normal(), edges=(*SPECIAL, 20.0, -40.0))
+
+arcsinh = elementwise(
+    numpy=np.arcsinh, value=sp.asinh, vjp=lambda g, _y, x: g / np.hypot(1, x), c="asinh",
+    sample=normal(), edges=(*SPECIAL, 1e300))
+
+arccosh = elementwise(
+    numpy=np.arccosh, steep=(0, "infinite slope at 1", False),
+    value=sp.acosh, vjp=lambda g, _y, x: g / (np.sqrt(x - 1) * np.sqrt(x + 1)),
+    c="acosh", sample=between(1.1, 5.0), edges=(*SPECIAL, 1 + 2**-40, 1e300))
+
+arctanh = elementwise(
+    numpy=np.arctanh, steep=(0, "infinite slope at -1 and 1", False),
+    value=sp.atanh, vjp=lambda g, _y, x: g / one_minus_square(x), c="atanh",
+    sample=between(-0.95, 0.95), edges=(*SPECIAL, 1 - 2**-40))

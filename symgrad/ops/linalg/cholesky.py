@@ -67,7 +67,7 @@ cholesky = structured(
 )
 
 
-# -- cholesky_pullback
+# -- pullback and pushforward
 
 
 FACTOR = shaped("cholesky", "(n,n),(n,n)->(n,n)")
@@ -91,9 +91,19 @@ def of_two_matrices(draw: Callable[..., Any]) -> dict[str, Any]:
     return {"sample": cases((3, 3), (2, 4, 4), (9, 9)), "edges": cases((0, 0), (0, 2, 2), (1, 1))}
 
 
-def with_factor(routine: str) -> Callable[[Node], Body]:
-    """Give the body of an op whose routine reads a factor and works in a copy of the second matrix."""
-    return lambda node: Body((copy_in(node, 1), by_routine(node, routine, 0, fraction(node.shape[-1] ** 3, 3))))
+def _with_factor(name: str, transpose: str, value: Callable[..., Any], doc: str) -> Any:
+    """Declare a linear function of a matrix, of which the factor is known, by the name of its transpose."""
+
+    def vjp(g: Any, y: Any, low: Any, _: Any) -> Any:
+        part = OPS[transpose](low, g)
+        pair = (y, part) if name == "cholesky_pullback" else (part, y)
+        return np.negative(symmetric_product(*pair)), part
+
+    return structured(
+        name=name, infer=FACTOR, evaluate=value, vjp=vjp, stacked=True, linear=(1,), doc=doc,
+        body=lambda node: Body((copy_in(node, 1), by_routine(node, f"sg_{name}", 0, fraction(node.shape[-1] ** 3, 3)))),
+        **of_two_matrices(lambda low, x: OPS[name](_triangle(low), x)),
+    )
 
 
 def _pullback_value(y: Any, g: Any) -> Any:
@@ -109,20 +119,10 @@ def _pullback_value(y: Any, g: Any) -> Any:
     return np.tril(whole) + np.tril(transposed(whole), -1)
 
 
-def _pullback_vjp(g: Any, y: Any, low: Any, own: Any) -> Any:
-    pushed = cholesky_pushforward(low, g)
-    return np.negative(symmetric_product(y, pushed)), pushed
-
-
-cholesky_pullback = structured(
-    name="cholesky_pullback", infer=FACTOR, evaluate=_pullback_value,
-    body=with_factor("sg_cholesky_pullback"), vjp=_pullback_vjp, stacked=True, linear=(1,),
-    **of_two_matrices(lambda a, g: OPS["cholesky_pullback"](_triangle(a), g)),
+cholesky_pullback = _with_factor(
+    "cholesky_pullback", "cholesky_pushforward", _pullback_value,
     doc="The cotangent of the lower triangle of a matrix of which the Cholesky factor and its cotangent are known.",
 )
-
-
-# -- cholesky_pushforward
 
 
 def _pushforward_value(low: Any, a: Any) -> Any:
@@ -133,15 +133,8 @@ def _pushforward_value(low: Any, a: Any) -> Any:
     return np.asarray(np.matmul(low, _phi(middle)))
 
 
-def _pushforward_vjp(g: Any, y: Any, low: Any, a: Any) -> Any:
-    pulled = cholesky_pullback(low, g)
-    return np.negative(symmetric_product(pulled, y)), pulled
-
-
-cholesky_pushforward = structured(
-    name="cholesky_pushforward", infer=FACTOR, evaluate=_pushforward_value,
-    body=with_factor("sg_cholesky_pushforward"), vjp=_pushforward_vjp, stacked=True, linear=(1,),
-    **of_two_matrices(lambda low, a: OPS["cholesky_pushforward"](_triangle(low), a)),
+cholesky_pushforward = _with_factor(
+    "cholesky_pushforward", "cholesky_pullback", _pushforward_value,
     doc="The tangent of a Cholesky factor that is known, of the tangent of the matrix's lower triangle.",
 )
 

@@ -10,8 +10,7 @@ from symgrad.errors import DtypeError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.reduce import along
 from symgrad.ops.declare.domains import between, case, inf, nan
-from symgrad.ops.declare.forms import INT, OPS, answers, composite, normal_axes
-from symgrad.ops.declare.late import Late
+from symgrad.ops.declare.forms import INT, OPS, Late, answers, composite, normal_axes
 from symgrad.ops.numpy.reductions import floating, kept
 
 if TYPE_CHECKING:

@@ -191,8 +191,8 @@ def by_numpy(function: Any) -> Any:
 
 
 for _function in (
-    np.append, np.clip, np.column_stack, np.copy, np.corrcoef, np.cross, np.diff, np.dsplit, np.dstack, np.fix, np.flip,
-    np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack, np.imag, np.isclose, np.iscomplex,
+    np.append, np.clip, np.column_stack, np.copy, np.corrcoef, np.cross, np.diff, np.dsplit, np.dstack,
+    np.fix, np.flip, np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack, np.imag, np.isclose, np.iscomplex,
     np.iscomplexobj, np.isrealobj, np.ix_, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nancumprod, np.nancumsum,
     np.nanprod, np.nansum, np.ndim, np.outer, np.polyval, np.ptp, np.real, np.real_if_close, np.rollaxis, np.rot90,
     np.select, np.shape, np.split, np.take_along_axis, np.trapezoid, np.vsplit, np.vstack,

@@ -1,4 +1,4 @@
-"""NumPy's reductions: what its functions' arguments mean in terms of the ops."""
+"""NumPy's reductions and statistics: what its functions' arguments mean in terms of the ops."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
-from symgrad.ops.arrays.copies import size
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ops.arrays.copies import promoted, size
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.reduce import along, first_value
 from symgrad.ops.declare.forms import (
+    INT,
     OPS,
     UNSET,
     answers,
@@ -20,6 +21,7 @@ from symgrad.ops.declare.forms import (
     normal_axes,
     normal_axis,
     refuse,
+    same_shape,
     shape_of,
     summed_dtype,
 )
@@ -185,3 +187,173 @@ def _positions(name: str) -> Any:
 
 answers(np.argmax)(_positions("argmax"))
 answers(np.argmin)(_positions("argmin"))
+
+
+@answers(np.count_nonzero)
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    a = lift(a)
+    counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
+    axes = normal_axes(axis, a.ndim)
+    return kept(OPS["sum"](counted.astype(INT), axes=axes), axes, keepdims or False)
+
+
+@answers(np.average)
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
+    a = lift(a)
+    keep = keepdims is not UNSET and bool(operator.index(keepdims))
+    axes = normal_axes(axis, a.ndim)
+    if weights is None:
+        mean = np.mean(a, axes, keepdims=keep)
+        total: Any = np.full_like(mean, size(a, axes)) if returned else None
+    else:
+        weights = _weights(a, axis, lift(weights))
+        kind = promoted(a, weights, np.float64) if a.dtype.kind != "f" else promoted(a, weights)
+        scale = np.sum(weights, axes, dtype=kind, keepdims=keep)
+        mean = np.sum(np.multiply(a, weights).astype(kind), axes, keepdims=keep) / scale
+        total = np.broadcast_to(scale, mean.shape) if returned else None
+    return (mean, np.copy(total)) if returned else mean
+
+
+def _weights(a: Any, axis: Any, weights: Any) -> Any:
+    """Give weights of some axes the rank of the array."""
+    if same_shape(a, weights):
+        return weights
+    if axis is None:
+        raise UnsupportedError("Axis must be specified when shapes of a and weights differ.")
+    axes = tuple([normal_axis(k, a.ndim) for k in (axis if isinstance(axis, tuple) else (axis,))])
+    if shape_of(weights) != tuple([shape_of(a)[k] for k in axes]):
+        raise ShapeError("Shape of weights must be consistent with shape of a along specified axis.")
+    order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    return np.expand_dims(np.transpose(weights, order), tuple([k for k in range(a.ndim) if k not in axes]))
+
+
+# -- covariance
+
+
+@answers(np.cov)
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
+) -> Any:
+    if ddof is not None and ddof != int(ddof):
+        raise ArgumentValueError("ddof must be integer")
+    refuse_whole("cov", dtype)
+    x = _observations(lift(m), y, dtype, rowvar=rowvar)
+    if fweights is not None and lift(fweights).dtype.kind not in "iu":
+        raise ArgumentError("fweights must be integer")
+    for name, given in (("fweights", fweights), ("aweights", aweights)):
+        if given is not None and not is_traced(lift(given)) and np.any(np.less(given, 0)):
+            raise ArgumentValueError(f"{name} cannot be negative")
+    fewer = int(ddof) if ddof is not None else (0 if bias else 1)
+    weights = None if fweights is None else np.asarray(lift(fweights), float) if not is_traced(fweights) else fweights
+    if aweights is not None:
+        weights = lift(aweights) if weights is None else np.multiply(weights, aweights)
+    if weights is None:
+        center, fact = np.mean(x, axis=1), x.shape[1] - fewer
+        scaled = x - center[:, None]
+        return _scaled(np.matmul(scaled, scaled.T), fact)
+    total = np.sum(weights)
+    center = np.sum(x * weights, axis=1) / total
+    scaled = x - center[:, None]
+    if fewer == 0:
+        fact = total
+    elif aweights is None:
+        fact = total - fewer
+    else:
+        fact = total - fewer * np.sum(np.multiply(weights, aweights)) / total
+    return _scaled(np.matmul(scaled, (scaled * weights).T), fact)
+
+
+def _scaled(products: Any, fact: Any) -> Any:
+    if issubclass(type(fact), (int, float, np.number)):
+        fact = max(fact, 0)
+        return np.squeeze(products / float(fact)) if fact else np.squeeze(products / np.zeros((), products.dtype))
+    return np.squeeze(products / np.maximum(fact, 0))
+
+
+def _observations(m: Any, y: Any, dtype: Any, *, rowvar: bool) -> Any:
+    """Stack variables as rows, in floating point."""
+    if m.ndim > 2 or (y is not None and lift(y).ndim > 2):
+        raise ShapeError(f"{'m' if m.ndim > 2 else 'y'} has more than 2 dimensions")
+    kind = np.dtype(dtype) if dtype is not None else promoted(m, *(() if y is None else (y,)), np.float64)
+    rows = [np.atleast_2d(lift(v).astype(kind)) for v in ((m,) if y is None else (m, y))]
+    ranks = [m.ndim] if y is None else [m.ndim, lift(y).ndim]
+    turned = [r.T if not rowvar and rank != 1 else r for r, rank in zip(rows, ranks, strict=True)]
+    return np.concatenate(turned) if len(turned) > 1 else turned[0]
+
+
+# -- reductions that leave NaN out
+
+
+def _without_nan(a: Any, value: float, dtype: Any = None) -> tuple[Any, Any]:
+    """Replace NaN; return the array and where the NaN were, None where the dtype has none."""
+    a = lift(a)
+    if a.dtype.kind != "f":
+        return a, None
+    if dtype is not None and np.dtype(dtype).kind not in "fc":
+        raise ArgumentError("If a is inexact, then dtype must be inexact")
+    missing = np.isnan(a)
+    return np.where(missing, np.asarray(value, a.dtype), a), missing
+
+
+def _nan_extremum(name: str, reduce: Any, worst: float) -> Any:
+    """Answer with NaN where there is nothing else."""
+
+    def extremum(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True,
+    ) -> Any:
+        refuse(name, out=out, where=where)
+        a, missing = _without_nan(a, worst)
+        y = reduce(a, axis, None, keepdims, initial)
+        if missing is None or not is_unset(initial):
+            return y
+        return np.where(np.all(missing, axis, keepdims=keepdims), np.asarray(np.nan, y.dtype), y)
+
+    return extremum
+
+
+answers(np.nanmax)(_nan_extremum("nanmax", np.max, -np.inf))
+answers(np.nanmin)(_nan_extremum("nanmin", np.min, np.inf))
+
+
+def _present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
+    return np.sum(np.logical_not(missing).astype(dtype), axis, keepdims=keepdims)
+
+
+@answers(np.nanmean)
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True,
+) -> Any:
+    refuse("nanmean", out=out, where=where)
+    a, missing = _without_nan(a, 0, dtype)
+    if missing is None:
+        return np.mean(a, axis, dtype, keepdims=keepdims)
+    kind = a.dtype if dtype is None else np.dtype(dtype)
+    return np.sum(a, axis, kind, keepdims=keepdims) / _present(missing, axis, kind, keepdims=keepdims)
+
+
+@answers(np.nanvar)
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:
+    refuse("nanvar", out=out, where=where)
+    filled, missing = _without_nan(a, 0, dtype)
+    if missing is None:
+        return np.var(filled, axis, dtype, None, ddof, keepdims)
+    kind = filled.dtype if dtype is None else np.dtype(dtype)
+    filled = filled.astype(kind)
+    number = _present(missing, axis, kind, keepdims=True)
+    center = np.sum(filled, axis, keepdims=True) / number if is_unset(mean) else mean
+    deviation = np.where(missing, np.zeros((), kind), filled - center)
+    total = np.sum(deviation * deviation, axis, keepdims=keepdims)
+    left = _present(missing, axis, kind, keepdims=keepdims) - (ddof if is_unset(correction) else correction)
+    return np.where(np.greater(left, 0), total / left, np.asarray(np.nan, kind))
+
+
+@answers(np.nanstd)
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:
+    return root(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
