@@ -187,3 +187,13 @@ def test_numpy_itself_is_as_it_was() -> None:
     before = dict(vars(module))
     program(lambda a: np.diff(a) + np.gradient(a)[1:], [spec("f64[3]")])
     assert dict(vars(module)) == before
+
+
+def test_nan_to_num_in_place() -> None:
+    def both(a: Any) -> Any:
+        own = a / a
+        np.nan_to_num(own, copy=False, nan=5.0)
+        return own
+
+    array = np.array([0.0, 2.0])
+    agree(evaluate(program(both, [spec("f64[2]")]), [array]), quiet(both, array), 0)
