@@ -65,8 +65,9 @@ def broadcast(*shapes: Shape) -> Shape:
     >>> broadcast((2, 1), (3,))
     (2, 3)
     """
-    if len(shapes) == 1 or (len(shapes) == 2 and shapes[0] == shapes[1]):
-        return shapes[0]
+    wide = {shape for shape in shapes if shape}
+    if len(wide) < 2:
+        return next(iter(wide), ())
     rank = max(map(len, shapes), default=0)
     result: list[Dim] = [1] * rank
     for shape in shapes:

@@ -75,7 +75,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
             f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
             instead="the functions that have one are listed by `symgrad ops`",
         )
-    inputs = tuple([lift(value) for value in inputs])
+    inputs = tuple([value if type(value) is Tracer else lift(value) for value in inputs])
     if op.exact:
         inputs = comparable(inputs)
     if ufunc is np.power and not (active.overrides and in_force(op) is not op):

@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from contextlib import contextmanager
+from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -370,26 +371,28 @@ _DRAWS = frozenset({
 # -- putting them in place
 
 
-Row = tuple[dict[str, Any], str, Any, Replaced]
-"""The names of a module, one of them, what it has there, and what stands for that."""
+Row = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+"""The names of a module, what it has at some of them, and what stands for that."""
 
 
 def _table() -> list[Row]:
+    """List what is replaced."""
     drawn = ((np.random, "np.random"), (random, "random"))
     return [
-        *_rows(np, MAKERS), *_functions(np, _of_lists), *_functions(np.linalg, _of_lists),
-        *[row for module, shown in drawn for row in _rows(module, dict.fromkeys(_DRAWS, _frozen(shown)))],
+        _row(np, MAKERS), _functions(np, _of_lists), _functions(np.linalg, _of_lists),
+        *[_row(module, dict.fromkeys(sorted(_DRAWS & set(vars(module))), _frozen(shown))) for module, shown in drawn],
     ]
 
 
-def _rows(module: Any, makers: Mapping[str, Callable[..., Any]]) -> list[Row]:
-    every = [(name, vars(module)[name], maker) for name, maker in makers.items() if name in vars(module)]
-    return [(vars(module), name, original, Replaced(original, name, maker)) for name, original, maker in every]
+def _row(module: Any, answers: Mapping[str, Callable[..., Any]]) -> Row:
+    originals = {name: getattr(module, name) for name in answers}
+    stand_ins = {name: Replaced(original, name, answers[name]) for name, original in originals.items()}
+    return vars(module), originals, stand_ins
 
 
-def _functions(module: Any, when_traced: Callable[..., Any]) -> list[Row]:
+def _functions(module: Any, when_traced: Callable[..., Any]) -> Row:
     """List the functions of a module that have an answer and are replaced for it; a ufunc asks its arguments itself."""
-    return _rows(module, {
+    return _row(module, {
         name: when_traced for name, function in list(vars(module).items())
         if name not in MAKERS and callable(function) and not isinstance(function, (np.ufunc, type, Replaced))
         and getattr(function, "__hash__", None) is not None and function in ANSWERS
@@ -407,10 +410,12 @@ class _Installed:
 
 def _put(table: list[Row], *, back: bool = False) -> None:
     """Put stand-ins in the place of what they stand for, or that back; what others have put there meanwhile stays."""
-    for names, name, original, stand_in in table:
-        there, instead = (stand_in, original) if back else (original, stand_in)
-        if names[name] is there:
-            names[name] = instead
+    for names, originals, stand_ins in table:
+        there, instead = (stand_ins, originals) if back else (originals, stand_ins)
+        if all(map(is_, map(names.get, there), there.values())):  # each call is traced between two of these
+            names.update(instead)
+        else:
+            names.update({name: instead[name] for name, held in there.items() if names.get(name) is held})
 
 
 @contextmanager
@@ -422,7 +427,7 @@ def installed() -> Iterator[None]:
         added = [] if here.table else _table()
         if not here.scipy and answer_scipy():
             here.scipy = True
-            added += _functions(sys.modules["scipy.special"], _of_traced)
+            added.append(_functions(sys.modules["scipy.special"], _of_traced))
         here.table += added
         _put(here.table if here.count == 1 else added)
     try:

@@ -103,11 +103,12 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
 
 
 def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
+    is_power = ufunc is np.power and not swapped
+
     def operator(self: Tracer, other: Any) -> Any:
         if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected:
             return NotImplemented
-        is_square = ufunc is np.power and not swapped and type(other) is int and other == 2
-        if is_square and self.dtype.kind == "b" and not self.is_number:
+        if is_power and type(other) is int and other == 2 and self.dtype.kind == "b" and not self.is_number:
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         result = call_ufunc(self.owner, ufunc, (other, self) if swapped else (self, other))
         if self.weak is not None and (type(other) in {int, float} or getattr(other, "weak", None) is not None):

@@ -49,6 +49,7 @@ class Spec:
 
 _KINDS = {"bool": "?", **{f"{k}{8 * n}": f"{k}{n}" for k in "iu" for n in (1, 2, 4, 8)}, "f32": "f4", "f64": "f8"}
 _SPEC = re.compile(r"\s*([a-z]+\d*)\s*\[([^\[\]]*)\]\s*")
+_WORD = re.compile(r"\w+")
 _DIM = re.compile(r"\d+|[A-Za-z][A-Za-z0-9_]{0,30}(\s*\+\s*[1-9]\d{0,8})?")
 
 
@@ -214,7 +215,7 @@ def leaf_names(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Name the leaves: by the last key where that is unique, by the whole path elsewhere, and never as an extent."""
     shown = tuple([root + accessor for root, accessor in zip(roots, paths, strict=True)])
-    last = [re.findall(r"\w+", text)[-1] if re.findall(r"\w+", text) else "x" for text in shown]
+    last = [(_WORD.findall(text) or ["x"])[-1] for text in shown]
     names: list[str] = []
     for text, short in zip(shown, last, strict=True):
         plain = short if last.count(short) == 1 and not short.isdigit() else text

@@ -517,7 +517,7 @@ def as_node(trace: Trace, value: Any) -> Node:
     if type(value) is Tracer:
         if value.owner is not trace or not trace.alive or trace.thread != threading.get_ident():
             raise leaked(value)
-        return value.node
+        return value._node if value.base is None else value.node  # noqa: SLF001 - as `Tracer.node`, which costs a call
     if isinstance(value, Node):
         return value
     value = numeric(value)

@@ -495,13 +495,11 @@ class Arguments:
         """Describe a call: names, paths, specs; with the extents of a pattern, if one is given."""
         static = {k for k, _ in call.statics}
         free = [k for k in range(len(call.tree.children()[0].children()) + len(static)) if k not in static]
-        roots, keys, paths = [], [], []
-        for accessor in call.tree.accessors():
-            first, second, *rest = accessor
-            key: str | int = free[second.entry] if first.entry == 0 else second.entry
-            keys.append(key)
-            roots.append(self.label(key))
-            paths.append(optree.PyTreeAccessor(tuple(rest)).codify("") if rest else "")
+        places: list[tuple[Any, ...]] = call.tree.paths()
+        keys: list[str | int] = [free[place[1]] if place[0] == 0 else place[1] for place in places]
+        roots, paths = [self.label(key) for key in keys], [""] * len(keys)
+        if any(len(place) > 2 for place in places):
+            paths = [optree.PyTreeAccessor(accessor[2:]).codify("") for accessor in call.tree.accessors()]
         dims = [d for leaf in call.leaves if isinstance(leaf, Spec) for d in leaf.shape]
         dims += [] if pattern is None else [*pattern]
         extents = {str(d) for d in dims if not isinstance(d, int)}
