@@ -8,13 +8,14 @@ pair, for the sum is found behind views, a shift and a choice.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from symgrad.ir.program import copied, rebuild
 from symgrad.ops.arrays.reduce import max_, sum_
-from symgrad.ops.elementwise.arithmetic import multiply
+from symgrad.ops.elementwise.arithmetic import add, multiply, subtract
+from symgrad.ops.elementwise.exponential import exp, log
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import again, behind_spread, core, is_along, is_number, literal, make, written
 
@@ -32,7 +33,7 @@ def divide_exponentials(program: Program) -> Program:
     >>> f.lower(np.ones(3)).as_text("optimized").count("np.exp")
     1
     """
-    if not any(_found(node) is not None for node in program.nodes()):
+    if exp not in program.ops or all(_found(node) is None for node in program.nodes()):
         return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
@@ -67,10 +68,12 @@ class _Quotient(NamedTuple):
 
 def _found(node: Node) -> _Quotient | None:
     """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m."""
-    logarithm, tie = _argument(node, np.exp), None
-    if logarithm is not None and logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
+    if node.op is not exp:
+        return None
+    (logarithm,), tie = node.inputs, None
+    if logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
         tie, _, logarithm = logarithm.inputs
-    if logarithm is None or logarithm.op.numpy is not np.subtract:
+    if logarithm.op is not subtract:
         return None
     x, total = logarithm.inputs
     views: list[Node] = []
@@ -79,24 +82,26 @@ def _found(node: Node) -> _Quotient | None:
         total = total.inputs[0]
     if x.shape != node.shape:
         return None
-    if total.op.numpy is not np.add:
+    if total.op is not add:
         return _Quotient(x, total.inputs[0], views, tie) if _summed(total) is x else None
-    for log, shift in (total.inputs, total.inputs[::-1]):
-        shifted = _summed(log)
-        if shifted is None or shifted.inputs[0] is not x or not log.shape == shift.shape == total.shape:
+    for summed, shift in (total.inputs, total.inputs[::-1]):
+        shifted = _summed(summed)
+        if shifted is None or shifted.inputs[0] is not x or not summed.shape == shift.shape == total.shape:
             continue
-        spread = is_along(logarithm.inputs[1].shape, x.shape, core(log.inputs[0]).param("axes"))  # along the same axes
+        sums = summed.inputs[0]
+        spread = is_along(logarithm.inputs[1].shape, x.shape, core(sums).param("axes"))  # along the same axes
         if spread and behind_spread(shift) is behind_spread(shifted.inputs[1]):
-            return _Quotient(shifted, log.inputs[0], views, tie)
+            return _Quotient(shifted, sums, views, tie)
     return None
 
 
 def _summed(node: Node) -> Node | None:
     """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
-    sums = _argument(node, np.log)
-    inner = None if sums is None else core(sums)
-    x = _argument(inner.inputs[0], np.exp) if inner is not None and inner.op is sum_ else None
-    if inner is None or x is None or x.op.numpy is not np.subtract:
+    inner = core(node.inputs[0]) if node.op is log else None
+    if inner is None or inner.op is not sum_ or inner.inputs[0].op is not exp:
+        return None
+    (x,) = inner.inputs[0].inputs
+    if x.op is not subtract:
         return None
     shift = core(x.inputs[1])
     if shift.op is where:
@@ -104,8 +109,3 @@ def _summed(node: Node) -> Node | None:
     if shift.op is not max_ or shift.inputs[0] is not x.inputs[0] or shift.param("axes") != inner.param("axes"):
         return None
     return x if is_along(x.inputs[1].shape, x.shape, shift.param("axes")) else None
-
-
-def _argument(node: Node, function: Any) -> Node | None:
-    """Return x where the node is function(x)."""
-    return node.inputs[0] if node.op.numpy is function else None

@@ -68,7 +68,11 @@ class _Sum(NamedTuple):
 def _found(program: Program) -> dict[Node, _Sum]:
     """Find the sums that need not be taken, and what they are of others."""
     alike: dict[Any, list[Node]] = defaultdict(list)
-    square = [node for node in program.nodes() if node.op.regular and any(map(_is_square, node.inputs))]
+    shapes = set(filter(_is_square, {node.shape for node in program.nodes()}))
+    square = [
+        node for node in (program.nodes() if shapes else ())
+        if node.op.regular and any(i.shape in shapes for i in node.inputs)
+    ]
     outlines = _outlines(program) if len(square) > 1 else {}
     for node in square if outlines else ():
         alike[outlines[node], frozenset(Counter(node.shape).items()), node.dtype].append(node)
@@ -133,9 +137,9 @@ def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
     ]
 
 
-def _is_square(x: Node) -> bool:
+def _is_square(shape: Shape) -> bool:
     """Whether two axes have the same extent."""
-    dims = [dim for dim in x.shape if dim != 1]
+    dims = [dim for dim in shape if dim != 1]
     return len({*dims}) < len(dims)
 
 

@@ -85,11 +85,10 @@ class Ranges:
 
     def tried(self, node: Node) -> tuple[Signs, Any]:
         """Try an elementwise op at numbers of its operands' signs."""
-        first = {i: k for k, i in reversed([*enumerate(node.inputs)])}
         given = []
         for i in node.inputs:
             number = scalar(i)
-            given.append((i.dtype, self.of(i) if number is None else float(number), first[i]))
+            given.append((i.dtype, self.of(i) if number is None else float(number), node.inputs.index(i)))
         return tried(node.op, node.params, tuple(given), near=self.near)
 
 
@@ -158,8 +157,7 @@ def is_zero(node: Node, zero: Sequence[bool]) -> bool:
         )
     if not any(floats) or not (all(zero) or OPS.get(op.name) is op):
         return False
-    first = {i: k for k, i in reversed([*enumerate(node.inputs)])}
-    given = [(i.dtype, 0.0 if z else ANY, first[i]) for i, z in zip(node.inputs, zero, strict=True)]
+    given = [(i.dtype, 0.0 if z else ANY, node.inputs.index(i)) for i, z in zip(node.inputs, zero, strict=True)]
     found, _ = tried(node.op, node.params, tuple(given))
     return "0" in found and found <= {"0", "!"}  # NaN, too, of finite values
 
@@ -191,7 +189,7 @@ def signs_of(values: Any) -> Signs:
     """Return the signs of numbers that are there."""
     finite = np.isfinite(values)
     found = {"-": finite & (values < 0), "0": values == 0, "+": finite & (values > 0), "!": ~finite}
-    return frozenset([sign for sign, there in found.items() if np.any(there)])
+    return frozenset([sign for sign, there in found.items() if there.any()])
 
 
 @lru_cache(maxsize=4096)

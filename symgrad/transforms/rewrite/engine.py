@@ -203,8 +203,10 @@ class Pair:
 
     def __call__(self, run: Run, node: Node) -> Node | None:
         """Return what is written in the place of a node, None where the rule does not fit."""
+        if node.dtype.kind not in self.rule.kinds:
+            return None
         found: dict[str, Any] = {"node": node, "run": run}
-        if node.dtype.kind not in self.rule.kinds or not self._matches(run, self.what, node, found):
+        if not self._matches(run, self.what, node, found):
             return None
         if self.rule.when is not None and not self.rule.when(*[found[name] for name in self.asked]):
             return None
@@ -307,7 +309,8 @@ class Table:
 
     def __init__(self, *rules: Rule | By) -> None:
         self.rules = rules
-        self._fitting: dict[Op, tuple[list[Pair | By], dict[Any, list[Pair | By]]]] = {}
+        self._every: dict[Op, list[Pair | By]] = {}
+        self._fitting: dict[Any, list[Pair | By]] = {}
 
     @cached_property
     def pairs(self) -> list[Pair | By]:
@@ -321,26 +324,20 @@ class Table:
         inputs = [i for p in self.pairs if isinstance(p, Pair) for i in p.what.inputs]
         return frozenset([i for i in inputs if isinstance(i, (int, float))])
 
+    def of(self, op: Op) -> list[Pair | By]:
+        """Return the rules for nodes of an op."""
+        found = self._every.get(op)
+        if found is None:
+            found = self._every[op] = [each for pair in self.pairs for each in pair.of(op)]
+        return found
+
     def fitting(self, node: Node) -> list[Pair | By]:
         """Return the rules that may fit a node, by its op and the ops of its first operands, or their numbers."""
-        op, inputs = node.op, node.inputs
-        found = self._fitting.get(op)
+        key = (node.op, *[i.op if i.op is not leaves.constant else self._part(i) for i in node.inputs[:3]])
+        found = self._fitting.get(key)
         if found is None:
-            every = [each for pair in self.pairs for each in pair.of(op)]
-            found = self._fitting[op] = every, {}
-        every, kept = found
-        if not every:
-            return every
-        if len(inputs) == 2:
-            i, j = inputs
-            number = leaves.constant
-            key: Any = (i.op if i.op is not number else self._part(i), j.op if j.op is not number else self._part(j))
-        else:
-            key = tuple([i.op if i.op is not leaves.constant else self._part(i) for i in inputs[:3]])
-        rules = kept.get(key)
-        if rules is None:
-            rules = kept[key] = [pair for pair in every if pair.fits(op, key)]
-        return rules
+            found = self._fitting[key] = [each for each in self.of(node.op) if each.fits(node.op, key[1:])]
+        return found
 
     def _part(self, node: Node) -> Any:
         """Return a scalar constant's number where that matters, None where no rule names it."""
@@ -356,12 +353,15 @@ class Table:
 
     def __call__(self, program: Program) -> Program:
         """Rewrite a program, each node after its operands; one that no rule fits is returned as it is."""
+        ops = frozenset(filter(self.of, program.ops))
+        if not ops:
+            return program
         uses = Counter([i for n in program.nodes() for i in n.inputs] + [*program.outputs]) if self.counts else None
         trial = Run(self, uses, Graph())
         for node in program.nodes():
-            rules = self.fitting(node)
+            rules = self.fitting(node) if node.op in ops else None
             if rules and trial.applied(node, rules) is not None:
-                return rebuild(program, Run(self, uses, first=node.number).rewritten)
+                return rebuild(program, Run(self, uses, ops=ops, first=node.number).rewritten)
         return program
 
 
@@ -370,15 +370,17 @@ class Run:
 
     Attributes:
         graph: where rules make nodes; that of the node which is being rewritten.
+        ops: those of the program that rules are for; None: any may be.
         first: nodes of the program numbered below fit no rule.
         deep: how many rewritings wait for this one.
     """
 
     def __init__(
-        self, table: Table, uses: Counter[Node] | None = None, graph: Graph | None = None, *, first: int = 0,
+        self, table: Table, uses: Counter[Node] | None = None, graph: Graph | None = None, *,
+        ops: frozenset[Op] | None = None, first: int = 0,
     ) -> None:
         """Rewrite into a graph; where none is given, counts of `uses` go over to the nodes that are made."""
-        self.table, self.first, self.deep = table, first, 0
+        self.table, self.ops, self.first, self.deep = table, ops, first, 0
         self.graph: Graph = graph  # type: ignore[assignment]
         self._memo: dict[Any, Any] = {}
         self._uses = uses
@@ -387,7 +389,8 @@ class Run:
     def rewritten(self, graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         """Make a node anew and rewrite it."""
         node = graph.node(old.op, inputs, old.params, old.shape, old.dtype, old.line)
-        rules = self.table.fitting(node) if old.number >= self.first else None
+        may_fit = old.number >= self.first and (self.ops is None or old.op in self.ops)
+        rules = self.table.fitting(node) if may_fit else None
         if rules:
             self.graph = graph
             node = self.settled(node, rules)
