@@ -214,16 +214,17 @@ class Section:
         part: the C function that it stands in, where that is one of its own.
         sites: its statements at their places.
         ends: the first and the last statement of each loop in it, counted from its first one.
+        first: the number of its first statement in the program.
         arrays: what it touches.
         found: for extents that were tried: what is touched, with the indices.
     """
 
-    __slots__ = ("arrays", "ends", "found", "items", "part", "sites")
+    __slots__ = ("arrays", "ends", "first", "found", "items", "part", "sites")
 
     def __init__(
         self, items: tuple[Item, ...], part: Outlined | None, sites: list[Site], ends: dict[Loop, tuple[int, int]],
     ) -> None:
-        self.items, self.part, self.sites, self.ends = items, part, sites, ends
+        self.items, self.part, self.sites, self.ends, self.first = items, part, sites, ends, -1
         self.arrays = frozenset([touch.access.array for site in sites for touch in site.touches])
         self.found: dict[Any, list[tuple[Touch, tuple[Term, ...]]]] = {}
 
@@ -277,8 +278,10 @@ class _Tree:
         """Number the statements of a section, known or not, in the program."""
         first = len(self.sites)
         self.sites += section.sites
-        for number, site in enumerate(section.sites, first):
-            site.number = number
+        if section.first != first:
+            section.first = first
+            for number, site in enumerate(section.sites, first):
+                site.number = number
         for loop, (a, b) in section.ends.items():
             if loop in self.ends:
                 raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
@@ -656,6 +659,8 @@ class _Trial:
                 boxes = [piece for box in boxes for piece in without(box, cut)]
             if touch is not None and boxes != before:
                 self.flow(start, touch)
+            if not boxes:
+                break
             if len(boxes) > BOXES:
                 return boxes, True
         return boxes, vague

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from symgrad import ops
 from symgrad.ir.program import copied, rebuild
 from symgrad.ops.arrays.reduce import max_, sum_
 from symgrad.ops.elementwise.arithmetic import add, multiply, subtract
-from symgrad.ops.elementwise.exponential import exp, log
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import again, behind_spread, core, is_along, is_number, literal, make, written
 
@@ -33,7 +33,7 @@ def divide_exponentials(program: Program) -> Program:
     >>> f.lower(np.ones(3)).as_text("optimized").count("np.exp")
     1
     """
-    if exp not in program.ops or all(_found(node) is None for node in program.nodes()):
+    if ops.exp not in program.ops or all(_found(node) is None for node in program.nodes()):
         return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
@@ -68,7 +68,7 @@ class _Quotient(NamedTuple):
 
 def _found(node: Node) -> _Quotient | None:
     """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m."""
-    if node.op is not exp:
+    if node.op is not ops.exp:
         return None
     (logarithm,), tie = node.inputs, None
     if logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
@@ -97,8 +97,8 @@ def _found(node: Node) -> _Quotient | None:
 
 def _summed(node: Node) -> Node | None:
     """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
-    inner = core(node.inputs[0]) if node.op is log else None
-    if inner is None or inner.op is not sum_ or inner.inputs[0].op is not exp:
+    inner = core(node.inputs[0]) if node.op is ops.log else None
+    if inner is None or inner.op is not sum_ or inner.inputs[0].op is not ops.exp:
         return None
     (x,) = inner.inputs[0].inputs
     if x.op is not subtract:
