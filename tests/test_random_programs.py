@@ -130,6 +130,7 @@ class Batch:
         self.args = [written.args for written in programs]
         self.by = [tuple([w.args[k] for k in w.argnums]) for w in programs]
         self.rest = [tuple([a for k, a in enumerate(w.args) if k not in w.argnums]) for w in programs]
+        self.made: dict[sg.Options, Any] = {}
 
     def values(self, options: sg.Options) -> list[list[Array]]:
         """Run all programs in one module."""
@@ -139,8 +140,10 @@ class Batch:
 
         return [[np.asarray(r) for r in results] for results in sg.jit(programs, options=options)(self.args)]
 
-    def gradients(self, options: sg.Options, by: Any = None) -> list[list[Array]]:
-        """Derive the sum of all losses in one module."""
+    def derived(self, options: sg.Options) -> Any:
+        """Derive the sum of all losses in one module, once."""
+        if options in self.made:
+            return self.made[options]
 
         def total(by: Any, rest: Any) -> Any:
             found: Any = 0.0
@@ -150,8 +153,12 @@ class Batch:
                 found = found + reference.loss(*args)
             return found
 
-        derived = sg.grad(total, options=options)(self.by if by is None else by, self.rest)
-        return [list(leaves(gradients)) for gradients in derived]
+        return self.made.setdefault(options, sg.grad(total, options=options))
+
+    def gradients(self, options: sg.Options, by: Any = None) -> list[list[Array]]:
+        """Compute the gradients of all losses, at other arguments if these are given."""
+        found = self.derived(options)(self.by if by is None else by, self.rest)
+        return [list(leaves(gradients)) for gradients in found]
 
 
 def compare(batch: Batch, what: str, found: Any, expected: Any, tolerances: Sequence[float]) -> None:
@@ -258,20 +265,23 @@ def test_any_order_of_sizes(seeds: range) -> None:
     for seed in seeds[:3]:
         written = random_open_program(seed, asking=True)
         program, loss = written.functions()
-        options = sg.Options() if seed == seeds.start else INTERPRETED
+        by, options = written.argnums, sg.Options() if seed == seeds.start else INTERPRETED
         order = [written.args, *written.resized]
         Random(seed).shuffle(order)
         named = {f"p{k}": spec[4:-1] for k, spec in enumerate(written.specs)}
         whole, disturbed = sg.jit(program, options=options), sg.jit(program, options=INTERPRETED)
-        derived = sg.value_and_grad(loss, argnums=written.argnums, options=options)
+        derived = sg.value_and_grad(loss, argnums=by, options=options)
         insisting = [_unless_refused(sg.jit, program, options=INTERPRETED, **given)
                      for given in ({"specs": written.specs}, {"dynamic": named})]
         try:
-            for before, args in zip([*order[-1:], *order, *order], (*order, *order[:3]), strict=False):
+            alone = [
+                _unless_refused(sg.value_and_grad(loss, argnums=by, options=INTERPRETED, dynamic=False), *args)
+                for args in order
+            ]
+            again = [*zip(order, alone, strict=True)]
+            for before, (args, static) in zip([*order[-1:], *order, *order], (*again, *again[:3]), strict=False):
                 with np.errstate(all="ignore"):
                     values = [np.asarray(r) for r in program(*args)]
-                alone = sg.value_and_grad(loss, argnums=written.argnums, options=INTERPRETED, dynamic=False)
-                static = _unless_refused(alone, *args)
                 if static is None:
                     assert _unless_refused(derived, *args) is None
                     continue
