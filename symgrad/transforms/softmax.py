@@ -33,12 +33,13 @@ def divide_exponentials(program: Program) -> Program:
     >>> f.lower(np.ones(3)).as_text("optimized").count("np.exp")
     1
     """
-    if ops.exp not in program.ops or all(_found(node) is None for node in program.nodes()):
+    exp = ops.exp
+    if exp not in program.ops or all(_found(node) is None for node in program.nodes() if node.op is exp):
         return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         new = copied(graph, old, inputs)
-        found = _found(new)
+        found = _found(new) if new.op is exp else None
         if found is None:
             return new
         inverse = written(graph, np.reciprocal, found.total)
@@ -67,9 +68,10 @@ class _Quotient(NamedTuple):
 
 
 def _found(node: Node) -> _Quotient | None:
-    """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m."""
-    if node.op is not ops.exp:
-        return None
+    """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m.
+
+    None for any other exponential.
+    """
     (logarithm,), tie = node.inputs, None
     if logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
         tie, _, logarithm = logarithm.inputs
