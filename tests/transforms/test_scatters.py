@@ -242,13 +242,13 @@ def planes(x: Any, i: Any) -> Any:
 @pytest.mark.parametrize(("f", "writes"), [(vectors, 3), (planes, 3)])
 def test_writes_by_vectors_of_traced_integers_are_joined(f: Any, writes: int) -> None:
     """In order, also where they meet."""
-    rng = np.random.default_rng(0)
+    rng, made = np.random.default_rng(0), sg.jit(f)
+    w = rng.normal(size=f(np.zeros(8), np.zeros(8, int)).shape)  # one for all, or each is a program of its own
     for _ in range(3):
         x, i = rng.normal(size=8), rng.integers(0, 9, 8)
-        assert np.array_equal(sg.jit(f)(x, i), f(x, i))
-        w = rng.normal(size=f(x, i).shape)
-        sg.check_grads(lambda x, i, w=w: np.sum(w * np.sin(f(x, i))), (x, i))
-    text = sg.jit(f).lower(x, i).as_text("stable")
+        assert np.array_equal(made(x, i), f(x, i))
+        sg.check_grads(lambda x, i: np.sum(w * np.sin(f(x, i))), (x, i))
+    text = made.lower(x, i).as_text("stable")
     assert text.count("ops.add_at(") + text.count("ops.scatter_set(") == writes
 
 
@@ -288,17 +288,17 @@ def one_sum(x: Any, i: Any) -> Any:
     (sums_by_vectors, 1), (sums_in_planes, 2), (sums_of_elements, 2), (one_sum, 1),
 ])
 def test_sums_at_places_that_may_be_named_twice(f: Any, writes: int) -> None:
-    rng = np.random.default_rng(1)
+    rng, compiled, interpreted = np.random.default_rng(1), sg.jit(f), sg.jit(f, options=sg.Options(compiler="none"))
     w = rng.normal(size=f(np.zeros(8), np.zeros(8, int)).shape)  # one for both, or each is a program of its own
     for low in (0, -5):
         x, i = rng.normal(size=8), rng.integers(low, 5, 8)
         i[:3] = 1
-        made, want = sg.jit(f)(x, i), f(x, i)
+        made, want = compiled(x, i), f(x, i)
         assert np.array_equal(made, want)
         assert np.array_equal(np.signbit(made), np.signbit(want))
-        assert np.array_equal(sg.jit(f, options=sg.Options(compiler="none"))(x, i), want)
+        assert np.array_equal(interpreted(x, i), want)
         sg.check_grads(lambda x, i: np.sum(w * np.sin(f(x, i))), (x, i))
-    text = sg.jit(f).lower(x, i).as_text("stable")
+    text = compiled.lower(x, i).as_text("stable")
     assert (text.count("ops.add_at("), text.count("ops.scatter_set(")) == (writes, 0)
 
 
