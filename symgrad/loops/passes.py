@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.parallelize import parallelize
-from symgrad.loops.fusion.tile import arrange, compensate, fit
+from symgrad.loops.fusion.tile import arrange, compensate, fit, unfold
 from symgrad.loops.nest.interrupts import interrupts
 from symgrad.loops.nest.layout import layout
 from symgrad.loops.nest.ordered import order
@@ -51,6 +51,7 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(arrange, Purpose.TIME),
     Pass(distribute, Purpose.COMPILE_TIME),
     Pass(contract, Purpose.TIME),
+    Pass(unfold, Purpose.TIME),
     Pass(adopt, Purpose.MEMORY),
     Pass(fit, Purpose.TIME),
     Pass(blas, Purpose.TIME, lambda options: options.blas),

@@ -55,6 +55,11 @@ class Tile(NamedTuple):
     start: Axis
     rows: int
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether one tile is all there is."""
+        return bool(self.rows == self.start.extent)
+
 
 @dataclass(frozen=True, eq=False)
 class Slot:

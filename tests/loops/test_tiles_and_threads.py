@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +15,11 @@ import symgrad as sg
 from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
+from symgrad.loops.machine import CACHE
 from symgrad.loops.nest import layout
-from symgrad.loops.program import Loop
+from symgrad.loops.passes import ALIGN, UNROLL, VERSIONING, each
+from symgrad.loops.program import Loop, LoopProgram
+from symgrad.loops.statements.lower import lower
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
@@ -246,21 +251,62 @@ def weighted(Q, K, V, G):
     return np.sum((E / np.sum(E, axis=1, keepdims=True)) @ V * G)
 
 
-def normalized(x, g):
+def softmax(x, g):
     e = np.exp(x - np.max(x, axis=1, keepdims=True))
     return np.sum(e / np.sum(e, axis=1, keepdims=True) * g)
 
 
-@pytest.mark.parametrize(("loss", "count", "columns"), [(weighted, 4, 32), (normalized, 2, None)])
-def test_fusion_of_all_sizes(loss: Callable[..., Any], count: int, columns: int | None) -> None:
-    """Beyond a tile a sweep is one loop and nothing is n x n; within a tile about as much lives as for one."""
-    peaks = {}
-    for n in (16, 33, 64, 65, 100, 128, 1024):
-        derived = sg.value_and_grad(loss)
-        args = [np.ones((n, columns or n)) for _ in range(4 if loss is weighted else 2)]
-        found = derived.lower(*args).stages.of("loops")
-        peaks[n] = found.workspace if n <= 128 else 0
-        if n > 64:
-            assert sum(isinstance(item, Loop) for item in found.body) <= count
-            assert (n, n) not in [stored.shape for stored in found.storage.values()]
-    assert max(peaks[n] for n in (16, 33, 64)) <= 1.1 * peaks[128], peaks
+def pairwise(x, y):
+    return y @ np.exp(-np.sum((x[:, None] - x) ** 2, axis=2)) @ y
+
+
+def normalized(x, w, b):
+    z = (x - np.mean(x, axis=1, keepdims=True)) / np.sqrt(np.var(x, axis=1, keepdims=True) + 1e-3)
+    return np.sum(np.tanh(z * w + b))
+
+
+EVERY_SIZE = {
+    weighted: (3, ("n,8", "m,8", "m,8", "n,8")), softmax: (1, ("n,m", "n,m")), pairwise: (3, ("n,3", "n")),
+    normalized: (3, ("n,m", "m", "m")),
+}
+
+
+def fused(specs: tuple[str, ...], loss: Callable[..., Any]) -> tuple[int, LoopProgram]:
+    """Count the outermost loops that fusion makes; return them with what the loops are in the end."""
+    stages = sg.value_and_grad(loss, tuple(range(len(specs))), specs=specs).lower(*map(sg.spec, specs)).stages
+    program = ALIGN.apply(VERSIONING.apply(UNROLL.apply(lower(stages.of("optimized")))))
+    made = dict(each(program, stages.options))
+    return sum(isinstance(item, Loop) for item in made["fuse"].body), made["allocate"]
+
+
+@pytest.mark.parametrize("dtype", ["f64", "f32"])
+@pytest.mark.parametrize("loss", EVERY_SIZE, ids=lambda loss: loss.__name__)
+def test_fusion_does_not_depend_on_the_size(loss: Callable[..., Any], dtype: str) -> None:
+    """Short, long and unknown sweeps are the same loops; one whose values fit a cache is one tile, without a loop."""
+    count, dims = EVERY_SIZE[loss]
+
+    def specs(n: Any, m: Any) -> tuple[str, ...]:
+        return tuple([f"{dtype}[{d}]".replace("n", str(n)).replace("m", str(m)) for d in dims])
+
+    assert fused(specs("n", "m"), loss)[0] == fused(specs(24, "m"), loss)[0] == count
+    for n, m in itertools.product((9, 16, 33, 64, 65, 100, 128, 1024), (0, 96)):
+        first, last = fused(specs(n, m or n), loss)
+        assert first == count, (n, m)
+        whole = [a for a in last.temporaries if a.shape == (n, m or n) == last.storage[a].shape]
+        assert sum(math.prod(a.shape) * a.dtype.itemsize for a in whole) <= 4 * CACHE, (n, m)
+        assert whole or loss is pairwise or sum(isinstance(item, Loop) for item in last.body) <= count + 2, (n, m)
+
+
+@pytest.mark.parametrize("n", [9, 16, 31, 33, 48, 63, 64, 65, 100])
+@pytest.mark.parametrize("loss", EVERY_SIZE, ids=lambda loss: loss.__name__)
+def test_short_sweeps_are_right(loss: Callable[..., Any], n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole tiles, and tiles in them, in memory that is all NaN before, by one thread and by three."""
+    monkeypatch.setenv("SYMGRAD_VERIFY", "1")
+    monkeypatch.setattr(tile, "CACHE", 1 << 12)
+    by = tuple(range(len(EVERY_SIZE[loss][1])))
+    args = sized(tuple([f"f64[{d}]" for d in EVERY_SIZE[loss][1]]), {"n": n, "m": 70, "8": 8, "3": 3})
+    expected = list(leaves(sg.value_and_grad(loss, by, options=INTERPRETED)(*args)))
+    for threads_ in (1, 3):
+        found = list(leaves(sg.value_and_grad(loss, by, options=sg.Options(threads=threads_))(*args)))
+        for one, two in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10 * scale([two]))

@@ -53,7 +53,7 @@ def parallelize(program: LoopProgram) -> LoopProgram:
     order = {array: place for place, array in enumerate(program.arrays)}
     teams = count(1)
     for number, item in enumerate(program.body):
-        if isinstance(item, Loop) and item.tile and pays(item):
+        if isinstance(item, Loop) and item.tile and not item.tile.is_whole and pays(item):
             own = {a for a, numbers in users.items() if numbers == {number} and a.is_temporary}
             if independent(item, own):
                 body += shared(item, own, order, new, teams)

@@ -14,7 +14,7 @@ from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Role, State
 from symgrad.ir.op import Elementwise
 from symgrad.loops.cost import elements
 from symgrad.loops.fusion.parallelize import pays
-from symgrad.loops.machine import CACHE, GRAIN, TILE_BLOCKS, TILE_LEAST, TILE_ROWS, TILE_SUMS, TILE_TERMS
+from symgrad.loops.machine import CACHE, FAR_BYTES, GRAIN, TILE_BLOCKS, TILE_LEAST, TILE_ROWS, TILE_SUMS, TILE_TERMS
 from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
 from symgrad.loops.statements.products import find
 from symgrad.ops.elementwise.arithmetic import add, subtract
@@ -43,13 +43,15 @@ def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, h
     running = any(s.prefix for s in inside)
     if len(nests) == 1 and (running or (not sums and not pays(nests[0]))):
         return body
+    if axis.extent == 1:
+        return body
     inner = any(isinstance(item, Loop) for nest in nests for item in nest.body)
     size = 1 if heavy else rows(inside, members) if inner or len(nests) > 1 else TILE_TERMS
-    if type(axis.extent) is int and axis.extent <= size:
-        return body
-    before, after, named = partial_sums([s for s in sums if shares(s.target.array, inside, frozenset(sums))])
+    whole = type(axis.extent) is int and axis.extent <= size  # its sums have few terms, and need no parts
+    apart = [] if whole else [s for s in sums if shares(s.target.array, inside, frozenset(sums))]
+    before, after, named = partial_sums(apart)
     new.extend(named.values())
-    tile, outer = Tile(Axis(axis.name, axis.extent), size), frozenset(nests)
+    tile, outer = Tile(Axis(axis.name, axis.extent), axis.extent if whole else size), frozenset(nests)
 
     def change(old: Item, item: Item) -> Item:
         if isinstance(item, Loop) and old in outer:
@@ -167,15 +169,29 @@ def unit_stride(loop: Loop, statements: list[Statement]) -> int:
 # -- how long tiles are
 
 
+def unfold(program: LoopProgram) -> LoopProgram:
+    """Take away the loop over one tile that is a whole sweep, unless shorter ones would live in a nearer cache.
+
+    What an output can hold is decided afterwards (`adopt`): by nests that stand one after the other more is held.
+    """
+    if not any(loop.tile is not None and loop.tile.is_whole for loop in program.loops):
+        return program
+    return _with_rows(program, {t: rows for t, rows in _rows(program).items() if t.is_whole and rows == t.rows})
+
+
 def fit(program: LoopProgram) -> LoopProgram:
     """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
 
     Where products are all there is, and nothing lives for a tile, they become longer: the right operand is packed once
     for each.
     """
-    blocks = {
-        outer.tile for loop, around in program.loops.items() if loop.product for outer in around if outer.tile
-    }
+    return _with_rows(program, _rows(program))
+
+
+def _rows(program: LoopProgram) -> dict[Tile, int]:
+    """Choose how many rows each tile has."""
+    blocks = _around_products(program)
+    parts = {one.window for loop in program.loops if loop.product and loop.product.part for one in loop.nest.loops}
     lanes = {  # rows that are last in an array of unknown extent otherwise
         tile for stored in program.storage.values() if any(type(dim) is not int for dim in stored.shape)
         for tile in [*stored.kept.values()][-1:]
@@ -184,20 +200,40 @@ def fit(program: LoopProgram) -> LoopProgram:
     for array, stored in program.storage.items():
         for tile in filter(None, stored.kept.values()):
             alive[tile] = alive.get(tile, 0) + elements(stored.shape) * array.dtype.itemsize // tile.rows
-    sizes: dict[Tile, int] = {tile: 2 * TILE_ROWS for tile in blocks - alive.keys() if tile.rows == TILE_ROWS}
-    for tile, size in alive.items():
-        least, rows = TILE_BLOCKS if tile in blocks else TILE_LEAST, tile.rows
-        while tile not in lanes and rows > least and rows * size > CACHE:
+    chosen: dict[Tile, int] = {}
+    for tile in [loop.tile for loop in program.loops if loop.tile is not None]:
+        least, size = TILE_BLOCKS if tile in blocks else TILE_LEAST, alive.get(tile, 0)
+        rows, room = (1 << (tile.rows - 1).bit_length(), 4 * CACHE) if tile.is_whole else (tile.rows, CACHE)
+        while tile not in lanes and rows > least and rows * size > room:
             rows //= 2
-        if rows != tile.rows:
-            sizes[tile] = rows
-    if not sizes and all(tile.rows <= GRAIN for tile in blocks):
-        return program
-    new: dict[Any, Tile] = {tile: Tile(tile.start, rows) for tile, rows in sizes.items()}
+        if tile.is_whole and (tile in parts or 2 * rows > tile.rows or 2 * rows * size > FAR_BYTES):
+            rows = tile.rows
+        elif tile in blocks and tile not in alive and rows == TILE_ROWS:
+            rows *= 2
+        chosen[tile] = rows
+    return chosen
 
-    def change(_: Loop, item: Loop) -> Loop:
+
+def _around_products(program: LoopProgram) -> set[Tile]:
+    """Collect the tiles inside of which register blocks run."""
+    return {outer.tile for loop, around in program.loops.items() if loop.product for outer in around if outer.tile}
+
+
+def _with_rows(program: LoopProgram, chosen: dict[Tile, int]) -> LoopProgram:
+    """Give tiles other rows; one that is a whole sweep needs no loop."""
+    new: dict[Any, Tile | None] = {
+        tile: Tile(tile.start, rows) if rows != tile.rows else None
+        for tile, rows in chosen.items() if rows != tile.rows or tile.is_whole
+    }
+    shared: set[Any] = {tile for tile in _around_products(program) if chosen.get(tile, 0) > GRAIN}
+    if not new and not shared:
+        return program
+
+    def change(_: Loop, item: Loop) -> Loop | Items:
         tile, window = new.get(item.tile, item.tile), new.get(item.window, item.window)
-        grain = GRAIN if tile is not None and tile.rows > GRAIN and item.tile in blocks and item.team is not None else 0
+        if item.tile is not None and tile is None:
+            return item.body
+        grain = GRAIN if item.tile in shared and item.team is not None else 0
         if tile is item.tile and window is item.window and not grain:
             return item
         return item.with_(tile=tile, window=window, grain=grain)

@@ -61,16 +61,21 @@ def batch_axes(s: Statement) -> tuple[Axis, ...]:
 
 def part_of(s: Statement, rows: Loop, depth: Loop, lanes: Loop) -> Part | None:
     """Say which terms of a product count, where that is a matter of lanes, and of loops that walk all of their axis."""
-    if s.triangle is None or lanes.window is not None:
+    if s.triangle is None or not _is_whole(lanes):
         return None
     larger, smaller, least = s.triangle
     for other, is_rows in ((rows, True), (depth, False)):
-        if other.window is None and {larger, smaller} <= other.members | lanes.members:
+        if _is_whole(other) and {larger, smaller} <= other.members | lanes.members:
             if larger in other.members and smaller in lanes.members:
                 return Part(is_rows, True, least)
             if larger in lanes.members and smaller in other.members:
                 return Part(is_rows, False, least)
     return None
+
+
+def _is_whole(loop: Loop) -> bool:
+    """Whether a loop walks all of its axis."""
+    return loop.window is None or loop.window.is_whole
 
 
 def _kind(loop: Loop, target: Access, left: Any, right: Any) -> str:
