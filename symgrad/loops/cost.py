@@ -34,7 +34,7 @@ from symgrad.loops.machine import (
     SCHEDULED,
     TRIANGLE,
 )
-from symgrad.loops.program import Kind, Loop, Piece, Team, Walk, While, paths
+from symgrad.loops.program import Kind, Loop, Piece, Team, Walk, While
 from symgrad.ops.declare.spelling import KINDS, cost, pattern
 
 if TYPE_CHECKING:
@@ -321,7 +321,7 @@ def walked(around: Around) -> Shape:
 
 def work(loop: Loop) -> int:
     """Count the operations of a loop, as many as take the time of what it does; unknown extents are guessed."""
-    return sum([effort(s) * elements(walked(around)) for s, around in paths([loop])]) // BLOCKED
+    return sum([effort(s) * elements(walked(around)) for s, around in loop.paths]) // BLOCKED
 
 
 def trips(loop: Loop) -> Dim:

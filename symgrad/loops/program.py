@@ -303,6 +303,11 @@ class Loop(Block):
     jam: int = 0
     poll: int = 0
 
+    @Lazy
+    def paths(self) -> list[tuple[Statement, Around]]:
+        """What is inside, each with the loops around it, this one first."""
+        return paths([self])
+
     @property
     def extent(self) -> Dim:
         """How often it runs."""

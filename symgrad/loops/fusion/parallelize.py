@@ -23,7 +23,6 @@ from symgrad.loops.program import (
     Team,
     Walk,
     nested,
-    paths,
     rebuild,
     temporary,
     touched,
@@ -68,8 +67,8 @@ def condition(loop: Loop) -> tuple[Any, int]:
     Where each iteration is known work, the loop's own extent tells; else the unknown extents together do.
     """
     every: Any = 0
-    unit = BLOCKED if any(statement.is_contraction for statement, _ in paths([loop])) else 1
-    for statement, around in paths([loop]):
+    unit = BLOCKED if any(statement.is_contraction for statement, _ in loop.paths) else 1
+    for statement, around in loop.paths:
         every = every + effort(statement, unit) * size(walked(around))
     rest = every - loop.extent * (unit * work(loop) // max(1, upper(loop.extent)))
     if rest == 0 or type(every) is int:
@@ -84,7 +83,7 @@ def pays(loop: Loop) -> bool:
 
 def independent(loop: Loop, own: set[Array]) -> bool:
     """Whether iterations touch only what is theirs: their own elements, and sums that copies can be made of."""
-    flat = [statement for statement, _ in paths([loop])]
+    flat = [statement for statement, _ in loop.paths]
     uses = Counter([access.array for item, _ in walk([loop]) for access in touched(item)])
     sums = Counter([(statement.target.array, statement.how) for statement in flat])
     pay = work(loop) // COPYING
@@ -122,7 +121,7 @@ def is_open(array: Array) -> bool:
 def repaid(loop: Loop, array: Array) -> Any:
     """Count the copies of a sum of open extents that the work of a loop pays for: operations for each element."""
     total: Any = 0
-    for statement, around in paths([loop]):
+    for statement, around in loop.paths:
         done = effort(statement) * size(walked(around)) / size(array.shape)
         total = total + (done if getattr(done, "is_polynomial", bool)() else 0)
     return total // (BLOCKED * COPYING)
@@ -149,7 +148,7 @@ def shared(
     loop: Loop, own: set[Array], order: dict[Array, int], new: list[Array], teams: Iterator[int],
 ) -> list[Item]:
     """Put a loop over threads around a loop over tiles; new arrays go to `new`."""
-    flat = [statement for statement, _ in paths([loop]) if statement.target.array not in own]
+    flat = [statement for statement, _ in loop.paths if statement.target.array not in own]
     totals = {s.target.array for s in flat if is_total(s, own, loop)}
     grown = {s.target.array: s.how for s in flat if s.target.array not in totals
              and not any(i in loop.members for i in s.target.indices)}
