@@ -24,7 +24,7 @@ from benchmarks.run import distance
 from benchmarks.workload import Workload
 from symgrad.build.toolchain.find import find
 from symgrad.ir.text import as_text
-from symgrad.options import Pass, Purpose
+from symgrad.options import Pass, Purpose, Target
 from symgrad.pipeline import OPTIMIZE, STABILIZE, Stages, loops_and_c, passes
 
 WORTH = 1.05
@@ -115,7 +115,8 @@ def c_of(program: Any, options: sg.Options) -> str:
 
 def ablate(works: Iterable[Workload], seconds: float, step: Callable[[str], None]) -> list[Worth]:
     """Leave out each pass of each program, where it may be left out; compare results and times, calls interleaved."""
-    worths = [Worth(one) for one in passes() if one.purpose is not Purpose.NECESSITY and one.runs(sg.Options())]
+    target = Target() if (tools := find(sg.Options())) is None else tools.target
+    worths = [Worth(one) for one in passes() if one.purpose is not Purpose.NECESSITY and one.runs(sg.Options(), target)]
     before = {one.name for one in (*STABILIZE, *OPTIMIZE)}
     for work in works:
         step(work.name)

@@ -98,21 +98,21 @@ class Pass(Generic[T]):
 
     apply: Callable[[T], T]
     purpose: Purpose
-    wanted: Callable[[Options], bool] = lambda _: True
+    wanted: Callable[[Options, Target], bool] = lambda _, __: True
 
     @property
     def name(self) -> str:
         """What `Options.without`, the verifier and the ablation call it."""
         return self.apply.__name__
 
-    def runs(self, options: Options) -> bool:
-        """Whether options want it."""
-        return self.name not in options.without and self.wanted(options)
+    def runs(self, options: Options, target: Target) -> bool:
+        """Whether options want it, and the machine has a use for it."""
+        return self.name not in options.without and self.wanted(options, target)
 
 
 @dataclass(frozen=True)
 class Target:
-    """What the toolchain can do, found by probing it; `render` reads it.
+    """What the toolchain can do, found by probing it; passes over loops and `render` read it.
 
     Attributes:
         openmp: the compiler has OpenMP and its runtime loads.

@@ -162,7 +162,7 @@ def optimize(program: Program, options: Options) -> Program:
 
 def _run(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
     for one in listed:
-        if one.runs(options):
+        if one.runs(options, Target()):
             program = one.apply(program)
     return program
 
@@ -189,7 +189,7 @@ def loops_and_c(stages: Stages, optimized: Program) -> tuple[LoopProgram, Source
     from symgrad.render.render import render
 
     with uncollected():
-        loops = stages.keep("loops", schedule(lower(optimized), stages.options))
+        loops = stages.keep("loops", schedule(lower(optimized), stages.options, stages.target))
         return loops, stages.keep("c", render(loops, stages.options, stages.target))
 
 

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 SHOWN = 6
 """So many lines or reasons are named, the others counted."""
 
-TOTALS = {"+=": "sum", "*=": "product", "max=": "maximum", "min=": "minimum", "|=": "disjunction", "&=": "conjunction"}
+TOTALS = {
+    "+=": "sum", "fma": "sum", "*=": "product", "max=": "maximum", "min=": "minimum", "|=": "disjunction",
+    "&=": "conjunction",
+}
 
 
 # -- in numbers

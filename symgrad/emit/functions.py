@@ -156,7 +156,7 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
 def _core(program: Program, labels: tuple[str, ...], name: str, options: Options, target: Target) -> Core:
     """Take an optimized program through lower, schedule and the naming of its C."""
     with uncollected():
-        loops = schedule(lower(replace(program, labels=labels)), options)
+        loops = schedule(lower(replace(program, labels=labels)), options, target)
         aimed = render.aimed(loops, options, target)
         view, functions = render.function(loops, name, aimed)
     return Core(name, loops, view, functions, aimed)

@@ -441,8 +441,9 @@ class Statement(Frozen):
 
     Attributes:
         target: what is written; its array's number or `Array`.
-        how: ``=``, or an accumulation: ``+=``, ``*=``, ``max=``, ``min=``, ``|=``, ``&=``; ``call``: `routine` makes
-            the target of itself and of the value; ``check``: the call of the program fails unless the value is 0.
+        how: ``=``, or an accumulation: ``+=``, ``*=``, ``max=``, ``min=``, ``|=``, ``&=``, and ``fma``, which adds a
+            product in one rounding; ``call``: `routine` makes the target of itself and of the value; ``check``: the
+            call of the program fails unless the value is 0.
         value: a small expression; what it reads of `prefix` arrays is their running value.
         axes: parallel and reduced axes, in the order the loops would have if nothing else spoke.
         line: the user's line.

@@ -215,7 +215,7 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
 
 def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
     value = statement.value
-    if statement.how == "+=" and isinstance(value, Apply) and value.is_product:
+    if statement.how in {"+=", "fma"} and isinstance(value, Apply) and value.is_product:
         kinds["multiply"] -= 1
         kinds["fma"] = kinds.get("fma", 0) + 1
         if not kinds["multiply"]:

@@ -13,6 +13,7 @@ from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.parallelize import parallelize
 from symgrad.loops.fusion.tile import arrange, compensate, fit, unfold
+from symgrad.loops.nest.arithmetic import fp_contract, reduce_strength
 from symgrad.loops.nest.interrupts import interrupts
 from symgrad.loops.nest.layout import layout
 from symgrad.loops.nest.ordered import order
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from symgrad.ir.shapes import Dim
-    from symgrad.options import Options
+    from symgrad.options import Options, Target
 
 
 UNROLL = Pass(unroll, Purpose.TIME)
@@ -45,7 +46,7 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(rematerialize, Purpose.TIME),
     Pass(triangles, Purpose.TIME),
     Pass(fuse, Purpose.NECESSITY),
-    Pass(parallelize, Purpose.TIME, lambda options: options.threads != 1 and not options.portable),
+    Pass(parallelize, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
     Pass(layout, Purpose.TIME),
     Pass(compensate, Purpose.DIGITS),
     Pass(arrange, Purpose.TIME),
@@ -54,13 +55,15 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(unfold, Purpose.TIME),
     Pass(adopt, Purpose.MEMORY),
     Pass(fit, Purpose.TIME),
-    Pass(blas, Purpose.TIME, lambda options: options.blas),
+    Pass(blas, Purpose.TIME, lambda options, _: options.blas),
     Pass(promote, Purpose.TIME),
     Pass(peel, Purpose.TIME),
     Pass(vectorize, Purpose.TIME),
     Pass(interrupts, Purpose.NECESSITY),
     Pass(outline, Purpose.COMPILE_TIME),
     Pass(jam, Purpose.TIME),
+    Pass(fp_contract, Purpose.TIME, lambda options, target: target.fma and not options.portable),
+    Pass(reduce_strength, Purpose.TIME, lambda options, target: target.fma and not options.portable),
     Pass(order, Purpose.NECESSITY),
     Pass(allocate, Purpose.NECESSITY),
 )
@@ -75,17 +78,17 @@ Check: TypeAlias = Callable[[LoopProgram, str], LoopProgram]
 
 
 def each(
-    program: LoopProgram, options: Options, check: Check = lambda program, _: program,
+    program: LoopProgram, options: Options, target: Target, check: Check = lambda program, _: program,
 ) -> Iterator[tuple[str, LoopProgram]]:
     """Run the passes on statements, check after each, and stop there, with its name and what it made."""
     for one in PASSES:
-        if one.runs(options):
+        if one.runs(options, target):
             program = check(one.apply(program), one.name)
             yield one.name, program
 
 
-def schedule(lowered: LoopProgram, options: Options) -> LoopProgram:
-    """Turn statements into loops with a place for every array.
+def schedule(lowered: LoopProgram, options: Options, target: Target) -> LoopProgram:
+    """Turn statements into loops with a place for every array, for a machine.
 
     Where slices depend on unknown extents, what is made for large ones comes with what is made for all others. Where
     options say so, the program is verified before the first pass and after each.
@@ -94,21 +97,21 @@ def schedule(lowered: LoopProgram, options: Options) -> LoopProgram:
         The loop program `render` prints.
     """
     if not options.verifies:
-        return _scheduled(lowered, options, lambda program, _: program)
+        return _scheduled(lowered, options, target, lambda program, _: program)
     from symgrad.loops.verify import Verifier  # SymPy comes with it
 
     verifier = Verifier()
-    loops = _scheduled(lowered, options, verifier.check)
+    loops = _scheduled(lowered, options, target, verifier.check)
     return replace(loops, undecided=tuple([f"{where}: {what}" for what, where in verifier.undecided.items()]))
 
 
-def _scheduled(lowered: LoopProgram, options: Options, check: Check) -> LoopProgram:
+def _scheduled(lowered: LoopProgram, options: Options, target: Target, check: Check) -> LoopProgram:
     def run(program: LoopProgram, options: Options) -> LoopProgram:
-        *_, (_, loops) = each(program, options, check)
+        *_, (_, loops) = each(program, options, target, check)
         return loops
 
     def once(one: Pass[LoopProgram], program: LoopProgram) -> LoopProgram:
-        return check(one.apply(program), one.name) if one.runs(options) else program
+        return check(one.apply(program), one.name) if one.runs(options, target) else program
 
     lowered = once(UNROLL, check(lowered, "lower"))
     large = once(VERSIONING, lowered)

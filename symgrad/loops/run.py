@@ -5,6 +5,7 @@ Memory starts as NaN (or as a number nobody means), and a place outside of it ra
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,19 @@ def check(failed: Any, number: int) -> None:
     """Fail where a check fails."""
     if failed:
         raise ValueError(f"check {number} failed")
+
+
+def fma(a: Any, b: Any, c: Any) -> Any:
+    """Return ``a * b + c`` in one rounding."""
+    plain = a * b + c
+    if plain == 0 or not np.isfinite(plain):
+        return plain
+    return type(plain)(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
+
+
+def quotient(x: Any, _: Any, inverse: Any, rest: Any) -> Any:
+    """Return x divided by a constant whose inverse has two parts, as C does."""
+    return fma(x, inverse, x * rest)
 
 
 def lanes(places: Iterable[int]) -> Iterable[int]:

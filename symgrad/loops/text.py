@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Array, Item, Items, LoopProgram
 
-RUN = "at, check, lanes, memory, routine, slot, stack, team, tiles, workspace"
+RUN = "at, check, fma, lanes, memory, quotient, routine, slot, stack, team, tiles, workspace"
 
 HEADER = f"""\
 import numpy as np
@@ -206,6 +206,9 @@ class _Text:
         target = self.access(s.target)
         if s.how == "=":
             yield f"{indent}{target} = {self.stored(s)}"
+        elif s.how == "fma":
+            value: Any = s.value
+            yield f"{indent}{target} = fma({', '.join(map(self.value, value.args))}, {target})"
         elif s.how in ACCUMULATIONS:
             yield f"{indent}{target} = {ACCUMULATIONS[s.how]}({target}, {self.value(s.value)})"
         else:

@@ -26,7 +26,6 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.shapes import simplified, upper
-from symgrad.loops.nest.arithmetic import inverse, is_fused
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import (
@@ -37,7 +36,6 @@ from symgrad.ops.declare.spelling import (
     UNLESS,
     ctype,
     pattern,
-    quotient,
     stored,
     suffix,
     uses,
@@ -580,7 +578,7 @@ class Block:
             made.append(self.called(s))
             return
         array = s.target.array
-        if self.target.fma and is_fused(s):
+        if s.how == "fma":
             self.multiply_add(s, made, loads)
             return
         value = self.value(s.value, made, loads)
@@ -621,7 +619,7 @@ class Block:
         return StoreView(target, "=", as_byte(whole) if byte else whole.text)
 
     def multiply_add(self, s: Statement, made: list[ItemView], loads: dict[str, str]) -> None:
-        """Accumulate a product in one rounding: only here is a contraction printed, and it is printed as one."""
+        """Accumulate a product in one rounding."""
         product: Any = s.value
         pair = [self.value(a, made, loads) for a in product.args]
         if not self.storage[s.target.array].is_memory and s.target.array not in self.names:
@@ -689,9 +687,6 @@ class Block:
         """Choose how an op is written."""
         if v.op.lanes and f"exp{suffix(dtypes[-1])}" in self.target.simd_math:
             return v.op.lanes
-        split = inverse(v) if self.lanes is not None and self.target.fma else None
-        if split is not None:
-            return quotient(*[literal(part, v.dtype) for part in split])
         found = pattern(v.op.c, dtypes, v.dtype)
         if found is None:
             raise SymgradError(f"{v.op.name} has no C for {', '.join(d.name for d in dtypes)}")

@@ -176,7 +176,7 @@ def steps(loops: LoopProgram) -> dict[str, LoopProgram]:
     made, verifier = {"by hand": loops}, Verifier()
     verifier.check(loops, "by hand")
     for one in passes.PASSES[[one.name for one in passes.PASSES].index("parallelize") :]:
-        if one.runs(sg.Options()):
+        if one.runs(sg.Options(), Target(fma=True)):
             loops = made[one.name] = verifier.check(one.apply(loops), one.name)
     return made
 

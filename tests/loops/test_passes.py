@@ -14,11 +14,11 @@ import pytest
 import symgrad as sg
 from symgrad.errors import VerifyError
 from symgrad.ir.evaluate import evaluate
-from symgrad.ir.notation import Axis, Lookup
+from symgrad.ir.notation import Axis, Lookup, Statement
 from symgrad.loops import passes
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
-from symgrad.loops.nest import layout, outline, vectorize
+from symgrad.loops.nest import arithmetic, layout, outline, vectorize
 from symgrad.loops.nest import peel as peel_pass
 from symgrad.loops.program import Loop, LoopProgram, Piece, Slot, Storage, Tile, Walk, rebuild
 from symgrad.loops.statements import align as align_pass
@@ -30,10 +30,12 @@ from symgrad.loops.storage import allocate
 from symgrad.loops.storage import contract as store
 from symgrad.loops.text import as_text
 from symgrad.loops.verify import Verifier
+from symgrad.options import Target
 from tests.programs import leaves, random_open_program, random_program
 
 Numbers = np.ndarray[Any, Any]
 DRAW = np.random.default_rng(0)
+TARGET = Target(fma=True)
 
 
 def x(*shape: int) -> Numbers:
@@ -84,6 +86,10 @@ def single(x):
     return np.sum(np.exp(x) * x)
 
 
+def thirds(x):
+    return np.sum(np.sin(x / 3.0) / -7.0)
+
+
 def long(x):
     for k in range(12):
         x = np.sin(x) * x + 0.1 * k
@@ -115,6 +121,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Numbers, ...], tuple[str, ..
     "looked up": (looked_up, (x(9, 4), x(4)), ("f64[n,4]", "f64[4]")),
     "normed": (normed, (x(33, 6),), ("f64[n,d]",)),
     "single": (single, (x(50).astype(np.float32),), ("f32[n]",)),
+    "thirds": (thirds, (x(41),), ("f64[n]",)),
     "long": (long, (x(19),), ("f64[n]",)),
     "triangular": (triangular, (x(24, 24), x(24, 20)), ("f64[n,n]", "f64[n,k]")),
     "pairs": (pairs, (x(23),), ("f64[n]",)),
@@ -138,7 +145,7 @@ def steps(program: Any, options: sg.Options) -> Iterator[tuple[str, LoopProgram]
     for one in (passes.UNROLL, passes.VERSIONING, passes.ALIGN):
         loops = one.apply(loops)
         yield one.name, loops
-    yield from passes.each(loops, options)
+    yield from passes.each(loops, options, TARGET)
 
 
 def run(text: str, name: str, arguments: list[Numbers], results: list[Numbers], threads: int) -> list[Numbers]:
@@ -339,6 +346,15 @@ def crossing(loops: LoopProgram) -> LoopProgram:
     return with_storage(loops, lambda stored: stored if stored.kept else stored._replace(is_memory=False))
 
 
+def with_values(how: str, value: Callable[[Any], Any]) -> Callable[[LoopProgram], LoopProgram]:
+    """Let the statements of a kind have other values."""
+
+    def change(_: Any, item: Any) -> Any:
+        return item.with_(value=value(item.value)) if isinstance(item, Statement) and item.how == how else item
+
+    return lambda loops: replace(loops, body=rebuild(loops.body, change))
+
+
 def after(name: str, mistake: Callable[[LoopProgram], LoopProgram]) -> Callable[[pytest.MonkeyPatch], None]:
     """Make a mistake on what a pass returns."""
 
@@ -457,6 +473,12 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "vectorize: a sum is not apart": ("pairs", False, VERIFIER, inside(vectorize, "lanes", lambda sums: sums and ())),
     "vectorize: lanes of what goes on": ("running", False, BOTH, after("vectorize", without_sums)),
     "outline: a register crosses a cut": ("long", False, BOTH, after("outline", crossing)),
+    "fp_contract: a square is added": (
+        "logistic", False, RUNNING, after("fp_contract", with_values("fma", lambda v: v.with_(args=v.args[:1] * 2))),
+    ),
+    "reduce_strength: the inverse of another constant": (
+        "thirds", False, RUNNING, inside(arithmetic, "inverse_of", lambda parts: (2 * parts[0], parts[1])),
+    ),
     "allocate: threads have one buffer": (
         "attention", False, VERIFIER, inside(allocate, "_life", lambda life: life._replace(team=None)),
     ),

@@ -1,6 +1,6 @@
-"""Which operations take fewer of the machine's: products that are added in one rounding, divisions by constants.
+"""Operations that take fewer of the machine's where it multiplies and adds in one rounding (FMA).
 
-Where the machine has no fused multiply-add, they are printed as what they mean.
+Two passes: products that are added (`fp_contract`), and divisions by constants (`reduce_strength`).
 """
 
 from __future__ import annotations
@@ -12,30 +12,53 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Apply, Number
+from symgrad.ir.notation import Apply, Number, Statement
+from symgrad.ir.op import Elementwise
+from symgrad.loops.program import Loop, Walk, rebuild
 
 if TYPE_CHECKING:
-    from symgrad.ir.notation import Statement
+    from symgrad.ir.notation import Value
+    from symgrad.loops.program import LoopProgram
 
 NEAR = 8
 """How near a midpoint of two doubles a quotient may be for its rounding to be in doubt, in steps of 2**-k / y."""
 
 
-def is_fused(statement: Statement) -> bool:
-    """Whether a statement adds a product of floating-point numbers, in one rounding: nothing else is contracted."""
-    value = statement.value
-    return statement.how == "+=" and isinstance(value, Apply) and value.is_product
+quotient = Elementwise(
+    "quotient", arity=4, c={"f": "sg_quotient({0}, {1}, {2}, {3})"},
+    text=lambda _, arguments: f"quotient({', '.join(arguments)})",
+)
+"""A division by a constant, with the two parts of the inverse of that (`inverse_of`)."""
 
 
-def inverse(value: Apply) -> tuple[float, float] | None:
-    """Return by which two numbers a division by a constant multiplies, as `inverse_of` does; None for all else.
+def fp_contract(program: LoopProgram) -> LoopProgram:
+    """Add products of floating-point numbers in one rounding; nothing else is contracted, here or by compilers."""
 
-    It pays in lanes, where divisions take long.
-    """
-    divisor: Any = value.args[-1]
-    if value.op.numpy is not np.divide or value.dtype != np.float64 or not isinstance(divisor, Number):
-        return None
-    return inverse_of(divisor.value)
+    def change(_: Any, item: Any) -> Any:
+        if not isinstance(item, Statement) or item.how != "+=":
+            return item
+        return item.with_(how="fma") if isinstance(item.value, Apply) and item.value.is_product else item
+
+    return program.with_body(rebuild(program.body, change))
+
+
+def reduce_strength(program: LoopProgram) -> LoopProgram:
+    """Multiply by inverses of constants in lanes, where divisions take long, if no quotient is rounded otherwise."""
+
+    def divide(value: Any) -> Value:
+        divisor: Any = value.args[-1] if isinstance(value, Apply) and value.op.numpy is np.divide else None
+        inverse = inverse_of(divisor.value) if type(divisor) is Number and value.dtype == np.float64 else None
+        if inverse is None:
+            return value  # type: ignore[no-any-return]
+        parts = [Number(part, value.dtype) for part in inverse]
+        return Apply(quotient, (*value.args, *parts), value.dtype, value.kind)
+
+    def change(_: Any, loop: Loop) -> Loop:
+        if loop.walk is not Walk.LANES or not any(isinstance(s.value, Apply) and s.value.counts[1] for s in loop.body):  # type: ignore[union-attr]  # lanes have statements inside
+            return loop
+        return loop.with_(body=tuple([s.mapped(lambda a: a, lambda i: i, divide) for s in loop.body]))  # type: ignore[union-attr]
+
+    return program.with_body(rebuild(program.body, change, Loop))
 
 
 @cache

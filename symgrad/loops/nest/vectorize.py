@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from symgrad.loops.program import Array, Item, Items, LoopProgram, Storages
 
-SUMS = {"+=": "+", "max=": "maximum", "min=": "minimum"}
+SUMS = {"+=": "+", "fma": "+", "max=": "maximum", "min=": "minimum"}
 """What lanes accumulate apart, each by the name of its reduction."""
 
 

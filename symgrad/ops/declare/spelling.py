@@ -91,11 +91,6 @@ def suffix(dtype: np.dtype[Any]) -> str:
     return "_b" if dtype.kind == "b" else f"_{dtype.kind}{8 * dtype.itemsize}"
 
 
-def quotient(inverse: str, rest: str) -> str:
-    """Spell a division by a constant of which the inverse is known to twice the digits."""
-    return f"sg_quotient({{0}}, {{1}}, {inverse}, {rest})"
-
-
 def uses(pattern: str, k: int) -> int:
     """Count the places of an argument in a pattern."""
     return pattern.count(f"{{{k}}}")
@@ -153,6 +148,6 @@ def is_call(pattern: str) -> bool:
 
 
 def _kind(name: str) -> str:
-    if name == "sqrt":
-        return name
+    if name in {"sqrt", "sg_quotient"}:
+        return name.replace("sg_quotient", "divide")
     return "select" if name in SELECTS or name.startswith("is") else name.removeprefix("sg_")
