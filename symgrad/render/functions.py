@@ -182,39 +182,38 @@ class Functions:
         block = Block(part.body, self)
         block.inside(around)
         view = self.function("", part.body, block)
-        said, pointers = self.used_by(view)
         variables = dict.fromkeys([*around.env.values(), *[name for pair in around.bounds.values() for name in pair]])
-        passed = [(kind, name) for kind, name in self.given if name in said]
-        passed += [("const int64_t ", name) for name in variables if name in said]
-        name = f"{self.entry}_part{len(self.parts) + 1}"
-        parameters = tuple([f"{kind}{name}" for kind, name in passed])
-        self.parts.append(
-            FunctionView(name, parameters, (), view.body, view.stack, view.workspace, view.fails, pointers=pointers)
-        )
-        return CallView(name, ", ".join(name for _, name in passed), view.fails, around.leave, around.failed)
+        name, passed = self.part(view, part, [], dict.fromkeys(variables, "const int64_t "))
+        return CallView(name, passed, view.fails, around.leave, around.failed)
 
-    def apart(self, view: ThreadsView, made: Sequence[ItemView]) -> ThreadsView:
+    def apart(self, view: ThreadsView, loop: Loop, made: Sequence[ItemView]) -> ThreadsView:
         """Print a thread's share that may be a serial call's as a function of what it uses of what was made before."""
         if not view.condition or view.failed:
             return view
+        used = {self.names[a]: f"{stored(a.dtype)} *{self.target.restrict}" for a in self.stored}
+        lets = [v for v in made if isinstance(v, (LetView, LocalView))]
+        used |= {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
+        used |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}
+        name, passed = self.part(view, loop, [("const int64_t ", view.index)], used)
+        return replace(view, call=f"{name}({passed})", body=(), stack=(), workspace=(), leave="")
+
+    def part(
+        self, view: FunctionView | ThreadsView, item: Outlined | Loop, first: list[tuple[str, str]],
+        used: dict[str, str],
+    ) -> tuple[str, str]:
+        """Make a function of its own of a body, which is given what it uses; return its name, and what it is given."""
         said, pointers = self.used_by(view)
         said -= {array.name for array in (*view.stack, *view.workspace)}
-        memory = {self.names[a]: f"{stored(a.dtype)} *{self.target.restrict}" for a in self.stored}
-        lets = [v for v in made if isinstance(v, (LetView, LocalView))]
-        values = {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
-        values |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}
-        passed = [("const int64_t ", view.index), *[(kind, name) for kind, name in self.given if name in said]]
-        passed += [(kind, name) for name, kind in (memory | values).items() if name in said]
-        name = f"{self.entry}_part{len(self.parts) + 1}"
-        parameters = tuple([f"{kind}{name}" for kind, name in passed])
-        self.parts.append(
-            FunctionView(
-                name, parameters, (), view.body, view.stack, view.workspace, fails=False, leave=view.leave,
-                pointers=pointers,
-            )
-        )
-        call = f"{name}({', '.join(name for _, name in passed)})"
-        return replace(view, call=call, body=(), stack=(), workspace=(), leave="")
+        passed = [*first, *[(kind, name) for kind, name in self.given if name in said]]
+        passed += [(kind, name) for name, kind in used.items() if name in said]
+        name, fails = f"{self.entry}_part{len(self.parts) + 1}", isinstance(view, FunctionView) and view.fails
+        lines = [*map(str, sorted({s.line for s, _ in paths([item]) if s.line is not None}))]
+        what = "a part" if isinstance(item, Outlined) else f"the share of thread {first[0][1]}"
+        self.parts.append(FunctionView(
+            name, tuple(map("".join, passed)), (), view.body, view.stack, view.workspace, fails, leave=view.leave,
+            pointers=pointers, note=comment(f"{what}: {' to '.join(dict.fromkeys([*lines[:1], *lines[-1:]]))}"),
+        ))
+        return name, ", ".join(name for _, name in passed)
 
     def function(self, name: str, items: Items, block: Block) -> FunctionView:
         """Print a body with the memory that it uses; a thread's own is described where the thread starts."""
@@ -310,7 +309,7 @@ class Block:
                     self.note(item.nest.statement.line, made)
                 nans = self.nans_apart(item, made)
                 view = self.loop(item)
-                made.append(self.functions.apart(view, made) if isinstance(view, ThreadsView) else view)
+                made.append(self.functions.apart(view, item, made) if isinstance(view, ThreadsView) else view)
                 self.join_nans(nans, made)
                 continue
             if isinstance(item, Cond):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from symgrad.errors import Line
     from symgrad.loops.program import Array, LoopProgram
 
-ASSIGNED = re.compile(r"\s*([^\W\d]\w*)(?:\[[^=]*\])?\s*(?::[^=]*)?([-+*/@]*)=(?!=)(.*)")
-"""A line that assigns to a name, or to elements of what has one."""
+ASSIGNED = re.compile(r"\s*([^\W\d]\w*(?:, *[^\W\d]\w*)*)(?:\[[^=]*\])?\s*(?::[^=]*)?([-+*/@]*)=(?!=)(.*)")
+"""A line that assigns to a name, to several, or to elements of what has one."""
 
 RETURNED = re.compile(r"\s*return()()\b(.*)")
 """A line that returns what has no name: ``result``."""
@@ -35,20 +35,28 @@ def stems(lines: Iterable[Line]) -> Mapping[Line, str]:
     """Say how names of each line's values begin: by what it assigns to, or `result`.
 
     Of several lines that assign to one name, or return, each after the first also says what it does, so that one more
-    is nothing to the others. What C, a header or this program's own C may mean by it begins with ``v_``.
+    is nothing to the others. The lines of one statement have one. What C, a header or this program's own C may mean by
+    it begins with ``v_``.
 
     >>> from symgrad.errors import Line
-    >>> texts = ["z = X @ w", "z = np.tanh(z)", "z += 0.5", "z[0] = 1 / z[1]", "erf = z", "return np.sum(z)", "del z"]
+    >>> texts = ["z = X @ w", "z = np.tanh(z)", "z[0] = 1 / z[1]", "erf = f(", "erf = f( ... z)", "c, s = z", "del z"]
     >>> list(stems([Line("model.py", number, text) for number, text in enumerate(texts)]).values())
-    ['z', 'z_tanh', 'z_plus', 'z_over', 'v_erf', 'result']
+    ['z', 'z_tanh', 'z_over', 'v_erf', 'v_erf', 'c_s']
     """
     found: dict[Line, str] = {}
     taken: set[str] = set()
+    begun = ""
+    last: Line | None = None
     for line in sorted(set(lines)):
+        goes_on, begun = begun, line.text.partition(" ... ")[0]
+        if goes_on == begun and begun != line.text and last in found:
+            found[line] = found[last]
+            continue
+        last = line
         assigned = ASSIGNED.match(line.text) or RETURNED.match(line.text)
         if assigned is None or "lambda" in line.text:  # what a lambda computes is assigned nowhere
             continue
-        name = assigned[1].rstrip("_") or "result"
+        name = re.sub(r", *", "_", assigned[1]).rstrip("_") or "result"
         name = identifier(name if identifier(name)[-1] != "_" else f"v_{name}").rstrip("_")
         if name in taken:
             name = identifier(f"{name}_{_done(assigned[2] + assigned[3])}", taken).rstrip("_")

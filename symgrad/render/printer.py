@@ -252,7 +252,7 @@ def _add(e: Any, name: Names) -> Printed:
 def _mul(e: Any, name: Names) -> Printed:
     divisor, factors = _factors(e)
     sign = "-" * (factors[0] == -1)
-    texts = [index(f, name, ATOMS) for f in factors[len(sign) :]]
+    texts = [index(f, name, ATOMS if divisor != 1 or not f.is_Pow else PRODUCTS) for f in factors[len(sign) :]]
     if divisor != 1:  # what is rounded down is never negative, so C's division does it
         return Printed(f"{texts[0]} / {index(divisor, name, ATOMS)}", Level.PRODUCT)
     return Printed(sign + "*".join(texts), Level.SUM if sign else Level.PRODUCT)

@@ -154,11 +154,11 @@ def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> 
     arguments, names = functions.arguments, dict(functions.names)
     names.update(zip(small.outputs, [names[a] for a in loops.outputs], strict=True))
     few = Functions(f"{functions.entry}_small", small, names, arguments, functions.target)
-    functions.parts[:0] = [few.whole(small)]
+    condition = " || ".join(f"{dim} < {least}" for dim, least in loops.least.items())
+    functions.parts[:0] = [replace(few.whole(small), note=f"all of {functions.entry} where {condition}")]
     functions.parts[:0] = few.parts
     functions.helpers |= few.helpers
     functions.used |= few.used
-    condition = " || ".join(f"{dim} < {least}" for dim, least in loops.least.items())
     return SmallView(condition, few.entry, ", ".join(name for _, name in functions.declared))
 
 

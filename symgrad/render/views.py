@@ -223,7 +223,8 @@ class ArrayView:
 class FunctionView:
     """One C function: the entry, or a part of a body, which returns nothing where it cannot fail.
 
-    A thread's share that is left early goes to `leave`. What stands in `first` the memory's places depend on.
+    A thread's share that is left early goes to `leave`. What stands in `first` the memory's places depend on. A `note`
+    says what of the program it is.
     """
 
     name: str
@@ -237,7 +238,7 @@ class FunctionView:
     leave: str = ""
     first: tuple[LetView, ...] = ()
     pointers: tuple[PointerView, ...] = ()
-    kind: str = "function"
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dis
 import functools
 import importlib.machinery
@@ -9,6 +10,7 @@ import importlib.util
 import inspect
 import linecache
 import os
+import re
 import sys
 import sysconfig
 from functools import cache
@@ -29,6 +31,9 @@ _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _foreign: dict[str, bool] = {}
 _lines: dict[tuple[str, int], Line] = {}
+
+_WHOLE = re.compile(r"(return\b|\w[\w.\[\]:, ]* [-+*/@]*= ).*[^,\\]")
+"""How a statement begins and ends that goes over one line, where its brackets are closed."""
 
 
 def is_user_code(filename: str) -> bool:
@@ -80,7 +85,7 @@ def user_frame() -> FrameType | None:
 def error_line(error: BaseException) -> Line | None:
     """Return the innermost line of the user's code that an error went through."""
     every = [(frame.f_code.co_filename, number) for frame, number in walk_tb(error.__traceback__)]
-    own = [Line(*at, linecache.getline(*at).strip()) for at in every if is_user_code(at[0])]
+    own = [Line(*at, statement(*at)) for at in every if is_user_code(at[0])]
     return own[-1] if own else None
 
 
@@ -116,7 +121,33 @@ def user_line() -> Line | None:
     key = (frame.f_code.co_filename, frame.f_lineno)
     found = _lines.get(key)
     if found is None:
-        found = _lines[key] = Line(*key, linecache.getline(*key).strip())
+        found = _lines[key] = Line(*key, statement(*key))
+    return found
+
+
+def statement(file: str, number: int) -> str:
+    """Return a line's text; of a statement over several lines, its first line stands before: ``x = f( ... y,``."""
+    text = linecache.getline(file, number).strip()
+    if _WHOLE.fullmatch(text) and all(text.count(a) == text.count(b) for a, b in ("()", "[]", "{}")):
+        return text
+    first = _continued(file).get(number)
+    return text if first is None else f"{linecache.getline(file, first).strip()} ... {text}"
+
+
+@cache
+def _continued(file: str) -> dict[int, int]:
+    """Map each line that goes on with a statement to the line where that begins; of compound ones, only inside."""
+    found: dict[int, int] = {}
+    try:
+        stack: list[ast.AST] = [ast.parse("".join(linecache.getlines(file)))]
+    except (SyntaxError, ValueError, RecursionError):
+        return found
+    while stack:
+        for node in ast.iter_child_nodes(stack.pop()):
+            if hasattr(node, "body") and not isinstance(node, ast.expr):
+                stack.append(node)
+            elif isinstance(node, ast.stmt):
+                found.update(dict.fromkeys(range(node.lineno + 1, (node.end_lineno or 0) + 1), node.lineno))
     return found
 
 

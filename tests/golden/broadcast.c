@@ -34,6 +34,7 @@ static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
 }
 
+/* the share of thread t: test_golden.py:61 */
 APART void sg_broadcast_part1(
     const int64_t t,
     const double *restrict a,

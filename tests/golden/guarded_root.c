@@ -28,6 +28,7 @@ static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
 }
 
+/* the share of thread t: test_golden.py:41 */
 APART void sg_guarded_root_part1(
     const int64_t t,
     const double *restrict x,

@@ -27,6 +27,7 @@ static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
 }
 
+/* the share of thread i: test_golden.py:65 */
 APART void sg_helix_part1(
     const int64_t i,
     const double *restrict t,

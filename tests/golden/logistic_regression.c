@@ -48,6 +48,7 @@ static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
 }
 
+/* the share of thread t: test_golden.py:23 to test_golden.py:24 */
 APART void sg_logistic_regression_part1(
     const int64_t t,
     const double *restrict b,
@@ -128,6 +129,7 @@ APART void sg_logistic_regression_part1(
     stopped1: ;
 }
 
+/* the share of thread t: test_golden.py:23 to test_golden.py:24 */
 APART void sg_logistic_regression_part2(
     const int64_t t,
     const double *restrict w,

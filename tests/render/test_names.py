@@ -46,6 +46,53 @@ def test_values_have_the_users_names_and_cotangents_end_in_bar() -> None:
     assert not [name for name in names if re.fullmatch(r"[vw]\d+", name)]
 
 
+def over_lines(x, y):
+    mixed = np.stack([
+        np.sin(x) * y,
+        np.cos(y),
+    ], axis=1)
+    c, s = np.cos(mixed[:, 0]), np.sin(
+        mixed[:, 1]
+    )
+    return np.sum(
+        np.exp(c * s)
+        * np.cumsum(s),
+        axis=0)
+
+
+def test_lines_of_one_statement_have_one_name() -> None:
+    text = sg.value_and_grad(over_lines, (0, 1)).lower(np.ones(50), np.ones(50)).as_text("c")
+    names = declared(without_comments(text))
+    assert any(name.startswith("mixed") for name in names), names
+    assert any(name.startswith("c_s_") for name in names), names
+    assert any(name.startswith("result_") for name in names), names
+    assert not [name for name in names if re.fullmatch(r"[vw]\d+|axis.*", name)]
+    assert re.search(r"test_names\.py:\d+  mixed = np\.stack\(\[ \.\.\. np\.sin\(x\) \* y, \*/", text)
+
+
+def test_functions_that_are_cut_out_say_of_what() -> None:
+    def long(x):
+        for _ in range(400):
+            x = np.sin(x) * np.cumsum(x)
+        return np.sum(x)
+
+    text = sg.jit(long).lower(np.ones(3)).as_text("c")
+    heads = re.findall(r"^/\* a part: test_names\.py:\d+(?: to test_names\.py:\d+)? \*/\nAPART", text, re.MULTILINE)
+    assert len(heads) > 1
+    named = sg.value_and_grad(lambda x: np.sum((x[1:] - x[:-1]) ** 2), specs=("f64[n]",))
+    text = named.lower(sg.spec("f64[n]")).as_text("c")
+    assert re.search(r"^/\* all of sg_\w+ where n < \d+ \*/\nAPART", text, re.MULTILINE)
+
+
+def test_nothing_is_cast_to_what_it_is() -> None:
+    def cut(x):
+        return np.sum(x.astype(np.int64).astype(np.float64) + x.astype(np.int32) + x.astype(np.int8))
+
+    text = without_comments(sg.jit(cut).lower(np.ones(40)).as_text("c")).partition("int32_t sg_cut")[2]
+    assert "(int8_t)sg_int32(" in text
+    assert not re.search(r"\((u?int\d+)_t\)sg_\1\b", text)
+
+
 def test_tangents_end_in_dot() -> None:
     directional = sg.jit(lambda x, mean, scale: sg.jvp(distance, (x, mean, scale), (x, mean, scale)))
     names = declared(c_of(directional, *ARGS))

@@ -103,7 +103,10 @@ def expression(
     """Fill a pattern with names of values."""
     if pattern.isidentifier():
         pattern = f"{pattern}{{f}}({', '.join(f'{{{k}}}' for k in range(len(names)))})"
-    return pattern.format(*names, f=suffix(dtypes[-1]), t=ctype(result), via=via(result), **(params or {}))
+    kind, way = ctype(result), via(result)
+    if kind == f"{way}_t":  # what the function returns
+        pattern = pattern.replace("({t})sg_{via}", "sg_{via}")
+    return pattern.format(*names, f=suffix(dtypes[-1]), t=kind, via=way, **(params or {}))
 
 
 # -- what it costs
