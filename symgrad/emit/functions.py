@@ -21,14 +21,10 @@ from symgrad.options import TEAM, Options, Target
 from symgrad.pipeline import uncollected
 from symgrad.render import render
 from symgrad.render.package import (
-    ArgumentView,
     EntryView,
     ErrorView,
     PortView,
     PythonView,
-    RequirementView,
-    SizeCallView,
-    SizeView,
     WatchView,
 )
 from symgrad.render.package import body as printed
@@ -209,12 +205,12 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
     """Describe an exported function."""
     loops, names = made.core.loops, made.extents
 
-    def argument(array: Array) -> ArgumentView:
+    def argument(array: Array) -> str:
         shape = "".join(f"[{dim}]" for dim in array.shape) or ", one number"
         path = made.paths.get(array.name, array.name)
         notes = f"  ({path})" if path != array.name else ""
         notes += f"  in {units[array.name]}" if array.name in units else ""
-        return ArgumentView(comment(f"{array.name}: {shown(array.dtype)}{shape}{notes}"))
+        return comment(f"{array.name}: {shown(array.dtype)}{shape}{notes}")
 
     def is_open(dim: Any) -> bool:
         return not (type(dim) is int or dim.is_Integer)
@@ -245,10 +241,10 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
         parameters=tuple(parameters), extents=(*dims, *team), extent_names=tuple(given),
         arguments=(*arrays, *given, "(char *)workspace"), example=(*arrays, *given, "workspace"),
         negative=" || ".join(f"{n} < 0" for n in names), huge=" || ".join(f"{n} > SG_LONGEST" for n in names),
-        sizes=tuple([SizeView(", ".join(arrays), text) for text, arrays in sized.items()]),
+        sizes=tuple([(", ".join(arrays), text) for text, arrays in sized.items()]),
         workspace=size(loops.workspace), grows=is_open(loops.workspace), checked_workspace=size(watched),
         checked_grows=is_open(watched), first=made.first,
-        requirements=tuple([RequirementView(condition(r), code) for code, r in _numbered(made)]),
+        requirements=tuple([(condition(r), code) for code, r in _numbered(made)]),
     )
 
 
@@ -297,13 +293,13 @@ def watch_view(made: Exported, first: int) -> WatchView:
     )
 
 
-def size_calls(views: Sequence[EntryView]) -> tuple[SizeCallView, ...]:
+def size_calls(views: Sequence[EntryView]) -> tuple[tuple[str, str], ...]:
     """List what the printed sizes of functions call, and whether they do in one of the two builds alone."""
-    texts = [s.bytes for v in views for s in v.sizes] + [r.condition for v in views for r in v.requirements]
+    texts = [text for v in views for _, text in v.sizes] + [text for v in views for text, _ in v.requirements]
     plain = calls([*texts, *[v.workspace for v in views]])
     checked = calls([*texts, *[v.checked_workspace for v in views]])
     return tuple([
-        SizeCallView(name, "" if name in plain and name in checked else "ifdef" if name in checked else "ifndef")
+        (name, "" if name in plain and name in checked else "ifdef" if name in checked else "ifndef")
         for name in calls([*plain, *checked])
     ])
 

@@ -44,7 +44,7 @@ from symgrad.ir.names import comment, identifier
 from symgrad.ir.text import as_text
 from symgrad.options import TEAM, Options
 from symgrad.pipeline import Stages
-from symgrad.render.package import ModuleView, RowView, SettingView, files, with_rows
+from symgrad.render.package import ModuleView, files, with_rows
 from symgrad.render.source import Source
 
 if TYPE_CHECKING:
@@ -275,18 +275,18 @@ def _building(asked: Request, text: str) -> dict[str, Any]:
     exact = "-ffp-contract=off"
     if not asked.fast:
         return {
-            "settings": (SettingView("OPT", f"-O2 {exact}"),), "cmake_flags": (exact,), "link_flags": ("-lm",),
+            "settings": {"OPT": f"-O2 {exact}"}, "cmake_flags": (exact,), "link_flags": ("-lm",),
             "python_flags": ("-O2", exact),
         }
     # gcc 12.2 permutes vectors of AVX-512 wrong, and copies known constants wrong; loops are no slower without.
     whole = ("-fno-tree-slp-vectorize", "-fno-tree-loop-distribute-patterns")
     flags = ("-fno-math-errno", "-fno-trapping-math", exact, *whole)
-    settings = (
-        SettingView("OPT", " ".join(("-O3", *flags))), SettingView("ARCH", "" if asked.cc else "-march=native"),
-        SettingView("OPENMP", "" if asked.cc else "-fopenmp"),
-    )
     return {
-        "settings": settings, "cmake_flags": flags, "link_flags": ("-lm", "-fopenmp"),
+        "settings": {
+            "OPT": " ".join(("-O3", *flags)), "ARCH": "" if asked.cc else "-march=native",
+            "OPENMP": "" if asked.cc else "-fopenmp",
+        },
+        "cmake_flags": flags, "link_flags": ("-lm", "-fopenmp"),
         "width": 256 if rows_of_eight(text) else 512,  # or it does so in loops
         "python_flags": ("-O3", *flags, "-fopenmp"),
     }
@@ -301,7 +301,7 @@ def _with_lines(text: str, name: str, lines: set[Line]) -> str:
     What follows a function belongs to the file of the C again, which has a name.
     """
     known = {comment(str(line)): line for line in lines}
-    rows: list[RowView] = []
+    rows: list[tuple[str, str, int]] = []
     now: Line | None = None
     printed = 0
     for line in text.splitlines():
@@ -310,15 +310,15 @@ def _with_lines(text: str, name: str, lines: set[Line]) -> str:
             now = known[note[1]]
         elif now is not None and line == "}":
             printed += 2
-            rows.append(RowView(line, name, printed))  # the number of the line after the directive
+            rows.append((line, name, printed))  # the number of the line after the directive
             now = None
             continue
         elif now is not None and line.strip() and not line.lstrip().startswith(("#", "/*")):
             printed += 2
-            rows.append(RowView(line, comment(str(now)).rpartition(":")[0].replace('"', "'"), now.number))
+            rows.append((line, comment(str(now)).rpartition(":")[0].replace('"', "'"), now.number))
             continue
         printed += 1
-        rows.append(RowView(line))
+        rows.append((line, "", 0))
     return with_rows(rows)
 
 

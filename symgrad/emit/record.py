@@ -16,7 +16,7 @@ from symgrad.emit.functions import cast, shown
 from symgrad.errors import ArgumentValueError, SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
-from symgrad.render.package import CaseView, DifferenceView, NumbersView, RefusalView
+from symgrad.render.package import CaseView, DifferenceView, NumbersView
 from symgrad.render.printer import literal
 from symgrad.render.render import extents
 
@@ -412,7 +412,7 @@ def difference_view(made: Exported, at: FiniteDifference, *, threads: bool) -> D
     )
 
 
-def refusals(made: Exported, upper: str, *, threads: bool) -> list[RefusalView]:
+def refusals(made: Exported, upper: str, *, threads: bool) -> list[tuple[str, str]]:
     """List calls that must be refused."""
     names = made.extents
     if not names:
@@ -426,10 +426,10 @@ def refusals(made: Exported, upper: str, *, threads: bool) -> list[RefusalView]:
     found = []
     for k in range(len(names)):
         sizes = ["-1" if j == k else "1" for j in range(len(names))]
-        found.append(RefusalView(call(*sizes), f"{upper}_NEGATIVE_EXTENT"))
+        found.append((call(*sizes), f"{upper}_NEGATIVE_EXTENT"))
     most = ["INT64_MAX"] * len(names)
     asked = f"{made.name}_workspace_bytes({', '.join([*most, *team])})"
-    return [*found, RefusalView(call(*most), f"{upper}_TOO_LARGE"), RefusalView(asked, f"{upper}_TOO_LARGE")]
+    return [*found, (call(*most), f"{upper}_TOO_LARGE"), (asked, f"{upper}_TOO_LARGE")]
 
 
 def formula_types(cases: Sequence[CaseView], differences: Sequence[DifferenceView]) -> tuple[str, ...]:

@@ -21,45 +21,17 @@ class ErrorView:
 
 
 @dataclass(frozen=True)
-class ArgumentView:
-    """A line of the header on an array."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class SizeView:
-    """The bytes of arrays, as C that cannot overflow."""
-
-    name: str
-    bytes: str
-
-
-@dataclass(frozen=True)
-class SizeCallView:
-    """A function that sizes call, under ``#ifdef`` or ``#ifndef`` where only one of the two builds has a use for it."""
-
-    name: str
-    only: str
-
-
-@dataclass(frozen=True)
-class RequirementView:
-    """What extents must satisfy, or `code` is returned."""
-
-    condition: str
-    code: int
-
-
-@dataclass(frozen=True)
 class EntryView:
     """An exported function around a `core` that the compiler made.
 
     Attributes:
         pad: spaces behind its name, where names stand in a column.
+        reads, writes: lines of the header on arrays.
         parameters: its parameters.
         extents, extent_names: those of them that size arrays; with ``threads``, where there are any.
         arguments: what the core is called with.
+        sizes: the bytes of arrays, each with their names, as C that cannot overflow.
+        requirements: what extents must satisfy, each with the status that is returned if they do not.
         first: what is added to the numbers of its checks.
         grows, checked_grows: the workspace depends on extents.
     """
@@ -68,8 +40,8 @@ class EntryView:
     pad: str
     core: str
     summary: str
-    reads: tuple[ArgumentView, ...]
-    writes: tuple[ArgumentView, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
     notes: tuple[str, ...]
     parameters: tuple[str, ...]
     extents: tuple[str, ...]
@@ -78,12 +50,12 @@ class EntryView:
     example: tuple[str, ...]
     negative: str
     huge: str
-    sizes: tuple[SizeView, ...]
+    sizes: tuple[tuple[str, str], ...]
     workspace: str
     grows: bool
     checked_workspace: str
     checked_grows: bool
-    requirements: tuple[RequirementView, ...]
+    requirements: tuple[tuple[str, int], ...]
     first: int
 
 
@@ -164,22 +136,6 @@ class DifferenceView:
 
 
 @dataclass(frozen=True)
-class RefusalView:
-    """A call with extents that no array has, and the status it must return."""
-
-    call: str
-    status: str
-
-
-@dataclass(frozen=True)
-class SettingView:
-    """A variable of the Makefile."""
-
-    name: str
-    value: str
-
-
-@dataclass(frozen=True)
 class PortView:
     """An array of a Python function: its dtype, its extents in words, as a tuple's elements, and as expressions.
 
@@ -217,6 +173,10 @@ class ModuleView:
             that finite differences are taken of.
         not_finite: the first status of a value that is not finite.
         threads: functions take a number of threads, of at most `team`.
+        calls: the functions that sizes call, each with ``ifdef`` or ``ifndef`` where only one of the two builds has a
+            use for it.
+        refusals: calls with extents that no array has, each with the status that it must return.
+        settings: the variables of the Makefile.
         blas: large products are CBLAS's where the C is compiled with it.
     """
 
@@ -236,14 +196,14 @@ class ModuleView:
     watches: tuple[WatchView, ...]
     errors: tuple[ErrorView, ...]
     not_finite: int
-    calls: tuple[SizeCallView, ...]
+    calls: tuple[tuple[str, str], ...]
     cases: tuple[CaseView, ...]
     case_count: int
     formula_types: tuple[str, ...]
     differences: tuple[DifferenceView, ...]
-    refusals: tuple[RefusalView, ...]
+    refusals: tuple[tuple[str, str], ...]
     tolerances: tuple[str, ...]
-    settings: tuple[SettingView, ...]
+    settings: Mapping[str, str]
     cmake_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
     cc: str
@@ -257,15 +217,6 @@ class ModuleView:
     def forgets(self) -> bool:
         """Whether a recorded result is floating point."""
         return any(a.ctype in {"double", "float"} and a.count for case in self.cases for a in case.outputs)
-
-
-@dataclass(frozen=True)
-class RowView:
-    """A line of C, and where it says to be from."""
-
-    text: str
-    file: str = ""
-    number: int = 0
 
 
 FILES: Mapping[str, str] = {
@@ -303,6 +254,6 @@ def body(view: dict[str, object]) -> str:
     return environment().get_template("program.c.jinja").render(source=source).rstrip("\n") + "\n"
 
 
-def with_rows(rows: Sequence[RowView]) -> str:
-    """Print lines of C that say where they are from."""
+def with_rows(rows: Sequence[tuple[str, str, int]]) -> str:
+    """Print lines of C, each with the file and the number of the line that it says to be from."""
     return environment().get_template("emit/lines.jinja").render(rows=rows)
