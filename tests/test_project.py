@@ -213,7 +213,7 @@ def test_wheel_works_in_a_fresh_environment(wheel, tmp_path):
     (site / "dependencies.pth").write_text("\n".join(sorted(dependencies)), encoding="utf-8")
     script = textwrap.dedent("""
         import numpy as np, symgrad as sg
-        from symgrad.render.templates_dir import TEMPLATES
+        from symgrad.render.templates import TEMPLATES
         value, grad = sg.value_and_grad(lambda x: np.sum(np.exp(x)))(np.zeros(3))
         assert value == 3.0 and (grad == 1.0).all(), (value, grad)
         print(sg.__file__, TEMPLATES, sep="\\n")

@@ -194,7 +194,7 @@ def callback(
     """
     from scipy import LowLevelCallable
 
-    from symgrad.render.adapter import WORKSPACE, adapted
+    from symgrad.render.callers import WORKSPACE, adapted
 
     interface, specs = call.interface, call.signature.specs
     if [port[:2] for port in interface.outputs] != [RESULT]:
@@ -232,7 +232,7 @@ def callback(
 
 def _signature(asked: str | None, name: str, *, leading: int, vector: bool, pointers: bool) -> str:
     """Choose a signature, or check the one that was asked for."""
-    from symgrad.render.adapter import PARAMETERS
+    from symgrad.render.callers import PARAMETERS
 
     one = leading == 1 and not vector
     if asked is None:

@@ -253,7 +253,7 @@ def with_checker(source: Source, interface: Interface) -> Source:
     workspace = _workspace(interface)
     if workspace is None:
         return source
-    from symgrad.render.objects import with_call  # with Jinja, which a process does without that compiles nothing
+    from symgrad.render.callers import with_call  # with Jinja, which a process does without that compiles nothing
 
     ranks, outputs, data = [len(p.shape) for p in interface.inputs], len(interface.outputs), len(interface.data)
     return with_call(source, ranks, outputs, data, len(interface.dims), workspace, polled=interface.polled)

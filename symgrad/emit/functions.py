@@ -28,8 +28,7 @@ from symgrad.render.package import (
     WatchView,
 )
 from symgrad.render.package import body as printed
-from symgrad.render.printer import index
-from symgrad.render.sizes import calls, size
+from symgrad.render.printer import calls, index, size
 from symgrad.trace.lines import definition
 from symgrad.transforms.debug_nans import with_flags
 

@@ -55,7 +55,6 @@ from symgrad.render.printer import (
     printed,
     spelled,
 )
-from symgrad.render.routines import FUNCTIONS
 from symgrad.render.source import PARAMETERS
 from symgrad.render.views import (
     ArrayView,
@@ -95,6 +94,19 @@ WORTH = 12
 
 LETTERS = "ijklmpqrsuvw"
 """Names of loop variables."""
+
+FUNCTIONS = {
+    "sg_blas": (), "sg_product": (), "sg_gemm": ("sg_product",), "sg_product_part": ("sg_product",),
+    "sg_solve_strip": ("sg_product",),
+    "sg_solve": ("sg_product", "sg_solve_strip"), "sg_cholesky": ("sg_product", "sg_solve_strip"),
+    "sg_cholesky_pullback": ("sg_product", "sg_solve_strip"),
+    "sg_cholesky_pushforward": ("sg_product", "sg_solve_strip"), "sg_symmetric_product": ("sg_product",),
+    "sg_lu": ("sg_product", "sg_solve_strip", "sg_solve"),
+    "sg_lu_solve": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
+    "sg_pivots": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu"),
+    "sg_cofactors": ("sg_product", "sg_solve_strip", "sg_solve", "sg_lu", "sg_lu_solve"),
+}
+"""The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""
 
 ACCUMULATIONS = {
     "max=": np.maximum, "min=": np.minimum, "|=": np.logical_or, "&=": np.logical_and, "*=": np.multiply, "+=": np.add,

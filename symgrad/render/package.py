@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from symgrad.render.render import environment
+from symgrad.render.templates import environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -303,3 +303,35 @@ def offset(indices: Sequence[Any], shape: Sequence[Any], name: Names, starts: li
     if constant or not terms:
         terms.insert(0, str(constant))
     return " + ".join(reversed(terms)).replace("+ -", "- ")
+
+
+# -- sizes that cannot overflow: every sum and product stays at the largest integer once it is reached
+
+SIZES = {"Add": "sg_plus", "Mul": "sg_times", "Pow": "sg_times", "Max": "sg_most", "Min": "sg_least"}
+"""The functions that compute them, each after those that it needs."""
+
+
+def size(expression: Any) -> str:
+    """Print an extent, or a number of bytes.
+
+    >>> from symgrad.ir.shapes import symbol
+    >>> size(8 * symbol("n") * symbol("d") + 8)
+    'sg_plus(sg_times(sg_times(8, d), n), 8)'
+    """
+    if type(expression) is int or expression.is_Integer:
+        return integer(int(expression))
+    if expression.is_Symbol:
+        return str(expression)
+    kind = type(expression).__name__
+    if kind in {"floor", "Mod"}:
+        above, below = expression.args[0].together().as_numer_denom() if kind == "floor" else expression.args
+        return f"({size(above)} {'/' if kind == 'floor' else '%'} {size(below)})"
+    first = kind == "Mul"  # a sum ends with its number, a product begins with it
+    terms = sorted(expression.args, key=lambda t: (t.is_Integer != first, str(t)))
+    terms = [expression.base] * int(expression.exp) if kind == "Pow" else terms
+    return reduce(lambda left, right: f"{SIZES[kind]}({left}, {right})", map(size, terms))
+
+
+def calls(texts: list[str]) -> tuple[str, ...]:
+    """List the functions that printed sizes call."""
+    return tuple([name for name in dict.fromkeys(SIZES.values()) if any(name in t for t in texts)])

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import numpy as np
 
 from symgrad.errors import ArgumentError
@@ -18,11 +17,10 @@ from symgrad.ops import math_functions
 from symgrad.ops.declare.spelling import stored
 from symgrad.ops.elementwise.selection import astype
 from symgrad.options import TEAM, Target
-from symgrad.render.functions import Functions, applied, foreign, words
+from symgrad.render.functions import FUNCTIONS, Functions, applied, foreign, words
 from symgrad.render.printer import literal
-from symgrad.render.routines import BLAS, FUNCTIONS
 from symgrad.render.source import Source
-from symgrad.render.templates_dir import TEMPLATES
+from symgrad.render.templates import TEMPLATES, environment
 from symgrad.render.views import ArrayView, FunctionView, PrototypesView, SmallView, SourceView
 
 if TYPE_CHECKING:
@@ -41,6 +39,9 @@ FIRST = frozenset(["sin", "cos", "exp", "log", "pow"])
 PACKAGED = frozenset({"sg_maximum", "sg_minimum", "sg_quotient"})
 """Helpers that a package spells by its macros."""
 
+BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
+"""Functions of whole matrices that a BLAS does where it is asked for (`sg_blas` says where it is)."""
+
 FILES = {
     "sg_product": "product.c.jinja", "sg_product_part": "product.c.jinja",
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
@@ -49,15 +50,6 @@ FILES = {
 
 TEXT = 4096
 """Constants of up to so many bytes are text, larger ones are data passed to the function."""
-
-
-@cache
-def environment() -> jinja2.Environment:
-    """Load the templates: undefined names are errors, and nothing is escaped, for the result is C."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,  # noqa: S701 - C, not HTML
-    )
 
 
 def render(loops: LoopProgram, options: Options, target: Target) -> Source:

@@ -14,7 +14,7 @@ import symgrad as sg
 from symgrad.build.load import ffi
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ops.declare.spelling import stored
-from symgrad.render.adapter import PARAMETERS
+from symgrad.render.callers import PARAMETERS
 from symgrad.trace import signature
 from tests.render.test_c import COMPILERS, STRICT
 from tests.table import INTERPRETED

@@ -13,7 +13,7 @@ import jinja2
 import numpy as np
 
 from symgrad.ops.declare import spelling
-from symgrad.render.templates_dir import TEMPLATES
+from symgrad.render.templates import TEMPLATES
 
 if TYPE_CHECKING:
     from pathlib import Path
