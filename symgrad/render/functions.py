@@ -63,13 +63,9 @@ from symgrad.render.views import (
     CondView,
     FunctionView,
     LetView,
-    LocalView,
     LookupView,
     LoopView,
     NoteView,
-    PointerView,
-    PollView,
-    ProductView,
     RowsView,
     StoreView,
     ThreadsView,
@@ -175,16 +171,16 @@ class Functions:
         parameters = tuple([f"{kind}{name}" for kind, name in self.declared])
         return FunctionView(
             self.entry, parameters, tuple([name for _, name in self.declared if name not in said]), view.body,
-            view.stack, view.workspace, fails=True, first=view.first, pointers=pointers,
+            view.stack, view.workspace, fails=True, first=(*pointers, *view.first),
         )
 
-    def used_by(self, view: FunctionView | ThreadsView) -> tuple[set[str], tuple[PointerView, ...]]:
+    def used_by(self, view: FunctionView | ThreadsView) -> tuple[set[str], tuple[LetView, ...]]:
         """List the words of a function, and which of many arrays it uses."""
         said = words(view)
         if not self.gathered:
             return said, ()
         pointers = tuple([
-            PointerView(kind.replace("*", "*const "), name, self.gather, place)
+            LetView(kind.replace("*", "*const ").strip(), name, f"{self.gather}[{place}]")
             for place, (kind, name) in enumerate(self.gathered) if name in said
         ])
         return said | ({self.gather} if pointers else set()), pointers
@@ -203,8 +199,7 @@ class Functions:
         if not view.condition or view.failed:
             return view
         used = {self.names[a]: f"{stored(a.dtype)} *{self.target.restrict}" for a in self.stored}
-        lets = [v for v in made if isinstance(v, (LetView, LocalView))]
-        used |= {v.name: f"const {v.ctype.removeprefix('const ')} " for v in lets}
+        used |= {v.name: f"const {v.ctype.removeprefix('const ')} " for v in made if isinstance(v, LetView)}
         used |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}
         name, passed = self.part(view, loop, [("const int64_t ", view.index)], used)
         return replace(view, call=f"{name}({passed})", body=(), stack=(), workspace=(), leave="")
@@ -223,7 +218,7 @@ class Functions:
         what = "a part" if isinstance(item, Outlined) else f"the share of thread {first[0][1]}"
         self.parts.append(FunctionView(
             name, tuple(map("".join, passed)), (), view.body, view.stack, view.workspace, fails, leave=view.leave,
-            pointers=pointers, note=comment(f"{what}: {' to '.join(dict.fromkeys([*lines[:1], *lines[-1:]]))}"),
+            first=pointers, note=comment(f"{what}: {' to '.join(dict.fromkeys([*lines[:1], *lines[-1:]]))}"),
         ))
         return name, ", ".join(name for _, name in passed)
 
@@ -342,17 +337,11 @@ class Block:
         return tuple(made)
 
     def note(self, line: Line | None, made: list[ItemView]) -> None:
-        """Say which line of the user's the next statements come from, where that is news."""
+        """Say which line of the user's the next statements come from, where that is news; it is quoted once."""
         if line is not None and line != self.line:
             self.line = line
-            made.append(NoteView(comment(self.mention(line))))
-
-    def mention(self, line: Line) -> str:
-        """Quote a line of the user's where it comes up first, and only name it later."""
-        if line in self.quoted:
-            return str(line)
-        self.quoted.add(line)
-        return f"{line}  {line.text}"
+            made.append(NoteView(comment(str(line) if line in self.quoted else f"{line}  {line.text}")))
+            self.quoted.add(line)
 
     def test(self, value: Value, made: list[ItemView], loads: dict[str, str]) -> str:
         """Print what a branch or a loop asks."""
@@ -372,7 +361,7 @@ class Block:
         """Declare the registers of this block that an item inside of it writes first."""
         for item, _ in walk([outer], outlined=False) if mine else ():
             if isinstance(item, Statement) and item.target.array in mine and item.target.array not in self.names:
-                made.append(LocalView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
+                made.append(LetView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
 
     def fresh(self, array: Array | None) -> str:
         """Choose a new name, which begins as the line's do."""
@@ -487,13 +476,14 @@ class Block:
         self.busy.remove(name)
         return ThreadsView(name, str(loop.extent), condition, stack, workspace, body, leave, stops, failed)
 
-    def polled(self, loop: Loop | While, name: str) -> tuple[PollView, ...]:
+    def polled(self, loop: Loop | While, name: str) -> tuple[CheckView, ...]:
         """Look whether the call should stop: before a loop that cannot be left, at the start of others' iterations."""
         closed = isinstance(loop, Loop) and (loop.walk is Walk.LANES or loop.product is not None)
         label = self.leave or not self.thread  # a part of a thread's share has none
         if not loop.poll or closed != (not name) or not label or self.target.package:
             return ()
-        return (PollView(name, loop.poll - 1 if name else 0, self.leave),)
+        now = f"({name} & {loop.poll - 1}) == 0 && " if name and loop.poll > 1 else ""
+        return (CheckView(f"{now}sg_stopped(stop)", -1, self.leave),)
 
     def reduction(self, how: str, array: Array) -> str:
         """Print a reduction: OpenMP's own, but for the extrema of floating-point numbers, where NaN counts."""
@@ -589,10 +579,9 @@ class Block:
             made.append(self.called(s))
             return
         array = s.target.array
-        if s.how == "fma":
-            self.multiply_add(s, made, loads)
-            return
-        value = self.value(s.value, made, loads)
+        parts: Any = s.value.args if s.how == "fma" else (s.value,)  # type: ignore[union-attr]  # of a product
+        values = [self.value(part, made, loads) for part in parts]
+        value = values[0]
         register = not self.storage[array].is_memory
         if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
             if s.may_fail:  # it has a name already
@@ -609,13 +598,16 @@ class Block:
             if s.how == "=" and not any(a.array is array for a in accesses(s.value)):
                 made.append(LetView(ctype(array.dtype), self.fresh(array), value.text))
                 return
-            made.append(LocalView(ctype(array.dtype), self.fresh(array)))
+            made.append(LetView(ctype(array.dtype), self.fresh(array)))
         target = self.place(s.target, made, loads)
-        made.append(self.store(s, target, value, made))
+        made.append(self.store(s, target, values, made))
 
-    def store(self, s: Statement, target: str, value: Printed, made: list[ItemView]) -> StoreView:
+    def store(self, s: Statement, target: str, values: list[Printed], made: list[ItemView]) -> StoreView:
         """Write or accumulate a value; a Boolean in memory is a byte: `-Wconversion` wants to see that it is meant."""
-        dtype = s.target.array.dtype
+        dtype, value = s.target.array.dtype, values[0]
+        if s.how == "fma":
+            fused = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
+            return StoreView(target, "=", self.call(fused, (*values, Printed(target)), dtype).text)
         byte = dtype.kind == "b" and self.storage[s.target.array].is_memory
         if s.how == "=":
             return StoreView(target, "=", as_byte(value) if byte else value.text)
@@ -628,17 +620,6 @@ class Block:
             return StoreView(self.apart_from[s.target.array], "+=", self.call(NOT_A_NUMBER, both[:1], dtype).text)
         whole = self.call(pattern(op.c, (dtype, dtype), dtype), both, dtype)
         return StoreView(target, "=", as_byte(whole) if byte else whole.text)
-
-    def multiply_add(self, s: Statement, made: list[ItemView], loads: dict[str, str]) -> None:
-        """Accumulate a product in one rounding."""
-        product: Any = s.value
-        pair = [self.value(a, made, loads) for a in product.args]
-        if not self.storage[s.target.array].is_memory and s.target.array not in self.names:
-            made.append(LocalView(ctype(s.target.array.dtype), self.fresh(s.target.array)))
-        target = self.place(s.target, made, loads)
-        dtype = product.dtype
-        fused = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
-        made.append(StoreView(target, "=", self.call(fused, (*pair, Printed(target)), dtype).text))
 
     def read_next(self, s: Statement, items: Items) -> bool:
         """Whether the very next statement reads a value."""
@@ -760,7 +741,10 @@ class Block:
                 key = f"{text} < {extent} {part.check > 0}"
                 if key not in loads:
                     loads[key] = self.fresh(None)
-                    made.append(LookupView(loads[key], text, extent, part.check, self.leave, self.failed))
+                    made.append(LookupView(loads[key], text, extent))
+                    if part.check:
+                        outside = f"{loads[key]} < 0 || {loads[key]} >= {extent}"
+                        made.append(CheckView(outside, part.check, self.leave, self.failed))
                 self.lookups[part] = loads[key]
 
     # -- whole matrices
@@ -786,7 +770,7 @@ class Block:
         address = self.names[array] if begin == "0" else f"{self.names[array]} + {begin}"
         return [address, *[index(stride(access, frozenset([axis]), storage), self.name) for axis in axes]]
 
-    def product(self, loop: Loop) -> ProductView:
+    def product(self, loop: Loop) -> CallView:
         """Turn a sum of products into one call."""
         nest = loop.nest
         made = nest.product
@@ -810,10 +794,11 @@ class Block:
         if part is not None:
             extents += [str(int(part.rows)), str(int(part.after)), str(part.least)]
         self.helpers |= {(name, ctype(value.dtype), end) for name in ("sg_product", function)}
-        return ProductView(
-            f"{function}{end}", ", ".join(extents), operand(left, nest.rows, nest.depth),
-            operand(right, nest.depth, nest.lanes), operand(nest.statement.target, nest.rows, nest.lanes),
-        )
+        arguments = [
+            ", ".join(extents), operand(left, nest.rows, nest.depth), operand(right, nest.depth, nest.lanes),
+            operand(nest.statement.target, nest.rows, nest.lanes),
+        ]
+        return CallView(f"{function}{end}", ",\n    ".join(arguments), fails=False)
 
     def begin(self, access: Access, loops: tuple[Loop, ...]) -> str:
         """Print the address of the first element that a product's loops touch."""
@@ -937,9 +922,7 @@ def fails(views: tuple[Any, ...]) -> bool:
     stack = list(views)
     while stack:
         view = stack.pop()
-        if (isinstance(view, LookupView) and view.code) or (isinstance(view, CallView) and view.fails):
-            return True
-        if isinstance(view, (PollView, CheckView)):
+        if isinstance(view, CheckView) or (isinstance(view, CallView) and view.fails):
             return True
         stack.extend([*getattr(view, "body", ()), *getattr(view, "before", ()), *getattr(view, "other", ())])
     return False
@@ -958,7 +941,5 @@ def words(view: Any) -> set[str]:
         elif is_dataclass(item) and not isinstance(item, NoteView):
             if getattr(item, "workspace", ()):
                 texts.append("workspace")
-            if isinstance(item, PollView):
-                texts.append("stop")
-            stack.extend(value for name, value in vars(item).items() if name != "kind")
+            stack.extend(vars(item).values())
     return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))

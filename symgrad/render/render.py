@@ -21,7 +21,7 @@ from symgrad.render.functions import FUNCTIONS, Functions, applied, foreign, wor
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
-from symgrad.render.views import ArrayView, FunctionView, PrototypesView, SmallView, SourceView
+from symgrad.render.views import ArrayView, CheckView, FunctionView, PrototypesView, SourceView
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Apply
@@ -87,7 +87,7 @@ def function(loops: LoopProgram, name: str, target: Target) -> tuple[FunctionVie
     functions = Functions(name, loops, names, arguments, target)
     entry = functions.whole(loops)
     if loops.small is not None:
-        entry = replace(entry, small=small_call(loops, loops.small, functions), unused=())
+        entry = replace(entry, first=(small_call(loops, loops.small, functions), *entry.first), unused=())
     return entry, functions
 
 
@@ -141,7 +141,7 @@ def helper_names() -> tuple[str, ...]:
     return tuple(re.findall(r"% macro (sg_\w+)\(", text))
 
 
-def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> SmallView:
+def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> CheckView:
     """Print what small extents take as a part, and describe its call."""
     arguments, names = functions.arguments, dict(functions.names)
     names.update(zip(small.outputs, [names[a] for a in loops.outputs], strict=True))
@@ -151,7 +151,7 @@ def small_call(loops: LoopProgram, small: LoopProgram, functions: Functions) -> 
     functions.parts[:0] = few.parts
     functions.helpers |= few.helpers
     functions.used |= few.used
-    return SmallView(condition, few.entry, ", ".join(name for _, name in functions.declared))
+    return CheckView(condition, f"{few.entry}({', '.join(name for _, name in functions.declared)})")
 
 
 def entry_of(name: str) -> str:

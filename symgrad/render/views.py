@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
+
+
+class View:
+    """What a template prints; it is told apart by its `kind`: a `LoopView` is a ``loop``."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Name the kind."""
+        cls.kind = cls.__name__.removesuffix("View").lower()
 
 
 @dataclass(frozen=True)
-class LoopView:
+class LoopView(View):
     """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions.
 
     A loop over borders leaps from `low` to `high`; one that is `ordered` keeps compilers from turning it around.
@@ -22,11 +32,10 @@ class LoopView:
     low: str = ""
     high: str = ""
     ordered: bool = False
-    kind: str = "loop"
 
 
 @dataclass(frozen=True)
-class RowsView:
+class RowsView(View):
     """A loop by `count` iterations at once (`several`) from `first` on, and what is left one by one (`one`)."""
 
     first: str
@@ -36,31 +45,28 @@ class RowsView:
     notes: tuple[ItemView, ...]
     several: LoopView
     one: LoopView
-    kind: str = "rows"
 
 
 @dataclass(frozen=True)
-class CondView:
+class CondView(View):
     """``if (condition) body else other``."""
 
     condition: str
     body: tuple[ItemView, ...]
     other: tuple[ItemView, ...] = ()
-    kind: str = "cond"
 
 
 @dataclass(frozen=True)
-class WhileView:
+class WhileView(View):
     """``while (condition) body``; what is in `before` is done each time before it is asked."""
 
     before: tuple[ItemView, ...]
     condition: str
     body: tuple[ItemView, ...]
-    kind: str = "while"
 
 
 @dataclass(frozen=True)
-class TilesView:
+class TilesView(View):
     """A loop over tiles: `start` and `stop` bound each; `first` and `last` bound a thread's run, of `team` threads.
 
     A run begins at a multiple of `grain`, of which there are `tiles`. Up to `end` tiles have their full `size`, the
@@ -80,11 +86,10 @@ class TilesView:
     thread: str
     team: str
     body: tuple[ItemView, ...]
-    kind: str = "tiles"
 
 
 @dataclass(frozen=True)
-class ThreadsView:
+class ThreadsView(View):
     """A loop over `team` threads, with the arrays each has for itself.
 
     It is serial unless `condition` holds; without one it is always shared. Where loops inside poll (`stops`) or indices
@@ -102,109 +107,68 @@ class ThreadsView:
     stops: bool
     failed: str
     call: str = ""
-    kind: str = "threads"
 
 
 @dataclass(frozen=True)
-class PollView:
-    """A look whether the call should stop, when `index` & `mask` is 0: it leaves the function, or goes to a label."""
-
-    index: str
-    mask: int
-    leave: str
-    kind: str = "poll"
-
-
-@dataclass(frozen=True)
-class LetView:
-    """``const double v1 = value;``, or without the const for what is accumulated into."""
+class LetView(View):
+    """``const double v1 = value;``; without the const for what is accumulated into, or without a value as yet."""
 
     ctype: str
     name: str
-    value: str
-    kind: str = "let"
+    value: str = ""
 
 
 @dataclass(frozen=True)
-class LocalView:
-    """``ctype name;``: a value that is written more than once."""
-
-    ctype: str
-    name: str
-    kind: str = "local"
-
-
-@dataclass(frozen=True)
-class StoreView:
+class StoreView(View):
     """``target how value;``."""
 
     target: str
     how: str
     value: str
-    kind: str = "store"
 
 
 @dataclass(frozen=True)
-class LookupView:
-    """An index read from an array: made nonnegative and, with a `code`, checked.
-
-    Where the check fails the function returns the code; a thread's share keeps it in `failed` and goes to `leave`.
-    """
+class LookupView(View):
+    """An index read from an array, and made nonnegative."""
 
     name: str
     value: str
     extent: str
-    code: int
-    leave: str
-    failed: str
-    kind: str = "lookup"
 
 
 @dataclass(frozen=True)
-class ProductView:
-    """A sum of products: extents, then each operand with its strides."""
-
-    function: str
-    extents: str
-    left: str
-    right: str
-    sums: str
-    kind: str = "product"
-
-
-@dataclass(frozen=True)
-class CallView:
-    """A call of a part, whose failure is passed on where it can fail: by the label `leave` in a thread's share."""
+class CallView(View):
+    """A call of C; the failure of a part is passed on where it can fail: by the label `leave` in a thread's share."""
 
     function: str
     arguments: str
     fails: bool
     leave: str = ""
     failed: str = ""
-    kind: str = "call"
 
 
 @dataclass(frozen=True)
-class CheckView:
-    """``if (condition) return code;``; in a thread's share the code is kept in `failed`, and `leave` is gone to."""
+class CheckView(View):
+    """``if (condition) return code;``; in a thread's share the code is kept in `failed`, and `leave` is gone to.
+
+    A look whether the call should stop has no `failed` there; what small extents call has the call as its `code`.
+    """
 
     condition: str
-    code: int
-    leave: str
-    failed: str
-    kind: str = "check"
+    code: int | str
+    leave: str = ""
+    failed: str = ""
 
 
 @dataclass(frozen=True)
-class NoteView:
+class NoteView(View):
     """A comment with the user's line."""
 
     text: str
-    kind: str = "note"
 
 
 @dataclass(frozen=True)
-class ArrayView:
+class ArrayView(View):
     """An array of its own: on the stack (with an extent), in the workspace (with an offset), or constant data.
 
     The offset has a name if others are counted from it (`at`).
@@ -220,7 +184,7 @@ class ArrayView:
 
 
 @dataclass(frozen=True)
-class FunctionView:
+class FunctionView(View):
     """One C function: the entry, or a part of a body, which returns nothing where it cannot fail.
 
     A thread's share that is left early goes to `leave`. What stands in `first` the memory's places depend on. A `note`
@@ -234,34 +198,13 @@ class FunctionView:
     stack: tuple[ArrayView, ...]
     workspace: tuple[ArrayView, ...]
     fails: bool
-    small: SmallView | None = None
     leave: str = ""
-    first: tuple[LetView, ...] = ()
-    pointers: tuple[PointerView, ...] = ()
+    first: tuple[LetView | CheckView, ...] = ()
     note: str = ""
 
 
 @dataclass(frozen=True)
-class PointerView:
-    """``const double *const restrict x = arrays[3];``: an array of many."""
-
-    ctype: str
-    name: str
-    arrays: str
-    place: int
-
-
-@dataclass(frozen=True)
-class SmallView:
-    """``if (condition) return function(arguments);``: extents too small for what follows."""
-
-    condition: str
-    function: str
-    arguments: str
-
-
-@dataclass(frozen=True)
-class PrototypesView:
+class PrototypesView(View):
     """Prototypes of functions that have variants for lanes, under an ``#if`` where there is a condition."""
 
     condition: str
@@ -269,7 +212,7 @@ class PrototypesView:
 
 
 @dataclass(frozen=True)
-class SourceView:
+class SourceView(View):
     """A translation unit; of a package, what stands between its head and the functions that it exports."""
 
     title: str
@@ -285,6 +228,6 @@ class SourceView:
 
 
 ItemView: TypeAlias = (
-    "LoopView | RowsView | CondView | WhileView | TilesView | ThreadsView | LetView | LocalView | "
-    "StoreView | LookupView | CallView | NoteView | ProductView | PollView | CheckView"
+    "LoopView | RowsView | CondView | WhileView | TilesView | ThreadsView | LetView | StoreView | "
+    "LookupView | CallView | NoteView | CheckView"
 )
