@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentError
-from symgrad.ir.notation import Axis
+from symgrad.ir.notation import Axis, How
 from symgrad.ir.op import Elementwise
 from symgrad.ir.requirements import require
 from symgrad.ir.shapes import simplified, symbol
@@ -39,8 +39,8 @@ SHOWN = 6
 """So many lines or reasons are named, the others counted."""
 
 TOTALS = {
-    "+=": "sum", "fma": "sum", "*=": "product", "max=": "maximum", "min=": "minimum", "|=": "disjunction",
-    "&=": "conjunction",
+    How.ADD: "sum", How.FMA: "sum", How.MULTIPLY: "product", How.MAXIMUM: "maximum", How.MINIMUM: "minimum",
+    How.OR: "disjunction", How.AND: "conjunction",
 }
 
 

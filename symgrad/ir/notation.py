@@ -426,6 +426,23 @@ class Routine(NamedTuple):
         return self._replace(extents=extents, read=read, written=written)
 
 
+class How(str, Enum):
+    """What a statement does with its target; index notation may be written by the values."""
+
+    SET = "="
+    ADD = "+="
+    FMA = "fma"  # adds a product, in one rounding
+    MULTIPLY = "*="
+    MAXIMUM = "max="
+    MINIMUM = "min="
+    OR = "|="
+    AND = "&="
+    CALL = "call"  # `routine` makes the target of itself and of the value
+    CHECK = "check"  # the call of the program fails unless the value is 0
+
+    __str__ = str.__str__
+
+
 class Role(Enum):
     """What a statement is there for, where that decides with which others it shares a loop."""
 
@@ -441,9 +458,7 @@ class Statement(Frozen):
 
     Attributes:
         target: what is written; its array's number or `Array`.
-        how: ``=``, or an accumulation: ``+=``, ``*=``, ``max=``, ``min=``, ``|=``, ``&=``, and ``fma``, which adds a
-            product in one rounding; ``call``: `routine` makes the target of itself and of the value; ``check``: the
-            call of the program fails unless the value is 0.
+        how: it starts elements, accumulates, calls, or checks.
         value: a small expression; what it reads of `prefix` arrays is their running value.
         axes: parallel and reduced axes, in the order the loops would have if nothing else spoke.
         line: the user's line.
@@ -456,7 +471,7 @@ class Statement(Frozen):
     """
 
     target: Access
-    how: str
+    how: How
     value: Value
     axes: tuple[Axis, ...]
     line: Line | None = None
@@ -482,13 +497,13 @@ class Statement(Frozen):
     def may_fail(self) -> bool:
         """Whether the call may fail by it: it is a check, or an integer that it reads is checked."""
         read = self.value.index if isinstance(self.value, IndexValue) else 0
-        return self.how == "check" or any(isinstance(p, Lookup) and p.check > 0 for p in parts(read))
+        return self.how == How.CHECK or any(isinstance(p, Lookup) and p.check > 0 for p in parts(read))
 
     @Lazy
     def is_contraction(self) -> bool:
         """Whether it is a sum of products of floating-point elements, where each factor has an axis of its own."""
         value = self.value
-        if self.how != "+=" or self.prefix or self.ranges or not isinstance(value, Apply) or not value.is_product:
+        if self.how != How.ADD or self.prefix or self.ranges or not isinstance(value, Apply) or not value.is_product:
             return False
         factors = [a for a in value.args if isinstance(a, Access)]
         if len(factors) < 2 or self.target.array in {a.array for a in factors}:

@@ -13,7 +13,7 @@ from math import ceil, prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Statement, looked_up
+from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Statement, looked_up
 from symgrad.loops.machine import (
     ADDED,
     ADDED_APART,
@@ -208,20 +208,20 @@ def operations(statement: Statement) -> tuple[dict[str, int], dict[str, int]]:
                     (kinds if name in KINDS else calls)[name] += number
     if statement.routine is not None:
         kinds["fma"] += statement.routine.work
-    elif statement.target.array.dtype.kind == "f" and statement.how not in {"=", "check"}:
+    elif statement.target.array.dtype.kind == "f" and statement.how not in {How.SET, How.CHECK}:
         _accumulate(statement, kinds)
     return kinds, calls
 
 
 def _accumulate(statement: Statement, kinds: dict[str, int]) -> None:
     value = statement.value
-    if statement.how in {"+=", "fma"} and isinstance(value, Apply) and value.is_product:
+    if statement.how in {How.ADD, How.FMA} and isinstance(value, Apply) and value.is_product:
         kinds["multiply"] -= 1
         kinds["fma"] = kinds.get("fma", 0) + 1
         if not kinds["multiply"]:
             del kinds["multiply"]
         return
-    kind = {"+=": "add", "*=": "multiply"}.get(statement.how, "select")
+    kind = {How.ADD: "add", How.MULTIPLY: "multiply"}.get(statement.how, "select")
     kinds[kind] = kinds.get(kind, 0) + 1
 
 
@@ -255,7 +255,7 @@ def _move(
         written = runs(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
         seen.add(place(target))
         moved["stored"] += size * written
-        if statement.how != "=":
+        if statement.how != How.SET:
             moved["loaded"] += size * written
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Axis, IndexValue, Lookup, Number, Statement
+from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement
 from symgrad.ir.text import constant
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
 
@@ -32,7 +32,9 @@ from symgrad import ops
 from symgrad.loops.run import {RUN}
 """
 
-ACCUMULATIONS = {"max=": "np.maximum", "min=": "np.minimum", "|=": "np.logical_or", "&=": "np.logical_and"}
+ACCUMULATIONS = {
+    How.MAXIMUM: "np.maximum", How.MINIMUM: "np.minimum", How.OR: "np.logical_or", How.AND: "np.logical_and",
+}
 """NumPy's word for what Python has no operator for."""
 
 DOUBLE = np.dtype(np.float64)
@@ -197,16 +199,16 @@ class _Text:
                 f"{self.index(first)} <= {self.axes[axis]} < {self.index(end)}" for axis, first, end in s.ranges
             ) + ":"
             indent = "    "
-        if s.how == "check":
+        if s.how == How.CHECK:
             yield f"{indent}check({self.value(s.value)}, {s.check})"
             return
         if s.routine is not None:
             yield f"{indent}{self.called(s)}"
             return
         target = self.access(s.target)
-        if s.how == "=":
+        if s.how == How.SET:
             yield f"{indent}{target} = {self.stored(s)}"
-        elif s.how == "fma":
+        elif s.how == How.FMA:
             value: Any = s.value
             yield f"{indent}{target} = fma({', '.join(map(self.value, value.args))}, {target})"
         elif s.how in ACCUMULATIONS:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.errors import VerifyError
 from symgrad.ir.bounds import nonnegative
 from symgrad.ir.extents import at
-from symgrad.ir.notation import Axis, Linear, Lookup, Statement, accesses, linear, parts
+from symgrad.ir.notation import Axis, How, Linear, Lookup, Statement, accesses, linear, parts
 from symgrad.ir.shapes import size, symbol
 from symgrad.loops.nest.vectorize import SUMS
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs, walk
@@ -116,7 +116,7 @@ class Verifier:
 
 def asked(item: Cond | While) -> list[Statement]:
     """Return a check of what an item asks, for what it reads."""
-    return [Statement(access, "check", item.test, ()) for access in accesses(item.test)[-1:]]
+    return [Statement(access, How.CHECK, item.test, ()) for access in accesses(item.test)[-1:]]
 
 
 def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
@@ -171,14 +171,14 @@ class Touch:
     """One access.
 
     Attributes:
-        how: whether it starts elements (``=``), goes on with them (``+=``, ...), or reads them (``""``).
+        how: whether it starts elements (``=``), goes on with them (``+=``, ...), or reads them (None).
         array: what it is an element of; where that is a thread's share of a sum, the sum.
         terms: its indices at the extents that are tried.
     """
 
     __slots__ = ("access", "array", "how", "site", "terms")
 
-    def __init__(self, site: Site, access: Access, how: str, array: Array) -> None:
+    def __init__(self, site: Site, access: Access, how: How | None, array: Array) -> None:
         self.site, self.access, self.how, self.array = site, access, how, array
         self.terms: tuple[Term, ...] = ()
 
@@ -199,7 +199,8 @@ class Site:
     def __init__(self, tree: _Tree, s: Statement, around: Around, loops: dict[Axis, Loop], inside: Inside) -> None:
         self.number, self.statement, self.around, self.loops = len(tree.sites), s, around, loops
         self.part, self.guards = inside
-        accesses = [(access, "") for access in s.reads] + ([] if s.how == "check" else [(s.target, s.how)])
+        accesses: list[Any] = [(access, None) for access in s.reads]
+        accesses += [] if s.how == How.CHECK else [(s.target, s.how)]
         self.touches = tuple([Touch(self, access, how, tree.held(access.array)[0]) for access, how in accesses])
 
     def __str__(self) -> str:
@@ -345,7 +346,7 @@ class _Tree:
         if None in found or len(set(found)) < len(found):
             axis = next(axis for axis in s.axes if axis not in site.loops or found.count(site.loops[axis]) > 1)
             raise self.wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
-        if s.how not in {"=", "check"}:
+        if s.how not in {How.SET, How.CHECK}:
             for loop in site.around:
                 if loop.tile is None and loop.walk is not Walk.THREADS and loop not in found and loop not in self.asked:
                     raise self.wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
@@ -443,7 +444,7 @@ class _Trial:
                 for touch in site.touches:
                     touch.terms = tuple([self.index(i, site) for i in touch.access.indices])
                     self.inside(touch)
-                    if touch.how == "call":
+                    if touch.how == How.CALL:
                         touch.terms = tuple(map(self.whole, touch.terms, touch.access.array.shape))
                     yield touch, touch.terms
 
@@ -593,9 +594,9 @@ class _Trial:
         for touch in found:
             place = self.place(touch)
             s = touch.site.statement
-            if s.how == "call" and touch.array is s.target.array:  # a routine works in what it makes, as a whole
+            if s.how == How.CALL and touch.array is s.target.array:  # a routine works in what it makes, as a whole
                 starts += [touch] if touch.how else []
-            elif touch.how != "=":
+            elif touch.how != How.SET:
                 start = known.get(place)
                 if start is None or not runs_before(start, touch):
                     self.covered(touch, starts)
@@ -638,7 +639,7 @@ class _Trial:
     def finished(self, output: Array) -> None:
         """Check that every element of an output is written."""
         extents = [self.value(dim) for dim in output.shape]
-        starts = [touch for touch in self.touches.get(output, ()) if touch.how in {"=", "call"}]
+        starts = [touch for touch in self.touches.get(output, ()) if touch.how in {How.SET, How.CALL}]
         left, vague = self.left([((0, n - 1),) for n in extents], None, starts) if 0 not in extents else ([], False)
         if left and not vague:
             raise self.wrong(f"the output {output.name} is not written at {places(left[0])} of {output!r}")
@@ -769,9 +770,9 @@ class _Trial:
             return
         here = f"{own[0].site}: lanes of {loop.axis.name}"
         if array in sums:
-            if any(SUMS.get(touch.how) != sums[array] for touch in own):
+            if any(touch.how is None or SUMS.get(touch.how) != sums[array] for touch in own):
                 raise self.wrong(f"{here} take {array.name} apart as a {sums[array]}, and it is used otherwise")
-        elif self.storage[array].is_memory or own[0].how != "=" or own[0].site.statement.ranges:
+        elif self.storage[array].is_memory or own[0].how != How.SET or own[0].site.statement.ranges:
             raise self.wrong(f"{here} share {shown(own[0].access)}, which each of them writes")
         elif len(own) != len(self.touches[array]):
             raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")

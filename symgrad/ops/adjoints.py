@@ -20,6 +20,7 @@ from symgrad.ir.notation import (
     Apply,
     Axis,
     Body,
+    How,
     IndexValue,
     Lookup,
     Number,
@@ -78,11 +79,11 @@ def require_adjoint(body: Body) -> None:
     """
     written = [s for s in body.statements if not isinstance(s.value, Number)]
     plain = not body.temporaries and all(
-        s.how in {"=", "+="} and s.target.array == OUT and not s.prefix and s.routine is None and not s.check
+        s.how in {How.SET, How.ADD} and s.target.array == OUT and not s.prefix and s.routine is None and not s.check
         and not any(a.flat for a in (s.target, *accesses(s.value))) for s in written
     )
     once = len(written) == 1 and {*written[0].axes} == {*written[0].target.indices}
-    if not plain or not (once or all(s.how == "+=" for s in written)):
+    if not plain or not (once or all(s.how == How.ADD for s in written)):
         raise NoGradient("its index notation is no sum of independent terms")
 
 
@@ -98,7 +99,7 @@ def _body(node: Node) -> Body:
     g, *xs = node.inputs
     inner = OPS[of].body(Node(OPS[of], tuple(xs), params, g.shape, g.dtype, node.line, 0))  # type: ignore[attr-defined]
     axes, index = axes_of(node.shape), SHIFTED[1]
-    statements = [Statement(Access(OUT, axes), "=", Number(0, node.dtype), axes, node.line)]
+    statements = [Statement(Access(OUT, axes), How.SET, Number(0, node.dtype), axes, node.line)]
     for s in inner.statements:
         here = Access(G, tuple(map(index, s.target.indices)))
         for a, slope in _slopes(s.value, wrt, node.dtype):
@@ -106,7 +107,7 @@ def _body(node: Node) -> Body:
             if slope != Number(1.0, node.dtype):
                 value = Apply(OPS["multiply"], (here, mapped(slope, *SHIFTED)), node.dtype, node.dtype)  # type: ignore[arg-type]
             target = Access(OUT, tuple(map(index, a.indices)))
-            statements.append(s.with_(target=target, how="+=", value=value, line=node.line))
+            statements.append(s.with_(target=target, how=How.ADD, value=value, line=node.line))
     return Body(tuple(statements))
 
 

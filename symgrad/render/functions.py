@@ -17,6 +17,7 @@ from symgrad.ir.notation import (
     Access,
     Apply,
     Axis,
+    How,
     IndexValue,
     Lookup,
     Number,
@@ -105,7 +106,8 @@ FUNCTIONS = {
 """The functions of whole matrices, in the order in which they stand in C, each with those that it calls."""
 
 ACCUMULATIONS = {
-    "max=": np.maximum, "min=": np.minimum, "|=": np.logical_or, "&=": np.logical_and, "*=": np.multiply, "+=": np.add,
+    How.MAXIMUM: np.maximum, How.MINIMUM: np.minimum, How.OR: np.logical_or, How.AND: np.logical_and,
+    How.MULTIPLY: np.multiply, How.ADD: np.add,
 }
 
 NAMES = frozenset({"maximum", "minimum"})
@@ -352,7 +354,7 @@ class Block:
         """Whether a statement is printed inside of the next ones."""
         array = statement.target.array
         return (
-            not self.storage[array].is_memory and statement.how == "="
+            not self.storage[array].is_memory and statement.how == How.SET
             and self.writes[array] == 1 and self.reads.get(array, []) == [id(items)]
             and self.home.get(array) == id(items)
         )
@@ -570,7 +572,7 @@ class Block:
     def statement(self, s: Statement, items: Items, made: list[ItemView], loads: dict[str, str]) -> None:
         """Turn one statement into views."""
         self.lookups, self.here = {}, s.line
-        if s.how == "check":
+        if s.how == How.CHECK:
             failing = self.value(s.value, made, loads).within(OPERATORS["!="][1])
             failed = f"{failing} != {literal(0, s.target.array.dtype)}"
             made.append(CheckView(failed, s.check, self.leave, self.failed))
@@ -579,11 +581,11 @@ class Block:
             made.append(self.called(s))
             return
         array = s.target.array
-        parts: Any = s.value.args if s.how == "fma" else (s.value,)  # type: ignore[union-attr]  # of a product
+        parts: Any = s.value.args if s.how == How.FMA else (s.value,)  # type: ignore[union-attr]  # of a product
         values = [self.value(part, made, loads) for part in parts]
         value = values[0]
         register = not self.storage[array].is_memory
-        if register and s.how == "=" and self.writes[array] == 1 and array not in self.names:
+        if register and s.how == How.SET and self.writes[array] == 1 and array not in self.names:
             if s.may_fail:  # it has a name already
                 self.names[array] = value.text
                 return
@@ -595,7 +597,7 @@ class Block:
             made.append(LetView(f"const {ctype(array.dtype)}", self.fresh(array), value.text))
             return
         if register and array not in self.names:
-            if s.how == "=" and not any(a.array is array for a in accesses(s.value)):
+            if s.how == How.SET and not any(a.array is array for a in accesses(s.value)):
                 made.append(LetView(ctype(array.dtype), self.fresh(array), value.text))
                 return
             made.append(LetView(ctype(array.dtype), self.fresh(array)))
@@ -605,13 +607,13 @@ class Block:
     def store(self, s: Statement, target: str, values: list[Printed], made: list[ItemView]) -> StoreView:
         """Write or accumulate a value; a Boolean in memory is a byte: `-Wconversion` wants to see that it is meant."""
         dtype, value = s.target.array.dtype, values[0]
-        if s.how == "fma":
+        if s.how == How.FMA:
             fused = "SG_FMA" if self.target.package else "fma"  # a call, where the machine has no such instruction
             return StoreView(target, "=", self.call(fused, (*values, Printed(target)), dtype).text)
         byte = dtype.kind == "b" and self.storage[s.target.array].is_memory
-        if s.how == "=":
+        if s.how == How.SET:
             return StoreView(target, "=", as_byte(value) if byte else value.text)
-        if s.how in {"+=", "*="} and dtype.kind == "f":
+        if s.how in {How.ADD, How.MULTIPLY} and dtype.kind == "f":
             return StoreView(target, s.how, value.text)
         op: Any = ANSWERS[ACCUMULATIONS[s.how]]
         both = self.bound(value, dtype, made), Printed(target)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from symgrad.ir.node import Constant
-from symgrad.ir.notation import Access, Apply, Axis, Number
+from symgrad.ir.notation import Access, Apply, Axis, How, Number
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import traits
@@ -86,7 +86,7 @@ class Form(NamedTuple):
         gone: the axes that are reduced.
     """
 
-    how: str
+    how: How
     target: tuple[Axis, ...]
     factors: list[tuple[Node, tuple[Any, ...]]]
     gone: tuple[Axis, ...]
@@ -97,7 +97,7 @@ class Read(NamedTuple):
 
     items: list[Item]
     bound: Bound = ()
-    how: str = "="
+    how: How = How.SET
 
 
 class Equality:
@@ -154,10 +154,10 @@ class Equality:
         if isinstance(node.op, Elementwise):
             rule = _RULES.get(node.op.numpy) if floats else None
             found = (rule and rule(self, node, read, values)) or _general(self, node, read, values)
-        elif read.how == "=" and not read.bound and len(values) == 1:
+        elif read.how == How.SET and not read.bound and len(values) == 1:
             return values[0]
         else:
-            products = floats and (read.how == "+=" or len(values) > 1)
+            products = floats and (read.how == How.ADD or len(values) > 1)
             found = _multiplied(self, node, read, values) if products else None
             if found is None:  # none of them tells the signs of zeros
                 key = (read.how, read.bound, node.dtype, *[value.scaled for value in values])

@@ -14,7 +14,7 @@ from symgrad import ops
 from symgrad.build.load import build
 from symgrad.build.toolchain import find as toolchain
 from symgrad.errors import VerifyError
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, Statement
+from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Lookup, Number, Statement
 from symgrad.loops import machine, passes
 from symgrad.loops.nest import outline
 from symgrad.loops.program import (
@@ -74,7 +74,7 @@ def greater(one: Any, other: Any) -> Apply:
 
 
 def put(target: Access, how: str, of: Any, *axes: Axis) -> Statement:
-    return Statement(target, how, value(of), axes)
+    return Statement(target, How(how), value(of), axes)
 
 
 def loop(axis: Axis, *body: Any, walk: Walk = Walk.FREE) -> Loop:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.ir.notation import Access, Axis, Number, Statement
+from symgrad.ir.notation import Access, Axis, How, Number, Statement
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import outline
@@ -142,7 +142,7 @@ def register(name: str) -> Array:
 
 def writes(target: Array, *sources: Array) -> Statement:
     value = Access(sources[0], ()) if sources else Number(1.0, F8)
-    return Statement(Access(target, ()), "=", value, ())
+    return Statement(Access(target, ()), How.SET, value, ())
 
 
 def test_cuts_are_made_where_few_values_cross(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.errors import VerifyError
-from symgrad.ir.notation import Access, Axis, IndexValue, Lookup, Number, Statement
+from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement
 from symgrad.ir.shapes import symbol
 from symgrad.loops.program import (
     THREADS,
@@ -40,7 +40,7 @@ def array(name: str, *shape: Any, kind: Kind = Kind.TEMPORARY, dtype: Any = DOUB
 
 
 def set_(target: Access, value: Any, *axes: Axis, how: str = "=", **fields: Any) -> Statement:
-    return Statement(target, how, value, axes, **fields)
+    return Statement(target, How(how), value, axes, **fields)
 
 
 def over(axis: Axis, *body: Any, members: tuple[Axis, ...] = (), **fields: Any) -> Loop:

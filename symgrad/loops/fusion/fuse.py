@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, Lookup, Number, Role, Statement, accesses, looked_up, parts
+from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import elements, estimate
 from symgrad.loops.fusion.tile import swept
@@ -475,7 +475,7 @@ class Fusion:
         """Say what keeps a statement from others over its axes: its role, a flag that is no lanes, a running sum."""
         s = self.statements[k]
         flag = (
-            s.how in {"|=", "&="} and s.target.array not in self.prefixes
+            s.how in {How.OR, How.AND} and s.target.array not in self.prefixes
             and any(a.indices and a.indices[-1] not in s.target.indices for a in s.reads)
         )
         kinds = {s.role} if s.role is not Role.VALUE else {s.how} if flag else set()
@@ -593,7 +593,8 @@ class Fusion:
                     readers.setdefault((array, t), set()).add(k)
         alone = {k for (k, *others) in readers.values() if not others}
         running = self.graph.running(time)  # one loop with what reads it
-        return {k for k in alone if self.statements[k].how == "+=" and self.statements[k].target.array not in running}
+        adding = {k for k in alone if self.statements[k].how == How.ADD}
+        return {k for k in adding if self.statements[k].target.array not in running}
 
     def leaps(self, k: int, chosen: Axis, remaining: frozenset[Axis]) -> list[Array]:
         """List the large matrices a statement walks in leaps when it runs in tiles of a class: their last axis."""
@@ -637,7 +638,7 @@ class Fusion:
         """Whether two statements add to one array along an axis both reduce: their order does not matter."""
         first, second = self.statements[writer], self.statements[reader]
         return (
-            first.target.array is second.target.array and first.how == second.how == "+="
+            first.target.array is second.target.array and first.how == second.how == How.ADD
             and made not in first.target.indices and own not in second.target.indices
             and first.target.array not in {a.array for a in accesses(second.value)}
         )

@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, Lookup, Number, Statement, axes_of, parts
+from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Statement, axes_of, parts
 from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.cost import effort, elements, walked, work
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
@@ -102,7 +102,7 @@ def independent(loop: Loop, own: set[Array]) -> bool:
 def grows(statement: Statement, loop: Loop, most: int) -> bool:
     """Tell a sum, or another accumulation over the loop, of so few elements that a thread's own copy pays."""
     array = statement.target.array
-    if statement.how == "=" or any(
+    if statement.how == How.SET or any(
         not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
         for i in statement.target.indices
     ):
@@ -137,7 +137,7 @@ def copied(loop: Loop, sums: list[Array]) -> Any:
 
 def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
     """Tell the addition of a tile's sum to the whole sum; what has an element for each iteration is none."""
-    if statement.how != "+=" or not isinstance(statement.value, Access) or statement.value.array not in own:
+    if statement.how != How.ADD or not isinstance(statement.value, Access) or statement.value.array not in own:
         return False
     if is_open(statement.target.array):
         return False
@@ -204,7 +204,7 @@ def shared(
     return [*first, outer, *added, *last]
 
 
-def spread(array: Array, how: str, copies: Team) -> tuple[Share, Items, Items]:
+def spread(array: Array, how: How, copies: Team) -> tuple[Share, Items, Items]:
     """Give threads copies of a sum of an open extent, all but the first, which works in the sum itself.
 
     Returns:
@@ -215,19 +215,19 @@ def spread(array: Array, how: str, copies: Team) -> tuple[Share, Items, Items]:
     seen = Array(array.name, array.shape, array.dtype, Kind.SHARE, array.line)
     begun, added = [(Axis("t", copies), Axis("i", every)) for _ in range(2)]
     start = Number(first_value(how, array.dtype), array.dtype)
-    zero = Statement(Access(rest, begun), "=", start, begun)
+    zero = Statement(Access(rest, begun), How.SET, start, begun)
     add = Statement(Access(array, added[1:], flat=True), how, Access(rest, added), added)
     return Share(seen, array, rest), nested([zero], begun), nested([add], added, Walk.SEQUENTIAL)
 
 
-def sliced(array: Array, how: str, thread: Axis, again: Axis) -> tuple[Array, Items, Items]:
+def sliced(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, Items, Items]:
     """Give each thread a part of an array that has one for each; return it, what starts a part, what adds one up."""
     apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
     shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)
     kept = temporary("copies", (places(shape, array.dtype), *shape), array)
     first, last = axes_of(array.shape), axes_of(array.shape)
     start = Number(first_value(how, array.dtype), array.dtype)
-    zero = Statement(Access(kept, (thread, *(first or (0,)))), "=", start, first)
+    zero = Statement(Access(kept, (thread, *(first or (0,)))), How.SET, start, first)
     add = Statement(Access(array, last), how, Access(kept, (again, *(last or (0,)))), (again, *last))
     return kept, nested([zero], first), nested([add], last)
 
@@ -241,9 +241,9 @@ def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Ite
     mine = temporary("own", array.shape, array)
     kept = temporary("copies", (places(array.shape, array.dtype), *array.shape), array)
     first, store, last = axes_of(array.shape), axes_of(array.shape), axes_of(array.shape)
-    zero = Statement(Access(mine, first), "=", Number(0, array.dtype), first)
-    keep = Statement(Access(kept, (thread, *store)), "=", Access(mine, store), store)
-    add = Statement(Access(array, last), "+=", Access(kept, (again, *last)), (again, *last))
+    zero = Statement(Access(mine, first), How.SET, Number(0, array.dtype), first)
+    keep = Statement(Access(kept, (thread, *store)), How.SET, Access(mine, store), store)
+    add = Statement(Access(array, last), How.ADD, Access(kept, (again, *last)), (again, *last))
     return mine, kept, nested([zero], first), nested([keep], store), nested([add], last)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, Lookup, Number, Role, Statement, axes_of, parts
+from symgrad.ir.notation import Access, Apply, Axis, How, Lookup, Number, Role, Statement, axes_of, parts
 from symgrad.ir.op import Elementwise
 from symgrad.loops.cost import elements
 from symgrad.loops.fusion.parallelize import pays
@@ -39,7 +39,7 @@ def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, h
     """
     members = frozenset([axis for nest in nests for axis in nest.members])
     inside = [s for s, _ in paths(nests)]
-    sums = [s for s in inside if s.how == "+=" and not any(p in members for i in s.target.indices for p in parts(i))]
+    sums = [s for s in inside if s.how == How.ADD and not any(p in members for i in s.target.indices for p in parts(i))]
     running = any(s.prefix for s in inside)
     if len(nests) == 1 and (running or (not sums and not pays(nests[0]))):
         return body
@@ -56,7 +56,7 @@ def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, h
     def change(old: Item, item: Item) -> Item:
         if isinstance(item, Loop) and old in outer:
             return item.with_(window=tile)
-        if not isinstance(item, Statement) or item.how != "+=" or item.target.array not in named:
+        if not isinstance(item, Statement) or item.how != How.ADD or item.target.array not in named:
             return item
         return item.with_(target=Access(named[item.target.array], item.target.indices))
 
@@ -97,8 +97,8 @@ def partial_sums(sums: list[Statement]) -> tuple[Items, Items, dict[Array, Array
             continue
         copy = named[array] = temporary("tile", array.shape, array)
         first, last = axes_of(array.shape), axes_of(array.shape)
-        zero = Statement(Access(copy, first), "=", Number(0, array.dtype), first, s.line)
-        add = Statement(Access(array, last), "+=", Access(copy, last), last, s.line, Role.TOTAL)
+        zero = Statement(Access(copy, first), How.SET, Number(0, array.dtype), first, s.line)
+        add = Statement(Access(array, last), How.ADD, Access(copy, last), last, s.line, Role.TOTAL)
         before += nested([zero], first)
         after += nested([add], last)
     return before, after, named
@@ -279,13 +279,13 @@ def _compensated(item: Item, new: list[Array]) -> tuple[Items, Items]:
     lost, term, grown = [temporary(name, array.shape, array) for name in ("lost", "term", "grown")]
     new.extend((lost, term, grown))
     start = axes_of(array.shape)
-    zero = nested([Statement(Access(lost, start), "=", Number(0, SINGLE), start, total.line)], start)
+    zero = nested([Statement(Access(lost, start), How.SET, Number(0, SINGLE), start, total.line)], start)
 
     def apply(op: Elementwise, *args: Any) -> Apply:
         return Apply(op, args, SINGLE, SINGLE)
 
     def step(target: Access, value: Any) -> Statement:
-        return total.with_(target=target, how="=", value=value, role=Role.VALUE)
+        return total.with_(target=target, how=How.SET, value=value, role=Role.VALUE)
 
     here, t, c, g = [Access(a, axes) for a in (array, term, lost, grown)]
     finite = Apply(equal, (c, c), BOOLEAN, SINGLE)  # an infinite total loses no digits

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Apply, Number, Statement
+from symgrad.ir.notation import Apply, How, Number, Statement
 from symgrad.ir.op import Elementwise
 from symgrad.loops.program import Loop, Walk, rebuild
 
@@ -35,9 +35,9 @@ def fp_contract(program: LoopProgram) -> LoopProgram:
     """Add products of floating-point numbers in one rounding; nothing else is contracted, here or by compilers."""
 
     def change(_: Any, item: Any) -> Any:
-        if not isinstance(item, Statement) or item.how != "+=":
+        if not isinstance(item, Statement) or item.how != How.ADD:
             return item
-        return item.with_(how="fma") if isinstance(item.value, Apply) and item.value.is_product else item
+        return item.with_(how=How.FMA) if isinstance(item.value, Apply) and item.value.is_product else item
 
     return program.with_body(rebuild(program.body, change))
 

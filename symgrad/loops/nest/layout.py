@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from symgrad.ir.notation import Access, Apply, Statement, axes_of, varies
+from symgrad.ir.notation import Access, Apply, How, Statement, axes_of, varies
 from symgrad.loops.machine import TURNED_ROWS
 from symgrad.loops.program import Loop, nested, rebuild, temporary
 
@@ -106,7 +106,7 @@ def groups(statements: list[Statement], able: dict[Array, int]) -> list[list[Arr
 def pays(group: list[Array], statements: list[Statement], able: dict[Array, int], loop: Loop) -> bool:
     """Whether arrays are of unknown extents, and reckoned with; what has the rows twice is long itself."""
     others = [dim for array in group for d, dim in enumerate(array.shape) if d != able[array]]
-    reckons = any(s.how != "=" or isinstance(s.value, Apply) for s in statements)
+    reckons = any(s.how != How.SET or isinstance(s.value, Apply) for s in statements)
     return reckons and any(type(dim) is not int for dim in others) and loop.extent not in others
 
 
@@ -145,5 +145,5 @@ def copied(array: Array, into: Array, rows: int, loop: Loop) -> Items:
     """Make the loops that copy the rows of a tile."""
     others = axes_of(last(array.shape, rows)[:-1])
     axes = (*others[:rows], loop.axis, *others[rows:])
-    copy = Statement(Access(into, (*others, loop.axis)), "=", Access(array, axes), axes, array.line)
+    copy = Statement(Access(into, (*others, loop.axis)), How.SET, Access(array, axes), axes, array.line)
     return nested([Loop(loop.axis, loop.members, (copy,), window=loop.tile)], others)

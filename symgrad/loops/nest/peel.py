@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Statement
+from symgrad.ir.notation import How, Statement
 from symgrad.ir.shapes import simplified
 from symgrad.loops.program import Loop, Piece, StorageMap, Walk, paths, renamed, touched, walk
 
@@ -111,11 +111,11 @@ def overwritten(items: list[Item]) -> list[Item]:
     for item in reversed(items):
         if isinstance(item, Statement):
             place = (item.target.array, item.target.indices, item.ranges)
-            if item.how == "=" and not item.ranges and place in replaced:
+            if item.how == How.SET and not item.ranges and place in replaced:
                 continue
             read = {access.array for access in item.reads}
             replaced = [p for p in replaced if p[0] not in read]
-            if item.how == "=" and not item.ranges:
+            if item.how == How.SET and not item.ranges:
                 replaced.append(place)
             else:
                 replaced = [p for p in replaced if p[0] is not item.target.array]

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, Statement, parts, substitute, symbolic
+from symgrad.ir.notation import Access, Axis, How, Statement, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from symgrad.loops.program import Array, Item, Items, LoopProgram, Storages
 
-SUMS = {"+=": "+", "fma": "+", "max=": "maximum", "min=": "minimum"}
+SUMS = {How.ADD: "+", How.FMA: "+", How.MAXIMUM: "maximum", How.MINIMUM: "minimum"}
 """What lanes accumulate apart, each by the name of its reduction."""
 
 
@@ -70,7 +70,7 @@ def _promoted(loop: Loop, storage: Storages, new: list[Array]) -> Items:
     after: list[Item] = []
     body: list[Item] = []
     statements: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
-    if {s.how for s in statements} <= {"=", "call", "check"}:
+    if {s.how for s in statements} <= {How.SET, How.CALL, How.CHECK}:
         return (loop,)
     uses = Counter([access.array for s in statements for access in s.touched])
     for s in statements:
@@ -78,15 +78,15 @@ def _promoted(loop: Loop, storage: Storages, new: list[Array]) -> Items:
         fixed = not s.target.is_indirect and not s.target.along(loop.members)
         partly = any(axis not in loop.members for axis, _, _ in s.ranges)  # what it begins with may be nobody's
         other = partly or not storage[array].is_memory or not fixed or uses[array] != 1 or not s.target.indices
-        if other or s.how in {"=", "call"}:
+        if other or s.how in {How.SET, How.CALL}:
             body.append(s)
             continue
         register = temporary("acc", (), array).with_(line=s.line)
         new.append(register)
         here = Access(register, ())
-        before.append(Statement(here, "=", s.target, (), s.line))
+        before.append(Statement(here, How.SET, s.target, (), s.line))
         body.append(s.with_(target=here))
-        after.append(Statement(s.target, "=", here, (), s.line))
+        after.append(Statement(s.target, How.SET, here, (), s.line))
     return (*before, loop.with_(body=tuple(body)), *after) if before else (loop,)
 
 
@@ -111,7 +111,7 @@ def lanes(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple
     `named` has for each axis that of the loop which walks it.
     """
     body: list[Statement] = [*loop.body]  # type: ignore[list-item]  # statements, all of them
-    inside = {s.target.array for s in body if s.how == "=" and not storage[s.target.array].is_memory}
+    inside = {s.target.array for s in body if s.how == How.SET and not storage[s.target.array].is_memory}
     short = type(loop.extent) is int and loop.extent < SHORT_MAXIMUM
     sums: dict[Array, str] = {}
     for statement in body:
@@ -124,7 +124,7 @@ def lanes(loop: Loop, storage: Storages, named: dict[Axis, Axis]) -> tuple[tuple
         if not storage[target.array].is_memory and loop.members.isdisjoint(target.indices):
             if target.array in inside:
                 continue
-            alone = statement.how not in SUMS or (statement.how != "+=" and short)
+            alone = statement.how not in SUMS or (statement.how != How.ADD and short)
             if alone or target.array.dtype.kind == "b":
                 return None
             sums[target.array] = SUMS[statement.how]
@@ -209,13 +209,13 @@ def _adds(s: Statement, loop: Loop, body: list[Statement], memory: set[Array]) -
     array = s.target.array
     alone = not s.target.along(loop.members)
     touched = [a for other in body for a in other.touched if a.array is array]
-    return s.how == "+=" and not s.prefix and not s.ranges and array in memory and alone and len(touched) == 1
+    return s.how == How.ADD and not s.prefix and not s.ranges and array in memory and alone and len(touched) == 1
 
 
 def _belongs(s: Statement, loop: Loop, body: list[Statement], memory: set[Array], names: Mapping[Any, Loop]) -> bool:
     """Whether an element, or a register, that is written belongs to one iteration of a loop, as all that reads it."""
     array = s.target.array
-    if s.how != "=" or s.prefix or s.ranges or s.routine is not None:
+    if s.how != How.SET or s.prefix or s.ranges or s.routine is not None:
         return False
     own = array not in memory or any(index in loop.members for index in s.target.indices)
     reads = [a for other in body for a in other.reads if a.array is array]

@@ -12,7 +12,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from symgrad.ir.notation import Access, Axis, accesses, as_index, linear, looked_up, mapped, parts, substitute, symbolic
+from symgrad.ir.notation import (
+    Access,
+    Axis,
+    How,
+    accesses,
+    as_index,
+    linear,
+    looked_up,
+    mapped,
+    parts,
+    substitute,
+    symbolic,
+)
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import EDGE, SHORTEST_FRAME
 from symgrad.loops.program import Kind
@@ -142,7 +154,7 @@ def _pinned(statements: Sequence[Statement]) -> Iterator[Place]:
         for access in fixed:
             yield from [(access.array, d) for d in range(len(access.array.shape))]
         bare = [i for i in statement.target.indices if isinstance(i, Axis)]
-        product = statement.how != "=" and bare and len(bare) < len(statement.axes) and len(read) > 1
+        product = statement.how != How.SET and bare and len(bare) < len(statement.axes) and len(read) > 1
         if product or statement.prefix:
             yield from statement.axes
 
@@ -232,7 +244,7 @@ class _Aligned:
         old = self.old
         for axis in old.axes:
             self.axes.append(self.axis(axis))
-        if old.how == "=" or old.target.array.is_temporary:
+        if old.how == How.SET or old.target.array.is_temporary:
             self.enter(old.target)
         if not self.by and not self.fixed and not any(self.dimension(a) for a in (old.target, *accesses(old.value))):
             return old

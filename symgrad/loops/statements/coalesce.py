@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, accesses, mapped
+from symgrad.ir.notation import Access, Axis, How, accesses, mapped
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Statement
@@ -44,7 +44,7 @@ def coalesce(lowered: LoopProgram) -> LoopProgram:
 def _copied(s: Statement) -> Array | None:
     """Return the array that a statement copies to the same places of another one."""
     source = s.value
-    if not isinstance(source, Access) or source.flat or s.how != "=" or not s.ranges:
+    if not isinstance(source, Access) or source.flat or s.how != How.SET or not s.ranges:
         return None
     same = source.indices == s.target.indices and all(isinstance(i, Axis) for i in source.indices)
     if not same or source.array.shape != s.target.array.shape or source.array.dtype != s.target.array.dtype:

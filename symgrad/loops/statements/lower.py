@@ -13,6 +13,7 @@ from symgrad.ir.notation import (
     SURE,
     Access,
     Apply,
+    How,
     IndexValue,
     Lookup,
     Number,
@@ -129,7 +130,7 @@ class _Lowering:
             args = tuple([self.sources[i].at(aligned(i, node.shape, axes)) for i in node.inputs])
             kind = node.inputs[-1].dtype
             value = Apply(op, args, node.dtype, kind, node.params)
-            self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
+            self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line))
             return _whole(target)
         body = op.body(node)  # type: ignore[attr-defined]  # what is neither leaf nor elementwise is structured here
         if op.view:
@@ -169,7 +170,7 @@ class _Lowering:
     def copied(self, node: Node, source: Source) -> Array:
         target = self.temporary(node.shape, node.dtype, node.line)
         axes = axes_of(node.shape)
-        self.statements.append(Statement(Access(target, axes), "=", source.at(axes), axes, node.line))
+        self.statements.append(Statement(Access(target, axes), How.SET, source.at(axes), axes, node.line))
         return target
 
     def instantiated(self, node: Node, body: Body) -> Source:
@@ -193,7 +194,7 @@ class _Lowering:
 
         if statement.routine is not None:
             self.strided(node, statement.value)
-        if statement.how == "check":
+        if statement.how == How.CHECK:
             self.checks.append(Check(len(self.checks) + 1, -1, 0, node.line, statement.failure))
             statement = statement.with_(check=len(self.checks))
         prefix, target = frozenset([arrays[k] for k in statement.prefix]), at(statement.target)
@@ -252,7 +253,7 @@ class _Lowering:
         axes = axes_of(numbers.shape)
         index = Lookup(self.sources[numbers].at(axes), extent, len(self.checks))
         value = IndexValue(index, target.dtype)
-        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line, Role.PLACES))
+        self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line, Role.PLACES))
         return target
 
     def stored(self, node: Node, position: int) -> Array:
@@ -261,7 +262,7 @@ class _Lowering:
         target = self.array(labels[position] if labels else f"out{position}", node, Kind.OUTPUT)
         axes = axes_of(node.shape)
         value = self.sources[node].at(axes)
-        self.statements.append(Statement(Access(target, axes), "=", value, axes, node.line))
+        self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line))
         return target
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Number, accesses
+from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, accesses
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.cost import blocks, extent
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH
@@ -126,7 +126,7 @@ def _written(statements: Sequence[Statement]) -> dict[Array, Triangle]:
     for s in statements:
         chosen = _choice(s)
         array = s.target.array
-        whole = chosen is not None and array not in found and s.how == "=" and not s.ranges
+        whole = chosen is not None and array not in found and s.how == How.SET and not s.ranges
         found[array] = chosen[1] if chosen is not None and whole and s.target.indices == s.axes else None
     return {array: t for array, t in found.items() if t is not None and array.is_temporary}
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.ir.notation import (
     Access,
     Axis,
+    How,
     accesses,
     looked_up,
     mapped,
@@ -78,7 +79,7 @@ class _Search:
 
     def survey(self, group: list[Statement]) -> None:
         """Note which values are wanted elsewhere or later that one leaf would give, and which are wanted as arrays."""
-        self.whole |= {a.array for s in group for a in accesses(s.value) if s.how != "=" or not once(a, s)}
+        self.whole |= {a.array for s in group for a in accesses(s.value) if s.how != How.SET or not once(a, s)}
         self.walked |= {a.array for s in group for a in s.reads if not looked_up(a.indices)}
         if any(displaced(a, s) for s in group for a in accesses(s.value)):
             for access in [a for s in group for a in accesses(s.value) if a.array in self.recipes]:
@@ -103,7 +104,7 @@ class _Search:
         group = [self.replaced(s, lambda access, s: self.earlier(access, s, phase)) for s in group]
         group = [self.spread(self.replaced(s, self.compared)) for s in group] if late else group
         self.phase[group[0].target.array] = phase
-        if late or any(s.how != "=" for s in group):
+        if late or any(s.how != How.SET for s in group):
             self.summed.add(group[0].target.array)
         if len(group) == 1:
             self.note(group[0])
@@ -173,7 +174,7 @@ class _Search:
         """Keep the recipe of an elementwise value that one statement makes."""
         target = statement.target
         if (
-            not target.array.is_temporary or self.writers[target.array] != 1 or statement.how != "="
+            not target.array.is_temporary or self.writers[target.array] != 1 or statement.how != How.SET
             or statement.prefix or target.indices != statement.axes or not target.indices
             or any(looked_up(a.indices) for a in accesses(statement.value)) or statement.may_fail
         ):

@@ -18,6 +18,7 @@ from symgrad.ir.notation import (
     Access,
     Apply,
     Axis,
+    How,
     IndexValue,
     Linear,
     Lookup,
@@ -116,7 +117,7 @@ def is_wide(s: Statement, axes: tuple[Axis, ...]) -> bool:
 
 def reckons(s: Statement) -> bool:
     """Whether it is a statement that does more than move or start something."""
-    return s.how != "=" or isinstance(s.value, Apply)
+    return s.how != How.SET or isinstance(s.value, Apply)
 
 
 def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
@@ -377,10 +378,10 @@ def without_starts(statements: list[Statement]) -> list[Statement]:
             starts.pop(access.array, None)
         array = s.target.array
         before = starts.pop(array, None)
-        if before is not None and covers(s) and (s.how == "=" or begins(s, kept[before])):  # type: ignore[arg-type]
+        if before is not None and covers(s) and (s.how == How.SET or begins(s, kept[before])):  # type: ignore[arg-type]
             kept[before] = None
-            s = s.with_(how="=")  # noqa: PLW2901 - the same statement, as the first one
-        elif s.how == "=" and isinstance(s.value, Number) and array.is_temporary and covers(s):
+            s = s.with_(how=How.SET)  # noqa: PLW2901 - the same statement, as the first one
+        elif s.how == How.SET and isinstance(s.value, Number) and array.is_temporary and covers(s):
             starts[array] = len(kept)
         kept.append(s)
     return [s for s in kept if s is not None]
@@ -401,7 +402,7 @@ def begins(s: Statement, start: Statement) -> bool:
     if (value.array if isinstance(value, Access) else value).dtype != s.target.array.dtype:
         return False
     known = start.value.value  # type: ignore[union-attr]  # a start is a number
-    if s.how == "+=" and s.target.array.dtype.kind == "f" and not _is_square(value):
+    if s.how == How.ADD and s.target.array.dtype.kind == "f" and not _is_square(value):
         return False
     return bool(known == first_value(s.how, s.target.array.dtype))
 
@@ -443,7 +444,7 @@ def forwarded(statements: list[Statement], born: list[Array]) -> list[Statement]
     for k, s in enumerate(statements):
         if any(access.array in source for access in s.reads):
             s = s.mapped(*change)  # noqa: PLW2901 - the same statement, reading elsewhere
-        if s.target.array in able and s.how == "=" and not s.prefix and covers(s) and _stays(s.value, last, k):
+        if s.target.array in able and s.how == How.SET and not s.prefix and covers(s) and _stays(s.value, last, k):
             source[s.target.array] = s.target.indices, s.value
         else:
             kept.append(s)
@@ -481,7 +482,7 @@ def walked_by_ones(statements: list[Statement]) -> tuple[list[Statement], list[A
             axes = axes_of(shape)
             walk = iter(axes)
             source = Access(array, tuple([next(walk) if p is None else p for p in places]))
-            copies.append(Statement(Access(into, axes), "=", source, axes, role=Role.COLUMN))
+            copies.append(Statement(Access(into, axes), How.SET, source, axes, role=Role.COLUMN))
         return Access(made[array, places], tuple([i for i in access.indices if type(i) is not int]))
 
     found: list[Statement] = []

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Statement, parts
+from symgrad.ir.notation import How, Statement, parts
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 
@@ -167,7 +167,7 @@ def carries(item: Item, array: Array, storage: Storage, touches: list[Touch], te
         return team is None
     start = touches[0].item
     if (
-        not isinstance(start, Statement) or start.target.array is not array or start.how != "=" or start.prefix
+        not isinstance(start, Statement) or start.target.array is not array or start.how != How.SET or start.prefix
         or start.ranges or sum([touch.item is start for touch in touches]) > 1 or start.target.is_indirect
         or any(isinstance(one, Cond) for one in touches[0].around)
     ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from symgrad.ir.notation import Access, Axis, Statement
+from symgrad.ir.notation import Access, Axis, How, Statement
 from symgrad.loops.program import Kind, Loop, StorageMap, common, paths, rebuild, touched, walk
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _copies(statement: Statement, source: Array) -> bool:
     """Whether a statement copies elements of an array to their own places."""
     value = statement.value
     same = isinstance(value, Access) and value.array is source and value.indices == statement.target.indices
-    return same and statement.how == "=" and not value.flat  # type: ignore[union-attr]  # an access
+    return same and statement.how == How.SET and not value.flat  # type: ignore[union-attr]  # an access
 
 
 class _End(NamedTuple):
@@ -154,7 +154,7 @@ def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) ->
 def _once(statement: Statement) -> bool:
     """Whether a statement writes each element of its array once, by itself."""
     partly = statement.ranges or statement.prefix or statement.routine is not None or statement.target.flat
-    return statement.how == "=" and not partly
+    return statement.how == How.SET and not partly
 
 
 def _place(access: Access, around: Around) -> tuple[int, ...] | None:

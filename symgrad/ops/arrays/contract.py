@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, axes_of
+from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Statement, axes_of
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import placed_in
@@ -66,10 +66,10 @@ def _body(node: Node) -> Body:
     target = tuple([axes[label] for label in result])
     order = (*target, *[axis for label, axis in axes.items() if label not in result])
     if len(order) == len(target):
-        return Body((Statement(Access(-1, target), "=", value, order, node.line),))
+        return Body((Statement(Access(-1, target), How.SET, value, order, node.line),))
     return Body((
-        Statement(Access(-1, start), "=", Number(0, dtype), start, node.line),
-        Statement(Access(-1, target), "|=" if boolean else "+=", value, order, node.line),
+        Statement(Access(-1, start), How.SET, Number(0, dtype), start, node.line),
+        Statement(Access(-1, target), How.OR if boolean else How.ADD, value, order, node.line),
     ))
 
 

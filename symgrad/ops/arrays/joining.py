@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Body, Statement, axes_of
+from symgrad.ir.notation import Access, Body, How, Statement, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.domains import case
@@ -41,7 +41,7 @@ def _concatenate_body(node: Node) -> Body:
         axes = axes_of(x.shape)
         one = x.shape[axis] == 1  # its only place is a number, and costs no algebra
         target = tuple([(offset if one else a + offset) if d == axis else a for d, a in enumerate(axes)])
-        statements.append(Statement(Access(-1, target), "=", Access(k, axes), axes, node.line))
+        statements.append(Statement(Access(-1, target), How.SET, Access(k, axes), axes, node.line))
         offset = simplified(offset + x.shape[axis])
     return Body(tuple(statements))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, IndexValue, Number, Statement, Temporary, axes_of
+from symgrad.ir.notation import Access, Apply, Axis, Body, How, IndexValue, Number, Statement, Temporary, axes_of
 from symgrad.ops.arrays.running import exclusive_product, reverse
 from symgrad.ops.declare.domains import booleans, case, distinct, inf, nan
 from symgrad.ops.declare.forms import INT, OPS, shape_of, structured
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 X, OUT = 0, -1
 
 
-def first_value(how: str, dtype: np.dtype[Any]) -> Any:
+def first_value(how: How, dtype: np.dtype[Any]) -> Any:
     """Return what an accumulation starts from."""
-    if how in {"+=", "|="}:
+    if how in {How.ADD, How.OR}:
         return 0
-    if how in {"*=", "&="}:
+    if how in {How.MULTIPLY, How.AND}:
         return 1
     if dtype.kind == "f":
-        return -inf if how == "max=" else inf
+        return -inf if how == How.MAXIMUM else inf
     if dtype.kind == "b":
-        return how == "min="
-    return np.iinfo(dtype).min if how == "max=" else np.iinfo(dtype).max
+        return how == How.MINIMUM
+    return np.iinfo(dtype).min if how == How.MAXIMUM else np.iinfo(dtype).max
 
 
-def reduction_body(node: Node, how: str) -> Body:
+def reduction_body(node: Node, how: How) -> Body:
     """Start, then ``T[i] how A[i, k]`` along the reduced axes k."""
     axes = axes_of(node.inputs[0].shape)
     kept = tuple([a for k, a in enumerate(axes) if k not in node.param("axes")])
     start = axes_of(node.shape)
     first = Number(first_value(how, node.dtype), node.dtype)
     return Body((
-        Statement(Access(OUT, start), "=", first, start, node.line),
+        Statement(Access(OUT, start), How.SET, first, start, node.line),
         Statement(Access(OUT, kept), how, Access(X, axes), axes, node.line),
     ))
 
 
 def _reduction(
-    name: str, how: str, evaluate: Any, vjp: Any, *, sample: Any, edges: Any, nondiff: bool = False, dtype: Any = None,
+    name: str, how: How, evaluate: Any, vjp: Any, *, sample: Any, edges: Any, nondiff: bool = False, dtype: Any = None,
     used: Any = None, moves: bool = False, whole: bool = False,
 ) -> Any:
     return structured(
@@ -55,7 +55,7 @@ def _reduction(
     )
 
 
-def _started(evaluate: Any, how: str) -> Any:
+def _started(evaluate: Any, how: How) -> Any:
     """Let an extremum start as its body does: rows may be empty where there are none, or where an extent is found 0."""
     return lambda x, axis: evaluate(x, axis=axis, initial=first_value(how, x.dtype))
 
@@ -92,32 +92,32 @@ _AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a
 _EMPTY = (case(lambda a: np.sum(a, axis=1), (3, 0)), case(np.sum, ()), case(lambda a: np.sum(a, 0), (0, 2)))
 
 sum_ = _reduction(
-    "sum", "+=", np.sum, _sum_vjp, moves=True, whole=True, sample=_AXES, edges=_EMPTY,
+    "sum", How.ADD, np.sum, _sum_vjp, moves=True, whole=True, sample=_AXES, edges=_EMPTY,
 )
 prod = _reduction(
-    "prod", "*=", np.prod, _prod_vjp,
+    "prod", How.MULTIPLY, np.prod, _prod_vjp,
     sample=(case(lambda a: np.prod(a, axis=1), (3, 4)), case(lambda a: np.prod(a, axis=(0, 2)) ** 2, (2, 3, 2))),
     edges=(case(lambda a: np.prod(a, 0), (0, 2)),),
 )
 max_ = _reduction(
-    "max", "max=", _started(np.max, "max="), _extremum_vjp,
+    "max", How.MAXIMUM, _started(np.max, How.MAXIMUM), _extremum_vjp,
     used=lambda y, x, axes: np.logical_not(np.less(x, along(y, axes))),  # where it is NaN, all are
     sample=(case(lambda a: np.max(a, axis=1) ** 2, (3, 4), domain=distinct()), case(np.max, (5,), domain=distinct())),
     edges=(case(lambda a: np.max(a, 0), (3, 0)), case(lambda a: np.max(a * np.array([1.0, nan])), (2,))),
 )
 min_ = _reduction(
-    "min", "min=", _started(np.min, "min="), _extremum_vjp,
+    "min", How.MINIMUM, _started(np.min, How.MINIMUM), _extremum_vjp,
     used=lambda y, x, axes: np.logical_not(np.greater(x, along(y, axes))),
     sample=(case(lambda a: np.min(a, axis=0) ** 2, (3, 4), domain=distinct()), case(np.min, (5,), domain=distinct())),
     edges=(case(lambda a: np.min(a, 0), (3, 0)), case(lambda a: np.min(a * np.array([1.0, nan])), (2,))),
 )
 any_ = _reduction(
-    "any", "|=", np.any, None, nondiff=True, dtype=np.dtype(bool),
+    "any", How.OR, np.any, None, nondiff=True, dtype=np.dtype(bool),
     sample=(case(lambda a: np.any(a, axis=0), (3, 4), domain=booleans()),),
     edges=(case(lambda a: np.any(a > 0), (0,)),),
 )
 all_ = _reduction(
-    "all", "&=", np.all, None, nondiff=True, dtype=np.dtype(bool),
+    "all", How.AND, np.all, None, nondiff=True, dtype=np.dtype(bool),
     sample=(case(lambda a: np.all(a, axis=1), (3, 4), domain=booleans()),),
     edges=(case(lambda a: np.all(a > 0), (0,)),),
 )
@@ -131,7 +131,7 @@ max_.logs, min_.logs = max_, min_  # the larger one has the larger logarithm
 # -- positions of extrema
 
 
-def _arg_body(node: Node, how: str) -> Body:
+def _arg_body(node: Node, how: How) -> Body:
     """Find the extremum, then the first place that holds it (or the first NaN)."""
     x = node.inputs[0]
     axis = node.param("axis")
@@ -149,14 +149,14 @@ def _arg_body(node: Node, how: str) -> Body:
     far = Number(np.iinfo(np.int64).max, INT)
     place = Apply(OPS["where"], (hit, IndexValue(again[axis], INT), far), INT, INT)  # type: ignore[arg-type]
     return Body((
-        Statement(Access(best, outer), "=", Number(first_value(how, x.dtype), x.dtype), outer, node.line),
+        Statement(Access(best, outer), How.SET, Number(first_value(how, x.dtype), x.dtype), outer, node.line),
         Statement(Access(best, kept(axes)), how, Access(X, axes), axes, node.line),
-        Statement(Access(OUT, start), "=", far, start, node.line),
-        Statement(Access(OUT, kept(again)), "min=", place, again, node.line),
+        Statement(Access(OUT, start), How.SET, far, start, node.line),
+        Statement(Access(OUT, kept(again)), How.MINIMUM, place, again, node.line),
     ), (Temporary(tuple([a.extent for a in first]), x.dtype),))
 
 
-def _position(name: str, how: str, evaluate: Any) -> Any:
+def _position(name: str, how: How, evaluate: Any) -> Any:
     return structured(
         name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (shapes.without(x.shape, (axis,)), INT),
         evaluate=lambda x, axis: evaluate(x, axis=axis), body=lambda node: _arg_body(node, how),
@@ -166,5 +166,5 @@ def _position(name: str, how: str, evaluate: Any) -> Any:
     )
 
 
-argmax = _position("argmax", "max=", np.argmax)
-argmin = _position("argmin", "min=", np.argmin)
+argmax = _position("argmax", How.MAXIMUM, np.argmax)
+argmin = _position("argmin", How.MINIMUM, np.argmin)

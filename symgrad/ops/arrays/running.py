@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement, Temporary, axes_of
+from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Statement, Temporary, axes_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
@@ -49,7 +49,7 @@ def exclusive_product(x: Any) -> Any:
 
 
 def _running_body(
-    node: Node, total: Callable[[Access, tuple[Axis, ...]], tuple[str, Any, frozenset[int]]], first: int,
+    node: Node, total: Callable[[Access, tuple[Axis, ...]], tuple[How, Any, frozenset[int]]], first: int,
 ) -> Body:
     """Keep a total along one axis, and write it down after each step."""
     axis = len(node.shape) - 1 if "axis" not in node.op.params else node.param("axis")
@@ -59,9 +59,9 @@ def _running_body(
     acc = Access(-2, kept)
     how, value, prefix = total(acc, axes)
     return Body((
-        Statement(Access(-2, outer), "=", Number(first, node.dtype), outer, node.line),
+        Statement(Access(-2, outer), How.SET, Number(first, node.dtype), outer, node.line),
         Statement(acc, how, value, axes, node.line, prefix=prefix),
-        Statement(Access(OUT, axes), "=", acc, axes, node.line, prefix=frozenset({-2})),
+        Statement(Access(OUT, axes), How.SET, acc, axes, node.line, prefix=frozenset({-2})),
     ), (Temporary(tuple([a.extent for a in outer]), node.dtype),))
 
 
@@ -87,7 +87,7 @@ def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
 cumprod = structured(
     name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),
     evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
-    body=lambda node: _running_body(node, lambda _, axes: ("*=", Access(X, axes), frozenset()), 1),
+    body=lambda node: _running_body(node, lambda _, axes: (How.MULTIPLY, Access(X, axes), frozenset()), 1),
     vjp=_cumprod_vjp, regular=True, running=True,
     text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
     sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
@@ -108,9 +108,9 @@ def _recurrence_value(a: Any, b: Any) -> Any:
 def _recurrence_body(node: Node) -> Body:
     kind = node.dtype
 
-    def total(acc: Access, axes: tuple[Axis, ...]) -> tuple[str, Any, frozenset[int]]:
+    def total(acc: Access, axes: tuple[Axis, ...]) -> tuple[How, Any, frozenset[int]]:
         product = Apply(OPS["multiply"], (Access(0, axes), acc), kind, kind)  # type: ignore[arg-type]
-        return "=", Apply(OPS["add"], (product, Access(1, axes)), kind, kind), frozenset({-2})  # type: ignore[arg-type]
+        return How.SET, Apply(OPS["add"], (product, Access(1, axes)), kind, kind), frozenset({-2})  # type: ignore[arg-type]
 
     return _running_body(node, total, 0)
 

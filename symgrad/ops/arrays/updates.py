@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.ir import regions, shapes
-from symgrad.ir.notation import Access, Body, Statement, axes_of
+from symgrad.ir.notation import Access, Body, How, Statement, axes_of
 from symgrad.ops.arrays.indexing import first_axis, gather, gathered_index, gathered_shape, index_shape, key_of
 from symgrad.ops.arrays.views import adding, as_slices, put_body, slice_shape, source_index
 from symgrad.ops.declare.domains import case, integers, normal
@@ -32,7 +32,7 @@ def _infer(x: Node, value: Node, *indices: Node, axes: tuple[int, ...], **_: Any
     return x.shape, x.dtype
 
 
-def _body(node: Node, how: str) -> Body:
+def _body(node: Node, how: How) -> Body:
     """Copy, then write or add in the order of the index arrays' one axis."""
     return put_body(node, X, how, (VALUE, lambda *i: gathered_index(node, node.shape, i, first=2)))
 
@@ -90,7 +90,7 @@ def _sets(axes: tuple[int, ...]) -> Any:
 
 scatter_set = structured(
     name="scatter_set", params=("axes", "unique"), infer=_infer, evaluate=_set_value, vjp=_set_vjp,
-    moves=True, batched=None, body=lambda node: _body(node, "="),
+    moves=True, batched=None, body=lambda node: _body(node, How.SET),
     sample=(case(_sets((0,)), (3,), (7,), (7,), domain=_PLACES), case(_sets((0,)), (3, 2), (2,), (), domain=_PLACES),
             case(_sets((1,)), (2, 3), (2, 5), (5,), domain=_PLACES),
             case(_sets((0, 2)), (3, 2, 4), (5, 2), (5,), (1,), domain=_ONE)),
@@ -150,11 +150,11 @@ def _assemble_body(node: Node) -> Body:
     everywhere, indices = axes_of(node.shape), node.params[0]
     statements = []
     if not _covers(indices, node.shape):
-        statements.append(Statement(Access(OUT, everywhere), "=", Access(X, everywhere), everywhere, node.line))
+        statements.append(Statement(Access(OUT, everywhere), How.SET, Access(X, everywhere), everywhere, node.line))
     for k, (value, index) in enumerate(zip(node.inputs[1:], indices, strict=True), 1):
         part = axes_of(value.shape)
         target = Access(OUT, tuple(source_index(index, part)))
-        statements.append(Statement(target, "=", Access(k, part), part, value.line))
+        statements.append(Statement(target, How.SET, Access(k, part), part, value.line))
     return Body(tuple(statements))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.ir import regions, shapes
-from symgrad.ir.notation import Access, Apply, Body, IndexValue, Number, Statement, axes_of
+from symgrad.ir.notation import Access, Apply, Body, How, IndexValue, Number, Statement, axes_of
 from symgrad.ir.text import show
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import INT, OPS, shape_of, structured
@@ -26,14 +26,14 @@ X, OUT = 0, -1
 def copy_body(node: Node, source: Any) -> Body:
     """``T[i...] = A[source(i...)]``: the body of every view."""
     axes = axes_of(node.shape)
-    return Body((Statement(Access(OUT, axes), "=", Access(X, tuple(source(*axes))), axes, node.line),))
+    return Body((Statement(Access(OUT, axes), How.SET, Access(X, tuple(source(*axes))), axes, node.line),))
 
 
-def put_body(node: Node, base: int | None, how: str, *parts: tuple[int, Callable[..., Any]]) -> Body:
+def put_body(node: Node, base: int | None, how: How, *parts: tuple[int, Callable[..., Any]]) -> Body:
     """``T[i...] = base[i...]``, or zeros, then ``T[target(j...)] how A[j...]`` for some operands."""
     axes = axes_of(node.shape)
     first = Number(0, node.dtype) if base is None else Access(base, axes)
-    statements = [Statement(Access(OUT, axes), "=", first, axes, node.line)]
+    statements = [Statement(Access(OUT, axes), How.SET, first, axes, node.line)]
     for k, target in parts:
         part = axes_of(node.inputs[k].shape)
         statements.append(Statement(Access(OUT, tuple(target(*part))), how, Access(k, part), part, node.line))
@@ -54,7 +54,7 @@ def _reshape_body(node: Node) -> Body:
     flat: Any = 0
     for axis, step in zip(axes, shapes.strides(node.shape), strict=True):
         flat = axis * step + flat if step != 0 else flat
-    return Body((Statement(Access(OUT, axes), "=", Access(X, (flat,), flat=True), axes, node.line),))
+    return Body((Statement(Access(OUT, axes), How.SET, Access(X, (flat,), flat=True), axes, node.line),))
 
 
 reshape = structured(
@@ -238,9 +238,9 @@ FEW = 16
 """So many regions are compared, each with each."""
 
 
-def adding(dtype: np.dtype[Any]) -> str:
+def adding(dtype: np.dtype[Any]) -> How:
     """Return how values of a dtype are accumulated."""
-    return "|=" if dtype.kind == "b" else "+="
+    return How.OR if dtype.kind == "b" else How.ADD
 
 
 def _place_body(node: Node) -> Body:
@@ -249,7 +249,7 @@ def _place_body(node: Node) -> Body:
     few = len(indices) <= FEW and all(map(regions.is_known, indices))
     apart = len(indices) == 1 or (few and all(regions.apart(a, b) for a, b in combinations(indices, 2)))
     parts = [(k, lambda *i, index=index: source_index(index, i)) for k, index in enumerate(indices)]
-    return put_body(node, None, "=" if apart else adding(node.dtype), *parts)
+    return put_body(node, None, How.SET if apart else adding(node.dtype), *parts)
 
 
 def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:
@@ -300,7 +300,7 @@ def _set_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any, Any]:
 
 set_slice = structured(
     name="set_slice", params=("index",), infer=_set_infer, evaluate=_set_value, vjp=_set_vjp, moves=True,
-    body=lambda node: put_body(node, X, "=", (1, lambda *i: source_index(node.params[0], i))),
+    body=lambda node: put_body(node, X, How.SET, (1, lambda *i: source_index(node.params[0], i))),
     sample=(case(lambda a, b: OPS["set_slice"](a, b, index=((1, 2, 1), (3,))) ** 2, (4, 4), (2,)),),
     edges=(case(lambda a, b: OPS["set_slice"](a, b, index=((4, 0, 1),)), (4,), (0,)),),
     doc="An array with a slice of it replaced: what ``x[index] = value`` leaves in x.",
@@ -345,7 +345,7 @@ def _embed_value(x: Any, offset: int, shape: Any) -> Any:
 embed_diagonal = structured(
     name="embed_diagonal", params=("offset", "shape"), evaluate=_embed_value, moves=True,
     infer=lambda x, offset, shape: ((*x.shape[:-1], *shape), x.dtype),
-    body=lambda node: put_body(node, None, "=", (X, lambda *i: _on_diagonal(i[:-1], i[-1], node.params[0]))),
+    body=lambda node: put_body(node, None, How.SET, (X, lambda *i: _on_diagonal(i[:-1], i[-1], node.params[0]))),
     vjp=lambda g, y, x, offset, shape: OPS["diagonal"](g, offset=offset),
     batched=lambda size, **params: params,  # the shape is that of the last two axes
     sample=(case(lambda a: np.diag(a, 1) @ np.diag(a, 1), (3,)),), edges=(case(np.diag, (0,)),),
@@ -359,7 +359,7 @@ def _triangle_body(node: Node) -> Body:
     pair = (IndexValue(axes[-2] + k, INT), IndexValue(axes[-1], INT))
     inside = Apply(OPS["less_equal" if upper else "greater_equal"], pair, np.dtype(bool), INT)  # type: ignore[arg-type]
     kept = Apply(OPS["where"], (inside, Access(X, axes), Number(0, node.dtype)), node.dtype, node.dtype)  # type: ignore[arg-type]
-    return Body((Statement(Access(OUT, axes), "=", kept, axes, node.line),))
+    return Body((Statement(Access(OUT, axes), How.SET, kept, axes, node.line),))
 
 
 triangle = structured(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Body, Statement, Temporary, axes_of
+from symgrad.ir.notation import Access, Body, How, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, composite, shape_of, structured
@@ -136,7 +136,7 @@ def _cofactors_body(node: Node) -> Body:
     n = node.shape[-1]
     shape = (*node.shape[:-2], simplified(n + 4), n)
     axes = axes_of(node.shape)
-    back = Statement(Access(OUT, axes), "=", Access(SCRATCH, axes), axes, node.line)
+    back = Statement(Access(OUT, axes), How.SET, Access(SCRATCH, axes), axes, node.line)
     made = by_routine(node, "sg_cofactors", 1, n**3, target=SCRATCH)
     return Body((copy_in(node, X, SCRATCH), made, back), (Temporary(shape, node.dtype),))
 
@@ -222,7 +222,7 @@ def _order_body(node: Node) -> Body:
     n, axes = node.shape[-1], axes_of(node.shape)
     below = Access(SCRATCH, (*axes[:-2], axes[-2].symbol + simplified(n + 2), axes[-1]))
     made = by_routine(node, "sg_pivots", OUT, n**3, target=SCRATCH)
-    back = Statement(Access(OUT, axes), "=", below, axes, node.line)
+    back = Statement(Access(OUT, axes), How.SET, below, axes, node.line)
     scratch = Temporary((*node.shape[:-2], simplified(n + 5), n), node.dtype)
     return Body((copy_in(node, X, SCRATCH), made, back), (scratch,))
 

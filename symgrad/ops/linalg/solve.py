@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import DtypeError, LinAlgError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Routine, Statement, Temporary, axes_of
+from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Routine, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, structured
@@ -70,7 +70,7 @@ def transposed(x: Any) -> Any:
 def copy_in(node: Node, source: int = X, target: int = OUT) -> Statement:
     """Copy an operand to where a routine makes the result of it."""
     axes = axes_of(node.inputs[source].shape)
-    return Statement(Access(target, axes), "=", Access(source, axes), axes, node.line)
+    return Statement(Access(target, axes), How.SET, Access(source, axes), axes, node.line)
 
 
 def fraction(count: Any, parts: int) -> Dim:
@@ -92,7 +92,7 @@ def by_routine(
     routine = Routine(name, extents, (first, second), written, work, tuple([int(flag) for flag in flags]))
     place = Access(target, (*batch, *written))
     value = place if read == OUT else Access(read, (*batch, first, second))
-    return Statement(place, "call", value, batch, node.line, routine=routine)
+    return Statement(place, How.CALL, value, batch, node.line, routine=routine)
 
 
 def failing_where(node: Node, array: int, shape: Shape, compare: str, what: str) -> tuple[Statement, ...]:
@@ -104,9 +104,9 @@ def failing_where(node: Node, array: int, shape: Shape, compare: str, what: str)
     count = Apply(OPS["where"], (bad, Number(1, kind), Number(0, kind)), kind, kind)  # type: ignore[arg-type]
     status = Access(STATUS, ())
     return (
-        Statement(status, "=", Number(0, kind), (), node.line),
-        Statement(status, "+=", count, axes, node.line),
-        Statement(status, "check", status, (), node.line, failure=what),
+        Statement(status, How.SET, Number(0, kind), (), node.line),
+        Statement(status, How.ADD, count, axes, node.line),
+        Statement(status, How.CHECK, status, (), node.line, failure=what),
     )
 
 

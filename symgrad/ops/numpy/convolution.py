@@ -8,7 +8,7 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, Number, Statement
+from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Statement
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import flipped, sliced
@@ -44,8 +44,8 @@ def _summed(node: Node, target: Any, left: Any, axes: tuple[Axis, Axis]) -> Body
     factors = (Access(0, (left,)), Access(1, (axes[1],)))
     product = Apply(OPS["logical_and" if boolean else "multiply"], factors, node.dtype, node.dtype)  # type: ignore[arg-type]
     return Body((
-        Statement(Access(-1, (start,)), "=", Number(0, node.dtype), (start,), node.line),
-        Statement(Access(-1, (target,)), "|=" if boolean else "+=", product, axes, node.line),
+        Statement(Access(-1, (start,)), How.SET, Number(0, node.dtype), (start,), node.line),
+        Statement(Access(-1, (target,)), How.OR if boolean else How.ADD, product, axes, node.line),
     ))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import DtypeError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Body, IndexValue, Statement, axes_of
+from symgrad.ir.notation import Access, Apply, Body, How, IndexValue, Statement, axes_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import INT, OPS, answers, normal_axis, refuse, structured
@@ -30,7 +30,7 @@ def _arange_body(node: Node) -> Body:
     (axis,) = axes = axes_of(node.shape)
     offset = IndexValue(axis * node.param("step"), INT)
     value = Apply(OPS["add"], (Access(0, ()), offset), INT, INT)  # type: ignore[arg-type]
-    return Body((Statement(Access(-1, axes), "=", value, axes, node.line),))
+    return Body((Statement(Access(-1, axes), How.SET, value, axes, node.line),))
 
 
 def _from(x: Any) -> Any:

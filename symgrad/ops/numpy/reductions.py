@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.ir.notation import How
 from symgrad.ops.arrays.copies import promoted, size
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.reduce import along, first_value
@@ -56,7 +57,7 @@ def floating(x: Any, dtype: Any = None) -> Any:
     return x.astype(np.dtype(dtype) if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64)
 
 
-def _reduce(name: str, how: str, combine: Any) -> Any:
+def _reduce(name: str, how: How, combine: Any) -> Any:
     totals, extrema = name in {"sum", "prod"}, name in {"max", "min"}
 
     def reduce(
@@ -94,7 +95,7 @@ def _reduce(name: str, how: str, combine: Any) -> Any:
     return reduce
 
 
-def _extremum(name: str, how: str, combine: Any) -> Any:
+def _extremum(name: str, how: How, combine: Any) -> Any:
     reduce = _reduce(name, how, combine)
 
     def extremum(
@@ -105,7 +106,7 @@ def _extremum(name: str, how: str, combine: Any) -> Any:
     return extremum
 
 
-def _truth(name: str, how: str, combine: Any) -> Any:
+def _truth(name: str, how: How, combine: Any) -> Any:
     reduce = _reduce(name, how, combine)
 
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
@@ -114,12 +115,12 @@ def _truth(name: str, how: str, combine: Any) -> Any:
     return truth
 
 
-sum_answer = answers(np.sum)(_reduce("sum", "+=", np.add))
-answers(np.prod)(_reduce("prod", "*=", np.multiply))
-answers(np.max, np.amax)(_extremum("max", "max=", np.maximum))
-answers(np.min, np.amin)(_extremum("min", "min=", np.minimum))
-answers(np.any)(_truth("any", "|=", np.logical_or))
-answers(np.all)(_truth("all", "&=", np.logical_and))
+sum_answer = answers(np.sum)(_reduce("sum", How.ADD, np.add))
+answers(np.prod)(_reduce("prod", How.MULTIPLY, np.multiply))
+answers(np.max, np.amax)(_extremum("max", How.MAXIMUM, np.maximum))
+answers(np.min, np.amin)(_extremum("min", How.MINIMUM, np.minimum))
+answers(np.any)(_truth("any", How.OR, np.logical_or))
+answers(np.all)(_truth("all", How.AND, np.logical_and))
 
 
 @answers(np.mean)
