@@ -67,7 +67,6 @@ from symgrad.render.views import (
     LookupView,
     LoopView,
     NoteView,
-    RowsView,
     StoreView,
     ThreadsView,
     TilesView,
@@ -398,7 +397,10 @@ class Block:
         view = self.walked(loop, LoopView(
             name, "0", index(loop.extent, self.name), body, lanes, sums, ordered=loop.walk is Walk.ORDERED,
         ))
-        return view if loop.jam == 0 or self.target.plain else self.jammed(loop.jam, view)
+        if loop.jam == 0 or self.target.plain:
+            return view
+        taken = self.scope.taken | self.busy
+        return replace(view, jam=loop.jam, first=next(n for n in (f"{name}{k}" for k in count(2)) if n not in taken))
 
     def walked(self, loop: Loop, view: LoopView) -> LoopView:
         """Bound a loop by its tile, and by its interior or borders."""
@@ -418,20 +420,6 @@ class Block:
         if tile is None:
             start = high if low == "0" else begin
         return replace(view, start=start, extent=end, low=low, high="" if low == "0" else high)
-
-    def jammed(self, rows: int, view: LoopView) -> RowsView:
-        """Let a loop that adds rows add several at once."""
-        taken = self.scope.taken | self.busy
-        first = next(name for name in (f"{view.index}{k}" for k in count(2)) if name not in taken)
-        notes: list[ItemView] = [item for item in view.body if not isinstance(item, LoopView)]
-        inner = next(item for item in view.body if isinstance(item, LoopView))
-        notes += [item for item in inner.body if item.kind == "note"]
-        body = tuple([item for item in inner.body if item.kind != "note"])
-        one = LoopView(view.index, first, f"{first} + {rows}", body, simd=False, sums="")
-        return RowsView(
-            first, rows, view.start, view.extent, tuple(notes), replace(inner, body=(one,)),
-            replace(view, start=first, body=(replace(inner, body=body),)),
-        )
 
     def tiles(self, loop: Loop) -> TilesView:
         """Turn a loop over tiles into a view: of tiles of one, its variable is the index of all that is inside."""

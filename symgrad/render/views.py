@@ -20,7 +20,8 @@ class View:
 class LoopView(View):
     """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions.
 
-    A loop over borders leaps from `low` to `high`; one that is `ordered` keeps compilers from turning it around.
+    A loop over borders leaps from `low` to `high`; one that is `ordered` keeps compilers from turning it around. With a
+    `jam`, the loop inside does so many iterations at once, from `first` on, and what is left one by one.
     """
 
     index: str
@@ -32,19 +33,8 @@ class LoopView(View):
     low: str = ""
     high: str = ""
     ordered: bool = False
-
-
-@dataclass(frozen=True)
-class RowsView(View):
-    """A loop by `count` iterations at once (`several`) from `first` on, and what is left one by one (`one`)."""
-
-    first: str
-    count: int
-    start: str
-    extent: str
-    notes: tuple[ItemView, ...]
-    several: LoopView
-    one: LoopView
+    jam: int = 0
+    first: str = ""
 
 
 @dataclass(frozen=True)
@@ -228,6 +218,6 @@ class SourceView(View):
 
 
 ItemView: TypeAlias = (
-    "LoopView | RowsView | CondView | WhileView | TilesView | ThreadsView | LetView | StoreView | "
+    "LoopView | CondView | WhileView | TilesView | ThreadsView | LetView | StoreView | "
     "LookupView | CallView | NoteView | CheckView"
 )
