@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 
     from symgrad.errors import Line
     from symgrad.ir.notation import Value
-    from symgrad.loops.program import Array, Item, Items, LoopProgram, Slot, Storage
+    from symgrad.loops.program import Array, Items, LoopProgram, Slot, Storage
     from symgrad.options import Target
     from symgrad.render.views import ItemView
 
@@ -309,8 +309,11 @@ class Block:
             if isinstance(item, Outlined):
                 made.append(self.functions.outlined(item, self))
                 continue
-            if not isinstance(item, Statement):
-                self.declare_inside(item, mine, made)
+            if not isinstance(item, Statement) and mine:
+                for inner, _ in walk([item], outlined=False):  # declare registers of this block that are written inside
+                    array = inner.target.array if isinstance(inner, Statement) else None
+                    if array in mine and array not in self.names:
+                        made.append(LetView(ctype(array.dtype), self.fresh(array)))
             if isinstance(item, Loop):
                 made += self.polled(item, "")
                 if item.product is not None:
@@ -358,12 +361,6 @@ class Block:
             and self.home.get(array) == id(items)
         )
 
-    def declare_inside(self, outer: Item, mine: set[Array], made: list[ItemView]) -> None:
-        """Declare the registers of this block that an item inside of it writes first."""
-        for item, _ in walk([outer], outlined=False) if mine else ():
-            if isinstance(item, Statement) and item.target.array in mine and item.target.array not in self.names:
-                made.append(LetView(ctype(item.target.array.dtype), self.fresh(item.target.array)))
-
     def fresh(self, array: Array | None) -> str:
         """Choose a new name, which begins as the line's do."""
         name = self.functions.called.chosen(self.scope, [] if array is None else [array], self.here or self.line)
@@ -386,7 +383,11 @@ class Block:
         added = dict.fromkeys(loop.members, name)
         self.env.update(added)
         lanes = loop.walk is Walk.LANES and not self.target.plain
-        around, self.lanes = self.lanes, _widest(loop) if lanes else None
+        around, self.lanes = self.lanes, None
+        if lanes:  # the widest floating-point type that iterations read or write
+            kinds = {access.array.dtype for s, _ in paths([loop]) for access in s.touched}
+            floats = [kind for kind in kinds if kind.kind == "f"]
+            self.lanes = max(floats, key=lambda kind: kind.itemsize, default=None)
         body = (*self.polled(loop, name), *self.views(loop.body))
         self.lanes = around
         for axis in added:
@@ -863,12 +864,6 @@ class Block:
 
 def _shared(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([a for a, _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
-
-
-def _widest(loop: Loop) -> np.dtype[Any] | None:
-    """Return the widest floating-point type that a loop's iterations read or write; None where they have none."""
-    kinds = {access.array.dtype for s, _ in paths([loop]) for access in s.touched if access.array.dtype.kind == "f"}
-    return max(kinds, key=lambda dtype: dtype.itemsize, default=None)
 
 
 def stride(access: Access, members: frozenset[Axis], storage: Storage) -> Any:

@@ -21,10 +21,9 @@ from symgrad.render.functions import FUNCTIONS, Functions, applied, foreign, wor
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
-from symgrad.render.views import ArrayView, CheckView, FunctionView, PrototypesView, SourceView
+from symgrad.render.views import ArrayView, CheckView, FunctionView, SourceView
 
 if TYPE_CHECKING:
-    from symgrad.ir.notation import Apply
     from symgrad.loops.program import Array, LoopProgram
     from symgrad.options import Options
 
@@ -113,25 +112,20 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
         ]),
         "parts": tuple([part for _, _, functions in made for part in functions.parts]),
         "entries": tuple([entry for _, entry, _ in made]), "package": target.package,
-        "narrowing": any(map(is_narrowing, values)),
+        "narrowing": any(value.op is astype and value.dtype == SINGLE != value.kind for value in values),
         "ordered": any(has(Walk.ORDERED, loops) for loops, _, _ in made),
     }
 
 
-def prototypes(names: set[str] | frozenset[str], target: Target) -> tuple[PrototypesView, ...]:
+def prototypes(names: set[str] | frozenset[str], target: Target) -> tuple[tuple[str, list[str]], ...]:
     """Declare functions of math.h that have variants for lanes; in a package, where its C library has them."""
     if not target.package:
-        return (PrototypesView("", tuple(map(prototype_of, sorted(names)))),) if names else ()
+        return (("", [prototype_of(name) for name in sorted(names)]),) if names else ()
     since = {name: 22 if name.removesuffix("f") in FIRST else 35 for name in sorted(names)}
     return tuple([
-        PrototypesView(f"SG_LIBMVEC({minor})", tuple([prototype_of(n) for n in since if since[n] == minor]))
+        (f"SG_LIBMVEC({minor})", [prototype_of(n) for n in since if since[n] == minor])
         for minor in sorted(set(since.values()))
     ])
-
-
-def is_narrowing(value: Apply) -> bool:
-    """Tell a rounding to single precision."""
-    return value.op is astype and value.dtype == SINGLE != value.kind
 
 
 @cache

@@ -194,20 +194,15 @@ class FunctionView(View):
 
 
 @dataclass(frozen=True)
-class PrototypesView(View):
-    """Prototypes of functions that have variants for lanes, under an ``#if`` where there is a condition."""
-
-    condition: str
-    prototypes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class SourceView(View):
-    """A translation unit; of a package, what stands between its head and the functions that it exports."""
+    """A translation unit; of a package, what stands between its head and the functions that it exports.
+
+    `simd` are prototypes of functions that have variants for lanes, under an ``#if`` where there is a condition.
+    """
 
     title: str
     notes: tuple[str, ...]
-    simd: tuple[PrototypesView, ...]
+    simd: tuple[tuple[str, list[str]], ...]
     helpers: tuple[str, ...]
     constants: tuple[ArrayView, ...]
     parts: tuple[FunctionView, ...]
