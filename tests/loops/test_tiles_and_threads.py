@@ -20,6 +20,7 @@ from symgrad.loops.nest import layout
 from symgrad.loops.passes import ALIGN, UNROLL, VERSIONING, each
 from symgrad.loops.program import Loop, LoopProgram
 from symgrad.loops.statements.lower import lower
+from symgrad.options import Target
 from tests.looking import loops
 from tests.programs import Written, changed, leaves, random_open_program, random_program
 from tests.table import INTERPRETED
@@ -275,7 +276,7 @@ def fused(specs: tuple[str, ...], loss: Callable[..., Any]) -> tuple[int, LoopPr
     """Count the outermost loops that fusion makes; return them with what the loops are in the end."""
     stages = sg.value_and_grad(loss, tuple(range(len(specs))), specs=specs).lower(*map(sg.spec, specs)).stages
     program = ALIGN.apply(VERSIONING.apply(UNROLL.apply(lower(stages.of("optimized")))))
-    made = dict(each(program, stages.options))
+    made = dict(each(program, stages.options, Target()))
     return sum(isinstance(item, Loop) for item in made["fuse"].body), made["allocate"]
 
 
