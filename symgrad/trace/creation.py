@@ -259,15 +259,15 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _made(_filled(0)), "ones": _made(_filled(1)), "empty": _made(_filled(0)),
     "full": _made(lambda _original, shape, fill_value, dtype=None, *_, **__: stretched(fill_value, shape, dtype)),
     **dict.fromkeys(
-        ("zeros_like", "ones_like", "empty_like", "copy"),
-        _made(lambda original, *args, **kwargs: as_array(original(*args, **kwargs))),  # by NumPy's protocol
+        ("zeros_like", "ones_like", "empty_like", "copy", "vander"),
+        _made(lambda original, *args, **kwargs: as_array(call_function(original, args, kwargs))),
     ),
     "full_like": _made(_full_like),
     "array": _array, "asarray": _asarray, "asanyarray": _asarray,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "arange": _made(_arange), "eye": _made(_eye),
     "identity": _made(lambda original, n, dtype=None, **_: _eye(original, n, dtype=dtype)), "linspace": _linspace,
-    **dict.fromkeys(("logspace", "geomspace", "tri", "vander", "indices"), _new),
+    **dict.fromkeys(("logspace", "geomspace", "tri", "indices"), _new),
 }
 
 MAKERS = {name: _like_arrays(maker) for name, maker in _MAKERS.items()}
@@ -308,8 +308,8 @@ class Replaced:
 # -- NumPy functions of lists, and random draws
 
 
-UNASKED = frozenset({np.take})
-"""Functions that do not ask every argument for the protocol: the indices of a plain array may be traced."""
+UNASKED = frozenset({np.take, np.select, np.nan_to_num, np.trapezoid})
+"""Functions that do not ask every argument for the protocol, as the indices or the default of plain arrays."""
 
 
 def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -6,7 +6,6 @@ tracer refuses to be, a condition, a number, a key, a plain array, it says with 
 
 from __future__ import annotations
 
-import linecache
 import operator
 import sys
 import threading
@@ -20,7 +19,6 @@ from symgrad.ir.node import Node
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, is_traced
 from symgrad.ops.elementwise.selection import astype
-from symgrad.ops.numpy.own import SHORTCUTS
 from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import elements, settled
@@ -237,19 +235,14 @@ class Tracer:
             "np.take(array, i) for a plain array at a traced index",
         )
 
-    def __bool__(self) -> bool:
-        frame = sys._getframe(1)  # noqa: SLF001 - who asks
-        asking = frame.f_code
+    def __bool__(self) -> NoReturn:
+        asking = sys._getframe(1).f_code  # noqa: SLF001 - who asks
         if asking.co_filename.endswith("_methods.py") and not is_user_code(asking.co_filename):
             name = asking.co_name.lstrip("_")
             raise self._refuse(
                 f"the method array.{name}(...) of a plain array, with a traced where=,",
                 f"np.{name}(array, ...), the function, which is traced", numpy=self._one(),
             )
-        if not is_user_code(asking.co_filename):
-            answer = SHORTCUTS.get(linecache.getline(asking.co_filename, frame.f_lineno).strip())
-            if answer is not None:
-                return answer
         raise self._refuse(
             "a condition (if, while, and, or, not, assert, in, min, max, sorted)",
             "np.where(condition, a, b) for a choice by values, np.maximum(a, b) for max, "

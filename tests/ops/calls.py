@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,7 +47,7 @@ def read(file: str) -> list[Call]:
             runs = all(need <= VERSION for need in needs)
         elif runs and line and not line.startswith("#"):
             shapes, text = line.removeprefix("! ").split(" : ", 1)
-            found.append(Call(name, text, _function(text), _shapes(shapes), kinds, line.startswith("! ")))
+            found.append(Call(name, text, function(text), _shapes(shapes), kinds, line.startswith("! ")))
     return found
 
 
@@ -54,10 +55,10 @@ def _shapes(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple([SHAPES[word] if word in SHAPES else tuple(map(int, word.split("x"))) for word in text.split()])
 
 
-def _function(text: str) -> Callable[..., Any]:
+def function(text: str) -> Callable[..., Any]:
     """Make a function of a call's text."""
     names = [name for name in "abc" if re.search(rf"\b{name}\b", text)]
-    known = {"np": np, "scipy": scipy, "with_nan": with_nan}
+    known = {"np": np, "scipy": scipy, "with_nan": with_nan, "deque": deque}
     made: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {text}", known)  # noqa: S307 - the table is this project's
     return made
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import optree
@@ -15,7 +16,10 @@ from symgrad.ops import load
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.trace.signature import Signature, Spec, spec
 from symgrad.trace.trace import trace
-from tests.ops.calls import Call, quiet, read
+from tests.ops.calls import Call, function, quiet, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 load()
 CALLS = read("calls.txt")
@@ -71,6 +75,67 @@ def test_unknown_extents(call: Call) -> None:
     for more in (0, 3):
         arrays = draw(tuple([tuple([d if d == 1 else d + more for d in shape]) for shape in call.shapes]), kind)
         agree(evaluate(traced, arrays), quiet(call.call, *arrays), 2e-14)
+
+
+# -- the table's calls with other arguments: lists, constants, traced numbers, sequences that are no list
+
+
+class Other(NamedTuple):
+    """A call, and what stands for its arrays in it: ``take(arrays)`` gives its arguments."""
+
+    text: str
+    call: Any
+    arrays: list[Any]
+    take: Any
+
+
+def nested(x: Any) -> Any:
+    """Return the nested lists of an array's numbers."""
+    return [nested(x[k]) for k in range(x.shape[0])] if getattr(x, "ndim", 0) else x
+
+
+def others(call: Call) -> Iterator[Other]:
+    """Write a call with each array as lists or as a constant, with numbers for arrays, and its own numbers traced."""
+    arrays = draw(call.shapes, "d")
+    for k, array in enumerate(arrays):
+        if array.ndim and not (call.name in UFUNCS or "np.abs(" in call.text or call.text in AS_LIST_IS_ELSE):
+            yield Other(f"list {k}", call.call, arrays, lambda given, k=k: [
+                nested(x) if j == k else x for j, x in enumerate(given)])
+        if len(arrays) > 1:
+            yield Other(f"plain {k}", call.call, arrays, lambda given, k=k, array=array: [
+                array if j == k else x for j, x in enumerate(given)])
+    if "axis" not in call.text and call.name not in NUMBER_HAS_AXES:
+        yield Other("numbers", call.call, [np.asarray(1.5 + k) for k in range(len(arrays))], lambda given: given)
+    letter = "abcd"[len(arrays)]
+    traced = re.sub(r"(?<![\w.])(\d+\.\d+)(?![\w)]*\))", rf"(\1 * {letter})", call.text, count=1)
+    if traced != call.text and letter != "d" and "arange" not in call.text and "norm(" not in call.text:
+        yield Other(traced, function(traced), [np.ones(())], lambda given: [*arrays, *given])
+    sequence = re.sub(r"\[([ab], [^\[\]]*)\]", r"deque([\1])", call.text)
+    if sequence != call.text and call.name not in {"block", "shape"}:
+        yield Other(sequence, function(sequence), arrays, lambda given: given)
+
+
+UFUNCS = {"conjugate"}
+"""They ask no list."""
+
+AS_LIST_IS_ELSE = {"np.array_split(a, 3, 1)", "np.dsplit(a, [1, 3])", "np.diff(a, n=0)"}
+"""NumPy asks the list's len(), or gives it back."""
+
+NUMBER_HAS_AXES = {"squeeze", "repeat", "take", "multi_dot", "log_softmax", "count_nonzero"}
+"""NumPy takes an axis 0 of a number there."""
+
+
+@pytest.mark.parametrize("call", [
+    pytest.param(call, id=call.text) for call in CALLS if "d" in call.kinds and not any(0 in s for s in call.shapes)])
+def test_other_arguments_as_numpy(call: Call) -> None:
+    """What NumPy answers of lists, of constants beside traced arrays and of numbers, traced arrays answer, too."""
+    for other in others(call):
+        try:
+            expected = quiet(other.call, *other.take(other.arrays))
+        except Exception:  # noqa: BLE001, S112 - a call NumPy does not take so
+            continue
+        traced = program(lambda *a, o=other: o.call(*o.take(a)), [Spec(a.shape, a.dtype) for a in other.arrays])
+        agree(evaluate(traced, other.arrays), expected, 2e-14)
 
 
 @pytest.mark.parametrize("call", [pytest.param(call, id=call.text) for call in read("refused.txt")])
@@ -158,13 +223,30 @@ def test_a_function_of_scipy_bound_by_name_is_refused_with_the_line() -> None:
 @pytest.mark.parametrize(("call", "words"), [
     (lambda a: np.linalg.cross(a, a[:, :2]),
      "np.linalg.cross of float64(3, 3) and float64(3, 2): Both input arrays must be (arrays of) 3-dimensional"),
-    (lambda a: np.split(a, 2), "np.split of float64(3, 3): array split does not result in an equal division"),
+    (lambda a: np.split(a, 2), "array split does not result in an equal division"),
     (lambda a: np.linalg.matrix_power(a[:2], 3), "np.linalg.matrix_power of float64(2, 3): Last 2 dimensions"),
-    (lambda a: np.gradient(a, edge_order=3), "np.gradient of float64(3, 3): 'edge_order' greater than 2"),  # type: ignore[call-overload]
+    (lambda a: np.gradient(a, edge_order=3), "'edge_order' greater than 2"),  # type: ignore[call-overload]
+    (lambda a: np.trapezoid(a, a[0, 0]), "np.trapezoid of float64(3, 3) and float64(): diff requires input that is at"),
 ])
 def test_what_numpy_refuses_names_the_arrays_and_the_line(call: Any, words: str) -> None:
     with pytest.raises(SymgradError, match=r"test_answers\.py:") as error:
         program(call, [spec("f64[3,3]")])
+    assert str(error.value).startswith(words)
+
+
+@pytest.mark.parametrize(("given", "call", "words"), [
+    ("f64[n,m]", lambda a: np.linalg.matrix_power(a, 2), "np.linalg.matrix_power of float64(n, m): Last 2 dimensions"),
+    ("f64[n,k]", lambda a: np.cross(a, a), "np.cross of float64(n, k) and float64(n, k): the extent k is not known"),
+    ("f64[n,3]", lambda a: np.vsplit(a, 2), "the unknown extent n does not split into 2 parts"),
+    ("f64[n]", lambda a: np.polyval(a, a), "np.polyval of float64(n,) and float64(n,): the extent n is not known"),
+    ("f64[3,3]", lambda a: np.linalg.matrix_power(a[0], 2), "np.linalg.matrix_power of float64(3,): 1-dimensional"),
+    ("f64[4]", lambda a: np.split(a, a[0]), "np.split: sections is traced"),
+    ("f64[4]", lambda a: np.take_along_axis(a, a, 0), "np.take_along_axis of float64(4,) and float64(4,): `indices`"),
+    ("f64[4]", lambda a: np.ix_(a > 0), "np.ix_ of a traced mask"),
+])
+def test_the_function_that_was_called_says_what_it_cannot(given: str, call: Any, words: str) -> None:
+    with pytest.raises(SymgradError, match=r"test_answers\.py:") as error:
+        program(call, [spec(given)])
     assert str(error.value).startswith(words)
 
 

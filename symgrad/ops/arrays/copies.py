@@ -54,6 +54,11 @@ def extents(shape: Any) -> Shape:
     return found
 
 
+@answers(np.copy)
+def copy(a: Any, order: str = "K", subok: bool = False) -> Any:  # NumPy's signature
+    return fresh(lift(a))
+
+
 def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
     """As `ndarray.astype`.
 

@@ -120,7 +120,8 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
 
 @answers(np.correlate)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
-    if not np.ndim(a) or not np.ndim(v):
+    a, v = lift(a), lift(v)
+    if not a.ndim or not v.ndim:
         raise ShapeError("np.correlate of a number: object of too small depth for desired array")
     a, v = _vectors("np.correlate", a, v)
     if mode == "full":

@@ -105,8 +105,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return fresh(OPS["reshape"](wide, shape=(*have[:k], simplified(extent * times), *have[k + 1 :])))
 
 
-@answers(np.array_split)
-def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+def _split(ary: Any, indices_or_sections: Any, axis: Any, *, even: bool) -> list[Any]:
     ary = lift(ary)
     k = normal_axis(axis, ary.ndim)
     extent = shape_of(ary)[k]
@@ -117,6 +116,8 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
         parts = [slice(low, high) for low, high in zip([0, *cuts], [*cuts, None], strict=True)]
         return [ary[(slice(None),) * k + (part,)] for part in parts]
     sections = int(static("split", "sections", given))
+    if even and type(extent) is int and extent % given:
+        raise ShapeError("array split does not result in an equal division")
     if sections <= 0:
         raise ArgumentValueError("number sections must be larger than 0.")
     if type(extent) is not int:
@@ -131,6 +132,16 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     each, extra = divmod(extent, sections)
     starts = [j * each + min(j, extra) for j in range(sections + 1)]
     return [sliced(ary, k, start, end - start) for start, end in pairwise(starts)]
+
+
+@answers(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+    return _split(ary, indices_or_sections, axis, even=False)
+
+
+@answers(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
+    return _split(ary, indices_or_sections, axis, even=True)
 
 
 @answers(np.block)
@@ -156,6 +167,14 @@ def _block(arrays: Any, rank: int, axis: int) -> Any:
         return np.concatenate([_block(item, rank, axis + 1) for item in arrays], axis)
     leaf = lift(arrays)
     return np.expand_dims(leaf, tuple(range(rank - leaf.ndim)))
+
+
+@answers(np.append)
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    arr, values = lift(arr), lift(values)
+    if axis is None:
+        return np.concatenate([np.ravel(arr), np.ravel(values)])
+    return np.concatenate([arr, values], axis)
 
 
 @answers(np.delete)

@@ -1,8 +1,8 @@
-"""NumPy's own Python on traced arrays: most of its functions are NumPy written in NumPy.
+"""NumPy's own Python on traced arrays: many of its functions are NumPy written in NumPy.
 
 Each function named at the end is made again from its code, among its module's names with stand-ins for the few that ask
 no traced array. NumPy's own functions and modules stay as they are. What needs other digits or other C, and what asks
-for the truth of a value, has an answer of its own in the other modules.
+for the truth of a value, or for an extent, has an answer of its own in the other modules.
 """
 
 from __future__ import annotations
@@ -16,9 +16,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy._core import fromnumeric
 
-from symgrad.errors import ArgumentError, ArgumentValueError, IndexOutOfBounds, LinAlgError, SymgradError
+from symgrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    ConcretizationError,
+    IndexOutOfBounds,
+    LinAlgError,
+    SymgradError,
+)
 from symgrad.ir import shapes
-from symgrad.ops.arrays.copies import filled, fresh
+from symgrad.ops.arrays.copies import an_array, filled, fresh
 from symgrad.ops.arrays.joining import holds_traced, lift
 from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, shape_of
 from symgrad.ops.numpy.diagonals import ones_diagonal
@@ -46,7 +53,9 @@ def _array(value: Any, dtype: Any = None, *, copy: Any = True, ndmin: int = 0, *
     made = lift(_settled(value))
     made = made if dtype is None or made.dtype == dtype else made.astype(dtype)
     made = np.expand_dims(made, tuple(range(ndmin - made.ndim))) if made.ndim < ndmin else made
-    return fresh(made) if copy else made
+    if not copy:
+        return made
+    return an_array(made if is_traced(made) else filled(_running.like, made, shape_of(made), made.dtype))
 
 
 def _as_array(value: Any, dtype: Any = None, **_: Any) -> Any:
@@ -55,7 +64,7 @@ def _as_array(value: Any, dtype: Any = None, **_: Any) -> Any:
 
 
 def _full(shape: Any, value: Any, dtype: Any = None, **_: Any) -> Any:
-    return filled(_running.like, value, dims(shape), np.dtype(dtype or getattr(value, "dtype", float)))
+    return an_array(filled(_running.like, value, dims(shape), np.dtype(dtype or getattr(value, "dtype", float))))
 
 
 def _empty(shape: Any, dtype: Any = float, **_: Any) -> Any:
@@ -86,6 +95,15 @@ def _method(a: Any, name: str, *args: Any, **keywords: Any) -> Any:
     return _names("numpy._core._methods")[f"_{name}"](_as_array(a), *args, **keywords)
 
 
+def _assert_square(*arrays: Any) -> None:
+    """As NumPy's, of extents that may be open."""
+    for shape in map(shape_of, arrays):
+        if len(shape) < 2:
+            raise np.linalg.LinAlgError(f"{len(shape)}-dimensional array given. Array must be at least two-dimensional")
+        if shape[-1] != shape[-2]:
+            raise np.linalg.LinAlgError(f"Last 2 dimensions of the array must be square, not {shapes.show(shape)}")
+
+
 def _broadcast(*arrays: Any) -> Any:
     return np.broadcast_arrays(*arrays)[0]
 
@@ -94,6 +112,7 @@ STAND_INS: dict[Any, Any] = {
     np.array: _array, np.asarray: _as_array, np.asanyarray: _as_array, np.empty: _empty, np.zeros: _empty,
     np.full: _full, np.broadcast: _broadcast, np.broadcast_to: _stretched, np.arange: _counting, np.eye: _eye,
     fromnumeric._wrapfunc: _method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
+    np.linalg._linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001
 }
 
 
@@ -134,12 +153,6 @@ def _again(function: FunctionType, names: dict[str, Any]) -> FunctionType:
 # -- answers
 
 
-SHORTCUTS = {"if (diffx == diffx[0]).all():": False}
-"""Lines of NumPy's that ask for the truth of a value, where either way gives the same: the way that is no special case.
-
-Whatever else asks is refused.
-"""
-
 REFUSED: dict[type[Exception], Any] = {
     np.linalg.LinAlgError: LinAlgError, ValueError: ArgumentValueError, TypeError: ArgumentError,
     IndexError: IndexOutOfBounds,
@@ -148,23 +161,34 @@ REFUSED: dict[type[Exception], Any] = {
 
 
 def _traced(values: Any) -> Iterator[Any]:
-    """List the traced arrays among arguments, at any depth of lists and tuples."""
+    """List the traced values among arguments, at any depth of lists and tuples."""
     for value in values:
-        if is_traced(value) and not hasattr(type(value), "dim"):
+        if is_traced(value):
             yield value
-        elif type(value) in {list, tuple}:
+        elif isinstance(value, (list, tuple)):
             yield from _traced(value)
 
 
-def _inside_lifted(value: Any) -> Any:
-    """Make arrays of lists in a list where they hold a traced value: NumPy's functions look no further for one."""
-    if type(value) not in {list, tuple}:
+def _lifted(value: Any) -> Any:
+    """Make an array of a list that holds a traced value: NumPy's functions look no further for one."""
+    value = _settled(value)
+    return lift(value) if isinstance(value, (list, tuple)) and holds_traced(value) else value
+
+
+def _lifted_but_places(value: Any) -> Any:
+    """Leave a list of places to split at, which may be extents, as it is."""
+    return value if all(hasattr(type(x), "dim") for x in _traced([value])) else _lifted(value)
+
+
+def _each_lifted(value: Any) -> Any:
+    """Make arrays of the lists among several arrays."""
+    if hasattr(value, "ndim") or isinstance(value, str) or not hasattr(value, "__iter__"):
         return value
-    return type(value)([lift(v) if type(v) in {list, tuple} and holds_traced(v) else v for v in value])
+    return [_lifted(item) for item in value]
 
 
-def by_numpy(function: Any) -> Any:
-    """Return what answers a function of NumPy's: its own Python."""
+def by_numpy(function: Any, lifted: Any = _lifted) -> Any:
+    """Return what answers a function of NumPy's: its own Python; `lifted` prepares its arguments."""
     implementation = function.__wrapped__
     name = f"np.{'linalg.' if 'linalg' in implementation.__module__ else ''}{function.__name__}"
 
@@ -173,17 +197,24 @@ def by_numpy(function: Any) -> Any:
         return _again(implementation, _names(implementation.__module__))
 
     def answer(*args: Any, **kwargs: Any) -> Any:
-        args = tuple([_inside_lifted(value) for value in args])
+        args, kwargs = tuple([lifted(value) for value in args]), {k: lifted(value) for k, value in kwargs.items()}
         outer, traced = _running.like, list(_traced((*args, *kwargs.values())))
-        _running.like = traced[0]
+        arrays = [x for x in traced if not hasattr(type(x), "dim")]
+        _running.like = arrays[0] if arrays else traced[0].tracer()
+        said = f"{name} of {' and '.join([f'{x.dtype}{shapes.show(shape_of(x))}' for x in arrays or [_running.like]])}"
         try:
             return run()(*args, **kwargs)
+        except ConcretizationError as error:
+            if outer is None:
+                error.args = (f"{said}: {error}",)
+            raise
         except (SymgradError, np.exceptions.AxisError):
             raise
         except tuple(REFUSED) as error:
+            if outer is not None:  # the function that was called says what it was called with
+                raise
             kind = next(made for kind, made in REFUSED.items() if isinstance(error, kind))
-            given = " and ".join([f"{x.dtype}{shapes.show(shape_of(x))}" for x in traced])
-            raise kind(f"{name} of {given}: {error}") from None
+            raise kind(f"{said}: {error}") from None
         finally:
             _running.like = outer
 
@@ -191,13 +222,25 @@ def by_numpy(function: Any) -> Any:
 
 
 for _function in (
-    np.append, np.clip, np.column_stack, np.copy, np.corrcoef, np.cross, np.diff, np.dsplit, np.dstack,
-    np.fix, np.flip, np.fliplr, np.flipud, np.gradient, np.hsplit, np.hstack, np.imag, np.isclose, np.iscomplex,
-    np.iscomplexobj, np.isrealobj, np.ix_, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nancumprod, np.nancumsum,
+    np.clip, np.corrcoef, np.cross, np.diff, np.fix, np.flip, np.fliplr, np.flipud, np.imag, np.iscomplex,
+    np.iscomplexobj, np.isrealobj, np.matrix_transpose, np.moveaxis, np.nan_to_num, np.nancumprod, np.nancumsum,
     np.nanprod, np.nansum, np.ndim, np.outer, np.polyval, np.ptp, np.real, np.real_if_close, np.rollaxis, np.rot90,
-    np.select, np.shape, np.split, np.take_along_axis, np.trapezoid, np.vsplit, np.vstack,
+    np.shape, np.trapezoid,
     np.linalg.cross, np.linalg.diagonal, np.linalg.matrix_norm, np.linalg.matrix_power, np.linalg.matrix_transpose,
     np.linalg.outer, np.linalg.trace,
     *[getattr(np, name) for name in ("cumulative_prod", "cumulative_sum", "unstack") if hasattr(np, name)],  # NumPy 2.1
 ):
     answers(_function)(by_numpy(_function))
+for _function in (np.column_stack, np.dstack, np.hstack, np.select, np.vstack):
+    answers(_function)(by_numpy(_function, _each_lifted))
+for _function in (np.dsplit, np.hsplit, np.vsplit):
+    answers(_function)(by_numpy(_function, _lifted_but_places))
+
+_take_along_axis = by_numpy(np.take_along_axis)
+
+
+@answers(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    if is_traced(indices) and isinstance(arr, np.ndarray):  # a plain array has no traced places
+        arr = filled(indices, arr, arr.shape, arr.dtype)
+    return _take_along_axis(arr, indices, axis)

@@ -248,7 +248,8 @@ def cov(
     fewer = int(ddof) if ddof is not None else (0 if bias else 1)
     weights = None if fweights is None else np.asarray(lift(fweights), float) if not is_traced(fweights) else fweights
     if aweights is not None:
-        weights = lift(aweights) if weights is None else np.multiply(weights, aweights)
+        aweights = lift(aweights)
+        weights = aweights if weights is None else np.multiply(weights, aweights)
     if weights is None:
         center, fact = np.mean(x, axis=1), x.shape[1] - fewer
         scaled = x - center[:, None]
