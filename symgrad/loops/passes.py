@@ -13,13 +13,12 @@ from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.parallelize import parallelize
 from symgrad.loops.fusion.tile import arrange, compensate, fit, unfold
-from symgrad.loops.nest.arithmetic import fp_contract, reduce_strength
 from symgrad.loops.nest.interrupts import interrupts
 from symgrad.loops.nest.layout import layout
 from symgrad.loops.nest.ordered import order
 from symgrad.loops.nest.outline import distribute, outline
 from symgrad.loops.nest.peel import peel
-from symgrad.loops.nest.vectorize import blas, jam, promote, vectorize
+from symgrad.loops.nest.vectorize import blas, fp_contract, jam, promote, vectorize
 from symgrad.loops.program import LoopProgram
 from symgrad.loops.statements.align import align
 from symgrad.loops.statements.coalesce import coalesce
@@ -63,7 +62,6 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(outline, Purpose.COMPILE_TIME),
     Pass(jam, Purpose.TIME),
     Pass(fp_contract, Purpose.TIME, lambda options, target: target.fma and not options.portable),
-    Pass(reduce_strength, Purpose.TIME, lambda options, target: target.fma and not options.portable),
     Pass(order, Purpose.NECESSITY),
     Pass(allocate, Purpose.NECESSITY),
 )

@@ -85,11 +85,6 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     return type(plain)(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
 
 
-def quotient(x: Any, _: Any, inverse: Any, rest: Any) -> Any:
-    """Return x divided by a constant whose inverse has two parts, as C does."""
-    return fma(x, inverse, x * rest)
-
-
 def lanes(places: Iterable[int]) -> Iterable[int]:
     """Return what a loop in lanes runs over, in an order that must not matter."""
     return places

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Array, Item, Items, LoopProgram
 
-RUN = "at, check, fma, lanes, memory, quotient, routine, slot, stack, team, tiles, workspace"
+RUN = "at, check, fma, lanes, memory, routine, slot, stack, team, tiles, workspace"
 
 HEADER = f"""\
 import numpy as np

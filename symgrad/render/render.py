@@ -35,7 +35,7 @@ SINGLE = np.dtype(np.float32)
 FIRST = frozenset(["sin", "cos", "exp", "log", "pow"])
 """What glibc 2.22 had for lanes. The others came with 2.35."""
 
-PACKAGED = frozenset({"sg_maximum", "sg_minimum", "sg_quotient"})
+PACKAGED = frozenset({"sg_maximum", "sg_minimum"})
 """Helpers that a package spells by its macros."""
 
 BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})

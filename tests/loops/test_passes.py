@@ -18,7 +18,7 @@ from symgrad.ir.notation import Axis, Lookup, Statement
 from symgrad.loops import passes
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
-from symgrad.loops.nest import arithmetic, layout, outline, vectorize
+from symgrad.loops.nest import layout, outline, vectorize
 from symgrad.loops.nest import peel as peel_pass
 from symgrad.loops.program import Loop, LoopProgram, Piece, Slot, Storage, Tile, Walk, rebuild
 from symgrad.loops.statements import align as align_pass
@@ -475,9 +475,6 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "outline: a register crosses a cut": ("long", False, BOTH, after("outline", crossing)),
     "fp_contract: a square is added": (
         "logistic", False, RUNNING, after("fp_contract", with_values("fma", lambda v: v.with_(args=v.args[:1] * 2))),
-    ),
-    "reduce_strength: the inverse of another constant": (
-        "thirds", False, RUNNING, inside(arithmetic, "inverse_of", lambda parts: (2 * parts[0], parts[1])),
     ),
     "allocate: threads have one buffer": (
         "attention", False, VERIFIER, inside(allocate, "_life", lambda life: life._replace(team=None)),

@@ -1,4 +1,4 @@
-"""Innermost loops: products for a BLAS, sums in registers, and which loops run as lanes."""
+"""Innermost loops: products for a BLAS, sums in registers and in one rounding, and which loops run as lanes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, How, Statement, parts, substitute, symbolic
+from symgrad.ir.notation import Access, Apply, Axis, How, Statement, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
 
@@ -221,3 +221,17 @@ def _belongs(s: Statement, loop: Loop, body: list[Statement], memory: set[Array]
     reads = [a for other in body for a in other.reads if a.array is array]
     place = [names.get(index, index) for index in s.target.indices]
     return own and all([names.get(index, index) for index in a.indices] == place and not a.flat for a in reads)
+
+
+# -- the machine's operations
+
+
+def fp_contract(program: LoopProgram) -> LoopProgram:
+    """Add products of floating-point numbers in one rounding; nothing else is contracted, here or by compilers."""
+
+    def change(_: Item, item: Item) -> Item:
+        if not isinstance(item, Statement) or item.how != How.ADD:
+            return item
+        return item.with_(how=How.FMA) if isinstance(item.value, Apply) and item.value.is_product else item
+
+    return program.with_body(rebuild(program.body, change))

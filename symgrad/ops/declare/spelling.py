@@ -151,6 +151,4 @@ def is_call(pattern: str) -> bool:
 
 
 def _kind(name: str) -> str:
-    if name in {"sqrt", "sg_quotient"}:
-        return name.replace("sg_quotient", "divide")
     return "select" if name in SELECTS or name.startswith("is") else name.removeprefix("sg_")
