@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.parallelize import parallelize
-from symgrad.loops.fusion.tile import arrange, compensate, fit, unfold
+from symgrad.loops.fusion.tile import arrange, compensate, fit
 from symgrad.loops.nest.interrupts import interrupts
 from symgrad.loops.nest.layout import layout
 from symgrad.loops.nest.ordered import order
@@ -27,7 +27,7 @@ from symgrad.loops.statements.rematerialize import rematerialize
 from symgrad.loops.statements.unroll import unroll
 from symgrad.loops.statements.versioning import versioning
 from symgrad.loops.storage.allocate import allocate, larger
-from symgrad.loops.storage.contract import adopt, contract
+from symgrad.loops.storage.contract import adopt, contract, elide
 from symgrad.options import Pass, Purpose
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(arrange, Purpose.TIME),
     Pass(distribute, Purpose.COMPILE_TIME),
     Pass(contract, Purpose.TIME),
-    Pass(unfold, Purpose.TIME),
-    Pass(adopt, Purpose.MEMORY),
+    Pass(elide, Purpose.MEMORY),
     Pass(fit, Purpose.TIME),
+    Pass(adopt, Purpose.MEMORY),
     Pass(blas, Purpose.TIME, lambda options, _: options.blas),
     Pass(promote, Purpose.TIME),
     Pass(peel, Purpose.TIME),

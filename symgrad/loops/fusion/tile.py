@@ -14,7 +14,17 @@ from symgrad.ir.notation import Access, Apply, Axis, How, Lookup, Number, Role, 
 from symgrad.ir.op import Elementwise
 from symgrad.loops.cost import elements
 from symgrad.loops.fusion.parallelize import pays
-from symgrad.loops.machine import CACHE, FAR_BYTES, GRAIN, TILE_BLOCKS, TILE_LEAST, TILE_ROWS, TILE_SUMS, TILE_TERMS
+from symgrad.loops.machine import (
+    CACHE,
+    FAR_BYTES,
+    GRAIN,
+    TILE_BLOCKS,
+    TILE_LEAST,
+    TILE_ROWS,
+    TILE_SUMS,
+    TILE_TERMS,
+    WHOLE_BYTES,
+)
 from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
 from symgrad.loops.statements.products import find
 from symgrad.ops.elementwise.arithmetic import add, subtract
@@ -169,28 +179,15 @@ def unit_stride(loop: Loop, statements: list[Statement]) -> int:
 # -- how long tiles are
 
 
-def unfold(program: LoopProgram) -> LoopProgram:
-    """Take away the loop over one tile that is a whole sweep, unless shorter ones would live in a nearer cache.
-
-    What an output can hold is decided afterwards (`adopt`): by nests that stand one after the other more is held.
-    """
-    if not any(loop.tile is not None and loop.tile.is_whole for loop in program.loops):
-        return program
-    return _with_rows(program, {t: rows for t, rows in _rows(program).items() if t.is_whole and rows == t.rows})
-
-
 def fit(program: LoopProgram) -> LoopProgram:
-    """Make tiles smaller where much lives for one: down to 8 rows, or 32 where register blocks want them.
+    """Choose how many rows each tile has, by the bytes that live for one: what fits the first cache, or 8 rows.
 
-    Where products are all there is, and nothing lives for a tile, they become longer: the right operand is packed once
-    for each.
+    Around register blocks, which pack an operand for each tile, it is 32 rows at least, and a sweep that is one tile
+    stays one while what lives for it is no more than `WHOLE_BYTES`, or while the shares of shorter ones would leave the
+    near caches. Where products are all there is, and nothing lives for a tile, tiles become longer. The loop over a
+    tile that is a whole sweep goes.
     """
-    return _with_rows(program, _rows(program))
-
-
-def _rows(program: LoopProgram) -> dict[Tile, int]:
-    """Choose how many rows each tile has."""
-    blocks = _around_products(program)
+    blocks = {outer.tile for loop, around in program.loops.items() if loop.product for outer in around if outer.tile}
     parts = {one.window for loop in program.loops if loop.product and loop.product.part for one in loop.nest.loops}
     lanes = {  # rows that are last in an array of unknown extent otherwise
         tile for stored in program.storage.values() if any(type(dim) is not int for dim in stored.shape)
@@ -200,40 +197,31 @@ def _rows(program: LoopProgram) -> dict[Tile, int]:
     for array, stored in program.storage.items():
         for tile in filter(None, stored.kept.values()):
             alive[tile] = alive.get(tile, 0) + elements(stored.shape) * array.dtype.itemsize // tile.rows
-    chosen: dict[Tile, int] = {}
+    new: dict[Any, Tile | None] = {}
+    long: set[Any] = set()  # in pieces of which threads share them
     for tile in [loop.tile for loop in program.loops if loop.tile is not None]:
         least, size = TILE_BLOCKS if tile in blocks else TILE_LEAST, alive.get(tile, 0)
-        rows, room = (1 << (tile.rows - 1).bit_length(), 4 * CACHE) if tile.is_whole else (tile.rows, CACHE)
-        while tile not in lanes and rows > least and rows * size > room:
+        room = WHOLE_BYTES if tile.is_whole and tile in blocks else CACHE
+        rows = 1 << (tile.rows - 1).bit_length() if tile.is_whole else tile.rows
+        while tile not in lanes and rows > least and min(rows, tile.rows) * size > room:
             rows //= 2
-        if tile.is_whole and (tile in parts or 2 * rows > tile.rows or 2 * rows * size > FAR_BYTES):
+        far = tile in blocks and 2 * rows * size > FAR_BYTES
+        if tile.is_whole and (tile in parts or rows >= tile.rows or -tile.rows % rows > rows // 2 or far):
             rows = tile.rows
         elif tile in blocks and tile not in alive and rows == TILE_ROWS:
             rows *= 2
-        chosen[tile] = rows
-    return chosen
-
-
-def _around_products(program: LoopProgram) -> set[Tile]:
-    """Collect the tiles inside of which register blocks run."""
-    return {outer.tile for loop, around in program.loops.items() if loop.product for outer in around if outer.tile}
-
-
-def _with_rows(program: LoopProgram, chosen: dict[Tile, int]) -> LoopProgram:
-    """Give tiles other rows; one that is a whole sweep needs no loop."""
-    new: dict[Any, Tile | None] = {
-        tile: Tile(tile.start, rows) if rows != tile.rows else None
-        for tile, rows in chosen.items() if rows != tile.rows or tile.is_whole
-    }
-    shared: set[Any] = {tile for tile in _around_products(program) if chosen.get(tile, 0) > GRAIN}
-    if not new and not shared:
+        if rows != tile.rows or tile.is_whole:
+            new[tile] = Tile(tile.start, rows) if rows != tile.rows else None
+        if tile in blocks and rows > GRAIN:
+            long.add(tile)
+    if not new and not long:
         return program
 
     def change(_: Loop, item: Loop) -> Loop | Items:
         tile, window = new.get(item.tile, item.tile), new.get(item.window, item.window)
         if item.tile is not None and tile is None:
             return item.body
-        grain = GRAIN if item.tile in shared and item.team is not None else 0
+        grain = GRAIN if item.tile in long and item.team is not None else 0
         if tile is item.tile and window is item.window and not grain:
             return item
         return item.with_(tile=tile, window=window, grain=grain)

@@ -54,15 +54,11 @@ def _contracted(array: Array, found: list[tuple[Access, Around]], passed: bool) 
 # -- outputs as the memory of temporaries
 
 
-def adopt(program: LoopProgram) -> LoopProgram:
-    """Let a temporary be an output: one it is copied to or, stored in full, one that is made of it at the end."""
-    writers: dict[Array, list[Statement]] = {}
-    for statement, _ in program.paths:
-        if statement.target.array.kind is Kind.OUTPUT:
-            writers.setdefault(statement.target.array, []).append(statement)
+def elide(program: LoopProgram) -> LoopProgram:
+    """Let a temporary that is copied to an output be that output: no copy is made."""
     named: dict[Array, Array] = {}
     copied: set[Statement] = set()
-    for output, copies in writers.items():
+    for output, copies in _writers(program).items():
         source = copies[0].value
         if (
             isinstance(source, Access) and program.storage[source.array].kept and _alike(source.array, output)
@@ -71,20 +67,34 @@ def adopt(program: LoopProgram) -> LoopProgram:
         ):
             named[source.array] = output
             copied.update(copies)
-    taken = set(named.values())
-    over = _overwritten(program, writers)
-    named |= {t: output for t, output in over.items() if t not in named and output not in taken}
 
     def change(_: Item, item: Item) -> Item | None:
         if isinstance(item, Loop) and not item.body:
             return None
         return None if item in copied else item
 
+    return _renamed(program.with_body(rebuild(program.body, change)) if copied else program, named)
+
+
+def adopt(program: LoopProgram) -> LoopProgram:
+    """Let a temporary, stored in full, live in the memory of an output that is made of it at the end."""
+    return _renamed(program, _overwritten(program, _writers(program)))
+
+
+def _writers(program: LoopProgram) -> dict[Array, list[Statement]]:
+    """Collect the statements that write each output."""
+    writers: dict[Array, list[Statement]] = {}
+    for statement, _ in program.paths:
+        if statement.target.array.kind is Kind.OUTPUT:
+            writers.setdefault(statement.target.array, []).append(statement)
+    return writers
+
+
+def _renamed(program: LoopProgram, named: dict[Array, Array]) -> LoopProgram:
+    """Put outputs in the place of temporaries."""
     arrays = tuple([a for a in program.arrays if a not in named])
     storage = StorageMap({a: stored for a, stored in program.storage.items() if a not in named})
-    body = rebuild(program.body, change) if copied else program.body
-    made = program.with_(body=body, arrays=arrays, storage=storage)
-    return made.renamed(named)
+    return program.with_(arrays=arrays, storage=storage).renamed(named) if named else program
 
 
 def _alike(source: Array, output: Array) -> bool:
