@@ -194,7 +194,7 @@ def callback(
     """
     from scipy import LowLevelCallable
 
-    from symgrad.render.callers import WORKSPACE, adapted
+    from symgrad.render.callers import STACK_WORKSPACE, adapted
 
     interface, specs = call.interface, call.signature.specs
     if [port[:2] for port in interface.outputs] != [RESULT]:
@@ -209,10 +209,10 @@ def callback(
     sizes = require(call.program, [*[np.zeros(s.shape) for s in specs[:first]], *arrays])
     extents = {str(dim): size for dim, size in sizes.items()}
     workspace = evaluated(interface.workspace, {**extents, "threads": 1})
-    if workspace > WORKSPACE:
+    if workspace > STACK_WORKSPACE:
         raise ArgumentValueError(
             f"{call.program.name}() needs {workspace} bytes of workspace, and a callback has no more than "
-            f"{WORKSPACE} on the stack of its caller", instead="smaller arrays",
+            f"{STACK_WORKSPACE} on the stack of its caller", instead="smaller arrays",
         )
     counts = len(interface.inputs), len(interface.outputs), len(interface.data)
     adapter = adapted(

@@ -31,8 +31,7 @@ import numpy as np
 import optree
 
 from symgrad.build.load import ffi
-from symgrad.build.pool import SMALLEST as LARGE
-from symgrad.build.pool import pooled
+from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
 from symgrad.errors import IndexOutOfBounds, LinAlgError
 from symgrad.ir.evaluate import evaluate
@@ -222,7 +221,7 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-WORKSPACE = 1 << 14
+SHORT_WORKSPACE = 1 << 14
 """Bytes of workspace that the call may put on the stack."""
 
 WORD = 8
@@ -243,9 +242,9 @@ def _workspace(interface: Interface) -> int | None:
     if any(port.fortran for port in (*interface.inputs, *interface.outputs)) or not is_readable():
         return None
     if interface.dims or interface.threaded or interface.polled:
-        return 0 if interface.workspace == 0 else WORKSPACE
+        return 0 if interface.workspace == 0 else SHORT_WORKSPACE
     size = evaluated(interface.workspace, {"threads": 1})
-    return size if size <= WORKSPACE else None
+    return size if size <= SHORT_WORKSPACE else None
 
 
 def with_checker(source: Source, interface: Interface) -> Source:
@@ -319,7 +318,7 @@ CONTIGUOUS_AND_ALIGNED = 0x101
 LONG = 20_000_000
 """Operations of a call that may take 20 ms, and so runs where Ctrl-C can end it."""
 
-SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
+INT64_LEAST, INT64_MOST = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(slots=True)
@@ -454,7 +453,7 @@ class Call:
             if type(leaf) is not of:
                 return MISS
             if kind is None:
-                if of is int and not SMALLEST <= leaf <= LARGEST:
+                if of is int and not INT64_LEAST <= leaf <= INT64_MOST:
                     return MISS
                 pointers.append((leaf,))  # cffi copies a number to where C can read it
             elif (
@@ -564,7 +563,7 @@ class Call:
         workspace = evaluated(interface.workspace, sizes)
         long = interface.polled and evaluated(interface.work, sizes) >= LONG
         words = None
-        if self._check is not None and not long and workspace <= (0 if self.options.verifies else WORKSPACE):
+        if self._check is not None and not long and workspace <= (0 if self.options.verifies else SHORT_WORKSPACE):
             counter = changes if interface.threaded else STILL
             first = [counter.ctypes.data, key[0], id(np.ndarray), count, *key[1:]]
             words = ffi.new("intptr_t[]", [*first, *self._known, *[d for shape in inputs for d in shape]])
@@ -572,7 +571,7 @@ class Call:
             inputs, outputs, words,
             partial(interruptible, self.library.function) if long else self.library.function,
             (*self._constants, *key[1:], count), workspace, (ffi.NULL,) * (interface.polled and not long),
-            any(prod(s) * dtype.itemsize >= LARGE for s, dtype in zip(outputs, self._dtypes, strict=True)),
+            any(prod(s) * dtype.itemsize >= BLOCK_LEAST for s, dtype in zip(outputs, self._dtypes, strict=True)),
         )
 
 

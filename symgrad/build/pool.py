@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-SMALLEST, LARGEST = 1 << 17, 1 << 25
+BLOCK_LEAST, BLOCK_MOST = 1 << 17, 1 << 25
 """Bytes of the blocks that are kept: smaller ones the C library keeps itself (it may ask the system for all others, and
 give them back at once), larger ones would be missed elsewhere."""
 
@@ -30,7 +30,10 @@ SPARE = 2
 def pooled(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> Any:
     """Return what makes a function's results, as `np.empty` does, of shapes and dtypes among these."""
     sizes = Counter(zip(shapes, dtypes, strict=True))
-    kept = {key: SPARE * count for key, count in sizes.items() if SMALLEST <= prod(key[0]) * key[1].itemsize <= LARGEST}
+    kept = {
+        key: SPARE * count for key, count in sizes.items()
+        if BLOCK_LEAST <= prod(key[0]) * key[1].itemsize <= BLOCK_MOST
+    }
     return _Pool(kept) if kept and COUNTS else np.empty
 
 

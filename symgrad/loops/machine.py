@@ -132,7 +132,7 @@ EDGE = 8
 SHORTEST_FRAME = 32
 """Iterations of a frame, at least. Chosen: a shorter one has no interior worth a loop."""
 
-LARGE = (32, 128, 512)
+LARGE_EXTENTS = (32, 128, 512)
 """Unknown extents that are large, in this order. Chosen."""
 
 # -- sums of products

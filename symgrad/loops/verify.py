@@ -50,8 +50,8 @@ POINTS = 4096
 BOXES = 64
 """An array that is written at more places, or of which more pieces are left to look for, is undecided."""
 
-SMALL = ((0, 1), (1, 1), (1, 0), (7, 0), (15, 0))
-LARGE = ((130, 37), (194, 0), (259, 64))
+SMALL_STEPS = ((0, 1), (1, 1), (1, 0), (7, 0), (15, 0))
+LARGE_STEPS = ((130, 37), (194, 0), (259, 64))
 """Where unknown extents are tried: how much more the first one is than it is at least, and each other than the one
 before it. The first are taken that meet the program's requirements."""
 
@@ -156,7 +156,7 @@ def samples(program: LoopProgram) -> Iterator[dict[Any, int]]:
     dims = [dim for array in program.inputs for dim in array.shape if type(dim) is not int]
     names = sorted({name for dim in dims for name in dim.free_symbols} | set(program.least), key=str)  # type: ignore[union-attr]
     least = [max(1, program.least.get(name, 0)) for name in names]
-    for threads, tries in ((2, ((0, 0),)),) if not names else ((1, SMALL), (3, LARGE)):
+    for threads, tries in ((2, ((0, 0),)),) if not names else ((1, SMALL_STEPS), (3, LARGE_STEPS)):
         for start, step in tries:
             sizes = {name: least[k] + start + step * k for k, name in enumerate(names)}
             if all(0 <= at(r.index, sizes) < at(r.extent, sizes) for r in program.requirements):

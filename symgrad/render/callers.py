@@ -23,7 +23,7 @@ PARAMETERS = {
 }
 """The signatures of SciPy's low-level callbacks that can be made, with names for their parameters."""
 
-WORKSPACE = 1 << 16
+STACK_WORKSPACE = 1 << 16
 """Bytes of workspace that an adapter may put on its caller's stack."""
 
 

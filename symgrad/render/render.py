@@ -214,7 +214,7 @@ def passed(loops: LoopProgram) -> list[Any]:
 
 
 def is_text(array: Array, target: Target) -> bool:
-    """Tell a constant that is printed from one that is passed."""
+    """Whether a constant is printed, not passed."""
     return target.package or bool(0 < array.data.nbytes <= TEXT)
 
 

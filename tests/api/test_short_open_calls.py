@@ -10,7 +10,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.build import call
-from symgrad.build.call import MISS, WORKSPACE, allocator
+from symgrad.build.call import MISS, SHORT_WORKSPACE, allocator
 from symgrad.errors import IndexOutOfBounds
 from tests.api.test_short_calls import ARRAYS, W, check_what_c_does_not_take, compiled, pair, pair_of
 from tests.programs import leaves
@@ -178,4 +178,4 @@ def test_calls_of_much_workspace_make_it_once(monkeypatch, dynamic):
     for _ in range(5):
         function(W, X)
     assert len(made) == 5
-    assert min(made) > WORKSPACE
+    assert min(made) > SHORT_WORKSPACE

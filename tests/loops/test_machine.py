@@ -15,9 +15,9 @@ from symgrad.loops import machine
 ORIGINS = ("Counted", "Measured", "Tried", "Chosen", "As `", "likewise")
 
 OTHERS = {
-    "EVEN", "POINTS", "BOXES", "SMALL", "LARGE",  # what is checked, and where the verifier tries
+    "EVEN", "POINTS", "BOXES", "SMALL_STEPS", "LARGE_STEPS",  # what is checked, and where the verifier tries
     "WIDE", "WORTH", "TEXT", "NARROW", "INT32",  # how C is written
-    "NEAR", "READY", "OTHER", "KNOWN", "PARAMETERS", "WORKSPACE", "SURE",  # proofs and interfaces
+    "READY", "OTHER", "KNOWN", "PARAMETERS", "STACK_WORKSPACE", "SURE",  # proofs and interfaces
 }
 """Numbers that are not chosen for speed."""
 

@@ -77,7 +77,7 @@ def condition(loop: Loop) -> tuple[Any, int]:
 
 
 def pays(loop: Loop) -> bool:
-    """Tell a loop with work enough."""
+    """Whether a loop has work enough."""
     return work(loop) >= PAYS
 
 
@@ -100,7 +100,7 @@ def independent(loop: Loop, own: set[Array]) -> bool:
 
 
 def grows(statement: Statement, loop: Loop, most: int) -> bool:
-    """Tell a sum, or another accumulation over the loop, of so few elements that a thread's own copy pays."""
+    """Whether this is a sum, or the like, over the loop, of so few elements that a thread's own copy pays."""
     array = statement.target.array
     if statement.how == How.SET or any(
         not isinstance(i, int) and any(p in loop.members or isinstance(p, Lookup) for p in parts(i))
@@ -114,7 +114,7 @@ def grows(statement: Statement, loop: Loop, most: int) -> bool:
 
 
 def is_open(array: Array) -> bool:
-    """Tell an array of unknown size."""
+    """Whether an array is of unknown size."""
     return type(size(array.shape)) is not int
 
 
@@ -136,7 +136,7 @@ def copied(loop: Loop, sums: list[Array]) -> Any:
 
 
 def is_total(statement: Statement, own: set[Array], loop: Loop) -> bool:
-    """Tell the addition of a tile's sum to the whole sum; what has an element for each iteration is none."""
+    """Whether a tile's sum is added to the whole sum; what has an element for each iteration is none."""
     if statement.how != How.ADD or not isinstance(statement.value, Access) or statement.value.array not in own:
         return False
     if is_open(statement.target.array):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.extents import Large, chooses
 from symgrad.ir.notation import Access, Axis, Lookup, accesses, as_index, rebuilt
 from symgrad.ir.shapes import simplified
-from symgrad.loops.machine import LARGE
+from symgrad.loops.machine import LARGE_EXTENTS
 from symgrad.loops.statements.lower import without_ones
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def versioning(lowered: LoopProgram) -> LoopProgram:
         return lowered
     symbols = set().union(*[e.free_symbols for e in choices])
     symbols = {s for s in symbols if not hasattr(s, "index")}
-    large = _Large(symbols, LARGE[-1])
-    for least in LARGE:
+    large = _Large(symbols, LARGE_EXTENTS[-1])
+    for least in LARGE_EXTENTS:
         large = _Large(symbols, least)
         if not any(chooses(large.dim(e)) for e in choices):
             break
