@@ -20,6 +20,8 @@ from symgrad.transforms.inplace.diagonals import diagonals
 from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
+from symgrad.transforms.roll import roll
+from symgrad.transforms.scans import hoist, join_scans, late_products, trim_scans, within
 from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
 from symgrad.transforms.symmetric_sums import symmetric_sums
@@ -121,11 +123,21 @@ def uncollected() -> Iterator[None]:
 
 STABILIZE: tuple[Pass[Program], ...] = (
     Pass(gather_writes, Purpose.TIME),
+    Pass(roll, Purpose.COMPILE_TIME),
     Pass(diagonals, Purpose.TIME),
     Pass(sink, Purpose.TIME),
     Pass(safer, Purpose.DIGITS),
 )
 """Before any derivative, and once more before what was traced is compiled."""
+
+LOOPS: tuple[Pass[Program], ...] = (
+    Pass(inline, Purpose.NECESSITY),
+    Pass(join_scans, Purpose.TIME),
+    Pass(hoist, Purpose.TIME),
+    Pass(late_products, Purpose.TIME),
+    Pass(trim_scans, Purpose.TIME),
+)
+"""Of programs with loops, before what is in these is optimized."""
 
 OPTIMIZE: tuple[Pass[Program], ...] = (
     Pass(inline, Purpose.NECESSITY),
@@ -156,8 +168,12 @@ def stabilize(program: Program, options: Options) -> Program:
 
 
 def optimize(program: Program, options: Options) -> Program:
-    """Inline composites and simplify; equal expressions are one node and dead ones are not there."""
-    return _run(OPTIMIZE, program, options)
+    """Inline composites and simplify; equal expressions are one node and dead ones are not there.
+
+    Loops are made one, trimmed and emptied before their bodies are simplified: what leaves them is simplified, too.
+    """
+    program = _run(LOOPS, program, options)
+    return _run(OPTIMIZE, within(program, lambda body: optimize(body, options)), options)
 
 
 def _run(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:

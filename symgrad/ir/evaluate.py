@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, LinAlgError
-from symgrad.ir.node import Constant
+from symgrad.ir.node import SEVERAL, Constant
+from symgrad.ir.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from symgrad.ir.program import Program
+    from collections.abc import Mapping, Sequence
 
 
 def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
@@ -39,19 +38,44 @@ def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[An
     return dims
 
 
-def concrete(param: Any, dims: dict[Any, int]) -> Any:
-    """Put numbers in the place of unknown extents in a parameter."""
+def concrete(param: Any, dims: Mapping[Any, int]) -> Any:
+    """Put numbers in the place of unknown extents in a parameter; a program there becomes a function of arrays."""
     if isinstance(param, tuple):
         return tuple([concrete(item, dims) for item in param])
     if isinstance(param, Constant):
         return param
+    if isinstance(param, Program):
+        return Body(param, dims)
     if hasattr(param, "free_symbols"):
         return int(param.subs(dims))
     return param
 
 
-def evaluate(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+class Body(NamedTuple):
+    """A program that another one holds, as a function of arrays."""
+
+    program: Program
+    dims: Mapping[Any, int]
+
+    def __call__(self, *arrays: Any) -> list[np.ndarray[Any, Any]]:
+        """Run it."""
+        return evaluate(self.program, arrays, self.dims)
+
+    @property
+    def results(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        """Shape and dtype of each result."""
+        return [(concrete(y.shape, self.dims), y.dtype) for y in self.program.outputs]
+
+
+def evaluate(
+    program: Program, arrays: Sequence[np.ndarray[Any, Any]], around: Mapping[Any, int] | None = None,
+) -> list[np.ndarray[Any, Any]]:
     """Run a program on arrays of its inputs' shapes and dtypes; floating-point warnings are off, as in C.
+
+    Args:
+        program: the program.
+        arrays: its arguments.
+        around: the values of unknown extents of the program that it is the body of.
 
     Returns:
         One new array for each output.
@@ -59,7 +83,7 @@ def evaluate(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> list[n
     Raises:
         LinAlgError: a matrix is singular, or not positive definite, where it must not be.
     """
-    dims = extents(program, arrays)
+    dims = {**(around or {}), **extents(program, arrays)}
     values: dict[Any, Any] = dict(zip(program.inputs, arrays, strict=True))
     nodes = program.nodes()
     last = {read: node for node in nodes for read in node.inputs}
@@ -73,7 +97,7 @@ def evaluate(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> list[n
                 value = node.op.evaluate(*[values[i] for i in node.inputs], **params)
             except LinAlgError as error:
                 raise LinAlgError(error.what, line=node.line) from None
-            values[node] = np.asarray(value, node.dtype)
+            values[node] = value if node.dtype is SEVERAL else np.asarray(value, node.dtype)
             for read in node.inputs:  # free what nobody reads again
                 if last[read] is node and read not in kept:
                     values.pop(read, None)

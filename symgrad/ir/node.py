@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Shape
 
 
+SEVERAL = np.dtype("V")
+"""What stands for the dtype of a node that has several results (`symgrad.ir.op.Control`)."""
+
+
 class Constant:
     """An array as a node's parameter, equal to another one when type, shape and bytes are the same.
 

@@ -155,6 +155,28 @@ class Structured(Op):
 
 
 @dataclass(eq=False, repr=False)
+class Control(Op):
+    """An op that runs programs, which are parameters of its nodes, and has several results: `result` gives each.
+
+    Its node has no shape and the dtype `SEVERAL`; ``evaluate(*arrays, **params)`` returns a list. Its rule is
+    ``vjp(gs, active, *x, **params)``: of each result the cotangent or None, and of each input whether its own is wanted.
+
+    Attributes:
+        results: shape and dtype of each result, of the same arguments as `infer`.
+        zeros: which results are zero, given which operands are: ``zeros(zero, **params)``.
+        needs: of which operands a result is made: ``needs(index, **params)``.
+        batch: itself for many, see `symgrad.transforms.derive.control`.
+    """
+
+    results: Callable[..., list[tuple[Shape, np.dtype[Any]]]] = None  # type: ignore[assignment]
+    zeros: Callable[..., list[bool]] = None  # type: ignore[assignment]
+    needs: Callable[..., tuple[bool, ...]] = None  # type: ignore[assignment]
+    batch: Callable[..., Any] = None  # type: ignore[assignment]
+
+    kind = "control"
+
+
+@dataclass(eq=False, repr=False)
 class Composite(Op):
     """A NumPy function of other ops that has a rule of its own; it is inlined after derivation.
 

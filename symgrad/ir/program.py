@@ -91,6 +91,11 @@ class Program:
         return replace(whole, inputs=tuple(inputs), outputs=tuple(outputs))
 
 
+def bodies(node: Node) -> list[Program]:
+    """List the programs that are parameters of a node."""
+    return [param for param in node.params if isinstance(param, Program)]
+
+
 def rebuild(
     program: Program, rewrite: Callable[[Graph, Node, tuple[Node, ...]], Node], *,
     into: Graph | None = None,

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Constant
+from symgrad.ir.program import Program, bodies
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
 
 HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
 
 
 def as_text(program: Program, *, lines: bool = True) -> str:
     """Print a program as a Python module with one function (with the user's lines as comments)."""
+    return "\n".join([HEADER, "", *_function(program, lines), ""])
+
+
+def _function(program: Program, lines: bool) -> list[str]:
+    """Print a program as a function, and before a node that holds programs these."""
     names: dict[Node, str] = {node: node.param("name") for node in program.inputs}
     bound: dict[str, str] = {}  # the symbols of unknown extents, each from the first input that has it bare
     for node, name in names.items():
@@ -28,13 +33,15 @@ def as_text(program: Program, *, lines: bool = True) -> str:
         if node in names:
             continue
         names[node] = f"v{len(names) - len(program.inputs)}"
+        for held in bodies(node):
+            body += _function(held, lines)
         text = f"{names[node]} = {expression(node, [names[i] for i in node.inputs])}"
         body.append(f"{text}  # {node.line}" if lines and node.line is not None else text)
     outputs = ", ".join(names[o] for o in program.outputs)
     body.append(f"return {outputs}{',' if len(program.outputs) == 1 else ''}")
     parameters = [f'{names[i]}: "{i.dtype.name}[{",".join(map(str, i.shape))}]"' for i in program.inputs]
     head = f"def {program.name}({', '.join(parameters)}):"
-    return "\n".join([HEADER, "", head, *("    " + line for line in body), ""])
+    return [head, *["    " + line for line in body]]
 
 
 def expression(node: Node, names: list[str]) -> str:
@@ -56,6 +63,8 @@ def show(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, str):
         return repr(value)
+    if isinstance(value, Program):
+        return value.name
     return str(value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symgrad.errors import SymgradError, VerifyError
+from symgrad.ir.program import bodies
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -51,3 +52,7 @@ def _verify_node(node: Node, stage: str) -> None:
         raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
     if tuple(shape) != node.shape or dtype != node.dtype:
         raise VerifyError(f"{stage}: {node!r} should be {dtype}{list(shape)}")
+    for body in bodies(node):
+        if body.scope is not None or body.start:
+            raise VerifyError(f"{stage}: {node!r} has a body that reads what is no argument of it")
+        verify(body, f"{stage}, in {node.op.name}")

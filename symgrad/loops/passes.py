@@ -13,6 +13,7 @@ from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.parallelize import parallelize
 from symgrad.loops.fusion.tile import arrange, compensate, fit
+from symgrad.loops.held import deep, embed, result_of
 from symgrad.loops.nest.interrupts import interrupts
 from symgrad.loops.nest.layout import layout
 from symgrad.loops.nest.ordered import order
@@ -37,14 +38,15 @@ if TYPE_CHECKING:
     from symgrad.options import Options, Target
 
 
-UNROLL = Pass(unroll, Purpose.TIME)
+UNROLL = Pass(deep(unroll), Purpose.TIME)
 VERSIONING = Pass(versioning, Purpose.TIME)
-ALIGN = Pass(align, Purpose.TIME)
+ALIGN = Pass(deep(align), Purpose.TIME)
 PASSES: tuple[Pass[LoopProgram], ...] = (
-    Pass(coalesce, Purpose.TIME),
-    Pass(rematerialize, Purpose.TIME),
-    Pass(triangles, Purpose.TIME),
-    Pass(fuse, Purpose.NECESSITY),
+    Pass(deep(coalesce), Purpose.TIME),
+    Pass(deep(rematerialize), Purpose.TIME),
+    Pass(deep(triangles), Purpose.TIME),
+    Pass(deep(fuse), Purpose.NECESSITY),
+    Pass(embed, Purpose.NECESSITY),
     Pass(parallelize, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
     Pass(layout, Purpose.TIME),
     Pass(compensate, Purpose.DIGITS),
@@ -99,7 +101,12 @@ def schedule(lowered: LoopProgram, options: Options, target: Target) -> LoopProg
     from symgrad.loops.verify import Verifier  # SymPy comes with it
 
     verifier = Verifier()
-    loops = _scheduled(lowered, options, target, verifier.check)
+
+    def check(program: LoopProgram, stage: str) -> LoopProgram:
+        verifier.check(embed(program), stage)
+        return program
+
+    loops = _scheduled(lowered, options, target, check)
     return replace(loops, undecided=tuple([f"{where}: {what}" for what, where in verifier.undecided.items()]))
 
 
@@ -112,7 +119,7 @@ def _scheduled(lowered: LoopProgram, options: Options, target: Target, check: Ch
         return check(one.apply(program), one.name) if one.runs(options, target) else program
 
     lowered = once(UNROLL, check(lowered, "lower"))
-    large = once(VERSIONING, lowered)
+    large = lowered if any(map(result_of, lowered.body)) else once(VERSIONING, lowered)
     aligned = once(ALIGN, large)
     if large is lowered:
         return run(aligned, options)

@@ -14,6 +14,7 @@ import numpy as np
 
 from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement
 from symgrad.ir.text import constant
+from symgrad.loops.held import embed
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ DOUBLE = np.dtype(np.float64)
 
 def as_text(program: LoopProgram) -> str:
     """Print a loop program as a Python module of one function, which writes into its outputs."""
+    program = embed(program)
     text = _Text(program)
     head = f"# {program.name}: workspace {program.workspace} bytes\n# {picture(program.body)}\n"
     head += "".join(f"# not verified, {what}\n" for what in program.undecided)

@@ -348,7 +348,8 @@ class _Tree:
             raise self.wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
         if s.how not in {How.SET, How.CHECK}:
             for loop in site.around:
-                if loop.tile is None and loop.walk is not Walk.THREADS and loop not in found and loop not in self.asked:
+                again = loop.tile is not None or loop.walk is Walk.THREADS or loop in found or loop in self.asked
+                if not again and not self.begins(s.target.array, loop):
                     raise self.wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
         walked = s.routine.axes if s.routine is not None else ()
         for touch in site.touches:
@@ -364,6 +365,12 @@ class _Tree:
                 for part in () if type(index) is int else parts(index):
                     if isinstance(part, Axis) and part not in site.loops and part not in walked:
                         raise self.wrong(f"{site}: {part.name} in {shown(access)} is the variable of no loop around it")
+
+
+    def begins(self, array: Array, loop: Loop) -> bool:
+        """Whether each iteration of a loop starts an array anew."""
+        starts = [site for site in self.sites if site.statement.target.array is array and site.statement.how == "="]
+        return any(loop in site.around for site in starts)
 
 
 # -- at some extents

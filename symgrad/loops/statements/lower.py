@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from symgrad.ir.notation import (
     SURE,
     Access,
     Apply,
+    Axis,
     How,
     IndexValue,
     Lookup,
@@ -27,7 +28,12 @@ from symgrad.ir.notation import (
     symbolic,
 )
 from symgrad.ir.op import Elementwise
+from symgrad.loops.held import Again, Branch, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
+from symgrad.ops.control.cond import cond
+from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import scan
+from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
 
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 
     from symgrad.errors import Line
     from symgrad.ir.node import Node
-    from symgrad.ir.notation import Axis, Body, Value
+    from symgrad.ir.notation import Body, Value
     from symgrad.ir.program import Program
 
 EVEN = 1 << 31
@@ -79,14 +85,17 @@ def lower(program: Program) -> LoopProgram:
 class _Lowering:
     """The state of one lowering: where each node's value stands, and the statements so far."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, around: _Lowering | None = None) -> None:
         self.program = program
         self.sources: dict[Node, Source] = {}
         self.statements: list[Statement] = []
         self.arrays: list[Array] = []
-        self.checks: list[Check] = []
+        self.checks: list[Check] = [] if around is None else around.checks
         self.places: dict[tuple[Node, Any], Array] = {}
-        self.names: set[str] = set()
+        self.names: set[str] = set() if around is None else around.names
+        self.several: dict[Node, list[Source]] = {}
+        self.stands: dict[Array, Array] = {}
+        self.before = 0 if around is None else around.before + len(around.arrays)
 
     def run(self) -> LoopProgram:
         inputs = []
@@ -95,15 +104,115 @@ class _Lowering:
             step = -1 if name in self.program.fortran else 1  # where an array lies column by column
             inputs.append(self.array(name, node, Kind.INPUT, node.shape[::step]))
             self.sources[node] = Source(inputs[-1], axes, axes[::step], flat=False)
-        for node in self.program.nodes():
-            if node not in self.sources:
-                self.sources[node] = self.lowered(node)
-        outputs = [self.stored(node, k) for k, node in enumerate(self.program.outputs)]
-        done = tuple([without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)])
+        outputs, done = self.body()
         return LoopProgram(
-            self.program.name, tuple(inputs), tuple(outputs), tuple(self.arrays), done, tuple(self.checks),
+            self.program.name, tuple(inputs), outputs, tuple(self.arrays), done, tuple(self.checks),
             rules=self.program.rules, requirements=self.program.requirements,
         )
+
+    def body(self) -> tuple[tuple[Array, ...], tuple[Statement, ...]]:
+        """Lower all nodes; return the outputs and the statements."""
+        for node in self.program.nodes():
+            if node.op is result:
+                self.sources[node] = self.several[node.inputs[0]][node.param("index")]
+            elif node.op in self.lowers:
+                self.several[node] = self.lowers[node.op](self, node)
+            elif node not in self.sources:
+                self.sources[node] = self.lowered(node)
+        outputs = tuple([self.stored(node, k) for k, node in enumerate(self.program.outputs)])
+        return outputs, tuple([without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)])
+
+    def repeated(self, node: Node) -> list[Source]:
+        """Lower a scan: its body is a program of its own, which the loop's statements stand for."""
+        program, length, fixed, carried, reverse = node.params
+        axis = Axis("t", length)
+        place = as_index(length - 1 - axis) if reverse else axis
+        inside = _Lowering(program, self)
+        states, rows = [], set()
+        for k, (own, read) in enumerate(zip(program.inputs, node.inputs, strict=True)):
+            source = self.sources[read]
+            if k < fixed:
+                inside.reading(own, source)
+            elif k < fixed + carried:
+                states.append(self.copied(read, source))
+                inside.reading(own, _whole(states[-1]))
+            elif source.array is None:
+                index = substitute(source.literal.index, {source.axes[0]: place}) if source.axes else None
+                literal = source.literal if index is None else IndexValue(index, read.dtype)
+                inside.sources[own] = source._replace(axes=source.axes[1:], literal=literal)
+            else:
+                plain = not source.flat and source.indices == source.axes and source.array.shape == read.shape
+                array = source.array if plain else self.copied(read, source)
+                rows.add(inside.stand_in(array, own.shape))
+                inside.sources[own] = _whole(inside.stands[array])
+        one = inside.held(self)
+        stands = [inside.stands[state] for state in states]
+        repeat = Repeat(
+            (one,), (tuple(range(len(one.inputs))),), axis, place, frozenset([*rows, *one.outputs[carried:]]), tuple(stands),
+        )
+        stacked = [self.temporary((length, *y.shape), y.dtype, y.line) for y in program.outputs[carried:]]
+        if length != 0:
+            self.statements += standing(repeat, [*inside.stands], [*states, *stacked], node.line)
+        return [_whole(array) for array in (*states, *stacked)]
+
+    def again(self, node: Node) -> list[Source]:
+        """Lower a loop that goes on while a condition holds: that is a program of its own as well."""
+        fixed, most = node.params[2:]
+        states = [self.copied(read, self.sources[read]) for read in node.inputs[fixed:]]
+        sources = [*[self.sources[read] for read in node.inputs[:fixed]], *map(_whole, states)]
+        reads: dict[Array, int] = {}
+        programs, places = [], []
+        for program in node.params[:2]:
+            inside = _Lowering(program, self)
+            for own, source in zip(program.inputs, sources, strict=True):
+                inside.reading(own, source)
+            programs.append(inside.held(self))
+            places.append(tuple([reads.setdefault(array, len(reads)) for array in inside.stands]))
+        for state in states:
+            reads.setdefault(state, len(reads))
+        step = node.params[1]
+        rows = frozenset(programs[1].outputs[len(states) :])
+        loop = Again(tuple(programs), tuple(places), rows, tuple([reads[s] for s in states]), most)
+        count = self.temporary((), np.dtype(np.int64), node.line)
+        stacked = [self.temporary((most, *y.shape), y.dtype, y.line) for y in step.outputs[len(states) :]]
+        self.statements += standing(loop, [*reads], [count, *states, *stacked], node.line)
+        return [_whole(array) for array in (count, *states, *stacked)]
+
+    def branched(self, node: Node) -> list[Source]:
+        """Lower a branch: each side is a program of its own."""
+        test, *operands = node.inputs
+        reads = {self.copied(test, self.sources[test]): 0}
+        programs, places = [], []
+        for program in node.params:
+            inside = _Lowering(program, self)
+            for own, read in zip(program.inputs, operands, strict=True):
+                inside.reading(own, self.sources[read])
+            programs.append(inside.held(self))
+            places.append(tuple([reads.setdefault(array, len(reads)) for array in inside.stands]))
+        made = [self.temporary(y.shape, y.dtype, y.line) for y in node.params[0].outputs]
+        branch = Branch(tuple(programs), tuple(places), 0)
+        self.statements += standing(branch, [*reads], made, node.line)
+        return [_whole(array) for array in made]
+
+    def reading(self, own: Node, source: Source) -> None:
+        """Let an input of a program that is held be a value around it."""
+        stands = None if source.array is None else self.stand_in(source.array, source.array.shape)
+        self.sources[own] = source._replace(array=stands)
+
+    def stand_in(self, array: Array, shape: Any) -> Array:
+        """Return what stands for an array in a program that is held."""
+        if array not in self.stands:
+            name = identifier(array.name, self.names)
+            self.names.add(name)
+            self.stands[array] = Array(name, shape, array.dtype, Kind.INPUT, array.line)
+        return self.stands[array]
+
+    def held(self, around: _Lowering) -> LoopProgram:
+        """Lower a program that is held."""
+        outputs, done = self.body()
+        around.before += len(self.arrays)
+        inputs = tuple(self.stands.values())
+        return LoopProgram(self.program.name, inputs, outputs, (*inputs, *self.arrays), done)
 
     def array(self, name: str, node: Any, kind: Kind, shape: Any = None, data: Any = None) -> Array:
         name = identifier(name, self.names) if name in self.names else name
@@ -113,7 +222,7 @@ class _Lowering:
         return self.arrays[-1]
 
     def temporary(self, shape: Any, dtype: Any, line: Line | None, name: str = "t") -> Array:
-        self.arrays.append(Array(f"{name}{len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line))
+        self.arrays.append(Array(f"{name}{self.before + len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line))
         return self.arrays[-1]
 
     def lowered(self, node: Node) -> Source:
@@ -264,6 +373,9 @@ class _Lowering:
         value = self.sources[node].at(axes)
         self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line))
         return target
+
+
+    lowers: ClassVar = {scan: repeated, cond: branched, while_: again}
 
 
 def counted(node: Node) -> Source:

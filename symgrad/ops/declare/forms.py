@@ -10,7 +10,7 @@ import operator
 import sys
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Late:
             return (first,) * (self.nin + 1)
         return self.function.resolve_dtypes(kinds)  # type: ignore[no-any-return]
 
+O = TypeVar("O", bound=Op)
 
 OPS: dict[str, Op] = {}
 """Every op by its name."""
@@ -76,7 +77,8 @@ COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
 """The dtypes symgrad compiles."""
 
 
-def _enter(op: Op) -> Op:
+def enter(op: O) -> O:
+    """Enter an op into the table of all."""
     if op.name in OPS:
         raise ValueError(f"op {op.name!r} is declared twice")
     if not isinstance(op, Leaf) and (op.sample is None or op.edges is None):
@@ -199,7 +201,7 @@ def elementwise(
         return f"{module}.{known}({', '.join(names + extra)})"
 
     op.infer, op.text = infer, text
-    _enter(op)
+    enter(op)
     if ufunc is not None:
         _answer(ufunc, op)
     return op
@@ -236,7 +238,7 @@ def structured(
     op = Structured(
         name, infer=infer, evaluate=evaluate, body=body, sample=sample, edges=edges, batched=batched, **fields,
     )
-    _enter(op)
+    enter(op)
     return op
 
 
@@ -255,7 +257,7 @@ def composite(
             name, evaluate=evaluate or body, infer=infer, sample=sample, edges=edges, body=body,
             batched=one_axis_more, doc=first_line(body), **fields,
         )
-        _enter(op)
+        enter(op)
         return op
 
     return declare
@@ -274,7 +276,7 @@ def name_apart(name: str) -> str:
 def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: Any = None) -> Leaf:
     """Declare a node without inputs."""
     op = Leaf(name, params, evaluate=evaluate, infer=infer, text=text, nondiff=True)
-    _enter(op)
+    enter(op)
     return op
 
 

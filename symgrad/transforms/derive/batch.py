@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError, VerifyError
-from symgrad.ir.op import Composite, Elementwise
+from symgrad.ir.op import Composite, Control, Elementwise
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.contract import LETTERS, einsum, parse
 from symgrad.ops.arrays.views import broadcast_to, expand_dims, reshape
 from symgrad.ops.batched import each, stand_in
+from symgrad.ops.control.results import result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import passing
@@ -48,6 +49,7 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
     start = len(graph) + 1
     new: dict[Node, Node] = {}
     many: set[Node] = set()
+    several: dict[Node, list[tuple[Node, bool]]] = {}
     for node, has in zip(program.inputs, mapped, strict=True):
         shape = (size, *node.shape) if has else node.shape
         new[node] = graph.node(leaves.input_, (), (node.param("name"), shape, node.dtype), shape, node.dtype, node.line)
@@ -61,7 +63,15 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
         if many.isdisjoint(node.inputs):
             new[node] = copied(graph, node, inputs)
             continue
+        if node.op is result:
+            new[node], has = several[node.inputs[0]][node.param("index")]
+            many.update([node] if has else [])
+            continue
         with passing(trace):
+            if isinstance(node.op, Control):
+                several[node] = node.op.batch(trace, node, inputs, [i in many for i in node.inputs], size)  # type: ignore[misc]
+                many.add(node)
+                continue
             new[node] = _batched(trace, node, inputs, tuple([i in many for i in node.inputs]), size)
         many.add(node)
     graph.line = before

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import NoGradient, VerifyError
-from symgrad.ir.op import Composite, Elementwise
-from symgrad.ir.program import Program
+from symgrad.ir.op import Composite, Control, Elementwise
+from symgrad.ir.program import Program, bodies
+from symgrad.ops.control.results import result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import opened, written
-from symgrad.transforms.derive.poles import behind, is_zero, is_zero_constant
+from symgrad.transforms.derive.control import nested
+from symgrad.transforms.derive.poles import behind, is_zero_constant, zeros_among
 from symgrad.transforms.derive.rules import rule
 from symgrad.transforms.derive.vjp import depends, sweep
 
@@ -80,10 +82,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     scope = program.scope
     program, trace = opened(program)
     with passing(trace):
-        active = depends(program.nodes(), [program.inputs[k] for k in wrt])
-        for node in program.nodes():  # symgrad's own rules are linear by test
-            if node in active and node.inputs and OPS.get(node.op.name) is not node.op:
-                _check_path(trace, node, active)
+        _check_paths(trace, program, [program.inputs[k] for k in wrt])
         primals, program = program.inputs, replace(program, scope=trace.graph)
         reverse = pullback(program, wrt, of)
         cotangents = range(len(primals), len(reverse.inputs))
@@ -110,14 +109,12 @@ def linear(transposed: Iterable[Node], w: Sequence[Node], outputs: Iterable[Node
     stop = min([node.number for node in w], default=0)
     if any(node in w for node in behind(transposed, stop)):
         return False
-    outputs, zero = tuple(outputs), {*w}
-    for node in behind(outputs, stop):
-        if node.inputs and is_zero(node, [i in zero or is_zero_constant(i) for i in node.inputs]):
-            zero.add(node)
+    outputs = tuple(outputs)
+    zero = zeros_among(behind(outputs, stop), {*w})
     return all(node in zero or is_zero_constant(node) for node in outputs)
 
 
-def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
+def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: bool = False) -> None:
     """Find the op whose rule is not linear in the cotangent.
 
     Raises:
@@ -128,6 +125,13 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
     for node in program.nodes():
         if node not in active or not node.inputs:
             continue
+        if isinstance(node.op, Control):
+            for body in bodies(node):
+                inner = nested(trace.graph, body)
+                check_rules(trace, inner, [i for i in inner.inputs if i.dtype.kind == "f"], within=True)
+            continue
+        if node.op is result:
+            continue
         g, outputs = _applied(trace, node, active)
         seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}
         cut = Program((*node.inputs, g), tuple(outputs), scope=trace.graph, start=g.number)
@@ -136,7 +140,8 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
                 f"the rule of {node.op.name} is not linear in the cotangent, so that it has no forward mode",
                 line=node.line, instead="reverse mode (grad, vjp, jacrev)",
             )
-    raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
+    if not within:
+        raise VerifyError(f"{program.name}: its transposed program is not linear, though the rule of each op is")
 
 
 def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[Node]]:
@@ -150,6 +155,18 @@ def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[No
 
 
 # -- rules that are linear piece by piece: transposing them would lose the pieces
+
+
+def _check_paths(trace: Trace, program: Program, wrt: Sequence[Node]) -> None:
+    """Check the rules of the user's on a path; symgrad's own are linear by test."""
+    active = depends(program.nodes(), wrt)
+    for node in program.nodes():
+        if node in active and isinstance(node.op, Control):
+            for body in bodies(node):
+                inner = nested(trace.graph, body)
+                _check_paths(trace, inner, [i for i in inner.inputs if i.dtype.kind == "f"])
+        elif node in active and node.inputs and OPS.get(node.op.name) is not node.op:
+            _check_path(trace, node, active)
 
 
 def _check_path(trace: Trace, node: Node, active: set[Node]) -> None:

@@ -15,6 +15,7 @@ from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Structured
 from symgrad.ir.program import BY_NUMBER
 from symgrad.ops.batched import each
+from symgrad.ops.control.results import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import OPS
@@ -162,6 +163,23 @@ def is_zero(node: Node, zero: Sequence[bool]) -> bool:
     return "0" in found and found <= {"0", "!"}  # NaN, too, of finite values
 
 
+def zeros_among(nodes: Iterable[Node], zero: set[Node]) -> set[Node]:
+    """Return those of a run of nodes that are zero, given some of what they are made of that is."""
+    found = {*zero}
+    for node in nodes:
+        several = node.inputs[0] if node.op is result else node
+        flags = [i in found or is_zero_constant(i) for i in several.inputs]
+        if node in found or not node.inputs:
+            continue
+        if several is not node:
+            is_it = several.op.zeros(flags, **several.named)[node.param("index")]  # type: ignore[attr-defined]  # a Control
+        else:
+            is_it = is_zero(node, flags)
+        if is_it:
+            found.add(node)
+    return found
+
+
 def is_zero_constant(node: Node) -> bool:
     """Whether a node is a number or an array of zeros."""
     known = scalar(node) if array(node) is None else array(node)
@@ -173,7 +191,7 @@ def behind(outputs: Iterable[Node], stop: int) -> list[Node]:
     seen = {node for node in outputs if node.number >= stop}
     stack = list(seen)
     while stack:
-        for node in stack.pop().inputs:
+        for node in needed(stack.pop()):
             if node not in seen and node.number >= stop:
                 seen.add(node)
                 stack.append(node)

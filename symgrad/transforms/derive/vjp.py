@@ -16,6 +16,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, Derived, Line, NoGradient
 from symgrad.ir.op import Composite
 from symgrad.ops.arrays.views import unbroadcast
+from symgrad.ops.control.results import needed, result
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
@@ -119,6 +120,7 @@ def sweep(
     active = depends(nodes, wrt)
     poles = Poles(trace, nodes, active)
     arrived: dict[Node, list[Cotangent]] = {}
+    several: dict[Node, list[tuple[int, Cotangent]]] = {}  # what arrives at results of ops that have many
     wanted: dict[Node, Any] = dict.fromkeys(wrt)
     graph = trace.graph
     with passing(trace):
@@ -126,14 +128,20 @@ def sweep(
             guard = (np.not_equal(seed, 0).node,) if units and node.shape != () and node in poles.behind else ()
             arrived[node] = [Cotangent(seed, guard)]
         for node in reversed(nodes):
-            if node not in active or node not in arrived:
+            if node not in active or (node not in arrived and node not in several):
                 continue
             graph.line = graph.line if node.line is None else Derived.of(node.line)
+            if node in several:
+                for read, part in _pulled_all(trace, node, several.pop(node), active):
+                    arrived.setdefault(read, []).append(part)
+                continue
             total = meet(trace, arrived.pop(node), poles, node)
             _own(total.value.node, node)
             if node in wanted:
                 wanted[node] = total.value.node
-            if node.inputs:
+            if node.op is result:
+                several.setdefault(node.inputs[0], []).append((node.param("index"), total))
+            elif node.inputs:
                 for read, part in pulled(trace, node, total, poles):
                     arrived.setdefault(read, []).append(part)
         graph.line = None
@@ -159,8 +167,9 @@ def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
     """Return the floating-point nodes that a change of `wrt` could change smoothly."""
     active = set(wrt)
     for node in nodes:
-        if node.dtype.kind == "f" and not node.op.nondiff and not active.isdisjoint(node.inputs):
+        if node.dtype.kind == "f" and not node.op.nondiff and not active.isdisjoint(needed(node)):
             active.add(node)
+            active.update(node.inputs[:1] if node.op is result else ())  # what gives it is on the path, too
     return active
 
 
@@ -215,6 +224,20 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
         if wanted[k] and part.node.shape != read.shape:
             guard = together(trace, guard)
         yield read, Cotangent(unbroadcast(part, read.shape), fitting(trace, guard, read.shape, part.node), chosen)
+
+
+def _pulled_all(
+    trace: Trace, node: Node, arrived: list[tuple[int, Cotangent]], active: set[Node],
+) -> Iterator[tuple[Node, Cotangent]]:
+    """Apply the rule of an op of several results; where a cotangent of its may be zero, its steps are guarded."""
+    op: Any = node.op
+    given: dict[int, Any] = {index: total.value for index, total in arrived}
+    gs = [given.get(k) for k in range(len(op.results(*node.inputs, **node.named)))]
+    units = any(total.guard for _, total in arrived)
+    parts = op.vjp(gs, [i in active for i in node.inputs], *[Tracer(i, trace) for i in node.inputs], units=units, **node.named)
+    for read, part in zip(node.inputs, parts, strict=True):
+        if read in active and part is not None:
+            yield read, Cotangent(part)
 
 
 def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient:

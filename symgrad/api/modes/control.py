@@ -1,0 +1,347 @@
+"""Loops and branches that stay loops and branches: `scan` and its kin."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optree
+
+from symgrad.api.modes.mode import at, derived, described
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ir.shapes import show
+from symgrad.ops.control.cond import cond as cond_op
+from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import scan as scan_op
+from symgrad.ops.control.while_ import while_ as while_op
+from symgrad.trace.lines import definition
+from symgrad.trace.nested import settled
+from symgrad.trace.state import current
+from symgrad.trace.tracer import Tracer, as_node, cast
+from symgrad.transforms.build import make
+from symgrad.transforms.derive.control import lifted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from symgrad.api.modes.mode import Point
+    from symgrad.ir.node import Node
+    from symgrad.trace.signature import Signature, Spec
+    from symgrad.trace.state import Trace
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None, *,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """Apply a function again and again, to what it carried on the time before and to the next rows of arrays.
+
+    It is one loop, in the program and in C, however many steps it has, and its derivative is a loop the other way:
+    ``for x in xs: carry, y = f(carry, x)``, as JAX's ``lax.scan``.
+
+    Args:
+        f: ``f(carry, x) -> (carry, y)``: the carry keeps its structure, shapes and dtypes; `y` is what is stacked.
+        init: what is carried into the first step: arrays and numbers in tuples, lists and dicts. A Python number takes
+            the dtype that `f` gives it.
+        xs: arrays with one row for each step, in a structure, or None.
+        length: the number of steps; needed where `xs` has no arrays.
+        reverse: go from the last row to the first; what is stacked has the rows' order all the same.
+
+    Returns:
+        ``(carry, ys)``: what the last step carried on, and the rows that the steps gave, stacked along a first axis.
+
+    Raises:
+        ArgumentError: `f` returns no pair, or carries on another structure.
+        ArgumentValueError: there is neither a row nor a length.
+        ShapeError: arrays of `xs` differ in length, or what is carried changes shape or dtype.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
+    (array(6.), array([0., 1., 3.]))
+    """
+    if current() is None:
+        return derived(f, _scan, _OF_SCAN, length=length, reverse=reverse)(init, xs)  # type: ignore[no-any-return]
+    return _scanned(f, init, xs, length, reverse=reverse)
+
+
+_OF_SCAN = inspect.signature(lambda init, xs: None)  # noqa: ARG005 - two
+
+
+def _scan(f: Any, signature: Signature, leaves: list[Any], *, length: Any, reverse: bool) -> Any:
+    """`scan` on traced values."""
+    (init, xs), _ = signature.join(leaves)
+    return _scanned(f, init, xs, length, reverse=reverse)
+
+
+def _scanned(f: Any, init: Any, xs: Any, length: Any, *, reverse: bool) -> Any:
+    outer = current()
+    assert outer is not None  # noqa: S101 - called while tracing
+    signature, leaves = described(f, (init, xs), {})
+    carried = signature.tree.child(0).child(0).num_leaves
+    steps = _length(signature, carried, length)
+    rows = [replace(s, shape=s.shape[1:]) for s in signature.specs[carried:]]
+    point = _carrying("sg.scan", f, signature, leaves, carried, rows)
+    (body,), reads = lifted(point.program)
+    given = [*reads, *_cast(outer, leaves, body.inputs[len(reads) :], carried)]
+    made = make(
+        outer.graph, scan_op, *given, body=body, length=steps, fixed=len(reads), carried=carried, reverse=bool(reverse),
+    )
+    return optree.tree_unflatten(point.tree, _results(outer, made, len(body.outputs)))
+
+
+def _carrying(
+    what: str, f: Any, signature: Signature, leaves: list[Any], carried: int, rows: Sequence[Spec], pair: bool = True,
+) -> Point:
+    """Trace what a loop does in each step, whose first `carried` arguments it returns as their next values.
+
+    Python numbers take the dtype that they get; so it may be traced twice.
+    """
+    carries = signature.specs[:carried]
+    before = signature.tree.child(0).child(0)
+    while True:
+        point = at(f, signature, leaves, seen=replace(signature, specs=(*carries, *rows)))
+        after = point.tree
+        if pair:
+            parts = point.tree.children()
+            if point.tree.type is not tuple or len(parts) != 2:
+                raise ArgumentError(
+                    f"the function of {what} returns a pair (carry, y)", line=definition(f), instead="return carry, None",
+                )
+            after = parts[0]
+        if before != after:
+            raise ArgumentError(f"the function of {what} is given {before} and returns {after} in its place", line=definition(f))
+        made = tuple([
+            replace(spec, dtype=node.dtype, weak=None) if spec.weak is not None and spec.shape == node.shape else spec
+            for spec, node in zip(carries, point.program.outputs, strict=False)
+        ])
+        if [s.dtype for s in made] == [s.dtype for s in carries]:
+            break
+        carries = made
+    for path, spec, node in zip(signature.paths, carries, point.program.outputs, strict=False):
+        if (spec.shape, spec.dtype) != (node.shape, node.dtype):
+            raise ShapeError(
+                f"{what} carries {path}, {spec.dtype.name} of shape {show(spec.shape)}, and its function returns "
+                f"{node.dtype.name} of shape {show(node.shape)} in its place",
+                line=node.line, instead="an initial value of that shape and dtype",
+            )
+    return point
+
+
+def _cast(outer: Trace, leaves: Sequence[Any], inputs: Sequence[Node], carried: int) -> list[Node]:
+    """Return the nodes of values, those that are carried in the dtype of what carries them."""
+    given = [as_node(outer, leaf) for leaf in leaves]
+    return [
+        cast(outer, node, own.dtype) if k < carried and node.dtype != own.dtype else node
+        for k, (node, own) in enumerate(zip(given, inputs, strict=True))
+    ]
+
+
+def _results(outer: Trace, node: Node, count: int, first: int = 0) -> list[Tracer]:
+    return [Tracer(make(outer.graph, result, node, index=first + k), outer) for k in range(count)]
+
+
+def _length(signature: Signature, carried: int, length: Any) -> Any:
+    """Return the number of steps."""
+    found: dict[Any, str] = {} if length is None else {getattr(length, "dim", length): "length="}
+    for spec, path in zip(signature.specs[carried:], signature.paths[carried:], strict=True):
+        if not spec.shape:
+            raise ShapeError(f"sg.scan goes along the rows of {path}, which has no axis", instead="an array")
+        found.setdefault(spec.shape[0], path)
+    if not found:
+        raise ArgumentValueError("sg.scan is given no rows", instead="xs=, or length=")
+    if len(found) > 1:
+        shown = ", ".join([f"{path} has {steps}" for steps, path in found.items()])
+        raise ShapeError(f"sg.scan goes along rows of different number: {shown}")
+    (steps,) = found
+    if type(steps) is int and steps < 0:
+        raise ArgumentValueError(f"sg.scan of {steps} steps")
+    return steps
+
+
+def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+    """Apply a function for each number of a range: ``for i in range(lower, upper): value = body(i, value)``.
+
+    Args:
+        lower: the first number: an integer, an extent or a traced integer.
+        upper: the one behind the last.
+        body: ``body(i, value) -> value``, of the structure, shapes and dtypes of `init`.
+        init: what the first step is given.
+
+    Returns:
+        What the last step returned; `init` where there is none.
+
+    Raises:
+        ArgumentError: `body` returns another structure.
+        ShapeError: `body` returns another shape or dtype.
+        NoGradient: it is differentiated in reverse mode, and the number of steps is a traced value: then `while_loop`
+            with ``max_steps=`` says how many there are at most.
+
+    >>> import symgrad as sg
+    >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
+    array(10)
+    """
+    if current() is None:
+        return derived(body, _fori, _OF_FORI)(lower, upper, init) if _traced_count(lower, upper) else derived(
+            body, _fori_of, _OF_INIT, lower=lower, upper=upper
+        )(init)
+    return _counted(body, lower, upper, init)
+
+
+_OF_FORI = inspect.signature(lambda lower, upper, init: None)  # noqa: ARG005 - three
+_OF_INIT = inspect.signature(lambda init: None)  # noqa: ARG005 - one
+
+
+def _traced_count(*ends: Any) -> bool:
+    return any(not isinstance(end, (int, np.integer)) for end in ends)
+
+
+def _fori(body: Any, signature: Signature, leaves: list[Any]) -> Any:
+    """`fori_loop` on traced values."""
+    (lower, upper, init), _ = signature.join(leaves)
+    return _counted(body, lower, upper, init)
+
+
+def _fori_of(body: Any, signature: Signature, leaves: list[Any], *, lower: int, upper: int) -> Any:
+    """`fori_loop` of known ends on a traced value."""
+    ((init,), _) = signature.join(leaves)
+    return _counted(body, lower, upper, init)
+
+
+def _counted(body: Any, lower: Any, upper: Any, init: Any) -> Any:
+    if any(type(end) is Tracer for end in (lower, upper)):
+        def step(state: Any) -> Any:
+            return state[0] + 1, body(state[0], state[1])
+
+        start = np.asarray(lower, np.int64) if not type(lower) is Tracer else lower.astype(np.int64)
+        return while_loop(lambda state: state[0] < upper, step, (start, init))[1]
+    count = upper - lower
+    rows = np.arange(lower, upper) if type(count) is not int or count > 0 else np.arange(0)
+    value, _ = _scanned(lambda value, i: (body(i, value), None), init, rows, None, reverse=False)
+    return value
+
+
+def while_loop(
+    cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, *, max_steps: int | None = None,
+) -> Any:
+    """Apply a function as long as another one says so: ``while cond(value): value = body(value)``.
+
+    Args:
+        cond: ``cond(value)``, one Boolean.
+        body: ``body(value) -> value``, of the structure, shapes and dtypes of `init`.
+        init: what the first step is given.
+        max_steps: the loop ends after so many steps. Reverse mode needs it: so many rows are kept of what a step back
+            reads. Forward mode does not.
+
+    Returns:
+        The first value of which `cond` is false.
+
+    Raises:
+        ArgumentError: `body` returns another structure, or `cond` no Boolean.
+        ShapeError: `body` returns another shape or dtype.
+        NoGradient: it is differentiated in reverse mode, without `max_steps`.
+
+    >>> import symgrad as sg
+    >>> sg.while_loop(lambda x: x > 1.0, lambda x: x / 2, 10.0)
+    array(0.625)
+    """
+    if current() is None:
+        return derived(body, _while, _OF_INIT, cond=cond, max_steps=max_steps)(init)
+    return _looped(cond, body, init, max_steps)
+
+
+def _while(body: Any, signature: Signature, leaves: list[Any], *, cond: Any, max_steps: Any) -> Any:
+    """`while_loop` on traced values."""
+    ((init,), _) = signature.join(leaves)
+    return _looped(cond, body, init, max_steps)
+
+
+def _looped(test: Any, body: Any, init: Any, most: Any) -> Any:
+    outer = current()
+    assert outer is not None  # noqa: S101 - called while tracing
+    signature, leaves = described(body, (init,), {})
+    carried = signature.tree.num_leaves
+    point = _carrying("sg.while_loop", body, signature, leaves, carried, (), pair=False)
+    specs = tuple([replace(s, dtype=x.dtype, weak=None) for s, x in zip(signature.specs, point.program.inputs, strict=True)])
+    asked = at(test, signature, leaves, seen=replace(signature, specs=specs))
+    if [(y.shape, y.dtype.kind) for y in asked.program.outputs] != [((), "b")]:
+        shown = ", ".join([f"{y.dtype.name} of shape {show(y.shape)}" for y in asked.program.outputs])
+        raise ArgumentError(
+            f"the condition of sg.while_loop returns {shown}, not one Boolean", line=definition(test),
+            instead="a comparison, np.any or np.all",
+        )
+    (condition, step), reads = lifted(asked.program, point.program)
+    given = [*reads, *_cast(outer, leaves, step.inputs[len(reads) :], carried)]
+    made = make(outer.graph, while_op, *given, test=condition, body=step, fixed=len(reads), most=most)
+    return optree.tree_unflatten(point.tree, _results(outer, made, carried, 1))
+
+
+def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *operands: Any) -> Any:
+    """Call one of two functions: ``on_true(*operands) if pred else on_false(*operands)``, and only that one.
+
+    Args:
+        pred: a Boolean or a number, without axes.
+        on_true: called where `pred` is true.
+        on_false: called elsewhere; it returns the same structure, shapes and dtypes.
+        operands: arrays and numbers in tuples, lists and dicts; what the functions close over needs not be among them.
+
+    Returns:
+        What the function returns. Only that one is computed, and differentiated. Under `vmap`, where each example has a
+        condition of its own, both are computed and one is chosen, as `np.where` does: the other one's infinities and
+        NaN reach neither value nor derivative.
+
+    Raises:
+        ArgumentError: `pred` has axes, or the functions return different structures.
+        ShapeError: the functions return different shapes or dtypes.
+
+    >>> import numpy as np, symgrad as sg
+    >>> root = sg.grad(lambda x: sg.cond(x > 0, np.sqrt, lambda x: 0.0 * x, x))
+    >>> float(root(4.0)), float(root(-1.0))
+    (0.25, 0.0)
+    """
+    outer = current()
+    if outer is None or not hasattr(type(settled(pred)), "__symgrad_bind__"):
+        if np.ndim(pred):
+            raise ArgumentError(f"the condition of sg.cond has shape {np.shape(pred)}", instead="np.any or np.all of it")
+        return (on_true if pred else on_false)(*operands)
+    test = Tracer(as_node(outer, pred), outer)
+    if test.node.shape:
+        raise ArgumentError(f"the condition of sg.cond has shape {show(test.node.shape)}", instead="np.any or np.all of it")
+    sides, leaves = [], []
+    for f in (on_true, on_false):
+        signature, leaves = described(f, operands, {})
+        sides.append(at(f, signature, leaves))
+    first, second = sides
+    if first.tree != second.tree:
+        raise ArgumentError(f"the functions of sg.cond return {first.tree} and {second.tree}", line=definition(on_false))
+    for k, (a, b) in enumerate(zip(first.program.outputs, second.program.outputs, strict=True)):
+        if (a.shape, a.dtype) != (b.shape, b.dtype):
+            raise ShapeError(
+                f"the functions of sg.cond return {a.dtype.name} of shape {show(a.shape)} and {b.dtype.name} of shape "
+                f"{show(b.shape)}, as result {k}", line=b.line, instead="the same shape and dtype from both",
+            )
+    (then, other), reads = lifted(first.program, second.program)
+    given = [*reads, *[as_node(outer, leaf) for leaf in leaves]]
+    made = make(outer.graph, cond_op, (test != 0).node, *given, then=then, other=other)
+    return optree.tree_unflatten(first.tree, _results(outer, made, len(then.outputs)))
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """Call one of several functions: ``branches[index](*operands)``; an index beyond either end is the one at that end.
+
+    The arguments and the result are those of `cond`; `index` is an integer without axes.
+
+    >>> import symgrad as sg
+    >>> sg.switch(1, [lambda x: x, lambda x: 2 * x, lambda x: 3 * x], 5.0)
+    10.0
+    """
+    if not branches:
+        raise ArgumentValueError("sg.switch of no functions")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    half = len(branches) // 2
+    return cond(
+        index < half, lambda *x: switch(index, branches[:half], *x), lambda *x: switch(index - half, branches[half:], *x),
+        *operands,
+    )

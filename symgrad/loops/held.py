@@ -1,0 +1,321 @@
+"""`Held`: a loop or a branch with programs of its own, while the statements around it are put in order.
+
+It is a routine then: for each array that it makes there stands one statement, ``call``, which reads all that its programs
+read. Passes on statements run on these programs by themselves (`deep`), and `embed` puts the loop or the branch in its
+place when all are trees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir.notation import (
+    SURE,
+    Access,
+    Apply,
+    Axis,
+    Frozen,
+    How,
+    IndexValue,
+    Lookup,
+    Number,
+    Statement,
+    as_index,
+    axes_of,
+    everywhere,
+    mapped,
+    symbolic,
+)
+from symgrad.ir.op import Elementwise
+from symgrad.ir.shapes import size
+from symgrad.loops.program import Array, Cond, Kind, Loop, LoopProgram, Walk, While, looped, nested, rebuild, temporary
+from symgrad.ops.elementwise.arithmetic import add
+from symgrad.ops.elementwise.comparison import less
+from symgrad.ops.elementwise.logical import logical_and
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+
+    from symgrad.ir.shapes import Dim
+    from symgrad.loops.program import Item, Items
+
+OFTEN = 1000
+"""So often a loop runs of which nobody knows how often: a guess."""
+
+READS = Elementwise("reads")
+"""Stands for all that is made of what is read."""
+
+
+class Held(Frozen):
+    """What holds programs of its own, and runs them in the middle of another one.
+
+    Attributes:
+        programs: what it runs; their inputs and outputs stand for arrays around it, or for rows of them.
+        reads: for each program the arrays around that its inputs stand for, by their numbers among all that are read.
+    """
+
+    programs: tuple[LoopProgram, ...]
+    reads: tuple[tuple[int, ...], ...]
+
+    @property
+    def times(self) -> Dim:
+        """How often it runs, at most."""
+        return 1
+
+    def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
+        """Return the items themselves, given the arrays that it reads and makes, and the arrays that are new in it."""
+        raise NotImplementedError
+
+    def inside(self, reads: Sequence[Array]) -> Iterator[tuple[LoopProgram, dict[Array, Array]]]:
+        """Give each program with what its inputs stand for."""
+        for program, places in zip(self.programs, self.reads, strict=True):
+            whole = embed(program)
+            yield whole, {array: reads[k] for array, k in zip(whole.inputs, places, strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat(Held):
+    """A loop, each step of which follows the one before.
+
+    Attributes:
+        axis: its variable.
+        place: the row that a step reads and writes: the variable, or counted from the end.
+        rows: the inputs and outputs that stand for rows.
+        state: the inputs that stand for what is carried from step to step; the first outputs are their next values.
+    """
+
+    programs: tuple[LoopProgram, ...]
+    reads: tuple[tuple[int, ...], ...]
+    axis: Axis
+    place: Any
+    rows: frozenset[Array]
+    state: tuple[Array, ...]
+
+    @property
+    def times(self) -> Dim:
+        """How often it runs."""
+        return self.axis.extent
+
+    def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
+        """Make a loop; its last statements carry on."""
+        ((inner, outside),) = self.inside(reads)
+        state = [(outside[array], output) for array, output in zip(self.state, inner.outputs, strict=False)]
+        new = given_homes(inner, outside, {k: array for k, array in made.items() if k >= len(state)})
+        body = [*moved(looped(inner.body), outside, self.rows, self.place)]
+        for target, output in state:
+            axes = axes_of(target.shape)
+            body += nested([Statement(Access(target, axes), How.SET, Access(outside[output], axes), axes, output.line)], axes)
+        return (Loop(self.axis, frozenset([self.axis]), tuple(body), Walk.SEQUENTIAL),), new
+
+
+@dataclass(frozen=True, eq=False)
+class Branch(Held):
+    """One of two programs.
+
+    Attributes:
+        test: which of the arrays that are read holds the condition.
+    """
+
+    programs: tuple[LoopProgram, ...]
+    reads: tuple[tuple[int, ...], ...]
+    test: int
+
+    def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
+        """Make a condition around both."""
+        new: list[Array] = []
+        blocks = []
+        for inner, outside in self.inside(reads):
+            new += given_homes(inner, outside, made)
+            blocks.append(moved(looped(inner.body), outside, frozenset(), 0))
+        return (Cond(Access(reads[self.test], ()), *blocks),), new
+
+
+@dataclass(frozen=True, eq=False)
+class Again(Held):
+    """A loop that goes on as long as the first of its programs says so; the second one is a step.
+
+    Attributes:
+        rows: the outputs that stand for rows.
+        state: which of the arrays that are read are carried.
+        most: after so many steps it ends, if it is not None.
+    """
+
+    programs: tuple[LoopProgram, ...]
+    reads: tuple[tuple[int, ...], ...]
+    rows: frozenset[Array]
+    state: tuple[int, ...]
+    most: Dim | None
+
+    @property
+    def times(self) -> Dim:
+        """How often it runs: nobody knows."""
+        return OFTEN if self.most is None else self.most
+
+    def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
+        """Make a loop that asks first, in each step, and counts; the count of steps is its first result."""
+        (asked, about), (step, outside) = self.inside(reads)
+        count = made.get(0) or Array("steps", (), np.dtype(np.int64), Kind.TEMPORARY)
+        on = Array("on", (), np.dtype(bool), Kind.TEMPORARY)
+        new = [on, *([] if 0 in made else [count])]
+        new += given_homes(asked, about, {})
+        state = [reads[k] for k in self.state]
+        new += given_homes(step, outside, {k - 1: array for k, array in made.items() if k > len(state)})
+        here, one = Access(count, ()), Number(1, count.dtype)
+        test: Any = Access(about[asked.outputs[0]], ())
+        if self.most is not None:
+            below = Apply(less, (here, IndexValue(self.most, count.dtype)), on.dtype, count.dtype)
+            test = Apply(logical_and, (below, test), on.dtype, on.dtype)
+        place = Lookup(here, self.most, SURE)
+        body = [*moved(looped(step.body), outside, self.rows, place)]
+        for target, output in zip(state, step.outputs, strict=False):
+            axes = axes_of(target.shape)
+            body += nested([Statement(Access(target, axes), How.SET, Access(outside[output], axes), axes, output.line)], axes)
+        body.append(Statement(here, How.SET, Apply(add, (here, one), count.dtype, count.dtype), ()))
+        asks = (*moved(looped(asked.body), about, frozenset(), 0), Statement(Access(on, ()), How.SET, test, ()))
+        loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), tuple(body))))
+        begin = (
+            Statement(here, How.SET, Number(0, count.dtype), ()), Statement(Access(on, ()), How.SET, Number(True, on.dtype), ()),
+        )
+        return (*begin, loop), new
+
+
+class Result(NamedTuple):
+    """What a statement that stands for `Held` calls: one array that it makes.
+
+    Attributes:
+        held: the whole.
+        number: of the output.
+        axes: of what the statement touches.
+    """
+
+    held: Held
+    number: int
+    axes: tuple[Axis, ...]
+
+    @property
+    def name(self) -> str:
+        """The program's name."""
+        return self.held.programs[0].name
+
+    @property
+    def work(self) -> Dim:
+        """How many operations it takes, much as other routines count them."""
+        from symgrad.loops.cost import elements, estimate
+
+        every = [path for program in self.held.programs for path in program.paths]
+        return self.held.times * sum([estimate(s) * elements([a.extent for a in s.axes]) for s, _ in every])
+
+    def at(self, by: Mapping[Axis, Axis]) -> Result:
+        """Touch along other axes."""
+        return self._replace(axes=tuple([by.get(axis, axis) for axis in self.axes]))
+
+
+def standing(held: Held, reads: Sequence[Array], made: Sequence[Array], line: Any) -> list[Statement]:
+    """Make the statements that stand for what holds programs.
+
+    Args:
+        held: the whole.
+        reads: the arrays that it reads.
+        made: those that its outputs stand for.
+        line: the user's.
+    """
+    axes = [axes_of(array.shape) for array in reads]
+    kind = np.dtype(np.int64)
+    value = Apply(READS, tuple(map(Access, reads, axes)), kind, kind)
+    found = []
+    for number, target in enumerate(made):
+        own = axes_of(target.shape)
+        routine: Any = Result(held, number, (*[axis for each in axes for axis in each], *own))
+        found.append(Statement(Access(target, own), How.CALL, value, (), line, routine=routine))
+    return found
+
+
+def result_of(item: Any) -> Any:
+    """Return what a statement makes of what it stands for; None for any other item."""
+    routine = item.routine if isinstance(item, Statement) else None
+    return routine if isinstance(routine, Result) else None
+
+
+def deep(apply: Callable[[LoopProgram], LoopProgram]) -> Callable[[LoopProgram], LoopProgram]:
+    """Let what is done to statements be done to programs that are held among them, too."""
+
+    @wraps(apply)
+    def applied(program: LoopProgram) -> LoopProgram:
+        new: dict[Held, Held] = {}
+        body: list[Any] = []
+        for item in program.body:
+            found = result_of(item)
+            if found is not None:
+                if found.held not in new:
+                    new[found.held] = found.held.with_(programs=tuple(map(applied, found.held.programs)))
+                item = item.with_(routine=found._replace(held=new[found.held]))  # noqa: PLW2901 - the same statement
+            body.append(item)
+        return apply(program.with_body(tuple(body)) if new else program)
+
+    return applied
+
+
+def embed(program: LoopProgram) -> LoopProgram:
+    """Put loops and branches in the places of the statements that stand for them."""
+    made: dict[Held, dict[int, Array]] = {}
+    for s, _ in program.paths:
+        found = result_of(s)
+        if found is not None:
+            made.setdefault(found.held, {})[found.number] = s.target.array
+    if not made:
+        return program
+    new: list[Array] = []
+    done: set[Held] = set()
+
+    def change(_: Item, item: Any) -> Any:
+        found = result_of(item)
+        if found is None:
+            return item
+        if found.held in done:
+            return None
+        done.add(found.held)
+        whole, arrays = found.held.unfolded([a.array for a in item.value.args], made[found.held])
+        new.extend(arrays)
+        return whole
+
+    return program.with_body(rebuild(program.body, change), new)
+
+
+def given_homes(inner: LoopProgram, outside: dict[Array, Array], made: Mapping[int, Array]) -> list[Array]:
+    """Say which arrays outputs are, temporaries where nobody outside wants them; list the arrays that are new."""
+    new = [array for array in inner.arrays if array not in outside and array not in inner.outputs]
+    for number, output in enumerate(inner.outputs):
+        outside[output] = made.get(number) or temporary(output.name, output.shape, output)
+        new += [] if number in made else [outside[output]]
+    return new
+
+
+def moved(items: Items, outside: Mapping[Array, Array], rows: Container[Array], place: Any) -> Items:
+    """Let a tree touch the arrays that its inputs and outputs stand for, or a row of them."""
+
+    def touch(access: Access) -> Access:
+        array = access.array
+        if array not in outside:
+            return access
+        if array not in rows or outside[array].shape == array.shape:
+            return access.of(outside[array])
+        if access.flat:
+            start = symbolic(place) * size(array.shape) + symbolic(access.indices[0])
+            return Access(outside[array], (as_index(start),), flat=True)
+        return Access(outside[array], (place, *access.indices))
+
+    access, index = everywhere(touch)
+
+    def change(_: Item, item: Any) -> Any:
+        if isinstance(item, (Cond, While)):
+            return item.with_(test=mapped(item.test, access, index))
+        if not isinstance(item, Statement):
+            return item
+        prefix = frozenset([outside.get(array, array) for array in item.prefix])
+        return item.mapped(access, index, None, **({"prefix": prefix} if prefix else {}))
+
+    return rebuild(items, change)

@@ -1,0 +1,1 @@
+"""Ops that run programs: loops and branches."""

@@ -1,0 +1,64 @@
+"""`scan`: a program applied again and again, to what it gave the time before and to the next rows of arrays."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import ShapeError
+from symgrad.ops.control.results import closure, control, fits, read_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Dim, Shape
+
+
+def _results(
+    *inputs: Node, body: Program, length: Dim, fixed: int, carried: int, reverse: bool,
+) -> list[tuple[Shape, Any]]:
+    """Return the last values that are carried, and what is stacked of each step."""
+    del reverse
+    rows = inputs[fixed + carried :]
+    if any(x.shape[:1] != (length,) for x in rows):
+        raise ShapeError(f"a scan of {length} steps over rows of {[x.shape for x in rows]}")
+    given = [(x.shape, x.dtype) for x in inputs[: fixed + carried]] + [(x.shape[1:], x.dtype) for x in rows]
+    fits(body, given, "a scan")
+    made = [(y.shape, y.dtype) for y in body.outputs]
+    if made[:carried] != given[fixed : fixed + carried]:
+        raise ShapeError(f"a scan carries {given[fixed : fixed + carried]}, and its body gives {made[:carried]}")
+    return [*made[:carried], *[((length, *shape), dtype) for shape, dtype in made[carried:]]]
+
+
+def _evaluate(*arrays: Any, body: Any, length: int, fixed: int, carried: int, reverse: bool) -> list[Any]:
+    """Run the body once for each step; what is stacked has the rows' order, whichever way the steps go."""
+    constants, state, rows = arrays[:fixed], [*arrays[fixed : fixed + carried]], arrays[fixed + carried :]
+    stacked: list[Any] = []
+    for t in range(length)[:: -1 if reverse else 1]:
+        found: Sequence[Any] = body(*constants, *state, *[x[t] for x in rows])
+        state = [*found[:carried]]
+        stacked = stacked or [np.empty((length, *np.shape(y)), np.asarray(y).dtype) for y in found[carried:]]
+        for all_, y in zip(stacked, found[carried:], strict=True):
+            all_[t] = y
+    if not length:
+        stacked = [np.empty((0, *shape), dtype) for shape, dtype in body.results[carried:]]  # of an interpreted program
+    return [*state, *stacked]
+
+
+@lru_cache(maxsize=1024)
+def _needs(index: int, *, body: Program, length: Dim, fixed: int, carried: int, reverse: bool) -> tuple[bool, ...]:
+    """Return of what a result is made, in all steps; what is carried is where it begins, too."""
+    del length, reverse
+    outputs = closure(body, [index], fixed, carried)
+    read = read_by(body, [body.outputs[k] for k in outputs])
+    return tuple([x in read or k - fixed in outputs & {*range(carried)} for k, x in enumerate(body.inputs)])
+
+
+scan = control(
+    name="scan", params=("body", "length", "fixed", "carried", "reverse"), results=_results, evaluate=_evaluate,
+    needs=_needs,
+)

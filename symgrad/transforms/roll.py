@@ -1,0 +1,378 @@
+"""`roll`: a Python loop leaves copies of one pattern in a trace; they become one scan.
+
+A run of nodes that equals itself one period later, by op, shape, dtype and the user's line, is a loop if each copy reads only
+what is the same for all, what it made itself, what the copy before made (or the one before that), and things that are
+one for each copy: numbers, rows of an array, other values. The first copy, which made what all have in common, may stay
+outside. What does not fit stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.node import Constant, Graph
+from symgrad.ir.op import Control, Leaf
+from symgrad.ir.program import Program, afresh, copied
+from symgrad.ir.shapes import is_static
+from symgrad.ir.text import as_text
+from symgrad.ops.arrays.joining import concatenate
+from symgrad.ops.arrays.updates import assemble
+from symgrad.ops.arrays.views import expand_dims, slice_
+from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import scan
+from symgrad.ops.declare import leaves
+from symgrad.transforms.build import literal, make, written
+from symgrad.transforms.derive.control import closed
+from symgrad.transforms.scans import within
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from symgrad.ir.node import Node
+
+LEAST = 32
+"""So many copies are a loop; fewer are worth having side by side."""
+
+PERIODS = 40
+"""So many periods are tried, those that most neighbours have first."""
+
+PEELED = 2
+"""So many copies may stay outside at either end."""
+
+
+def roll(program: Program) -> Program:
+    """Make loops of repeats.
+
+    >>> import numpy as np, symgrad as sg
+    >>> def f(x):
+    ...     for k in range(100):
+    ...         x = np.sin(x) + k
+    ...     return x
+    >>> len(sg.jit(f).lower(1.0).stages.of("stable").nodes())
+    6
+    """
+    while True:
+        nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf)]
+        found = _loop(nodes) if len(nodes) >= LEAST else None
+        if found is None:
+            return within(program, roll)
+        program = _rolled(program, found)
+
+
+# -- repeats
+
+
+def _word(node: Node) -> Any:
+    """Return what a node has in common with its copies: all but what it is made of, and where a slice begins."""
+    params: Any = node.params
+    if node.op is slice_:
+        params = tuple([entry[1:] for entry in node.params[0]])
+    elif isinstance(node.op, Control):
+        params = tuple([as_text(p, lines=False) if isinstance(p, Program) else p for p in params])
+    return node.op, params, node.shape, node.dtype, node.line
+
+
+def _repeats(nodes: Sequence[Node]) -> list[tuple[int, int, int]]:
+    """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
+    known: dict[Any, int] = {}
+    words = np.array([known.setdefault(_word(node), len(known)) for node in nodes])
+    places: dict[int, list[int]] = defaultdict(list)
+    for k, word in enumerate(words.tolist()):
+        places[word].append(k)
+    near: Counter[int] = Counter()
+    for own in places.values():
+        for step in (1, 2, 3, 4, 5, 6, 8):  # a line may stand in a copy several times
+            near.update([b - a for a, b in zip(own, own[step:], strict=False)])
+    found = []
+    for period, count in near.most_common(PERIODS):
+        if count < LEAST - 1:
+            break
+        same = np.concatenate([[False], words[:-period] == words[period:], [False]])
+        edges = np.flatnonzero(same[1:] != same[:-1])
+        for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+            copies = (end - first) // period + 1
+            if copies >= LEAST:
+                found.append((first, period, copies))
+    return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
+
+
+@dataclass
+class _Loop:
+    """A repeat that is a loop.
+
+    Attributes:
+        copies: the nodes of each copy.
+        fixed: what all copies read.
+        rows: for each thing that is one for each copy, these.
+        moving: the places in a copy of slices that begin elsewhere in each; they are rows.
+        state: for each carried value its place in a copy, how many copies back it is read, and where it begins.
+        reads: for each operand of a place in a copy, what it is there.
+    """
+
+    copies: list[Sequence[Node]]
+    fixed: dict[Node, None] = field(default_factory=dict)
+    rows: dict[tuple[Node, ...], None] = field(default_factory=dict)
+    moving: set[int] = field(default_factory=set)
+    state: dict[tuple[int, int], Node] = field(default_factory=dict)
+    reads: dict[tuple[int, int], Any] = field(default_factory=dict)
+
+
+def _loop(nodes: Sequence[Node]) -> _Loop | None:
+    """Find the longest repeat that is a loop."""
+    place = {node: k for k, node in enumerate(nodes)}
+    for start, period, copies in _repeats(nodes):
+        for early in range(PEELED + 1):
+            for late in range(PEELED + 1):
+                first, count = start + early * period, copies - early - late
+                if count >= LEAST:
+                    runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(count)]
+                    found = _classified(_Loop(runs), place, first, period)
+                    if found is not None:
+                        return found
+    return None
+
+
+def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) -> _Loop | None:
+    """Say what each operand of a copy is; None where one is nothing a loop could have."""
+    copies = loop.copies
+    end = first + len(copies) * period
+    for j in range(period):
+        column = [copy[j] for copy in copies]
+        if any(node.params != column[0].params for node in column) and not isinstance(column[0].op, Control):
+            operand = {node.inputs[0] for node in column}
+            if len(operand) != 1 or first <= place.get(column[0].inputs[0], -1) < end or _along(column) is None:
+                return None
+            loop.moving.add(j)
+            continue
+        for a in range(len(column[0].inputs)):
+            read = [node.inputs[a] for node in column]
+            at = [place.get(node, -1) - first - k * period for k, node in enumerate(read)]
+            inside = [first <= place.get(node, -1) < end for node in read]
+            same, back = at[-1], 0
+            while same < 0 and back < 2 and inside[-1]:
+                same, back = same + period, back + 1
+            if inside[-1] and 0 <= same < period and all(p == at[-1] for p in at[back:]) and not any(inside[:back]):
+                loop.reads[j, a] = (same, back)
+                for b in range(1, back + 1):
+                    begin = read[back - b]
+                    if loop.state.setdefault((same, b), begin) is not begin:
+                        return None
+                    if (begin.shape, begin.dtype) != (read[-1].shape, read[-1].dtype):
+                        return None
+            elif any(inside):
+                return None
+            elif all(node is read[0] for node in read):
+                loop.fixed.setdefault(read[0])
+                loop.reads[j, a] = read[0]
+            elif all((x.shape, x.dtype) == (read[0].shape, read[0].dtype) for x in read) and is_static(read[0].shape):
+                loop.rows.setdefault(tuple(read))
+                loop.reads[j, a] = tuple(read)
+            else:
+                return None
+    return loop
+
+
+def _along(column: Sequence[Node]) -> int | None:
+    """Return the one axis along which slices begin elsewhere; None where that is no one axis."""
+    moving = [d for d, entries in enumerate(zip(*[node.params[0] for node in column], strict=True)) if len({*entries}) > 1]
+    return moving[0] if len(moving) == 1 else None
+
+
+# -- the loop
+
+
+def _rolled(program: Program, loop: _Loop) -> Program:
+    """Put a scan in the place of the copies."""
+    graph = afresh(program)
+    start = len(graph) + 1
+    new: dict[Node, Node] = {
+        node: graph.node(node.op, (), node.params, node.shape, node.dtype, node.line) for node in program.inputs
+    }
+    number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)}
+    nodes = program.nodes()
+    last = loop.copies[-1][-1].number
+    wanted = {i for node in nodes if node not in number for i in node.inputs if i in number}
+    wanted |= {node for node in program.outputs if node in number}
+    first = loop.copies[0][0]
+    stacked: dict[int, Node] = {}
+    before = graph.line
+    for node in nodes:
+        graph.line = node.line
+        if node is first:
+            stacked = _scan(graph, loop, new, sorted({number[node][1] for node in wanted}))
+        if node in number:
+            if node in wanted:
+                k, j = number[node]
+                full = [(0, d, 1) for d in node.shape]
+                new[node] = make(graph, slice_, stacked[j], index=((k,), *full))
+        elif node not in new:
+            new[node] = _joined(graph, node, tuple([new.get(i, i) for i in node.inputs])) if node.number > last else copied(
+                graph, node, tuple([new.get(i, i) for i in node.inputs]))
+    graph.line = before
+    inputs, outputs = tuple([new[i] for i in program.inputs]), tuple([new.get(o, o) for o in program.outputs])
+    return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
+
+
+def _scan(graph: Graph, loop: _Loop, new: dict[Node, Node], wanted: Sequence[int]) -> dict[int, Node]:
+    """Make the scan; return what each step gave at the places that are wanted, stacked."""
+    copies, template = len(loop.copies), loop.copies[-1]
+
+    def get(node: Node) -> Node:
+        if node not in new and isinstance(node.op, Leaf):
+            new[node] = copied(graph, node, ())
+        return new.get(node, node)
+
+    body = Graph()
+    by: dict[Any, Node] = {}
+
+    def stand(key: Any, like: Node, name: str) -> Node:
+        made = body.node(leaves.input_, (), (f"{name}{len(by)}", like.shape, like.dtype), like.shape, like.dtype, like.line)
+        by[key] = made
+        return made
+
+    fixed = [node for node in loop.fixed if node.inputs or node.op is leaves.input_]
+    state = sorted(loop.state)
+    inputs = [stand(node, node, "x") for node in fixed]
+    inputs += [stand(("state", *key), loop.state[key], "s") for key in state]
+    inputs += [stand(("row", row), row[0], "r") for row in loop.rows]
+    inputs += [stand(("moving", j), template[j], "r") for j in sorted(loop.moving)]
+    made: list[Node] = []
+    for j, node in enumerate(template):
+        body.line = node.line
+        if j in loop.moving:
+            made.append(by["moving", j])
+            continue
+        operands = []
+        for a in range(len(node.inputs)):
+            read = loop.reads[j, a]
+            if isinstance(read, tuple) and type(read[0]) is int:
+                place, back = read
+                operands.append(made[place] if not back else by["state", place, back])
+            elif isinstance(read, tuple):
+                operands.append(by["row", read])
+            else:
+                operands.append(by[read] if read in by else copied(body, read, ()))
+        made.append(copied(body, node, tuple(operands)))
+    body.line = None
+    next_ = [made[place] if back == 1 else by["state", place, back - 1] for place, back in state]
+    stepped = Program(tuple(inputs), (*next_, *[made[j] for j in wanted]), "step")
+    rows = [_stacked(graph, [get(node) for node in row]) for row in loop.rows]
+    rows += [_slid(graph, get(template[j].inputs[0]), [copy[j] for copy in loop.copies]) for j in sorted(loop.moving)]
+    hub = make(
+        graph, scan, *[get(node) for node in fixed], *[get(loop.state[key]) for key in state], *rows,
+        body=closed(stepped.inputs, stepped.outputs, "step"), length=copies, fixed=len(fixed), carried=len(state),
+        reverse=False,
+    )
+    return {j: make(graph, result, hub, index=len(state) + k) for k, j in enumerate(wanted)}
+
+
+def _stacked(graph: Graph, row: list[Node]) -> Node:
+    """Put one thing for each step into an array."""
+    if all(node.op is leaves.constant for node in row):
+        return literal(graph, np.stack([node.params[0].array for node in row]))
+    return _concatenated(graph, [make(graph, expand_dims, node, axes=(0,)) for node in row], 0)
+
+
+def _slid(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
+    """Put slices of an array that begin at other places of one axis into rows."""
+    axis: int = _along(column)  # type: ignore[assignment]  # there is one
+    index = list(column[0].params[0])
+    starts = [node.params[0][axis][0] for node in column]
+    step = starts[1] - starts[0]
+    front = sum([len(entry) == 3 for entry in index[:axis]])
+    if len(index[axis]) == 1:
+        if [*starts] == [starts[0] + k * step for k in range(len(starts))] and step:
+            index[axis] = (starts[0], len(starts), step)
+            made = make(graph, slice_, x, index=tuple(index))
+        else:
+            index[axis] = (0, x.shape[axis], 1)
+            made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), np.array(starts), axis=front)
+    else:
+        _, count, inner = index[axis]
+        index[axis] = (0, x.shape[axis], 1)
+        places = np.array(starts)[:, None] + inner * np.arange(count)
+        made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), places, axis=front)
+    order = (front, *[d for d in range(len(made.shape)) if d != front])
+    return made if not front else make(graph, "transpose", made, axes=order)
+
+
+# -- what reads all copies
+
+
+def _joined(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Copy a node; rows of one array that are put together again are that array, or a part of it."""
+    if node.op is concatenate:
+        return _concatenated(graph, list(inputs), node.param("axis"))
+    if node.op is assemble:
+        return _assembled(graph, node, inputs)
+    return copied(graph, node, inputs)
+
+
+def _runs(rows: Sequence[Any]) -> Iterator[tuple[int, int]]:
+    """Yield runs, as first and end, of rows ``(array, number)`` of one array that follow each other; others alone."""
+    k = 0
+    while k < len(rows):
+        end = k + 1
+        while end < len(rows) and None not in (rows[k], rows[end]) and rows[end] == (rows[k][0], rows[k][1] + end - k):
+            end += 1
+        yield k, end
+        k = end
+
+
+def _row_of(node: Node) -> tuple[Node, int] | None:
+    """Return of which array a value is one row, and which."""
+    if node.op is not slice_ or len(node.params[0][0]) != 1 or type(node.params[0][0][0]) is not int:
+        return None
+    x, rest = node.inputs[0], node.params[0][1:]
+    return (x, node.params[0][0][0]) if rest == tuple([(0, d, 1) for d in x.shape[1:]]) else None
+
+
+def _rows_of(graph: Graph, row: tuple[Node, int], count: int) -> Node:
+    x, first = row
+    if count == x.shape[0]:
+        return x
+    return make(graph, slice_, x, index=((first, count, 1), *[(0, d, 1) for d in x.shape[1:]]))
+
+
+def _to(graph: Graph, x: Node, axis: int) -> Node:
+    """Move the first axis."""
+    order = [*range(1, len(x.shape))]
+    order.insert(axis, 0)
+    return x if not axis else make(graph, "transpose", x, axes=tuple(order))
+
+
+def _concatenated(graph: Graph, parts: list[Node], axis: int) -> Node:
+    rows = [_row_of(p.inputs[0]) if p.op is expand_dims and p.param("axes") == (axis,) else None for p in parts]
+    made = [
+        parts[k] if end == k + 1 else _to(graph, _rows_of(graph, rows[k], end - k), axis)  # type: ignore[arg-type]
+        for k, end in _runs(rows)
+    ]
+    return made[0] if len(made) == 1 else make(graph, concatenate, *made, axis=axis)
+
+
+def _assembled(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    whole, *values = inputs
+    indices = node.params[0]
+    rows = [_row_of(value) for value in values]
+    made, where = [], []
+    for k, end in _runs(rows):
+        first, last = indices[k], indices[end - 1]
+        axes = [d for d, (a, b) in enumerate(zip(first, last, strict=True)) if a != b]
+        step = indices[k + 1][axes[0]][0] - first[axes[0]][0] if len(axes) == 1 and len(first[axes[0]]) == 1 else 0
+        even = step and all(
+            index == (*first[: axes[0]], (first[axes[0]][0] + step * m,), *first[axes[0] + 1 :])
+            for m, index in enumerate(indices[k:end])
+        )
+        if not even:
+            made += values[k:end]
+            where += indices[k:end]
+            continue
+        (axis,) = axes
+        before = sum([len(entry) == 3 for entry in first[:axis]])
+        made.append(_to(graph, _rows_of(graph, rows[k], end - k), before))  # type: ignore[arg-type]  # a run has rows
+        where.append((*first[:axis], (first[axis][0], end - k, step), *first[axis + 1 :]))
+    return make(graph, assemble, whole, *made, indices=tuple(where))

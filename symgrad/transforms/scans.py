@@ -1,0 +1,366 @@
+"""Loops of a program: one for those over the same, without what nobody reads, what is the same each step before it.
+
+A scan carries values from step to step. What of its body depends on no value that is carried is no part of the chain:
+what is the same in all steps is computed once, before the loop, and a sum of products for all rows is one product. A
+sum over the steps of products is one product behind the loop. A loop that carries nothing is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.node import Graph
+from symgrad.ir.op import Control, Elementwise, Leaf
+from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
+from symgrad.ir.shapes import size, upper
+from symgrad.ops.arrays.contract import LETTERS, einsum, parse
+from symgrad.ops.arrays.reduce import sum_
+from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import scan
+from symgrad.transforms.build import is_number, make, shaped, written
+from symgrad.transforms.derive.batch import batch
+from symgrad.transforms.derive.control import closed, nested
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from symgrad.ir.node import Node
+
+LARGE = 64
+"""A sum over steps of products with so many elements is a product behind the loop."""
+
+
+def within(program: Program, change: Callable[[Program], Program]) -> Program:
+    """Change the programs that a program holds."""
+    if not any(isinstance(op, Control) for op in program.ops):
+        return program
+    known: dict[Program, Program] = {}
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        held = bodies(node)
+        if not held:
+            return copied(graph, node, inputs)
+        for body in held:
+            if body not in known:
+                known[body] = change(body)
+        params = tuple([known.get(p, p) if isinstance(p, Program) else p for p in node.params])
+        return graph.node(node.op, inputs, params, node.shape, node.dtype, node.line)
+
+    return rebuild(program, rewrite)
+
+
+class Parts:
+    """A scan, and its body's nodes by what they are to it."""
+
+    def __init__(self, node: Node) -> None:
+        """Take it apart."""
+        self.node = node
+        self.body, self.length, fixed, carried, self.reverse = node.params
+        last = fixed + carried
+        inputs, outputs = self.body.inputs, self.body.outputs
+        self.fixed, self.state, self.rows = inputs[:fixed], inputs[fixed:last], inputs[last:]
+        self.next, self.stacked = outputs[:carried], outputs[carried:]
+        self.outer = dict(zip(inputs, node.inputs, strict=True))
+
+    def remade(
+        self, fixed: Sequence[Node], state: Sequence[Node], rows: Sequence[Node], outputs: Sequence[Node],
+    ) -> tuple[Program, int, int]:
+        """Make the body of other inputs, nodes of this one, and outputs; say how many are fixed and carried."""
+        return closed([*fixed, *state, *rows], outputs, self.body.name), len(fixed), len(state)
+
+
+@dataclass
+class Change:
+    """What stands in the place of a scan: another one, and values in the place of results.
+
+    Attributes:
+        body: the new one with how many inputs are fixed and how many carried; None where there is no loop any more.
+        inputs: what it is given, of the old scan's operands in the new program.
+        results: for each result of the old one its value, of the new scan and the old one's operands.
+        home: the scan in whose place the new one stands, where it is another one.
+    """
+
+    body: tuple[Program, int, int] | None
+    inputs: Callable[[Graph, dict[Node, Node]], list[Node]]
+    results: dict[int, Callable[[Graph, Any, dict[Node, Node]], Node]]
+    home: Node | None = None
+
+
+def applied(program: Program, changes: dict[Node, Change]) -> Program:
+    """Change scans."""
+    if not changes:
+        return program
+    given: dict[Node, dict[Node, Node]] = {}
+    made: dict[Node, Any] = {}
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node in changes:
+            change = changes[node]
+            given[node] = dict(zip(node.param("body").inputs, inputs, strict=True))
+            if change.body is None:
+                return inputs[0]  # nobody reads it
+            body, fixed, carried = change.body
+            made[node] = make(
+                graph, scan, *change.inputs(graph, given[node]), body=body, length=node.param("length"), fixed=fixed,
+                carried=carried, reverse=node.param("reverse"),
+            )
+            return made[node]  # type: ignore[no-any-return]
+        if node.op is result and node.inputs[0] in changes:
+            old = node.inputs[0]
+            change = changes[old]
+            return change.results[node.param("index")](graph, made.get(change.home or old), given[old])
+        return copied(graph, node, inputs)
+
+    return rebuild(program, rewrite)
+
+
+def _row(index: int) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
+    return lambda graph, new, _: make(graph, result, new, index=index)
+
+
+def scans_of(program: Program) -> list[Node]:
+    """List the scans of a program."""
+    return [node for node in program.nodes() if node.op is scan] if scan in program.ops else []
+
+
+# -- one loop for those over the same
+
+
+def join_scans(program: Program) -> Program:
+    """Make one loop of those that are given the same and carry the same on: a value's, and that of its derivative.
+
+    One may carry less than the other.
+    """
+    groups: dict[Any, list[Node]] = {}
+    for node in scans_of(program):
+        groups.setdefault((node.param("length"), node.param("reverse")), []).append(node)
+    changes: dict[Node, Change] = {}
+    for nodes in groups.values():
+        left = sorted(nodes, key=lambda node: (-len(node.inputs), node.number))
+        while left:
+            whole = Parts(left.pop(0))
+            inner = nested(Graph(), whole.body)
+            joined = {
+                node: made for node in left if node.number > whole.node.number
+                and (made := _same(whole, inner, Parts(node))) is not None
+            }
+            if not joined:
+                continue
+            left = [node for node in left if node not in joined]
+            carried = len(whole.next)
+            rows = [y for states, made in joined.values() for y in made[len(states) :]]
+            stacked = [*dict.fromkeys([*inner.outputs[carried:], *rows])]
+            body = closed(inner.inputs, [*inner.outputs[:carried], *stacked], whole.body.name)
+            joined[whole.node] = [*range(carried)], [*inner.outputs]
+            for node, (states, made) in joined.items():
+                places = [*states, *[carried + stacked.index(y) for y in made[len(states) :]]]
+                changes[node] = Change(
+                    None if node is not whole.node else (body, len(whole.fixed), carried),
+                    lambda _, given: [*given.values()], {k: _row(p) for k, p in enumerate(places)}, whole.node,
+                )
+    return applied(program, changes)
+
+
+def _same(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[Node]] | None:
+    """Say which of a scan's states are another one's, and what that one's body gives in its place; None if not."""
+    fixed, carried = len(whole.fixed), len(whole.state)
+    outer = whole.node.inputs
+    at = {(k < fixed, node): inner.inputs[k] for k, node in enumerate(outer) if not fixed <= k < fixed + carried}
+    values: list[Any] = []
+    states: list[int] = []
+    for k, (own, node) in enumerate(zip(other.body.inputs, other.node.inputs, strict=True)):
+        if own in other.state:
+            free = [j for j in range(carried) if outer[fixed + j] is node and j not in states]
+            states += free[:1]
+            values.append(inner.inputs[fixed + free[0]] if free else None)
+        else:
+            values.append(at.get((k < len(other.fixed), node)))
+    if None in values:
+        return None
+    made = replaced(inner.scope, other.body, values)  # type: ignore[arg-type]  # it is nested
+    return (states, made) if made[: len(states)] == [inner.outputs[j] for j in states] else None
+
+
+# -- without what nobody reads
+
+
+def trim_scans(program: Program) -> Program:
+    """Leave out of loops what nobody reads, and carry on nothing that stays as it is; what carries nothing is no loop."""
+    used: dict[Node, set[int]] = {node: set() for node in scans_of(program)}
+    for node in program.nodes():
+        if node.op is result and node.inputs[0] in used:
+            used[node.inputs[0]].add(node.param("index"))
+    return applied(program, {node: change for node in used if (change := _trimmed(Parts(node), used[node])) is not None})
+
+
+def _trimmed(parts: Parts, used: set[int]) -> Change | None:
+    carried = len(parts.next)
+    outputs = parts.body.outputs
+    needed = set(used)
+    while True:
+        read = _read(parts.body, [outputs[k] for k in sorted(needed)])
+        more = {k for k, x in enumerate(parts.state) if x in read} - needed
+        if not more:
+            break
+        needed |= more
+    still = [k for k in range(carried) if k in needed and parts.next[k] is parts.state[k]]
+    state = [k for k in range(carried) if k in needed and k not in still]
+    fixed = [x for x in (*parts.fixed, *[parts.state[k] for k in still]) if x in read]
+    rows = [x for x in parts.rows if x in read and not (x in outputs and x not in _inside(parts.body))]
+    results: dict[int, Any] = {k: (lambda graph, _, given, x=parts.state[k]: given[x]) for k in still}
+    stacked: dict[Node, None] = {}
+    for k in sorted(needed):
+        y = outputs[k]
+        if k >= carried and y in parts.rows:
+            results[k] = lambda graph, _, given, x=y: given[x]
+        elif k >= carried:
+            stacked.setdefault(y)
+            results[k] = _row(len(state) + [*stacked].index(y))
+        elif k in state:
+            results[k] = _row(state.index(k))
+    if not state:
+        return _mapped(parts, [*stacked], fixed, results)
+    before = (len(parts.fixed), carried, len(parts.rows), len(outputs))
+    if before == (len(fixed), len(state), len(rows), len(state) + len(stacked)):
+        return None
+    own = [parts.state[k] for k in state]
+    body = parts.remade(fixed, own, rows, [*[parts.next[k] for k in state], *stacked])
+    return Change(body, lambda _, given: [given[x] for x in (*fixed, *own, *rows)], results)
+
+
+def _read(program: Program, outputs: Iterable[Node]) -> set[Node]:
+    """Return what outputs are made of, themselves among it."""
+    found = Program(program.inputs, tuple(outputs))
+    return {i for node in found.nodes() if node not in program.inputs for i in node.inputs} | {*found.outputs}
+
+
+def _inside(program: Program) -> set[Node]:
+    """Return what is read inside of a program."""
+    return {i for node in program.nodes() for i in node.inputs}
+
+
+def _mapped(parts: Parts, stacked: list[Node], fixed: list[Node], results: dict[int, Any]) -> Change:
+    """Compute what each step gives for all of them at once: they carry nothing."""
+    own = Program((*fixed, *parts.rows), tuple(stacked), parts.body.name)
+
+    def row(y: Node) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
+        def made(graph: Graph, _: Any, given: dict[Node, Node]) -> Node:
+            return _for_all(graph, parts, own, [y], given)[0]
+
+        return made
+
+    for k, y in enumerate(parts.stacked, len(parts.next)):
+        if k in results and y not in parts.rows:
+            results[k] = row(y)
+    return Change(None, lambda *_: [], results)
+
+
+def _for_all(graph: Graph, parts: Parts, own: Program, outputs: Sequence[Node], given: dict[Node, Node]) -> list[Node]:
+    """Compute nodes of a body, which depend on nothing that is carried, for all rows."""
+    one = closed(own.inputs, outputs, own.name)
+    many, has = batch(one, [x in parts.rows for x in own.inputs], parts.length)
+    made = replaced(graph, many, [given[x] for x in own.inputs])
+    return [y if m else shaped(graph, y, (parts.length, *y.shape)) for y, m in zip(made, has, strict=True)]
+
+
+# -- before the loop, and behind it
+
+
+def hoist(program: Program) -> Program:
+    """Compute before a loop what is the same in all steps, and sums of products of rows alone for all rows at once."""
+    return applied(program, {
+        node: change for node in scans_of(program) if (change := _hoisted(Parts(node))) is not None
+    })
+
+
+def _hoisted(parts: Parts) -> Change | None:
+    moving = {*parts.state}
+    by_row = {*parts.rows}
+    products: list[Node] = []
+    invariant: list[Node] = []
+    sure = type(parts.length) is int and parts.length > 0
+    for node in parts.body.nodes():
+        if not moving.isdisjoint(node.inputs):
+            moving.add(node)
+        elif not by_row.isdisjoint(node.inputs):
+            by_row.add(node)
+            if node.op is einsum and len(node.inputs) == 2:
+                products.append(node)
+        elif node.inputs and (sure or isinstance(node.op, Elementwise) or node.op.view or node.op in {einsum, sum_}):
+            invariant.append(node)
+        elif node.inputs:
+            moving.add(node)  # it may fail, and there may be no step
+    read = {i for node in parts.body.nodes() if node in moving or node in by_row for i in node.inputs}
+    read |= {*parts.body.outputs}
+    early = [node for node in invariant if node in read]
+    wide = {i for node in parts.body.nodes() if node in moving for i in node.inputs} | {*parts.body.outputs}
+    outer = [node for node in products if node in wide or any(u not in products for u in _users(parts, node))]
+    if not early and not outer:
+        return None
+    fixed = [*parts.fixed, *early]
+    body = parts.remade(fixed, parts.state, [*parts.rows, *outer], parts.body.outputs)
+    once = Program(parts.fixed, tuple(early), parts.body.name)
+    each = Program((*parts.fixed, *parts.rows), tuple(outer), parts.body.name)
+
+    def inputs(graph: Graph, given: dict[Node, Node]) -> list[Node]:
+        first = replaced(graph, once, [given[x] for x in parts.fixed])
+        many = _for_all(graph, parts, each, outer, given) if outer else []
+        return [*[given[x] for x in parts.fixed], *first, *[given[x] for x in (*parts.state, *parts.rows)], *many]
+
+    return Change(body, inputs, {k: _row(k) for k in range(len(parts.body.outputs))})
+
+
+def _users(parts: Parts, node: Node) -> list[Node]:
+    return [user for user in parts.body.nodes() if node in user.inputs]
+
+
+def late_products(program: Program) -> Program:
+    """Take sums over the steps of large products out of loops: their factors are stacked, and multiplied behind."""
+    return applied(program, {node: change for node in scans_of(program) if (change := _late(Parts(node))) is not None})
+
+
+def _late(parts: Parts) -> Change | None:
+    nodes = parts.body.nodes()
+    late: dict[int, Node] = {}
+    for k, (x, y) in enumerate(zip(parts.state, parts.next, strict=True)):
+        users = [node for node in nodes if x in node.inputs]
+        if users != [y] or y.op.numpy is not np.add or x in parts.body.outputs:
+            continue
+        (term,) = [i for i in y.inputs if i is not x] or [x]
+        if term.op is einsum and len(term.inputs) == 2 and term.shape == x.shape and y not in _inside(parts.body):
+            count = upper(size(term.shape))
+            if count >= LARGE and count > sum([upper(size(i.shape)) for i in term.inputs]):
+                late[k] = term
+    if not late:
+        return None
+    kept = [k for k in range(len(parts.state)) if k not in late]
+    state = [parts.state[k] for k in kept]
+    factors = dict.fromkeys([i for term in late.values() for i in term.inputs if i not in parts.rows and i not in parts.fixed])
+    stacked = [*dict.fromkeys([*parts.stacked, *factors])]
+    first = len(state)
+    body = parts.remade(parts.fixed, state, parts.rows, [*[parts.next[k] for k in kept], *stacked])
+
+    def total(k: int, term: Node) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
+        def made(graph: Graph, new: Any, given: dict[Node, Node]) -> Node:
+            many = [i not in parts.fixed for i in term.inputs]
+            values = [
+                given[i] if i in given else make(graph, result, new, index=first + stacked.index(i)) for i in term.inputs
+            ]
+            terms, out = parse(term.param("subscripts"))
+            label = next(letter for letter in LETTERS if letter not in term.param("subscripts"))
+            labelled = ",".join([label + t if m else t for t, m in zip(terms, many, strict=True)])
+            product = make(graph, einsum, *values, subscripts=f"{labelled}->{out}")
+            start = given[parts.state[k]]
+            return product if is_number(start, 0.0) else written(graph, np.add, start, product)
+
+        return made
+
+    results: dict[int, Any] = {k: total(k, term) for k, term in late.items()}
+    results |= {k: _row(place) for place, k in enumerate(kept)}
+    results |= {
+        k: _row(first + stacked.index(y)) for k, y in enumerate(parts.stacked, len(parts.next))
+    }
+    return Change(body, lambda _, given: [given[x] for x in (*parts.fixed, *state, *parts.rows)], results)

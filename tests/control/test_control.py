@@ -1,0 +1,249 @@
+"""Loops and branches compute what the same Python loop computes, unrolled, and so do all their derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.ir.evaluate import evaluate
+from symgrad.ir.saved.programs import dumps, loads
+from symgrad.ops import OPS
+from tests.control.programs import PROGRAMS, Plain, both
+
+BY_VALUE = {"newton", "until", "branch, taken", "branch, not taken", "chosen, 0", "chosen, 1", "chosen, 2",
+            "branch in a loop", "loop in a branch"}
+"""Whose Python loop asks for values: a trace of it has none."""
+
+VERIFIED = sg.Options(verify=True)
+
+
+def leaves(tree):
+    return [np.asarray(x) for x in (tree if isinstance(tree, (tuple, list)) else [tree])]
+
+
+def close(ours, theirs, tolerance=1e-10):
+    for a, b in zip(leaves(ours), leaves(theirs), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+def differences(f, args, k, h=1e-3):
+    """Differentiate by Richardson's extrapolation of central differences, of fourth order."""
+    x = np.array(args[k], float)
+    found = np.zeros(x.shape + np.shape(f(*args)))
+    for place in np.ndindex(x.shape):
+        def at(step, place=place):
+            moved = x.copy()
+            moved[place] += step
+            return np.asarray(f(*args[:k], moved, *args[k + 1 :]))
+
+        one, half = (at(h) - at(-h)) / (2 * h), (at(h / 2) - at(-h / 2)) / h
+        found[place] = (4 * half - one) / 3
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_value_and_gradient(name):
+    ours, theirs, args, by = both(name)
+    value, grads = sg.value_and_grad(ours, argnums=by, options=VERIFIED)(*args)
+    close(value, theirs(*args))
+    for k, grad in zip(by, grads, strict=True):
+        np.testing.assert_allclose(grad, differences(theirs, args, k), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in BY_VALUE])
+def test_derivatives_are_those_of_the_unrolled_loop(name):
+    ours, theirs, args, by = both(name)
+    close(sg.grad(ours, argnums=by)(*args), sg.grad(theirs, argnums=by)(*args))
+    for k in by:
+        close(sg.hessian(ours, argnums=k)(*args), sg.hessian(theirs, argnums=k)(*args), 1e-9)
+        close(sg.jacfwd(ours, argnums=k)(*args), sg.jacfwd(theirs, argnums=k)(*args))
+
+
+@pytest.mark.parametrize("name", sorted(BY_VALUE))
+def test_second_derivatives_by_differences(name):
+    ours, _, args, by = both(name)
+    for k in by:
+        def slope(*args, k=k):
+            return sg.grad(ours, argnums=k)(*args)
+
+        np.testing.assert_allclose(sg.hessian(ours, argnums=k)(*args), differences(slope, args, k), rtol=2e-6, atol=1e-7)
+        close(sg.jacfwd(ours, argnums=k)(*args), sg.grad(ours, argnums=k)(*args))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_batches(name):
+    ours, theirs, args, by = both(name)
+    rng = np.random.default_rng(3)
+    many = [np.stack([args[0], *[args[0] + 0.1 * rng.normal(size=np.shape(args[0])) for _ in range(3)]]), *args[1:]]
+    axes = (0, *[None] * (len(args) - 1))
+    close(sg.vmap(ours, axes, options=VERIFIED)(*many), np.stack([theirs(x, *args[1:]) for x in many[0]]))
+    grads = sg.vmap(sg.grad(ours, argnums=by), axes, options=VERIFIED)(*many)
+    one = sg.grad(ours, argnums=by)
+    for place, grad in enumerate(grads):
+        close(grad, np.stack([one(x, *args[1:])[place] for x in many[0]]))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_c_is_the_interpreter(name):
+    ours, _, args, by = both(name)
+    function = sg.value_and_grad(ours, argnums=by)
+    program = function.lower(*args).program
+    found = evaluate(program, [np.asarray(a) for a in args])
+    value, grads = function(*args)
+    close([value, *grads], found, 1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_text_runs(name):
+    ours, theirs, args, _ = both(name)
+    space: dict[str, object] = {}
+    text = sg.jit(ours).lower(*args).as_text("traced")
+    exec(text, space)  # noqa: S102 - a program's text is Python
+    close(space[ours.__name__](*args)[0], theirs(*args), 1e-12)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_saved_programs(name):
+    ours, _, args, by = both(name)
+    function = sg.value_and_grad(ours, argnums=by)
+    program = function.lower(*args).program
+    again = loads(dumps(program), OPS)
+    close(evaluate(again, [np.asarray(a) for a in args]), evaluate(program, [np.asarray(a) for a in args]), 0)
+
+
+@pytest.mark.parametrize("name", ["recurrent", "backwards", "batch"])
+@pytest.mark.parametrize("length", [0, 1, 2, 9])
+def test_open_lengths(name, length):
+    ours, theirs, args, by = both(name)
+    rows = np.random.default_rng(1).normal(size=(length, *args[2].shape[1:]))
+    function = sg.value_and_grad(ours, argnums=by, dynamic={2: "t,_" + ",_" * (rows.ndim - 2)}, options=VERIFIED)
+    value, grads = function(*args[:2], rows)
+    if length:
+        close(value, theirs(*args[:2], rows))
+        close(grads, sg.grad(theirs, argnums=by)(*args[:2], rows))
+    else:
+        assert [np.shape(g) for g in grads] == [np.shape(a) for a in (*args[:2], rows)]
+
+
+def test_no_steps():
+    carry, ys = sg.scan(lambda h, x: (h * x, h + x), np.array([1.0, 2.0]), np.zeros((0, 2)))
+    assert carry.tolist() == [1.0, 2.0]
+    assert ys.shape == (0, 2)
+    assert sg.grad(lambda h: np.sum(sg.scan(lambda h, x: (h * x, h), h, np.zeros((0, 2)))[0]))(np.ones(2)).tolist() == [1, 1]
+    assert sg.fori_loop(3, 3, lambda i, v: v * i, 2.0) == 2.0
+    assert sg.fori_loop(3, 1, lambda i, v: v * i, 2.0) == 2.0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_dtypes(dtype):
+    def f(x, ks):
+        def step(carry, k):
+            h, n = carry
+            return (h * x + k.astype(dtype), n + k), (h, n)
+
+        (h, n), (hs, ns) = sg.scan(step, (x, np.int32(0)), ks)
+        return h, n, hs, ns
+
+    x, ks = dtype(0.5), np.arange(4, dtype=np.int32)
+    h, n, hs, ns = sg.jit(f)(x, ks)
+    assert (h.dtype, n.dtype, hs.dtype, ns.dtype) == (dtype, np.int32, dtype, np.int32)
+    assert n == 6
+    assert ns.tolist() == [0, 0, 1, 3]
+    assert sg.grad(lambda x: f(x, ks)[0])(x).dtype == dtype
+
+
+def test_a_branch_that_is_not_taken_does_not_run():
+    """A matrix that is singular is not inverted."""
+    f = sg.jit(lambda A, b: sg.cond(np.abs(A[0, 0]) > 0, lambda A, b: np.linalg.solve(A, b), lambda A, b: b, A, b))
+    assert f(np.zeros((2, 2)), np.array([3.0, 4.0])).tolist() == [3.0, 4.0]
+    assert f(2 * np.eye(2), np.array([3.0, 4.0])).tolist() == [1.5, 2.0]
+
+
+def test_the_side_that_is_not_chosen_makes_no_nan():
+    root = sg.vmap(sg.grad(lambda x: sg.cond(x > 0, np.sqrt, lambda x: 0.0 * x, x)))
+    assert root(np.array([4.0, 0.0, -1.0])).tolist() == [0.25, 0.0, 0.0]
+
+
+def test_outside_of_a_trace():
+    assert sg.switch(2, [lambda: 1, lambda: 2, lambda: 3]) == 3
+    assert sg.cond(True, lambda x: x + 1, lambda x: x - 1, 1) == 2
+    assert sg.while_loop(lambda v: v[0] < 3, lambda v: (v[0] + 1, v[1] * 2), (0, 1.0)) == (3, 8.0)
+    total, parts = sg.scan(lambda c, x: (c + x["a"], {"t": c}), 0, {"a": np.arange(4)})
+    assert (total, parts["t"].tolist()) == (6, [0, 0, 1, 3])
+
+
+def test_a_loop_whose_number_of_steps_is_an_argument():
+    f = sg.jit(lambda n, x: sg.fori_loop(0, n, lambda i, v: v * x, 1.0))
+    assert [f(n, 2.0) for n in (0, 1, 10)] == [1.0, 2.0, 1024.0]
+    assert sg.jit(lambda n, x: sg.jvp(lambda x: sg.fori_loop(0, n, lambda i, v: v * x, 1.0), (x,), (1.0,))[1])
+
+
+def test_programs_keep_their_size():
+    """The C does not depend on how many steps there are."""
+    ours, _, args, by = both("recurrent")
+    def lines(steps):
+        return sg.value_and_grad(ours, argnums=by).lower(*args[:2], np.zeros((steps, 3))).as_text("c").count("\n")
+
+    assert lines(10_000) == lines(100)
+
+
+def test_one_loop_for_value_and_gradient():
+    ours, _, args, by = both("recurrent")
+    text = sg.value_and_grad(ours, argnums=by).lower(*args).as_text()
+    assert text.count("ops.scan(") == 2
+
+
+def test_products_leave_the_loop():
+    ours, _, args, by = both("batch, large")
+    text = sg.value_and_grad(ours, argnums=by).lower(*args).as_text()
+    assert "np.einsum(\"amk,kn->amn\"" in text, "all rows are multiplied at once"
+    assert text.count("_bar: \"float64[12,12]\"") == 0, "no weight's gradient is carried"
+
+
+WRONG = {
+    "no pair": (lambda: sg.jit(lambda x: sg.scan(lambda c, x: c, 0.0, x))(np.ones(3)), "returns a pair (carry, y)"),
+    "another structure": (
+        lambda: sg.jit(lambda x: sg.scan(lambda c, x: ((c, c), x), 0.0, x))(np.ones(3)), "returns PyTreeSpec((*, *)",
+    ),
+    "another shape": (
+        lambda: sg.jit(lambda x: sg.scan(lambda c, x: (c + np.ones(2), x), np.zeros(()), x))(np.ones(3)),
+        "float64 of shape ()",
+    ),
+    "another dtype": (
+        lambda: sg.jit(lambda x: sg.scan(lambda c, x: (c + x, x), np.float32(0), x))(np.ones(3)), "returns float64",
+    ),
+    "no rows": (lambda: sg.scan(lambda c, x: (c, None), 0.0), "is given no rows"),
+    "rows of different number": (
+        lambda: sg.scan(lambda c, x: (c, None), 0.0, (np.ones(3), np.ones(4))), "goes along rows of different number",
+    ),
+    "a row of nothing": (lambda: sg.scan(lambda c, x: (c, None), 0.0, 1.0), "which has no axis"),
+    "a negative length": (lambda: sg.scan(lambda c, x: (c, None), 0.0, None, -1), "sg.scan of -1 steps"),
+    "a condition with axes": (
+        lambda: sg.jit(lambda x: sg.cond(x > 0, np.sin, np.cos, x))(np.ones(3)), "the condition of sg.cond has shape (3,)",
+    ),
+    "two structures": (
+        lambda: sg.jit(lambda x: sg.cond(x > 0, lambda x: (x, x), lambda x: x, x))(1.0), "the functions of sg.cond return",
+    ),
+    "two shapes": (
+        lambda: sg.jit(lambda x: sg.cond(x[0] > 0, lambda x: x, lambda x: x[:2], x))(np.ones(3)),
+        "float64 of shape (3,) and float64 of shape (2,)",
+    ),
+    "no branches": (lambda: sg.switch(0, []), "sg.switch of no functions"),
+    "no Boolean": (
+        lambda: sg.jit(lambda x: sg.while_loop(lambda x: x - 1, lambda x: x, x))(1.0), "float64 of shape (), not one Boolean",
+    ),
+    "no bound": (
+        lambda: sg.grad(lambda x: sg.while_loop(lambda v: v < 9, lambda v: v * x, x))(2.0), "has no reverse mode",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_refused(name):
+    call, message = WRONG[name]
+    with pytest.raises(sg.SymgradError) as caught:
+        call()
+    assert message in str(caught.value)
+    assert name.startswith("no rows") or "test_control.py" in str(caught.value) or caught.value.line is None
