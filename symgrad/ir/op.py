@@ -159,7 +159,7 @@ class Control(Op):
     """An op that runs programs, which are parameters of its nodes, and has several results: `result` gives each.
 
     Its node has no shape and the dtype `SEVERAL`; ``evaluate(*arrays, **params)`` returns a list. Its rule is
-    ``vjp(gs, active, *x, **params)``: of each result the cotangent or None, and of each input whether its own is wanted.
+    ``vjp(gs, active, *x, **params)``: of each result the cotangent or None, of each input whether its own is wanted.
 
     Attributes:
         results: shape and dtype of each result, of the same arguments as `infer`.

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.ir.names import identifier
 from symgrad.ir.node import Constant
 from symgrad.ir.program import Program, bodies
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from symgrad.ir.node import Node
 
 HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
@@ -17,11 +20,12 @@ HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
 
 def as_text(program: Program, *, lines: bool = True) -> str:
     """Print a program as a Python module with one function (with the user's lines as comments)."""
-    return "\n".join([HEADER, "", *_function(program, lines), ""])
+    return "\n".join([HEADER, "", *_function(program, program.name, lines), ""])
 
 
-def _function(program: Program, lines: bool) -> list[str]:
+def _function(program: Program, called: str, lines: bool) -> list[str]:
     """Print a program as a function, and before a node that holds programs these."""
+    within: dict[Program, str] = {}
     names: dict[Node, str] = {node: node.param("name") for node in program.inputs}
     bound: dict[str, str] = {}  # the symbols of unknown extents, each from the first input that has it bare
     for node, name in names.items():
@@ -34,21 +38,27 @@ def _function(program: Program, lines: bool) -> list[str]:
             continue
         names[node] = f"v{len(names) - len(program.inputs)}"
         for held in bodies(node):
-            body += _function(held, lines)
-        text = f"{names[node]} = {expression(node, [names[i] for i in node.inputs])}"
+            if held not in within:
+                within[held] = identifier(held.name, [*names.values(), *within.values()])
+                body += _function(held, within[held], lines)
+        text = f"{names[node]} = {expression(node, [names[i] for i in node.inputs], within)}"
         body.append(f"{text}  # {node.line}" if lines and node.line is not None else text)
     outputs = ", ".join(names[o] for o in program.outputs)
     body.append(f"return {outputs}{',' if len(program.outputs) == 1 else ''}")
     parameters = [f'{names[i]}: "{i.dtype.name}[{",".join(map(str, i.shape))}]"' for i in program.inputs]
-    head = f"def {program.name}({', '.join(parameters)}):"
+    head = f"def {called}({', '.join(parameters)}):"
     return [head, *["    " + line for line in body]]
 
 
-def expression(node: Node, names: list[str]) -> str:
-    """Print one node, given the names of its inputs."""
+def expression(node: Node, names: list[str], within: Mapping[Program, str] | None = None) -> str:
+    """Print one node, given the names of its inputs and of the programs that it holds."""
     if node.op.text is not None:
         return node.op.text(node, names)
-    params = [f"{name}={show(value)}" for name, value in zip(node.op.params, node.params, strict=True)]
+    called = within or {}
+    params = [
+        f"{name}={called[value] if isinstance(value, Program) else show(value)}"
+        for name, value in zip(node.op.params, node.params, strict=True)
+    ]
     return f"ops.{node.op.name}({', '.join(names + params)})"
 
 
@@ -63,8 +73,6 @@ def show(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, str):
         return repr(value)
-    if isinstance(value, Program):
-        return value.name
     return str(value)
 
 

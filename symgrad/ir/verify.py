@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symgrad.errors import SymgradError, VerifyError
+from symgrad.ir.node import SEVERAL
 from symgrad.ir.program import bodies
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def _verify_node(node: Node, stage: str) -> None:
     """Check a node's parameters, shape and dtype."""
     if len(node.params) != len(node.op.params):
         raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
+    if node.op.name != "result" and any(i.dtype is SEVERAL for i in node.inputs):
+        raise VerifyError(f"{stage}: {node!r} reads what has several results, and not one of them")
     try:
         shape, dtype = node.op.infer(*node.inputs, **node.named)
     except SymgradError as error:

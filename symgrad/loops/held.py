@@ -1,8 +1,8 @@
 """`Held`: a loop or a branch with programs of its own, while the statements around it are put in order.
 
-It is a routine then: for each array that it makes there stands one statement, ``call``, which reads all that its programs
-read. Passes on statements run on these programs by themselves (`deep`), and `embed` puts the loop or the branch in its
-place when all are trees.
+It is a routine then: for each array that it makes there stands one statement, ``call``, which reads all that its
+programs read. Passes on statements run on these programs by themselves (`deep`), and `embed` puts the loop or the
+branch in its place when all are trees.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ from symgrad.ir.op import Elementwise
 from symgrad.ir.shapes import size
 from symgrad.loops.program import Array, Cond, Kind, Loop, LoopProgram, Walk, While, looped, nested, rebuild, temporary
 from symgrad.ops.elementwise.arithmetic import add
-from symgrad.ops.elementwise.comparison import less
-from symgrad.ops.elementwise.logical import logical_and
+from symgrad.ops.elementwise.logical import less, logical_and
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -107,8 +106,7 @@ class Repeat(Held):
         new = given_homes(inner, outside, {k: array for k, array in made.items() if k >= len(state)})
         body = [*moved(looped(inner.body), outside, self.rows, self.place)]
         for target, output in state:
-            axes = axes_of(target.shape)
-            body += nested([Statement(Access(target, axes), How.SET, Access(outside[output], axes), axes, output.line)], axes)
+            body += _set(target, outside[output], output.line)
         return (Loop(self.axis, frozenset([self.axis]), tuple(body), Walk.SEQUENTIAL),), new
 
 
@@ -172,15 +170,21 @@ class Again(Held):
         place = Lookup(here, self.most, SURE)
         body = [*moved(looped(step.body), outside, self.rows, place)]
         for target, output in zip(state, step.outputs, strict=False):
-            axes = axes_of(target.shape)
-            body += nested([Statement(Access(target, axes), How.SET, Access(outside[output], axes), axes, output.line)], axes)
+            body += _set(target, outside[output], output.line)
         body.append(Statement(here, How.SET, Apply(add, (here, one), count.dtype, count.dtype), ()))
         asks = (*moved(looped(asked.body), about, frozenset(), 0), Statement(Access(on, ()), How.SET, test, ()))
         loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), tuple(body))))
         begin = (
-            Statement(here, How.SET, Number(0, count.dtype), ()), Statement(Access(on, ()), How.SET, Number(True, on.dtype), ()),
+            Statement(here, How.SET, Number(0, count.dtype), ()),
+            Statement(Access(on, ()), How.SET, Number(True, on.dtype), ()),
         )
         return (*begin, loop), new
+
+
+def _set(target: Array, source: Array, line: Any) -> Items:
+    """Carry a value on: copy one array to another."""
+    axes = axes_of(target.shape)
+    return nested([Statement(Access(target, axes), How.SET, Access(source, axes), axes, line)], axes)
 
 
 class Result(NamedTuple):
@@ -236,7 +240,7 @@ def standing(held: Held, reads: Sequence[Array], made: Sequence[Array], line: An
 
 def result_of(item: Any) -> Any:
     """Return what a statement makes of what it stands for; None for any other item."""
-    routine = item.routine if isinstance(item, Statement) else None
+    routine: Any = item.routine if isinstance(item, Statement) else None
     return routine if isinstance(routine, Result) else None
 
 

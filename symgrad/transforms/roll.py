@@ -1,9 +1,9 @@
 """`roll`: a Python loop leaves copies of one pattern in a trace; they become one scan.
 
-A run of nodes that equals itself one period later, by op, shape, dtype and the user's line, is a loop if each copy reads only
-what is the same for all, what it made itself, what the copy before made (or the one before that), and things that are
-one for each copy: numbers, rows of an array, other values. The first copy, which made what all have in common, may stay
-outside. What does not fit stays as it was.
+A run of nodes that equals itself one period later, by op, shape, dtype and the user's line, is a loop if each copy
+reads only what is the same for all, what it made itself, what the copy before made (or the one before that), and things
+that are one for each copy: numbers, rows of an array, other values. The first copy, which made what all have in common,
+may stay outside. What does not fit stays as it was.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.node import Constant, Graph
+from symgrad.ir.node import Graph
 from symgrad.ir.op import Control, Leaf
 from symgrad.ir.program import Program, afresh, copied
 from symgrad.ir.shapes import is_static
@@ -57,7 +57,7 @@ def roll(program: Program) -> Program:
     """
     while True:
         nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf)]
-        found = _loop(nodes) if len(nodes) >= LEAST else None
+        found = _loop(program, nodes) if len(nodes) >= LEAST else None
         if found is None:
             return within(program, roll)
         program = _rolled(program, found)
@@ -111,6 +111,7 @@ class _Loop:
         moving: the places in a copy of slices that begin elsewhere in each; they are rows.
         state: for each carried value its place in a copy, how many copies back it is read, and where it begins.
         reads: for each operand of a place in a copy, what it is there.
+        wanted: the nodes of copies that others read.
     """
 
     copies: list[Sequence[Node]]
@@ -119,10 +120,20 @@ class _Loop:
     moving: set[int] = field(default_factory=set)
     state: dict[tuple[int, int], Node] = field(default_factory=dict)
     reads: dict[tuple[int, int], Any] = field(default_factory=dict)
+    wanted: set[Node] = field(default_factory=set)
+
+    def pays(self, program: Program) -> bool:
+        """Whether fewer nodes are left: what others read is a slice of what is stacked, and rows are put together."""
+        own = {node for copy in self.copies for node in copy}
+        self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
+        self.wanted |= own.intersection(program.outputs)
+        apart = [row for row in self.rows if not all(node.op is leaves.constant for node in row)]
+        rows = sum([1 + sum(1 for _ in _runs([_row_of(node) for node in row])) for row in apart])
+        return 2 * len(self.wanted) + rows + 4 * len(self.moving) < len(own)
 
 
-def _loop(nodes: Sequence[Node]) -> _Loop | None:
-    """Find the longest repeat that is a loop."""
+def _loop(program: Program, nodes: Sequence[Node]) -> _Loop | None:
+    """Find the longest repeat that is a loop, and pays."""
     place = {node: k for k, node in enumerate(nodes)}
     for start, period, copies in _repeats(nodes):
         for early in range(PEELED + 1):
@@ -131,7 +142,7 @@ def _loop(nodes: Sequence[Node]) -> _Loop | None:
                 if count >= LEAST:
                     runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(count)]
                     found = _classified(_Loop(runs), place, first, period)
-                    if found is not None:
+                    if found is not None and found.pays(program):
                         return found
     return None
 
@@ -178,7 +189,8 @@ def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) ->
 
 def _along(column: Sequence[Node]) -> int | None:
     """Return the one axis along which slices begin elsewhere; None where that is no one axis."""
-    moving = [d for d, entries in enumerate(zip(*[node.params[0] for node in column], strict=True)) if len({*entries}) > 1]
+    entries = zip(*[node.params[0] for node in column], strict=True)
+    moving = [axis for axis, own in enumerate(entries) if len({*own}) > 1]
     return moving[0] if len(moving) == 1 else None
 
 
@@ -195,8 +207,7 @@ def _rolled(program: Program, loop: _Loop) -> Program:
     number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)}
     nodes = program.nodes()
     last = loop.copies[-1][-1].number
-    wanted = {i for node in nodes if node not in number for i in node.inputs if i in number}
-    wanted |= {node for node in program.outputs if node in number}
+    wanted = loop.wanted
     first = loop.copies[0][0]
     stacked: dict[int, Node] = {}
     before = graph.line
@@ -210,8 +221,8 @@ def _rolled(program: Program, loop: _Loop) -> Program:
                 full = [(0, d, 1) for d in node.shape]
                 new[node] = make(graph, slice_, stacked[j], index=((k,), *full))
         elif node not in new:
-            new[node] = _joined(graph, node, tuple([new.get(i, i) for i in node.inputs])) if node.number > last else copied(
-                graph, node, tuple([new.get(i, i) for i in node.inputs]))
+            operands = tuple([new.get(i, i) for i in node.inputs])
+            new[node] = (_joined if node.number > last else copied)(graph, node, operands)
     graph.line = before
     inputs, outputs = tuple([new[i] for i in program.inputs]), tuple([new.get(o, o) for o in program.outputs])
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
@@ -230,8 +241,8 @@ def _scan(graph: Graph, loop: _Loop, new: dict[Node, Node], wanted: Sequence[int
     by: dict[Any, Node] = {}
 
     def stand(key: Any, like: Node, name: str) -> Node:
-        made = body.node(leaves.input_, (), (f"{name}{len(by)}", like.shape, like.dtype), like.shape, like.dtype, like.line)
-        by[key] = made
+        params = f"{name}{len(by)}", like.shape, like.dtype
+        made = by[key] = body.node(leaves.input_, (), params, like.shape, like.dtype, like.line)
         return made
 
     fixed = [node for node in loop.fixed if node.inputs or node.op is leaves.input_]
@@ -267,7 +278,7 @@ def _scan(graph: Graph, loop: _Loop, new: dict[Node, Node], wanted: Sequence[int
         body=closed(stepped.inputs, stepped.outputs, "step"), length=copies, fixed=len(fixed), carried=len(state),
         reverse=False,
     )
-    return {j: make(graph, result, hub, index=len(state) + k) for k, j in enumerate(wanted)}
+    return {j: make(graph, result, hub, number=len(state) + k) for k, j in enumerate(wanted)}
 
 
 def _stacked(graph: Graph, row: list[Node]) -> Node:

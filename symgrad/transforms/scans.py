@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Graph
-from symgrad.ir.op import Control, Elementwise, Leaf
+from symgrad.ir.op import Control, Elementwise
 from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import LETTERS, einsum, parse
@@ -111,14 +111,14 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
         if node.op is result and node.inputs[0] in changes:
             old = node.inputs[0]
             change = changes[old]
-            return change.results[node.param("index")](graph, made.get(change.home or old), given[old])
+            return change.results[node.param("number")](graph, made.get(change.home or old), given[old])
         return copied(graph, node, inputs)
 
     return rebuild(program, rewrite)
 
 
 def _row(index: int) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
-    return lambda graph, new, _: make(graph, result, new, index=index)
+    return lambda graph, new, _: make(graph, result, new, number=index)
 
 
 def scans_of(program: Program) -> list[Node]:
@@ -144,8 +144,8 @@ def join_scans(program: Program) -> Program:
             whole = Parts(left.pop(0))
             inner = nested(Graph(), whole.body)
             joined = {
-                node: made for node in left if node.number > whole.node.number
-                and (made := _same(whole, inner, Parts(node))) is not None
+                node: found for node in left if node.number > whole.node.number
+                and (found := _same(whole, inner, Parts(node))) is not None
             }
             if not joined:
                 continue
@@ -188,12 +188,14 @@ def _same(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[N
 
 
 def trim_scans(program: Program) -> Program:
-    """Leave out of loops what nobody reads, and carry on nothing that stays as it is; what carries nothing is no loop."""
+    """Leave out of loops what nobody reads, and carry on nothing that stays as it is; with no carry, it is no loop."""
     used: dict[Node, set[int]] = {node: set() for node in scans_of(program)}
     for node in program.nodes():
         if node.op is result and node.inputs[0] in used:
-            used[node.inputs[0]].add(node.param("index"))
-    return applied(program, {node: change for node in used if (change := _trimmed(Parts(node), used[node])) is not None})
+            used[node.inputs[0]].add(node.param("number"))
+    return applied(program, {
+        node: change for node in used if (change := _trimmed(Parts(node), used[node])) is not None
+    })
 
 
 def _trimmed(parts: Parts, used: set[int]) -> Change | None:
@@ -210,12 +212,12 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
     state = [k for k in range(carried) if k in needed and k not in still]
     fixed = [x for x in (*parts.fixed, *[parts.state[k] for k in still]) if x in read]
     rows = [x for x in parts.rows if x in read and not (x in outputs and x not in _inside(parts.body))]
-    results: dict[int, Any] = {k: (lambda graph, _, given, x=parts.state[k]: given[x]) for k in still}
+    results: dict[int, Any] = {k: (lambda _graph, _new, given, x=parts.state[k]: given[x]) for k in still}
     stacked: dict[Node, None] = {}
     for k in sorted(needed):
         y = outputs[k]
         if k >= carried and y in parts.rows:
-            results[k] = lambda graph, _, given, x=y: given[x]
+            results[k] = lambda _graph, _new, given, x=y: given[x]
         elif k >= carried:
             stacked.setdefault(y)
             results[k] = _row(len(state) + [*stacked].index(y))
@@ -338,7 +340,8 @@ def _late(parts: Parts) -> Change | None:
         return None
     kept = [k for k in range(len(parts.state)) if k not in late]
     state = [parts.state[k] for k in kept]
-    factors = dict.fromkeys([i for term in late.values() for i in term.inputs if i not in parts.rows and i not in parts.fixed])
+    apart = {*parts.rows, *parts.fixed}
+    factors = dict.fromkeys([i for term in late.values() for i in term.inputs if i not in apart])
     stacked = [*dict.fromkeys([*parts.stacked, *factors])]
     first = len(state)
     body = parts.remade(parts.fixed, state, parts.rows, [*[parts.next[k] for k in kept], *stacked])
@@ -347,7 +350,8 @@ def _late(parts: Parts) -> Change | None:
         def made(graph: Graph, new: Any, given: dict[Node, Node]) -> Node:
             many = [i not in parts.fixed for i in term.inputs]
             values = [
-                given[i] if i in given else make(graph, result, new, index=first + stacked.index(i)) for i in term.inputs
+                given[i] if i in given else make(graph, result, new, number=first + stacked.index(i))
+                for i in term.inputs
             ]
             terms, out = parse(term.param("subscripts"))
             label = next(letter for letter in LETTERS if letter not in term.param("subscripts"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ import symgrad as sg
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.saved.programs import dumps, loads
 from symgrad.ops import OPS
-from tests.control.programs import PROGRAMS, Plain, both
+from tests.control.programs import PROGRAMS, both
+from tests.table import INTERPRETED
 
 BY_VALUE = {"newton", "until", "branch, taken", "branch, not taken", "chosen, 0", "chosen, 1", "chosen, 2",
             "branch in a loop", "loop in a branch"}
@@ -55,10 +58,10 @@ def test_value_and_gradient(name):
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in BY_VALUE])
 def test_derivatives_are_those_of_the_unrolled_loop(name):
     ours, theirs, args, by = both(name)
-    close(sg.grad(ours, argnums=by)(*args), sg.grad(theirs, argnums=by)(*args))
+    close(sg.grad(ours, argnums=by)(*args), sg.grad(theirs, argnums=by, options=INTERPRETED)(*args))
     for k in by:
-        close(sg.hessian(ours, argnums=k)(*args), sg.hessian(theirs, argnums=k)(*args), 1e-9)
-        close(sg.jacfwd(ours, argnums=k)(*args), sg.jacfwd(theirs, argnums=k)(*args))
+        close(sg.hessian(ours, argnums=k)(*args), sg.hessian(theirs, argnums=k, options=INTERPRETED)(*args), 1e-9)
+        close(sg.jacfwd(ours, argnums=k)(*args), sg.jacfwd(theirs, argnums=k, options=INTERPRETED)(*args))
 
 
 @pytest.mark.parametrize("name", sorted(BY_VALUE))
@@ -68,7 +71,8 @@ def test_second_derivatives_by_differences(name):
         def slope(*args, k=k):
             return sg.grad(ours, argnums=k)(*args)
 
-        np.testing.assert_allclose(sg.hessian(ours, argnums=k)(*args), differences(slope, args, k), rtol=2e-6, atol=1e-7)
+        found = sg.hessian(ours, argnums=k)(*args)
+        np.testing.assert_allclose(found, differences(slope, args, k), rtol=2e-6, atol=1e-7)
         close(sg.jacfwd(ours, argnums=k)(*args), sg.grad(ours, argnums=k)(*args))
 
 
@@ -98,9 +102,9 @@ def test_the_c_is_the_interpreter(name):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_text_runs(name):
     ours, theirs, args, _ = both(name)
-    space: dict[str, object] = {}
+    space: dict[str, Any] = {}
     text = sg.jit(ours).lower(*args).as_text("traced")
-    exec(text, space)  # noqa: S102 - a program's text is Python
+    exec(text, space)
     close(space[ours.__name__](*args)[0], theirs(*args), 1e-12)
 
 
@@ -122,7 +126,7 @@ def test_open_lengths(name, length):
     value, grads = function(*args[:2], rows)
     if length:
         close(value, theirs(*args[:2], rows))
-        close(grads, sg.grad(theirs, argnums=by)(*args[:2], rows))
+        close(grads, sg.grad(theirs, argnums=by, options=INTERPRETED)(*args[:2], rows))
     else:
         assert [np.shape(g) for g in grads] == [np.shape(a) for a in (*args[:2], rows)]
 
@@ -131,7 +135,8 @@ def test_no_steps():
     carry, ys = sg.scan(lambda h, x: (h * x, h + x), np.array([1.0, 2.0]), np.zeros((0, 2)))
     assert carry.tolist() == [1.0, 2.0]
     assert ys.shape == (0, 2)
-    assert sg.grad(lambda h: np.sum(sg.scan(lambda h, x: (h * x, h), h, np.zeros((0, 2)))[0]))(np.ones(2)).tolist() == [1, 1]
+    loss = sg.grad(lambda h: np.sum(sg.scan(lambda h, x: (h * x, h), h, np.zeros((0, 2)))[0]))
+    assert loss(np.ones(2)).tolist() == [1, 1]
     assert sg.fori_loop(3, 3, lambda i, v: v * i, 2.0) == 2.0
     assert sg.fori_loop(3, 1, lambda i, v: v * i, 2.0) == 2.0
 
@@ -156,7 +161,7 @@ def test_dtypes(dtype):
 
 def test_a_branch_that_is_not_taken_does_not_run():
     """A matrix that is singular is not inverted."""
-    f = sg.jit(lambda A, b: sg.cond(np.abs(A[0, 0]) > 0, lambda A, b: np.linalg.solve(A, b), lambda A, b: b, A, b))
+    f = sg.jit(lambda A, b: sg.cond(np.abs(A[0, 0]) > 0, np.linalg.solve, lambda _, b: b, A, b))
     assert f(np.zeros((2, 2)), np.array([3.0, 4.0])).tolist() == [3.0, 4.0]
     assert f(2 * np.eye(2), np.array([3.0, 4.0])).tolist() == [1.5, 2.0]
 
@@ -175,18 +180,17 @@ def test_outside_of_a_trace():
 
 
 def test_a_loop_whose_number_of_steps_is_an_argument():
-    f = sg.jit(lambda n, x: sg.fori_loop(0, n, lambda i, v: v * x, 1.0))
+    f = sg.jit(lambda n, x: sg.fori_loop(0, n, lambda _, v: v * x, 1.0))
     assert [f(n, 2.0) for n in (0, 1, 10)] == [1.0, 2.0, 1024.0]
-    assert sg.jit(lambda n, x: sg.jvp(lambda x: sg.fori_loop(0, n, lambda i, v: v * x, 1.0), (x,), (1.0,))[1])
 
 
 def test_programs_keep_their_size():
-    """The C does not depend on how many steps there are."""
+    """The C grows by tiles and threads of what stands beside the loops, not by the number of steps."""
     ours, _, args, by = both("recurrent")
     def lines(steps):
         return sg.value_and_grad(ours, argnums=by).lower(*args[:2], np.zeros((steps, 3))).as_text("c").count("\n")
 
-    assert lines(10_000) == lines(100)
+    assert lines(200_000) < lines(100) + 50
 
 
 def test_one_loop_for_value_and_gradient():
@@ -198,12 +202,12 @@ def test_one_loop_for_value_and_gradient():
 def test_products_leave_the_loop():
     ours, _, args, by = both("batch, large")
     text = sg.value_and_grad(ours, argnums=by).lower(*args).as_text()
-    assert "np.einsum(\"amk,kn->amn\"" in text, "all rows are multiplied at once"
-    assert text.count("_bar: \"float64[12,12]\"") == 0, "no weight's gradient is carried"
+    assert 'np.einsum("amk,kn->amn"' in text, "all rows are multiplied at once"
+    assert text.count('_bar: "float64[12,12]"') == 0, "no weight's gradient is carried"
 
 
 WRONG = {
-    "no pair": (lambda: sg.jit(lambda x: sg.scan(lambda c, x: c, 0.0, x))(np.ones(3)), "returns a pair (carry, y)"),
+    "no pair": (lambda: sg.jit(lambda x: sg.scan(lambda c, _: c, 0.0, x))(np.ones(3)), "returns a pair (carry, y)"),
     "another structure": (
         lambda: sg.jit(lambda x: sg.scan(lambda c, x: ((c, c), x), 0.0, x))(np.ones(3)), "returns PyTreeSpec((*, *)",
     ),
@@ -214,17 +218,19 @@ WRONG = {
     "another dtype": (
         lambda: sg.jit(lambda x: sg.scan(lambda c, x: (c + x, x), np.float32(0), x))(np.ones(3)), "returns float64",
     ),
-    "no rows": (lambda: sg.scan(lambda c, x: (c, None), 0.0), "is given no rows"),
+    "no rows": (lambda: sg.scan(lambda c, _: (c, None), 0.0), "is given no rows"),
     "rows of different number": (
-        lambda: sg.scan(lambda c, x: (c, None), 0.0, (np.ones(3), np.ones(4))), "goes along rows of different number",
+        lambda: sg.scan(lambda c, _: (c, None), 0.0, (np.ones(3), np.ones(4))), "goes along rows of different number",
     ),
-    "a row of nothing": (lambda: sg.scan(lambda c, x: (c, None), 0.0, 1.0), "which has no axis"),
-    "a negative length": (lambda: sg.scan(lambda c, x: (c, None), 0.0, None, -1), "sg.scan of -1 steps"),
+    "a row of nothing": (lambda: sg.scan(lambda c, _: (c, None), 0.0, 1.0), "which has no axis"),
+    "a negative length": (lambda: sg.scan(lambda c, _: (c, None), 0.0, None, -1), "sg.scan of -1 steps"),
     "a condition with axes": (
-        lambda: sg.jit(lambda x: sg.cond(x > 0, np.sin, np.cos, x))(np.ones(3)), "the condition of sg.cond has shape (3,)",
+        lambda: sg.jit(lambda x: sg.cond(x > 0, np.sin, np.cos, x))(np.ones(3)),
+        "the condition of sg.cond has shape (3,)",
     ),
     "two structures": (
-        lambda: sg.jit(lambda x: sg.cond(x > 0, lambda x: (x, x), lambda x: x, x))(1.0), "the functions of sg.cond return",
+        lambda: sg.jit(lambda x: sg.cond(x > 0, lambda x: (x, x), lambda x: x, x))(1.0),
+        "the functions of sg.cond return",
     ),
     "two shapes": (
         lambda: sg.jit(lambda x: sg.cond(x[0] > 0, lambda x: x, lambda x: x[:2], x))(np.ones(3)),
@@ -232,10 +238,11 @@ WRONG = {
     ),
     "no branches": (lambda: sg.switch(0, []), "sg.switch of no functions"),
     "no Boolean": (
-        lambda: sg.jit(lambda x: sg.while_loop(lambda x: x - 1, lambda x: x, x))(1.0), "float64 of shape (), not one Boolean",
+        lambda: sg.jit(lambda x: sg.while_loop(lambda x: x - 1, lambda x: x, x))(1.0),
+        "float64 of shape (), not one Boolean",
     ),
     "no bound": (
-        lambda: sg.grad(lambda x: sg.while_loop(lambda v: v < 9, lambda v: v * x, x))(2.0), "has no reverse mode",
+        lambda: sg.grad(lambda x: sg.while_loop(lambda v: v < 9, lambda v: v * x, x))(2.0), "has no derivative",
     ),
 }
 

@@ -63,7 +63,7 @@ def scan(
     """
     if current() is None:
         return derived(f, _scan, _OF_SCAN, length=length, reverse=reverse)(init, xs)  # type: ignore[no-any-return]
-    return _scanned(f, init, xs, length, reverse=reverse)
+    return _scanned(f, init, xs, length, reverse=reverse)  # type: ignore[no-any-return]  # a pair
 
 
 _OF_SCAN = inspect.signature(lambda init, xs: None)  # noqa: ARG005 - two
@@ -107,11 +107,14 @@ def _carrying(
             parts = point.tree.children()
             if point.tree.type is not tuple or len(parts) != 2:
                 raise ArgumentError(
-                    f"the function of {what} returns a pair (carry, y)", line=definition(f), instead="return carry, None",
+                    f"the function of {what} returns a pair (carry, y)", line=definition(f),
+                    instead="return carry, None",
                 )
             after = parts[0]
         if before != after:
-            raise ArgumentError(f"the function of {what} is given {before} and returns {after} in its place", line=definition(f))
+            raise ArgumentError(
+                f"the function of {what} is given {before} and returns {after} in its place", line=definition(f),
+            )
         made = tuple([
             replace(spec, dtype=node.dtype, weak=None) if spec.weak is not None and spec.shape == node.shape else spec
             for spec, node in zip(carries, point.program.outputs, strict=False)
@@ -139,7 +142,7 @@ def _cast(outer: Trace, leaves: Sequence[Any], inputs: Sequence[Node], carried: 
 
 
 def _results(outer: Trace, node: Node, count: int, first: int = 0) -> list[Tracer]:
-    return [Tracer(make(outer.graph, result, node, index=first + k), outer) for k in range(count)]
+    return [Tracer(make(outer.graph, result, node, number=first + k), outer) for k in range(count)]
 
 
 def _length(signature: Signature, carried: int, length: Any) -> Any:
@@ -175,8 +178,8 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     Raises:
         ArgumentError: `body` returns another structure.
         ShapeError: `body` returns another shape or dtype.
-        NoGradient: it is differentiated in reverse mode, and the number of steps is a traced value: then `while_loop`
-            with ``max_steps=`` says how many there are at most.
+        NoGradient: it is differentiated, and the number of steps is a traced value: then `while_loop` with
+            ``max_steps=`` says how many there are at most.
 
     >>> import symgrad as sg
     >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
@@ -214,7 +217,7 @@ def _counted(body: Any, lower: Any, upper: Any, init: Any) -> Any:
         def step(state: Any) -> Any:
             return state[0] + 1, body(state[0], state[1])
 
-        start = np.asarray(lower, np.int64) if not type(lower) is Tracer else lower.astype(np.int64)
+        start = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
         return while_loop(lambda state: state[0] < upper, step, (start, init))[1]
     count = upper - lower
     rows = np.arange(lower, upper) if type(count) is not int or count > 0 else np.arange(0)
@@ -231,8 +234,8 @@ def while_loop(
         cond: ``cond(value)``, one Boolean.
         body: ``body(value) -> value``, of the structure, shapes and dtypes of `init`.
         init: what the first step is given.
-        max_steps: the loop ends after so many steps. Reverse mode needs it: so many rows are kept of what a step back
-            reads. Forward mode does not.
+        max_steps: the loop ends after so many steps. Derivatives need it: so many rows are kept of what a step back
+            reads.
 
     Returns:
         The first value of which `cond` is false.
@@ -240,7 +243,7 @@ def while_loop(
     Raises:
         ArgumentError: `body` returns another structure, or `cond` no Boolean.
         ShapeError: `body` returns another shape or dtype.
-        NoGradient: it is differentiated in reverse mode, without `max_steps`.
+        NoGradient: it is differentiated, without `max_steps`.
 
     >>> import symgrad as sg
     >>> sg.while_loop(lambda x: x > 1.0, lambda x: x / 2, 10.0)
@@ -263,7 +266,8 @@ def _looped(test: Any, body: Any, init: Any, most: Any) -> Any:
     signature, leaves = described(body, (init,), {})
     carried = signature.tree.num_leaves
     point = _carrying("sg.while_loop", body, signature, leaves, carried, (), pair=False)
-    specs = tuple([replace(s, dtype=x.dtype, weak=None) for s, x in zip(signature.specs, point.program.inputs, strict=True)])
+    inputs = point.program.inputs
+    specs = tuple([replace(s, dtype=x.dtype, weak=None) for s, x in zip(signature.specs, inputs, strict=True)])
     asked = at(test, signature, leaves, seen=replace(signature, specs=specs))
     if [(y.shape, y.dtype.kind) for y in asked.program.outputs] != [((), "b")]:
         shown = ", ".join([f"{y.dtype.name} of shape {show(y.shape)}" for y in asked.program.outputs])
@@ -303,18 +307,21 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
     outer = current()
     if outer is None or not hasattr(type(settled(pred)), "__symgrad_bind__"):
         if np.ndim(pred):
-            raise ArgumentError(f"the condition of sg.cond has shape {np.shape(pred)}", instead="np.any or np.all of it")
+            raise ArgumentError(_with_axes(np.shape(pred)), instead="np.any or np.all of it")
         return (on_true if pred else on_false)(*operands)
-    test = Tracer(as_node(outer, pred), outer)
+    test: Any = Tracer(as_node(outer, pred), outer)
     if test.node.shape:
-        raise ArgumentError(f"the condition of sg.cond has shape {show(test.node.shape)}", instead="np.any or np.all of it")
-    sides, leaves = [], []
+        raise ArgumentError(_with_axes(test.node.shape), instead="np.any or np.all of it")
+    sides: list[Point] = []
+    leaves: list[Any] = []
     for f in (on_true, on_false):
         signature, leaves = described(f, operands, {})
         sides.append(at(f, signature, leaves))
     first, second = sides
     if first.tree != second.tree:
-        raise ArgumentError(f"the functions of sg.cond return {first.tree} and {second.tree}", line=definition(on_false))
+        raise ArgumentError(
+            f"the functions of sg.cond return {first.tree} and {second.tree}", line=definition(on_false),
+        )
     for k, (a, b) in enumerate(zip(first.program.outputs, second.program.outputs, strict=True)):
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             raise ShapeError(
@@ -325,6 +332,10 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
     given = [*reads, *[as_node(outer, leaf) for leaf in leaves]]
     made = make(outer.graph, cond_op, (test != 0).node, *given, then=then, other=other)
     return optree.tree_unflatten(first.tree, _results(outer, made, len(then.outputs)))
+
+
+def _with_axes(shape: Any) -> str:
+    return f"the condition of sg.cond has shape {show(shape)}"
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
@@ -342,6 +353,6 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         return branches[0](*operands)
     half = len(branches) // 2
     return cond(
-        index < half, lambda *x: switch(index, branches[:half], *x), lambda *x: switch(index - half, branches[half:], *x),
-        *operands,
+        index < half, lambda *x: switch(index, branches[:half], *x),
+        lambda *x: switch(index - half, branches[half:], *x), *operands,
     )

@@ -15,8 +15,8 @@ from symgrad.errors import Derived, Line, SerializationError
 from symgrad.ir import shapes
 from symgrad.ir.bounds import obligations
 from symgrad.ir.names import identifier
-from symgrad.ir.node import Constant, Graph, Requirement
-from symgrad.ir.op import Structured
+from symgrad.ir.node import SEVERAL, Constant, Graph, Requirement
+from symgrad.ir.op import Control, Structured
 from symgrad.ir.program import Program
 from symgrad.ir.saved.dims import dim_from_json, dim_to_json
 
@@ -35,8 +35,8 @@ TEXT = 1 << 28
 Reader: TypeAlias = "Callable[[Any, str], Any]"
 """What reads a field, given its content and its place."""
 
-NODES, RANK, WORDS, ELEMENTS = 1 << 21, 64, 4096, 1 << 60
-"""Bounds of what is read: nodes, axes, the length of a string, the elements of an array."""
+NODES, RANK, WORDS, ELEMENTS, DEPTH = 1 << 21, 64, 4096, 1 << 60, 32
+"""Bounds of what is read: nodes, axes, the length of a string, the elements of an array, loops in loops."""
 
 DTYPES = ("bool", *[f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)], "float32", "float64")
 
@@ -72,24 +72,33 @@ def record(program: Program) -> dict[str, Any]:
     """
     if program.scope is not None:
         raise SerializationError(f"{program.name} is nested in another trace: its constants are not its own")
-    nodes = program.nodes()
-    number = {node: k for k, node in enumerate(nodes)}
     lines: dict[tuple[Any, ...], int] = {}
-    rows = []
-    for node in nodes:
-        row = _row(node, number)
-        if node.line is not None:
-            row["line"] = _line_row(node.line, lines)
-        rows.append(row)
+    described = _described(program, lines)
     required = [
         {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis, "otherwise": r.otherwise}
         | ({} if r.line is None else {"line": _line_row(r.line, lines)})
         for r in program.requirements
     ]
     return {
-        "format": "symgrad program", "version": VERSION, "name": program.name,
-        "inputs": [number[i] for i in program.inputs], "outputs": [number[o] for o in program.outputs],
-        "labels": list(program.labels), "requirements": required, "lines": list(lines), "nodes": rows,
+        "format": "symgrad program", "version": VERSION, "name": program.name, "inputs": described["inputs"],
+        "outputs": described["outputs"], "labels": list(program.labels), "requirements": required,
+        "lines": list(lines), "nodes": described["nodes"],
+    }
+
+
+def _described(program: Program, lines: dict[tuple[Any, ...], int]) -> dict[str, Any]:
+    """Describe a program that another one holds, whose lines are among those of the whole."""
+    nodes = program.nodes()
+    number = {node: k for k, node in enumerate(nodes)}
+    rows = []
+    for node in nodes:
+        row = _row(node, number, lines)
+        if node.line is not None:
+            row["line"] = _line_row(node.line, lines)
+        rows.append(row)
+    return {
+        "name": program.name, "inputs": [number[i] for i in program.inputs],
+        "outputs": [number[o] for o in program.outputs], "nodes": rows,
     }
 
 
@@ -105,15 +114,18 @@ def _line_row(line: Line, lines: dict[tuple[Any, ...], int]) -> int:
     return row  # type: ignore[return-value]  # there is one line at least
 
 
-def _row(node: Node, number: Mapping[Node, int]) -> dict[str, Any]:
+def _row(node: Node, number: Mapping[Node, int], lines: dict[tuple[Any, ...], int]) -> dict[str, Any]:
     row: dict[str, Any] = {"op": node.op.name}
     if node.inputs:
         row["inputs"] = [number[i] for i in node.inputs]
     for name in node.op.params:
-        if name not in KINDS:
+        if name not in KINDS and name not in BODIES:
             raise SerializationError(f"the parameter {name!r} of {node.op.name} has no form in a saved program")
     if node.params:
-        row["params"] = {name: _written(value) for name, value in zip(node.op.params, node.params, strict=True)}
+        row["params"] = {
+            name: _described(value, lines) if isinstance(value, Program) else _written(value)
+            for name, value in zip(node.op.params, node.params, strict=True)
+        }
     return row
 
 
@@ -126,7 +138,7 @@ def _written(value: Any) -> Any:
         array = value.array
         data = array.astype(array.dtype.newbyteorder("<")).tobytes()
         return {"dtype": array.dtype.name, "shape": list(array.shape), "data": base64.b64encode(data).decode("ascii")}
-    if isinstance(value, (bool, str)):
+    if isinstance(value, (bool, str)) or value is None:
         return value
     return dim_to_json(value)
 
@@ -158,19 +170,10 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     for k, row in enumerate(_items(data, "lines", NODES)):
         lines.append(_line(row, f"lines[{k}]", lines))
     reader = _Reader(ops, lines)
-    for k, row in enumerate(_items(data, "nodes", NODES)):
-        reader.node(row, f"nodes[{k}]")
-    nodes = reader.nodes
-
-    def listed(name: str) -> tuple[Node, ...]:
-        places = enumerate(_items(data, name, NODES))
-        return tuple([nodes[_position(n, f"{name}[{k}]", len(nodes))] for k, n in places])
-
-    inputs, outputs = listed("inputs"), listed("outputs")
+    name, inputs, outputs = reader.program(data)
     rows = enumerate(_items(data, "requirements", NODES))
     required = [reader.requirement(row, f"requirements[{k}]") for k, row in rows]
     reader.finish(inputs)
-    name = _name(data.get("name"), "name")
     labels = tuple([_name(text, f"labels[{k}]") for k, text in enumerate(_items(data, "labels", NODES))])
     if labels and len(labels) != len(outputs):
         raise _wrong("labels", "there must be one for each output, or none")
@@ -178,15 +181,48 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
 
 
 class _Reader:
-    """Makes the nodes of one file, each verified when its inputs are known."""
+    """Makes the nodes of one program, each verified when its inputs are known; a held program has one of its own."""
 
-    def __init__(self, ops: Mapping[str, Op], lines: list[Line]) -> None:
-        self.ops, self.lines = ops, lines
+    def __init__(self, ops: Mapping[str, Op], lines: list[Line], depth: int = 0) -> None:
+        self.ops, self.lines, self.depth = ops, lines, depth
         self.graph = Graph(share=False)  # node for node what was written
         self.nodes: list[Node] = []
         self.names: set[str] = set()
         self.symbols: dict[str, str] = {}
         self.found: list[Requirement] = []
+
+    def program(self, data: dict[str, Any], path: str = "") -> tuple[str, tuple[Node, ...], tuple[Node, ...]]:
+        """Read the name, the inputs and the outputs of a program, and before these its nodes."""
+        dot = f"{path}." if path else ""
+        for k, row in enumerate(_items(data, "nodes", NODES, path)):
+            self.node(row, f"{dot}nodes[{k}]")
+
+        def listed(name: str) -> tuple[Node, ...]:
+            places = enumerate(_items(data, name, NODES, path))
+            return tuple([self.nodes[_position(n, f"{dot}{name}[{k}]", len(self.nodes))] for k, n in places])
+
+        inputs, outputs = listed("inputs"), listed("outputs")
+        if any(node.dtype is SEVERAL for node in outputs):
+            raise _wrong(f"{dot}outputs", "there is one with several results, which is no value")
+        return _name(data.get("name"), f"{dot}name"), inputs, outputs
+
+    def held(self, value: Any, path: str) -> Program:
+        """Read a program that a node holds."""
+        data = _record(value, path)
+        _only(data, path, "name", "inputs", "outputs", "nodes")
+        if self.depth == DEPTH:
+            raise _wrong(path, f"more than {DEPTH} programs within each other")
+        reader = _Reader(self.ops, self.lines, self.depth + 1)
+        name, inputs, outputs = reader.program(data, path)
+        reader.arguments(inputs, f"{path}.inputs")
+        for dim in [dim for node in inputs for dim in node.shape]:
+            self.note(dim, f"{path}.inputs")
+        for symbol, place in reader.symbols.items():
+            self.symbols.setdefault(symbol, place)
+            if symbol in reader.names:
+                raise _wrong(place, f"{symbol!r} stands for two things")
+        self.found += reader.found
+        return Program(inputs, outputs, name)
 
     def node(self, row: Any, path: str) -> None:
         row = _record(row, path)
@@ -199,11 +235,15 @@ class _Reader:
         inputs = tuple([self.nodes[_position(n, f"{path}.inputs[{k}]", before)] for k, n in places])
         params = self.params(op, _record(row.get("params", {}), f"{path}.params"), f"{path}.params")
         line = self.line(row, path)
+        if op.name != "result" and any(i.dtype is SEVERAL for i in inputs):
+            raise _wrong(path, f"{op.name} of what has several results, not of one of them")
         try:
             shape, dtype = op.infer(*inputs, **params)
+            kinds = op.results(*inputs, **params) if isinstance(op, Control) else [(shape, dtype)]
         except Exception as error:  # noqa: BLE001 - whatever a shape rule says to what it was not made for
             raise _wrong(path, f"{op.name} cannot be: {error}") from None
-        self.fits(shape, dtype, path)
+        for kind in kinds:
+            self.fits(*kind, path)
         highest = max([*params.get("axes", ()), params.get("axis", -1), -1])
         if highest >= max([len(shape), *[len(i.shape) for i in inputs]]):
             raise _wrong(f"{path}.params", f"{op.name} has no axis {highest}")
@@ -219,8 +259,11 @@ class _Reader:
 
     def params(self, op: Op, given: dict[str, Any], path: str) -> dict[str, Any]:
         _only(given, path, *op.params)
-        found = {}
+        found: dict[str, Any] = {}
         for name in op.params:
+            if name in given and name in BODIES:
+                found[name] = self.held(given[name], f"{path}.{name}")
+                continue
             if name not in given or name not in KINDS:  # the second: an op whose parameter nobody can check yet
                 raise _wrong(f"{path}.{name}", f"{op.name} needs the parameter {name!r}")
             found[name] = KINDS[name](given[name], f"{path}.{name}")
@@ -257,11 +300,14 @@ class _Reader:
             for symbol in getattr(item, "free_symbols", ()):
                 self.symbols.setdefault(symbol.name, path)
 
-    def finish(self, inputs: tuple[Node, ...]) -> None:
+    def arguments(self, inputs: tuple[Node, ...], path: str) -> None:
         leaves = [node for node in self.nodes if node.op.name == "input"]
         if len(set(inputs)) != len(inputs) or set(inputs) != set(leaves):
-            raise _wrong("inputs", "they must be the input nodes, each once")
-        dims: list[Any] = [dim for node in leaves for dim in node.shape]
+            raise _wrong(path, "they must be the input nodes, each once")
+
+    def finish(self, inputs: tuple[Node, ...]) -> None:
+        self.arguments(inputs, "inputs")
+        dims: list[Any] = [dim for node in inputs for dim in node.shape]
         known = {dim.name for dim in dims if getattr(dim, "is_Symbol", False)}
         for name, path in self.symbols.items():
             if name not in known:
@@ -354,6 +400,7 @@ _word = _field(
 )
 _integer = _field(lambda v: type(v) is int and abs(v) < ELEMENTS, "an integer is expected, not {!r:.40}")
 _axis = _field(lambda v: 0 <= v < RANK, "{} is no axis", of=_integer)
+_places = _field(lambda v: 0 <= v < NODES, "{} is no number of values", of=_integer)
 _step = _field(lambda v: v != 0, "a step of 0", of=_integer)
 _boolean = _field(lambda v: type(v) is bool, "true or false is expected, not {!r:.40}")
 _parameters = _field(lambda v: isinstance(v, list), "a list of parameters is expected")
@@ -393,6 +440,11 @@ def _extent(value: Any, path: str) -> Any:
     if type(found) is int and not 0 <= found < ELEMENTS:
         raise _wrong(path, f"{found} is no extent")
     return found
+
+
+def _bound(value: Any, path: str) -> Any:
+    """Read the most steps of a loop, or that there is no bound."""
+    return None if value is None else _extent(value, path)
 
 
 def _dtype(value: Any, path: str) -> np.dtype[Any]:
@@ -455,5 +507,9 @@ KINDS: dict[str, Reader] = {
     "exponent": _integer, "order": _integer, "unique": _boolean,
     "of": _word, "wrt": _integer, "mapped": _tuple(_boolean, NODES), "params": _parameters,
     "lower": _boolean, "unit": _boolean, "trans": _boolean, "checked": _boolean,
+    "length": _extent, "fixed": _places, "carried": _places, "number": _places, "reverse": _boolean, "most": _bound,
 }
 """What an op's parameter of each name may be."""
+
+BODIES = frozenset(["body", "test", "then", "other"])
+"""The names of parameters that are programs."""

@@ -94,8 +94,8 @@ class _Lowering:
         self.places: dict[tuple[Node, Any], Array] = {}
         self.names: set[str] = set() if around is None else around.names
         self.several: dict[Node, list[Source]] = {}
-        self.stands: dict[Array, Array] = {}
-        self.before = 0 if around is None else around.before + len(around.arrays)
+        self.stands: dict[tuple[Array, bool], Array] = {}  # of arrays around this program, or of rows of them
+        self.before: int = 0 if around is None else around.before + len(around.arrays)
 
     def run(self) -> LoopProgram:
         inputs = []
@@ -114,7 +114,7 @@ class _Lowering:
         """Lower all nodes; return the outputs and the statements."""
         for node in self.program.nodes():
             if node.op is result:
-                self.sources[node] = self.several[node.inputs[0]][node.param("index")]
+                self.sources[node] = self.several[node.inputs[0]][node.param("number")]
             elif node.op in self.lowers:
                 self.several[node] = self.lowers[node.op](self, node)
             elif node not in self.sources:
@@ -143,16 +143,17 @@ class _Lowering:
             else:
                 plain = not source.flat and source.indices == source.axes and source.array.shape == read.shape
                 array = source.array if plain else self.copied(read, source)
-                rows.add(inside.stand_in(array, own.shape))
-                inside.sources[own] = _whole(inside.stands[array])
+                rows.add(inside.stand_in(array, own.shape, row=True))
+                inside.sources[own] = _whole(inside.stand_in(array, own.shape, row=True))
         one = inside.held(self)
-        stands = [inside.stands[state] for state in states]
+        stands = [inside.stands[state, False] for state in states]
         repeat = Repeat(
-            (one,), (tuple(range(len(one.inputs))),), axis, place, frozenset([*rows, *one.outputs[carried:]]), tuple(stands),
+            (one,), (tuple(range(len(one.inputs))),), axis, place, frozenset([*rows, *one.outputs[carried:]]),
+            tuple(stands),
         )
         stacked = [self.temporary((length, *y.shape), y.dtype, y.line) for y in program.outputs[carried:]]
         if length != 0:
-            self.statements += standing(repeat, [*inside.stands], [*states, *stacked], node.line)
+            self.statements += standing(repeat, [array for array, _ in inside.stands], [*states, *stacked], node.line)
         return [_whole(array) for array in (*states, *stacked)]
 
     def again(self, node: Node) -> list[Source]:
@@ -167,7 +168,7 @@ class _Lowering:
             for own, source in zip(program.inputs, sources, strict=True):
                 inside.reading(own, source)
             programs.append(inside.held(self))
-            places.append(tuple([reads.setdefault(array, len(reads)) for array in inside.stands]))
+            places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
         for state in states:
             reads.setdefault(state, len(reads))
         step = node.params[1]
@@ -188,7 +189,7 @@ class _Lowering:
             for own, read in zip(program.inputs, operands, strict=True):
                 inside.reading(own, self.sources[read])
             programs.append(inside.held(self))
-            places.append(tuple([reads.setdefault(array, len(reads)) for array in inside.stands]))
+            places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
         made = [self.temporary(y.shape, y.dtype, y.line) for y in node.params[0].outputs]
         branch = Branch(tuple(programs), tuple(places), 0)
         self.statements += standing(branch, [*reads], made, node.line)
@@ -199,13 +200,13 @@ class _Lowering:
         stands = None if source.array is None else self.stand_in(source.array, source.array.shape)
         self.sources[own] = source._replace(array=stands)
 
-    def stand_in(self, array: Array, shape: Any) -> Array:
-        """Return what stands for an array in a program that is held."""
-        if array not in self.stands:
+    def stand_in(self, array: Array, shape: Any, *, row: bool = False) -> Array:
+        """Return what stands for an array, or a row of it, in a program that is held."""
+        if (array, row) not in self.stands:
             name = identifier(array.name, self.names)
             self.names.add(name)
-            self.stands[array] = Array(name, shape, array.dtype, Kind.INPUT, array.line)
-        return self.stands[array]
+            self.stands[array, row] = Array(name, shape, array.dtype, Kind.INPUT, array.line)
+        return self.stands[array, row]
 
     def held(self, around: _Lowering) -> LoopProgram:
         """Lower a program that is held."""

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Shape
 
 
-def _infer(several: Node, *, index: int) -> tuple[Shape, Any]:
+def _infer(several: Node, *, number: int) -> tuple[Shape, Any]:
     if not isinstance(several.op, Control):
         raise ShapeError(f"a result of {several.op.name}, which has one")
-    return several.op.results(*several.inputs, **several.named)[index]
+    found = several.op.results(*several.inputs, **several.named)
+    if not 0 <= number < len(found):
+        raise ShapeError(f"result {number} of {several.op.name}, which has {len(found)}")
+    return found[number]
 
 
-def _evaluate(several: Any, *, index: int) -> Any:
-    return several[index]
+def _evaluate(several: Any, *, number: int) -> Any:
+    return several[number]
 
 
-result = enter(Op("result", ("index",), evaluate=_evaluate, infer=_infer, sample=(), edges=()))
+result = enter(Op("result", ("number",), evaluate=_evaluate, infer=_infer, sample=(), edges=()))
 
 
 def needed(node: Node) -> Sequence[Node]:
@@ -34,7 +37,7 @@ def needed(node: Node) -> Sequence[Node]:
     if node.op is not result:
         return node.inputs
     several: Any = node.inputs[0]
-    flags = several.op.needs(node.param("index"), **several.named)
+    flags = several.op.needs(node.param("number"), **several.named)
     return [i for i, flag in zip(several.inputs, flags, strict=True) if flag]
 
 

@@ -23,6 +23,8 @@ def _results(
 ) -> list[tuple[Shape, Any]]:
     """Return the last values that are carried, and what is stacked of each step."""
     del reverse
+    if len(inputs) < fixed + carried or len(body.outputs) < carried:
+        raise ShapeError(f"a scan that carries {carried} of {len(inputs)} values, and gives {len(body.outputs)}")
     rows = inputs[fixed + carried :]
     if any(x.shape[:1] != (length,) for x in rows):
         raise ShapeError(f"a scan of {length} steps over rows of {[x.shape for x in rows]}")

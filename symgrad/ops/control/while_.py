@@ -21,6 +21,8 @@ def _results(*inputs: Node, test: Program, body: Program, fixed: int, most: Dim)
     """Return how many steps there were, the last values that are carried, and what is stacked of each step."""
     given = [(x.shape, x.dtype) for x in inputs]
     carried = len(inputs) - fixed
+    if carried < 0:
+        raise ShapeError(f"a loop with {fixed} values that stay, of {len(inputs)}")
     fits(test, given, "a loop's condition")
     fits(body, given, "a loop")
     if [(y.shape, y.dtype.kind) for y in test.outputs] != [((), "b")]:
@@ -33,14 +35,18 @@ def _results(*inputs: Node, test: Program, body: Program, fixed: int, most: Dim)
 
 def _evaluate(*arrays: Any, test: Any, body: Any, fixed: int, most: int | None) -> list[Any]:
     constants, state = arrays[:fixed], [*arrays[fixed:]]
-    carried, rows = len(state), []
+    carried = len(state)
+    rows: list[Any] = []
     while (most is None or len(rows) < most) and test(*constants, *state)[0]:
         found = body(*constants, *state)
         state = [*found[:carried]]
         rows.append(found[carried:])
     stacked = []
-    for k, (shape, dtype) in enumerate(body.results[carried:]):
-        stacked.append(np.zeros((most, *shape), dtype))  # type: ignore[arg-type]  # there is one where there are rows
+    kinds = [(np.shape(y), np.asarray(y).dtype) for y in rows[0]] if rows else []
+    if not rows and most is not None:
+        kinds = body.results[carried:]  # of an interpreted program
+    for k, (shape, dtype) in enumerate(kinds):
+        stacked.append(np.zeros((most, *shape), dtype))
         for t, row in enumerate(rows):
             stacked[k][t] = row[k]
     return [np.int64(len(rows)), *state, *stacked]

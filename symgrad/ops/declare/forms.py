@@ -60,7 +60,8 @@ class Late:
             return (first,) * (self.nin + 1)
         return self.function.resolve_dtypes(kinds)  # type: ignore[no-any-return]
 
-O = TypeVar("O", bound=Op)
+
+AnyOp = TypeVar("AnyOp", bound=Op)
 
 OPS: dict[str, Op] = {}
 """Every op by its name."""
@@ -77,7 +78,7 @@ COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
 """The dtypes symgrad compiles."""
 
 
-def enter(op: O) -> O:
+def enter(op: AnyOp) -> AnyOp:
     """Enter an op into the table of all."""
     if op.name in OPS:
         raise ValueError(f"op {op.name!r} is declared twice")

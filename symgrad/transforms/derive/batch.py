@@ -64,12 +64,12 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
             new[node] = copied(graph, node, inputs)
             continue
         if node.op is result:
-            new[node], has = several[node.inputs[0]][node.param("index")]
+            new[node], has = several[node.inputs[0]][node.param("number")]
             many.update([node] if has else [])
             continue
         with passing(trace):
             if isinstance(node.op, Control):
-                several[node] = node.op.batch(trace, node, inputs, [i in many for i in node.inputs], size)  # type: ignore[misc]
+                several[node] = node.op.batch(trace, node, inputs, [i in many for i in node.inputs], size)
                 many.add(node)
                 continue
             new[node] = _batched(trace, node, inputs, tuple([i in many for i in node.inputs]), size)

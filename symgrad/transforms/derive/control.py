@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import NoGradient
+from symgrad.errors import NoGradient, VerifyError
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph
 from symgrad.ir.op import Leaf
@@ -40,15 +40,24 @@ if TYPE_CHECKING:
 # -- bodies: programs of their own
 
 
-def closed(inputs: Iterable[Node], outputs: Iterable[Node], name: str) -> Program:
-    """Make a program of its own of what is computed between some nodes, its inputs, and outputs."""
+def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Program:
+    """Make a program of its own of what is computed between some nodes, its inputs, and outputs.
+
+    What a loop within it reads for results that nobody wants is zero.
+    """
     own, names = Graph(), list[str]()
     there = Program(tuple(inputs), tuple(outputs), name)
-    made = []
+    made: list[Node] = []
     for node in there.inputs:
         names.append(identifier(node.param("name") if node.op is leaves.input_ else "v", names))
         made.append(_input(own, names[-1], node))
-    return Program(tuple(made), tuple(replaced(own, there, made)), name)
+    known = {*there.inputs}
+    idle = [node for node in there.nodes() if node.op is leaves.input_ and node not in known]
+    whole = replace(there, inputs=(*there.inputs, *idle))
+    if idle and not read_by(whole, outputs).isdisjoint(idle):
+        raise VerifyError(f"{name} reads what is no input of it")
+    nothing = [shaped(own, literal(own, 0, node.dtype), node.shape) for node in idle]
+    return Program(tuple(made), tuple(replaced(own, whole, [*made, *nothing])), identifier(name))
 
 
 def _input(graph: Graph, name: str, like: Node) -> Node:
@@ -117,7 +126,8 @@ class _Pulled:
     """
 
     def __init__(
-        self, trace: Trace, body: Program, active: Sequence[bool], gs: Sequence[Any], fixed: int, carried: int, units: bool,
+        self, trace: Trace, body: Program, active: Sequence[bool], gs: Sequence[Any], fixed: int, carried: int,
+        units: bool,
     ) -> None:
         """Sweep through the body; what is carried is found out by and by."""
         graph, last = trace.graph, fixed + carried
@@ -188,7 +198,7 @@ def _pull_scan(
             graph, scan, *[nodes[k] for k in kept], body=there, length=length, fixed=sum([k < fixed for k in kept]),
             carried=len(state), reverse=reverse,
         )
-        tapes = [make(graph, result, forward, index=len(state) + k) for k in range(len(plan.stacked))]
+        tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(plan.stacked))]
     back = closed(
         [
             *[inputs[k] for k in plan.constants], *[plan.bars[k] for k in plan.state], *plan.sums.values(),
@@ -204,7 +214,7 @@ def _pull_scan(
     )
     found: list[Any] = [None] * len(xs)
     for index, k in enumerate([*[k + fixed for k in plan.state], *plan.sums, *plan.wanted]):
-        found[k] = Tracer(make(graph, result, backward, index=index), trace)
+        found[k] = Tracer(make(graph, result, backward, number=index), trace)
     return found
 
 
@@ -233,7 +243,7 @@ def _batch_scan(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[b
     for k in range(last, len(xs)):
         given[k] = _swapped(graph, given[k]) if mapped[k] else given[k]
     made = make(graph, scan, *given, body=program, length=length, fixed=fixed, carried=carried, reverse=reverse)
-    found = [(make(graph, result, made, index=k), many[fixed + k] if k < carried else m) for k, m in enumerate(has)]
+    found = [(make(graph, result, made, number=k), many[fixed + k] if k < carried else m) for k, m in enumerate(has)]
     return [(_swapped(graph, y) if m and k >= carried else y, m) for k, (y, m) in enumerate(found)]
 
 
@@ -266,14 +276,17 @@ def _pull_cond(
             sides.append((inner, bars, dict(zip(wrt, found, strict=True))))
         arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for *_, found in sides)]
         back = [
-            closed((*inner.inputs, *bars), [found[k] for k in arrived], f"{inner.name}_back") for inner, bars, found in sides
+            closed((*inner.inputs, *bars), [found[k] for k in arrived], f"{inner.name}_back")
+            for inner, bars, found in sides
         ]
     if not arrived:
         return [None] * (1 + len(xs))
-    made = make(
-        graph, cond, test.node, *[x.node for x in xs], *[gs[k].node for k in of], then=back[0], other=back[1],
-    )
-    found_bars = {k: Tracer(make(graph, result, made, index=place), trace) for place, k in enumerate(arrived)}
+    given = [*[x.node for x in xs], *[gs[k].node for k in of]]
+    used = [read_by(body, body.outputs) for body in back]
+    kept = [k for k in range(len(given)) if any(body.inputs[k] in read for body, read in zip(back, used, strict=True))]
+    back = [closed([body.inputs[k] for k in kept], body.outputs, body.name) for body in back]
+    made = make(graph, cond, test.node, *[given[k] for k in kept], then=back[0], other=back[1])
+    found_bars = {k: Tracer(make(graph, result, made, number=place), trace) for place, k in enumerate(arrived)}
     return [None, *[found_bars.get(k) for k in range(len(xs))]]
 
 
@@ -293,7 +306,7 @@ def _cond_zeros(zero: Sequence[bool], *, then: Program, other: Program) -> list[
 
 
 def _batch_cond(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
-    """Branch for all examples at once; where each has a condition of its own, both sides are computed and one chosen."""
+    """Branch for all examples at once; where each has its own condition, both sides are computed and one chosen."""
     graph = trace.graph
     sides = [batch(body, mapped[1:], size) for body in node.params]
     has = [any(pair) for pair in zip(*[has for _, has in sides], strict=True)]
@@ -301,7 +314,7 @@ def _batch_cond(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[b
     full = [_all_have(program, own, has, size) for program, own in sides]
     if not mapped[0]:
         made = make(graph, cond, *xs, then=full[0], other=full[1])
-        return [(make(graph, result, made, index=k), m) for k, m in enumerate(has)]
+        return [(make(graph, result, made, number=k), m) for k, m in enumerate(has)]
     found = []
     for a, b in zip(*[replaced(graph, body, xs[1:]) for body in full], strict=True):
         test = make(graph, "reshape", xs[0], shape=(size, *[1] * (len(a.shape) - 1)))
@@ -329,7 +342,8 @@ cond.vjp, cond.zeros, cond.batch = _pull_cond, _cond_zeros, _batch_cond
 
 
 def _pull_while(
-    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, units: bool, test: Program, body: Program, fixed: int, most: Dim,
+    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, units: bool, test: Program, body: Program, fixed: int,
+    most: Dim,
 ) -> list[Any]:
     """Pull cotangents through a loop: by one that goes back as many steps, along what was stacked on the way there."""
     trace = current()
@@ -337,7 +351,7 @@ def _pull_while(
     graph = trace.graph
     if most is None:
         raise NoGradient(
-            "a while loop without a bound has no reverse mode: what its derivative reads of each step needs a place",
+            "a while loop without a bound has no derivative: what that reads of each step needs a place",
             line=graph.line, instead="max_steps=, as many steps as there are at most",
         )
     nodes, last = [x.node for x in xs], len(xs)
@@ -347,7 +361,8 @@ def _pull_while(
     inner, count = plan.inner, len(body.outputs)
     there = closed(inner.inputs, (*inner.outputs, *plan.stacked), body.name)
     asked = read_by(test, test.outputs)
-    wanted = {k for k in range(last - fixed) if test.inputs[fixed + k] in asked} | {*range(count, count + len(plan.stacked))}
+    wanted = [k for k in range(last - fixed) if test.inputs[fixed + k] in asked]
+    wanted += range(count, count + len(plan.stacked))
     states = sorted(closure(there, wanted, fixed, last - fixed) & {*range(last - fixed)})
     outputs = [inner.outputs[k] for k in states]
     read = read_by(inner, [*outputs, *plan.stacked])
@@ -360,8 +375,8 @@ def _pull_while(
         graph, while_, *[nodes[k] for k in kept_inputs], test=asks, body=there,
         fixed=sum([k < fixed for k in kept_inputs]), most=most,
     )
-    tapes = [make(graph, result, forward, index=1 + len(states) + k) for k in range(len(plan.stacked))]
-    given = [make(graph, result, forward, index=0), *tapes]
+    tapes = [make(graph, result, forward, number=1 + len(states) + k) for k in range(len(plan.stacked))]
+    given = [make(graph, result, forward, number=0), *tapes]
     rows = [gs[1 + k].node for k in plan.given]
     with graph.apart():
         left = _input(graph, "left", given[0])
@@ -375,7 +390,8 @@ def _pull_while(
         made = replaced(graph, own, [*inputs, *state, *plan.sums.values(), *stand.values()])
         given_inputs = [*inputs, *kept, left, *state, *plan.sums.values()]
         back = closed(given_inputs, [step, *made], f"{body.name}_back")
-        more = closed(given_inputs, [written(graph, np.greater, left, literal(graph, 0, np.int64))], f"{body.name}_more")
+        some = written(graph, np.greater, left, literal(graph, 0, np.int64))
+        more = closed(given_inputs, [some], f"{body.name}_more")
     backward = make(
         graph, while_, *[nodes[k] for k in plan.constants], *tapes, *rows, given[0],
         *[zeros(trace, body.outputs[k]) if gs[1 + k] is None else gs[1 + k].node for k in plan.state],
@@ -384,7 +400,7 @@ def _pull_while(
     )
     found: list[Any] = [None] * last
     for place, k in enumerate([*[k + fixed for k in plan.state], *plan.sums]):
-        found[k] = Tracer(make(graph, result, backward, index=2 + place), trace)
+        found[k] = Tracer(make(graph, result, backward, number=2 + place), trace)
     return found
 
 
@@ -428,11 +444,11 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
         asked = closed(inputs, [written(own, np.any, on)], test.name)
         given.insert(fixed, make(graph, "broadcast_to", literal(graph, 0, np.int64), shape=(size,)))
     made = make(graph, while_, *given, test=asked, body=program, fixed=fixed, most=most)
-    count = make(graph, result, made, index=1 if apart else 0)
+    count = make(graph, result, made, number=1 if apart else 0)
     first = 2 if apart else 1
     found = [(count, apart)]
     for k in range(len(body.outputs)):
-        y, m = make(graph, result, made, index=first + k), many[fixed + k] if k < carried else apart or has[k]
+        y, m = make(graph, result, made, number=first + k), many[fixed + k] if k < carried else apart or has[k]
         found.append((_swapped(graph, y) if m and k >= carried else y, m))
     return found
 

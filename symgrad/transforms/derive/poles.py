@@ -172,7 +172,7 @@ def zeros_among(nodes: Iterable[Node], zero: set[Node]) -> set[Node]:
         if node in found or not node.inputs:
             continue
         if several is not node:
-            is_it = several.op.zeros(flags, **several.named)[node.param("index")]  # type: ignore[attr-defined]  # a Control
+            is_it = several.op.zeros(flags, **several.named)[node.param("number")]  # type: ignore[attr-defined]  # a Control
         else:
             is_it = is_zero(node, flags)
         if is_it:

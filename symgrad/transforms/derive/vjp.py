@@ -140,7 +140,7 @@ def sweep(
             if node in wanted:
                 wanted[node] = total.value.node
             if node.op is result:
-                several.setdefault(node.inputs[0], []).append((node.param("index"), total))
+                several.setdefault(node.inputs[0], []).append((node.param("number"), total))
             elif node.inputs:
                 for read, part in pulled(trace, node, total, poles):
                     arrived.setdefault(read, []).append(part)
@@ -234,7 +234,8 @@ def _pulled_all(
     given: dict[int, Any] = {index: total.value for index, total in arrived}
     gs = [given.get(k) for k in range(len(op.results(*node.inputs, **node.named)))]
     units = any(total.guard for _, total in arrived)
-    parts = op.vjp(gs, [i in active for i in node.inputs], *[Tracer(i, trace) for i in node.inputs], units=units, **node.named)
+    xs = [Tracer(i, trace) for i in node.inputs]
+    parts = op.vjp(gs, [i in active for i in node.inputs], *xs, units=units, **node.named)
     for read, part in zip(node.inputs, parts, strict=True):
         if read in active and part is not None:
             yield read, Cotangent(part)
