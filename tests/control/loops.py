@@ -1,0 +1,147 @@
+"""Random Python loops: states, rows, tables, lists, writes into arrays, values of a copy or two before, odd steps."""
+
+from __future__ import annotations
+
+import linecache
+from contextlib import suppress
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+UNARY = ("np.sin({})", "np.tanh({})", "0.5 * {}", "np.cos({} + 0.3)", "{} / (1.0 + {} * {})", "np.exp(-{} * {})")
+BINARY = ("0.6 * {} + 0.3 * {}", "{} * 0.5 - {} * 0.4", "np.sin({}) * {}", "np.maximum({}, {})",
+          "np.where({} > {}, 0.2, 0.7)", "np.hypot({}, {}) * 0.5")
+
+
+class Loop(NamedTuple):
+    """A program whose loops are Python's, as text.
+
+    Attributes:
+        text: it defines `program`.
+        args: its arguments.
+    """
+
+    text: str
+    args: tuple[Any, ...]
+
+    def function(self) -> Any:
+        """Define the program, with lines that a trace can name."""
+        name = f"<random loop {hash(self.text)}>"
+        linecache.cache[name] = len(self.text), None, self.text.splitlines(keepends=True), name
+        space: dict[str, Any] = {}
+        exec(compile(self.text, name, "exec"), space)
+        return space["program"]
+
+
+class _Writer:
+    """A loop's body while it is written."""
+
+    def __init__(self, rng: Random, vector: bool) -> None:
+        self.rng, self.vector = rng, vector
+        self.lines: list[str] = []
+        self.known = ["a", "b"]
+
+    def value(self) -> str:
+        """Choose something that a line may read."""
+        rng = self.rng
+        kind = rng.randrange(12)
+        if kind < 5:
+            return rng.choice(self.known)
+        rows = "[:, {}]" if self.vector else "[{}]"
+        return {
+            5: "x" + rows.format("t"), 6: "x" + rows.format("len(seen) - 1 - t"), 7: "x" + rows.format("seen[t]"),
+            8: "w", 9: "c[t % 3]", 10: "0.01 * t", 11: "y" + rows.format("2 * t"),
+        }[kind]
+
+    def line(self, depth: int = 0) -> None:
+        """Write a line, or a loop within the loop."""
+        rng, pad = self.rng, "    " * (2 + depth)
+        name = f"v{len(self.known)}"
+        kind = rng.randrange(10)
+        if kind < 3:
+            value = self.value()
+            self.lines.append(f"{pad}{name} = {rng.choice(UNARY).replace('{}', f'({value})')}")
+        elif kind < 8 or depth:
+            one, other = self.value(), self.value()
+            self.lines.append(f"{pad}{name} = {rng.choice(BINARY).format(f'({one})', f'({other})')}")
+        else:
+            self.lines += [f"{pad}{name} = {self.value()}", f"{pad}for _ in range({rng.choice([2, 3, 35])}):"]
+            self.lines.append(f"{pad}    {name} = {rng.choice(BINARY).format(name, self.value())}")
+        self.known.append(name)
+
+
+ODD = (
+    "if t == {at}: a = a * 0.5",
+    "if t > {at}: a = np.sin(a)",
+    "if t % {every} == 0: b = b + 0.1",
+    "a = np.sin(a) if t == {at} else np.cos(a)",
+    "if t in {{3, {at}}}: out[t] = a",
+    "if t == 0: first = a\n        b = b + 0.1 * first",
+    "if t < {at}: continue",
+    "if t == {last}: break",
+    "a, b = b, a",
+    "b = b[::-1] if np.ndim(b) and t >= {at} else b",
+)
+"""Steps that are not like the others."""
+
+
+def random_loop(seed: int) -> Loop:
+    """Write a program of a loop, which may have loops within; NumPy runs it."""
+    for k in range(20):
+        loop = _drawn(Random(1000 * seed + k))
+        with suppress(ValueError):
+            loop.function()(*loop.args)
+            return loop
+    raise AssertionError(seed)
+
+
+def _drawn(rng: Random) -> Loop:
+    seed = rng.randrange(1 << 30)
+    draw = np.random.default_rng(seed)
+    vector = rng.random() < 0.5
+    steps = rng.choice([1, 5, 31, 33, 34, 36, 40, 47, 70])
+    writer = _Writer(rng, vector)
+    for _ in range(rng.randrange(1, 7)):
+        writer.line()
+    body = writer.lines
+    pad = "        "
+    names = writer.known[2:]
+    carried = rng.sample(["a", "b"], rng.randrange(1, 3))
+    back = rng.random()
+    for name in carried:
+        body.append(f"{pad}{name} = 0.5 * {name} + 0.4 * {rng.choice(names)}")
+    if back < 0.3:
+        body.append(f"{pad}a, b = b, 0.5 * a + {rng.choice(names)}")
+    elif back < 0.4:
+        body.append(f"{pad}a, b, c3 = b, c3, 0.3 * a + 0.3 * {rng.choice(names)}")
+    if rng.random() < 0.5:
+        text = rng.choice(ODD).format(at=rng.randrange(steps), every=rng.choice([2, 3, 7]), last=max(1, steps - 2))
+        body.insert(0 if rng.random() < 0.6 else len(body), pad + text)
+    what = rng.randrange(5)
+    store = {
+        0: "", 1: f"rows.append({rng.choice(names)})", 2: "out[t] = a", 3: "out[t] = out[t - 1] * 0.5 + a",
+        4: "view = out[t:t + 2]; view[0] = a; total = total + np.sum(view) * 0.1",
+    }[what]
+    if store:
+        body.append(pad + store)
+    if rng.random() < 0.4:
+        body.append(f"{pad}total = total + np.sum({rng.choice([*names, 'a'])}) * 0.1")
+    shape = "(3,)" if vector else "()"
+    last = ["np.sum(a * 1.1) + np.sum(b) + total + np.sum(out)"]
+    if what == 1:
+        whole = "np.sum(np.stack(rows) ** 2) + np.sum(rows[0]) + np.sum(rows[-1])"
+        last.append(whole if rng.random() < 0.5 else "sum([np.sum(r) for r in rows])")
+    text = "\n".join([
+        "import numpy as np", f"seen = np.random.default_rng({seed}).integers(0, {steps}, {steps})", "",
+        "def program(a, b, x, y, w, c):", f"    rows, total, c3, first = [], 0.0, np.ones({shape}), 0.0",
+        f"    out = np.zeros(({steps} + 1, *{shape}))", f"    for t in range({steps}):", *body,
+        *(["    rows = rows or [a]"] if what == 1 else []), f"    return {' + '.join(last)}", "",
+    ])
+    own = (3,) if vector else ()
+
+    def drawn(*shape: int) -> Any:
+        return draw.uniform(0.2, 1.2, shape)
+
+    rows = (*own, steps), (*own, 2 * steps)
+    return Loop(text, (drawn(*own), drawn(*own), drawn(*rows[0]), drawn(*rows[1]), drawn(*own), drawn(3)))

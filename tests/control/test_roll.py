@@ -1,0 +1,296 @@
+"""Plain Python loops become scans, which compute the same bits; what is no loop stays as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.ir.evaluate import evaluate
+from tests.control.loops import random_loop
+from tests.table import INTERPRETED
+
+SEEDS = range(64)
+
+UNROLLED = sg.Options(without=("roll",))
+
+
+def stable(f, args, options=None):
+    return sg.jit(f, options=options).lower(*args).stages.of("stable")
+
+
+def lengths(program):
+    """List how many steps the scans of a program have."""
+    return [node.param("length") for node in program.nodes() if node.op.name == "scan"]
+
+
+def same_bits(f, args):
+    """Compare the interpreted programs with and without `roll`; return the rolled one."""
+    rolled = stable(f, args)
+    given = [np.asarray(a) for a in args]
+    for one, other in zip(evaluate(rolled, given), evaluate(stable(f, args, UNROLLED), given), strict=True):
+        np.testing.assert_array_equal(one, other, strict=True)
+    return rolled
+
+
+def rk4(p, y, steps):
+    def rhs(y):
+        return np.stack([y[1], -p[0] / p[1] * np.sin(y[0]) - p[2] * y[1]])
+
+    total, h = 0.0, 0.01
+    for t in range(steps):
+        k1 = rhs(y)
+        k2 = rhs(y + h / 2 * k1)
+        k3 = rhs(y + h / 2 * k2)
+        k4 = rhs(y + h * k3)
+        y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        total = total + np.sum(y * y) * np.exp(-0.1 * t)
+    return total
+
+
+def rnn(W, U, b, X):
+    h, out = np.zeros(len(U)), []
+    for t in range(len(X)):
+        h = np.tanh(X[t] @ W + h @ U + b)
+        out.append(h)
+    return np.sum(np.stack(out) ** 2)
+
+
+def kalman(q, r, y):
+    m, P, total = 0.0, 1e7, 0.0
+    for t in range(len(y)):
+        P = P + q
+        S, v = P + r, y[t] - m
+        K = P / S
+        total = total - 0.5 * (np.log(2 * np.pi * S) + v * v / S)
+        m, P = m + K * v, P * (1 - K)
+    return total
+
+
+def within(x):
+    total = 0.0
+    for i in range(len(x)):
+        a = x[i]
+        for _ in range(5):
+            a = a - (a * a - x[i]) / (2 * a)
+        total = total + a
+    return total
+
+
+def running(x):
+    out = np.zeros(len(x))
+    for i in range(1, len(x)):
+        out[i] = out[i - 1] * 0.9 + x[i]
+    return np.sum(out**2)
+
+
+def fibonacci(x):
+    a, b = x[0], x[1]
+    for _ in range(50):
+        a, b = b, np.sin(a) + b * 0.5
+    return b
+
+
+def forward(A, start, B):
+    seen = np.random.default_rng(0).integers(0, 5, 40)
+    a = start + B[:, seen[0]]
+    for t in range(1, len(seen)):
+        m = a.max()
+        a = np.log(np.exp(a - m) @ np.exp(A)) + m + B[:, seen[t]]
+    return np.log(np.sum(np.exp(a)))
+
+
+_r = np.random.default_rng(0).normal
+
+LOOPS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
+    "rk4": (lambda p, y: rk4(p, y, 40), (np.array([9.8, 1.0, 0.1]), _r(size=2)), 39),
+    "rnn": (rnn, (_r(size=(3, 4)), _r(size=(4, 4)), _r(size=4), _r(size=(50, 3))), 50),
+    "kalman": (kalman, (1.0, 1.0, _r(size=50)), 49),
+    "within": (within, (_r(size=40) ** 2 + 0.5,), 40),
+    "running": (running, (_r(size=50),), 48),
+    "fibonacci": (fibonacci, (_r(size=2),), 50),
+    "forward": (forward, (_r(size=(4, 4)), _r(size=4), _r(size=(4, 5))), 34),
+}
+"""Programs, arguments, and how many copies are one loop."""
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_are_found(name):
+    f, args, steps = LOOPS[name]
+    assert lengths(same_bits(f, args)) == [steps]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_gradients_are_those_of_the_unrolled_loop(name):
+    f, args, _ = LOOPS[name]
+    by = tuple(range(len(args)))
+    value, grads = sg.value_and_grad(f, argnums=by, options=sg.Options(verify=True))(*args)
+    unrolled = sg.Options(without=("roll",), compiler="none")
+    expected, others = sg.value_and_grad(f, argnums=by, options=unrolled)(*args)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    for one, other in zip(grads, others, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12 * np.max(np.abs(other)))
+
+
+def test_programs_do_not_grow_with_the_steps():
+    p, y = LOOPS["rk4"][1]
+
+    def count(steps):
+        return len(stable(lambda p, y: rk4(p, y, steps), (p, y)).nodes())
+
+    assert count(200) == count(40)
+
+    def lines(steps):
+        return sg.grad(lambda p, y: rk4(p, y, steps)).lower(p, y).as_text("c").count("\n")
+
+    assert lines(80) == lines(40)
+
+
+def test_fewer_copies_stay_side_by_side():
+    def f(x):
+        for _ in range(20):
+            x = np.sin(x)
+        return x
+
+    assert lengths(same_bits(f, (0.5,))) == []
+
+
+def one_other_op(x):
+    for t in range(100):
+        x = np.sin(x) if t != 47 else np.cos(x)
+    return x
+
+
+def three_back(x):
+    a, b, c = x, x * 2, x * 3
+    for _ in range(50):
+        a, b, c = b, c, np.sin(a)
+    return a + b + c
+
+
+def another_half(x, w):
+    for t in range(80):
+        x = np.sin(x) * w if t < 40 else np.cos(x) + w
+    return x
+
+
+def read_by_all(x):
+    first = None
+    for t in range(60):
+        x = np.sin(x)
+        first = x if t == 4 else first
+        if first is not None:
+            x = x + 0.1 * first
+    return x
+
+
+def other_shapes(x):
+    for _ in range(40):
+        x = np.concatenate([x, np.sin(x[-1:])])
+    return np.sum(x)
+
+
+def irregular_writes(x):
+    out = np.zeros(100)
+    for t in np.random.default_rng(3).permutation(100)[:60]:
+        out[t] = np.sin(x[t]) + out[t - 1]
+    return np.sum(out * np.arange(100))
+
+
+def through_views(x):
+    out = np.zeros((50, 2))
+    for t in range(50):
+        row = out[t]
+        row[0] = np.sin(x[t])
+        row[1] = row[0] + out[t - 1, 1]
+    return np.sum(out**2)
+
+
+def last_writes_win(x):
+    out = np.zeros(40)
+    for t in range(60):
+        out[t % 40] = out[(t * 7) % 40] * 0.5 + x[t % 50]
+    return np.sum(out * np.arange(40))
+
+
+def every_value_is_wanted(x):
+    values = []
+    for _ in range(40):
+        x = np.sin(x) + 0.1
+        values.append(x)
+    total = 0.0
+    for k in np.random.default_rng(1).permutation(40):
+        total = total * 0.9 + values[k]
+    return total
+
+
+def backwards(x):
+    total = np.zeros(())
+    for t in range(len(x) - 1, -1, -1):
+        total = np.sin(total) + x[t] * t
+    return total
+
+
+def integers(x, n):
+    for t in range(40):
+        n = (n * 3 + np.int32(t)) % 101
+        x = x + n % 7
+    return x
+
+
+_x = np.random.default_rng(2).normal(size=100)
+
+ODD: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "one other op": (one_other_op, (0.3,)),
+    "a value of three copies before": (three_back, (0.3,)),
+    "another half": (another_half, (0.3, 0.9)),
+    "an early copy that all read": (read_by_all, (0.3,)),
+    "shapes that change": (other_shapes, (_x[:2],)),
+    "writes at irregular places": (irregular_writes, (_x,)),
+    "writes through views": (through_views, (_x,)),
+    "the last write": (last_writes_win, (_x,)),
+    "every value is wanted": (every_value_is_wanted, (0.3,)),
+    "backwards": (backwards, (_x,)),
+    "integers": (integers, (0.3, np.int32(5))),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_no_plain_loop(name):
+    """Whatever of it is rolled, the bits stay, and C and gradient are those of the unrolled program."""
+    f, args = ODD[name]
+    same_bits(f, args)
+    np.testing.assert_allclose(sg.jit(f, options=sg.Options(verify=True))(*args), f(*args), rtol=1e-12)
+    unrolled = sg.Options(without=("roll",), compiler="none")
+    np.testing.assert_allclose(sg.grad(f, options=INTERPRETED)(*args), sg.grad(f, options=unrolled)(*args), rtol=1e-11)
+
+
+def test_slices_alone_are_no_loop():
+    """A scan whose rows are all read one by one is not made again and again."""
+    f, args = ODD["every value is wanted"]
+    assert len(stable(f, args).nodes()) < 2 * len(stable(f, args, UNROLLED).nodes())
+
+
+def test_random_loops(seeds):
+    """Rolled and unrolled programs give the same bits; the C gives what NumPy gives."""
+    rolled = 0
+    for seed in seeds:
+        loop = random_loop(seed)
+        f = loop.function()
+        rolled += bool(lengths(same_bits(f, loop.args)))
+        if seed % 4 == 0:
+            np.testing.assert_allclose(sg.jit(f)(*loop.args), f(*loop.args), rtol=1e-9, err_msg=loop.text)
+        if seed % 8 == 0:
+            one = sg.grad(f, argnums=tuple(range(len(loop.args))), options=INTERPRETED)(*loop.args)
+            unrolled = sg.Options(without=("roll",), compiler="none")
+            other = sg.grad(f, argnums=tuple(range(len(loop.args))), options=unrolled)(*loop.args)
+            for a, b in zip(one, other, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11, err_msg=loop.text)
+
+
+def test_random_loops_are_rolled():
+    """About as many as have steps enough and no odd ones."""
+    loops = [random_loop(seed) for seed in range(24)]
+    assert sum([bool(lengths(stable(loop.function(), loop.args))) for loop in loops]) >= 8
