@@ -43,6 +43,9 @@ PERIODS = 40
 PEELED = 2
 """So many copies may stay outside at either end."""
 
+TRIED = 6
+"""So many copies in the middle of a repeat are looked at first."""
+
 
 def roll(program: Program) -> Program:
     """Make loops of repeats.
@@ -78,6 +81,8 @@ def _word(node: Node) -> Any:
 
 def _repeats(nodes: Sequence[Node]) -> list[tuple[int, int, int]]:
     """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
+    if max(Counter([(node.op, node.line) for node in nodes]).values(), default=0) < LEAST:
+        return []  # most programs, at next to no cost
     known: dict[Any, int] = {}
     words = np.array([known.setdefault(_word(node), len(known)) for node in nodes])
     places: dict[int, list[int]] = defaultdict(list)
@@ -135,15 +140,19 @@ class _Loop:
 def _loop(program: Program, nodes: Sequence[Node]) -> _Loop | None:
     """Find the longest repeat that is a loop, and pays."""
     place = {node: k for k, node in enumerate(nodes)}
+
+    def classified(first: int, period: int, copies: int) -> _Loop | None:
+        runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(copies)]
+        return _classified(_Loop(runs), place, first, period)
+
     for start, period, copies in _repeats(nodes):
-        for early in range(PEELED + 1):
-            for late in range(PEELED + 1):
-                first, count = start + early * period, copies - early - late
-                if count >= LEAST:
-                    runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(count)]
-                    found = _classified(_Loop(runs), place, first, period)
-                    if found is not None and found.pays(program):
-                        return found
+        if classified(start + copies // 2 * period, period, TRIED) is None:
+            continue  # what is a loop is one in its middle
+        ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
+        counts = [(start + early * period, copies - early - late) for early, late in ends]
+        found = next(filter(None, (classified(first, period, n) for first, n in counts if n >= LEAST)), None)
+        if found is not None and found.pays(program):
+            return found
     return None
 
 

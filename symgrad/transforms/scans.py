@@ -211,7 +211,8 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
     still = [k for k in range(carried) if k in needed and parts.next[k] is parts.state[k]]
     state = [k for k in range(carried) if k in needed and k not in still]
     fixed = [x for x in (*parts.fixed, *[parts.state[k] for k in still]) if x in read]
-    rows = [x for x in parts.rows if x in read and not (x in outputs and x not in _inside(parts.body))]
+    inside = _inside(parts.body) | {parts.next[k] for k in state}
+    rows = [x for x in parts.rows if x in read and x in inside]  # others are stacked as they are
     results: dict[int, Any] = {k: (lambda _graph, _new, given, x=parts.state[k]: given[x]) for k in still}
     stacked: dict[Node, None] = {}
     for k in sorted(needed):

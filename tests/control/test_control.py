@@ -254,3 +254,14 @@ def test_what_is_refused(name):
         call()
     assert message in str(caught.value)
     assert name.startswith("no rows") or "test_control.py" in str(caught.value) or caught.value.line is None
+
+
+def test_a_row_that_is_carried_on():
+    """A state that is the row before is read from the rows, and stacked rows are the rows."""
+    def differences(x):
+        return sg.scan(lambda before, row: (row, (row - before, row)), np.zeros(()), x)
+
+    last, (steps, rows) = sg.jit(differences, options=VERIFIED)(np.array([1.0, 4.0, 9.0]))
+    assert (last, steps.tolist(), rows.tolist()) == (9.0, [1.0, 3.0, 5.0], [1.0, 4.0, 9.0])
+    slope = sg.grad(lambda x: np.sum(differences(x)[1][0] ** 2), options=VERIFIED)
+    assert slope(np.array([1.0, 4.0, 9.0])).tolist() == [2 * 1 - 2 * 3, 2 * 3 - 2 * 5, 2 * 5]
