@@ -218,17 +218,20 @@ def _rolled(program: Program, loop: _Loop) -> Program:
     last = loop.copies[-1][-1].number
     wanted = loop.wanted
     first = loop.copies[0][0]
+    early = {number[node][1] for node in wanted - {*loop.copies[-1]}}
+    carried = {node for node in wanted if number[node][1] not in early and (number[node][1], 1) in loop.state}
     stacked: dict[int, Node] = {}
+    final: dict[int, Node] = {}
     before = graph.line
     for node in nodes:
         graph.line = node.line
         if node is first:
-            stacked = _scan(graph, loop, new, sorted({number[node][1] for node in wanted}))
+            stacked, final = _scan(graph, loop, new, sorted({number[node][1] for node in wanted - carried}))
         if node in number:
             if node in wanted:
                 k, j = number[node]
                 full = [(0, d, 1) for d in node.shape]
-                new[node] = make(graph, slice_, stacked[j], index=((k,), *full))
+                new[node] = final[j] if node in carried else make(graph, slice_, stacked[j], index=((k,), *full))
         elif node not in new:
             operands = tuple([new.get(i, i) for i in node.inputs])
             new[node] = (_joined if node.number > last else copied)(graph, node, operands)
@@ -237,8 +240,10 @@ def _rolled(program: Program, loop: _Loop) -> Program:
     return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
 
 
-def _scan(graph: Graph, loop: _Loop, new: dict[Node, Node], wanted: Sequence[int]) -> dict[int, Node]:
-    """Make the scan; return what each step gave at the places that are wanted, stacked."""
+def _scan(
+    graph: Graph, loop: _Loop, new: dict[Node, Node], wanted: Sequence[int],
+) -> tuple[dict[int, Node], dict[int, Node]]:
+    """Make the scan; return what its steps gave at the places that are wanted, stacked, and what the last carries."""
     copies, template = len(loop.copies), loop.copies[-1]
 
     def get(node: Node) -> Node:
@@ -287,7 +292,8 @@ def _scan(graph: Graph, loop: _Loop, new: dict[Node, Node], wanted: Sequence[int
         body=closed(stepped.inputs, stepped.outputs, "step"), length=copies, fixed=len(fixed), carried=len(state),
         reverse=False,
     )
-    return {j: make(graph, result, hub, number=len(state) + k) for k, j in enumerate(wanted)}
+    final = {place: make(graph, result, hub, number=k) for k, (place, back) in enumerate(state) if back == 1}
+    return {j: make(graph, result, hub, number=len(state) + k) for k, j in enumerate(wanted)}, final
 
 
 def _stacked(graph: Graph, row: list[Node]) -> Node:
