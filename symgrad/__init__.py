@@ -10,7 +10,7 @@ from __future__ import annotations
 from symgrad.api import linalg
 from symgrad.api.call.function import Function
 from symgrad.api.check import check_grads
-from symgrad.api.modes.control import cond, fori_loop, scan, switch, while_loop
+from symgrad.api.modes.control import checkpoint, cond, fori_loop, scan, switch, while_loop
 from symgrad.api.modes.derivatives import grad, hessian, hvp, jacfwd, jacrev, jit, value_and_grad
 from symgrad.api.modes.gradients import gradients, stop_gradient
 from symgrad.api.modes.linearize import jvp, linearize, vjp
@@ -30,7 +30,7 @@ from symgrad.trace.tracer import Tracer
 __version__ = "0.1.0"
 
 __all__ = [
-    "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
+    "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads", "checkpoint",
     "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "fori_loop", "get_num_threads", "grad",
     "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named",
     "override_gradient", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "value_and_grad", "vjp", "vmap",

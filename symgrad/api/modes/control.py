@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,14 +13,14 @@ import optree
 from symgrad.api.modes.mode import at, derived, described
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
+from symgrad.ops.control.call import call as call_op
 from symgrad.ops.control.cond import cond as cond_op
 from symgrad.ops.control.results import result
-from symgrad.ops.control.scan import scan as scan_op
-from symgrad.ops.control.while_ import while_ as while_op
 from symgrad.trace.lines import definition
 from symgrad.trace.nested import settled
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node, cast
+from symgrad.transforms import checkpoints
 from symgrad.transforms.build import make
 from symgrad.transforms.derive.control import lifted
 
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
 
     from symgrad.api.modes.mode import Point
     from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature, Spec
     from symgrad.trace.state import Trace
 
 
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None, *,
-    reverse: bool = False,
+    reverse: bool = False, checkpoint: str | int = "all", memory: str | int | None = None,
 ) -> tuple[Any, Any]:
     """Apply a function again and again, to what it carried on the time before and to the next rows of arrays.
 
@@ -48,6 +50,11 @@ def scan(
         xs: arrays with one row for each step, in a structure, or None.
         length: the number of steps; needed where `xs` has no arrays.
         reverse: go from the last row to the first; what is stacked has the rows' order all the same.
+        checkpoint: what reverse mode keeps: ``"all"`` that a step back reads; a number: only what is carried into each
+            run of so many steps, which are computed again when they are gone back; ``"sqrt"``: runs of as many steps as
+            there are runs.
+        memory: instead, the bytes that may be kept, a number or ``"1MB"``, ``"64 KiB"``: runs, and runs of runs, are as
+            long as that allows.
 
     Returns:
         ``(carry, ys)``: what the last step carried on, and the rows that the steps gave, stacked along a first axis.
@@ -56,26 +63,30 @@ def scan(
         ArgumentError: `f` returns no pair, or carries on another structure.
         ArgumentValueError: there is neither a row nor a length.
         ShapeError: arrays of `xs` differ in length, or what is carried changes shape or dtype.
+        ArgumentValueError: `checkpoint` or `memory` is none of these, or no run is short enough for `memory`.
 
     >>> import numpy as np, symgrad as sg
     >>> sg.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (array(6.), array([0., 1., 3.]))
     """
     if current() is None:
-        return derived(f, _scan, _OF_SCAN, length=length, reverse=reverse)(init, xs)  # type: ignore[no-any-return]
-    return _scanned(f, init, xs, length, reverse=reverse)  # type: ignore[no-any-return]  # a pair
+        settings = {"length": length, "reverse": reverse, "checkpoint": checkpoint, "memory": memory}
+        return derived(f, _scan, _OF_SCAN, **settings)(init, xs)  # type: ignore[no-any-return]
+    return _scanned(f, init, xs, length, reverse, checkpoint, memory)  # type: ignore[no-any-return]  # a pair
 
 
 _OF_SCAN = inspect.signature(lambda init, xs: None)  # noqa: ARG005 - two
 
 
-def _scan(f: Any, signature: Signature, leaves: list[Any], *, length: Any, reverse: bool) -> Any:
+def _scan(
+    f: Any, signature: Signature, leaves: list[Any], *, length: Any, reverse: bool, checkpoint: Any, memory: Any,
+) -> Any:
     """`scan` on traced values."""
     (init, xs), _ = signature.join(leaves)
-    return _scanned(f, init, xs, length, reverse=reverse)
+    return _scanned(f, init, xs, length, reverse, checkpoint, memory)
 
 
-def _scanned(f: Any, init: Any, xs: Any, length: Any, *, reverse: bool) -> Any:
+def _scanned(f: Any, init: Any, xs: Any, length: Any, reverse: bool, checkpoint: Any, memory: Any) -> Any:
     outer = current()
     assert outer is not None  # noqa: S101 - called while tracing
     signature, leaves = described(f, (init, xs), {})
@@ -85,10 +96,17 @@ def _scanned(f: Any, init: Any, xs: Any, length: Any, *, reverse: bool) -> Any:
     point = _carrying("sg.scan", f, signature, leaves, carried, rows)
     (body,), reads = lifted(point.program)
     given = [*reads, *_cast(outer, leaves, body.inputs[len(reads) :], carried)]
-    made = make(
-        outer.graph, scan_op, *given, body=body, length=steps, fixed=len(reads), carried=carried, reverse=bool(reverse),
-    )
-    return optree.tree_unflatten(point.tree, _results(outer, made, len(body.outputs)))
+    fixed = len(reads)
+    runs = _runs(outer, body, fixed, carried, steps, checkpoint, memory)
+    made = checkpoints.scanned(outer.graph, body, given, steps, fixed, carried, bool(reverse), runs)
+    return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
+
+
+def _runs(outer: Trace, body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
+    """Return how long runs are, of which only what is carried into them is kept."""
+    if memory is None:
+        return checkpoints.lengths(checkpoint, steps)
+    return checkpoints.fitting(outer, body, fixed, carried, steps, memory)
 
 
 def _carrying(
@@ -163,7 +181,10 @@ def _length(signature: Signature, carried: int, length: Any) -> Any:
     return steps
 
 
-def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+def fori_loop(
+    lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any, *, checkpoint: str | int = "all",
+    memory: str | int | None = None,
+) -> Any:
     """Apply a function for each number of a range: ``for i in range(lower, upper): value = body(i, value)``.
 
     Args:
@@ -171,6 +192,8 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
         upper: the one behind the last.
         body: ``body(i, value) -> value``, of the structure, shapes and dtypes of `init`.
         init: what the first step is given.
+        checkpoint: as for `scan`.
+        memory: as for `scan`.
 
     Returns:
         What the last step returned; `init` where there is none.
@@ -185,11 +208,12 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
     array(10)
     """
-    if current() is None:
-        return derived(body, _fori, _OF_FORI)(lower, upper, init) if _traced_count(lower, upper) else derived(
-            body, _fori_of, _OF_INIT, lower=lower, upper=upper
-        )(init)
-    return _counted(body, lower, upper, init)
+    kept = {"checkpoint": checkpoint, "memory": memory}
+    if current() is not None:
+        return _counted(body, lower, upper, init, **kept)
+    if _traced_count(lower, upper):
+        return derived(body, _fori, _OF_FORI, **kept)(lower, upper, init)
+    return derived(body, _fori_of, _OF_INIT, lower=lower, upper=upper, **kept)(init)
 
 
 _OF_FORI = inspect.signature(lambda lower, upper, init: None)  # noqa: ARG005 - three
@@ -200,33 +224,34 @@ def _traced_count(*ends: Any) -> bool:
     return any(not isinstance(end, (int, np.integer)) for end in ends)
 
 
-def _fori(body: Any, signature: Signature, leaves: list[Any]) -> Any:
+def _fori(body: Any, signature: Signature, leaves: list[Any], **kept: Any) -> Any:
     """`fori_loop` on traced values."""
     (lower, upper, init), _ = signature.join(leaves)
-    return _counted(body, lower, upper, init)
+    return _counted(body, lower, upper, init, **kept)
 
 
-def _fori_of(body: Any, signature: Signature, leaves: list[Any], *, lower: int, upper: int) -> Any:
+def _fori_of(body: Any, signature: Signature, leaves: list[Any], *, lower: int, upper: int, **kept: Any) -> Any:
     """`fori_loop` of known ends on a traced value."""
     ((init,), _) = signature.join(leaves)
-    return _counted(body, lower, upper, init)
+    return _counted(body, lower, upper, init, **kept)
 
 
-def _counted(body: Any, lower: Any, upper: Any, init: Any) -> Any:
+def _counted(body: Any, lower: Any, upper: Any, init: Any, *, checkpoint: Any, memory: Any) -> Any:
     if any(type(end) is Tracer for end in (lower, upper)):
         def step(state: Any) -> Any:
             return state[0] + 1, body(state[0], state[1])
 
         start = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
-        return while_loop(lambda state: state[0] < upper, step, (start, init))[1]
+        return while_loop(lambda state: state[0] < upper, step, (start, init), checkpoint=checkpoint, memory=memory)[1]
     count = upper - lower
     rows = np.arange(lower, upper) if type(count) is not int or count > 0 else np.arange(0)
-    value, _ = _scanned(lambda value, i: (body(i, value), None), init, rows, None, reverse=False)
+    value, _ = _scanned(lambda value, i: (body(i, value), None), init, rows, None, False, checkpoint, memory)
     return value
 
 
 def while_loop(
     cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, *, max_steps: int | None = None,
+    checkpoint: str | int = "all", memory: str | int | None = None,
 ) -> Any:
     """Apply a function as long as another one says so: ``while cond(value): value = body(value)``.
 
@@ -236,6 +261,9 @@ def while_loop(
         init: what the first step is given.
         max_steps: the loop ends after so many steps. Derivatives need it: so many rows are kept of what a step back
             reads.
+
+        checkpoint: as for `scan`; it needs `max_steps`.
+        memory: as for `scan`; it needs `max_steps`.
 
     Returns:
         The first value of which `cond` is false.
@@ -250,17 +278,20 @@ def while_loop(
     array(0.625)
     """
     if current() is None:
-        return derived(body, _while, _OF_INIT, cond=cond, max_steps=max_steps)(init)
-    return _looped(cond, body, init, max_steps)
+        settings = {"cond": cond, "max_steps": max_steps, "checkpoint": checkpoint, "memory": memory}
+        return derived(body, _while, _OF_INIT, **settings)(init)
+    return _looped(cond, body, init, max_steps, checkpoint, memory)
 
 
-def _while(body: Any, signature: Signature, leaves: list[Any], *, cond: Any, max_steps: Any) -> Any:
+def _while(
+    body: Any, signature: Signature, leaves: list[Any], *, cond: Any, max_steps: Any, checkpoint: Any, memory: Any,
+) -> Any:
     """`while_loop` on traced values."""
     ((init,), _) = signature.join(leaves)
-    return _looped(cond, body, init, max_steps)
+    return _looped(cond, body, init, max_steps, checkpoint, memory)
 
 
-def _looped(test: Any, body: Any, init: Any, most: Any) -> Any:
+def _looped(test: Any, body: Any, init: Any, most: Any, checkpoint: Any, memory: Any) -> Any:
     outer = current()
     assert outer is not None  # noqa: S101 - called while tracing
     signature, leaves = described(body, (init,), {})
@@ -277,8 +308,10 @@ def _looped(test: Any, body: Any, init: Any, most: Any) -> Any:
         )
     (condition, step), reads = lifted(asked.program, point.program)
     given = [*reads, *_cast(outer, leaves, step.inputs[len(reads) :], carried)]
-    made = make(outer.graph, while_op, *given, test=condition, body=step, fixed=len(reads), most=most)
-    return optree.tree_unflatten(point.tree, _results(outer, made, carried, 1))
+    fixed = len(reads)
+    runs = _runs(outer, step, fixed, carried, most, checkpoint, memory)
+    made = checkpoints.looped(outer.graph, condition, step, given, fixed, most, runs)
+    return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
 
 
 def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *operands: Any) -> Any:
@@ -336,6 +369,35 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
 
 def _with_axes(shape: Any) -> str:
     return f"the condition of sg.cond has shape {show(shape)}"
+
+
+def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep nothing of a function for reverse mode but its arguments: its derivative computes it again.
+
+    Args:
+        fun: takes and returns arrays and numbers in tuples, lists and dicts.
+
+    Returns:
+        A function of the same arguments and value, whose derivative takes less memory and more time.
+
+    >>> import numpy as np, symgrad as sg
+    >>> layer = sg.checkpoint(lambda x: np.sin(np.sin(np.sin(x))))
+    >>> float(sg.grad(lambda x: layer(layer(x)))(0.0))
+    1.0
+    """
+
+    @functools.wraps(fun)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        outer = current()
+        if outer is None:
+            return fun(*args, **kwargs)
+        signature, leaves = described(fun, args, kwargs)
+        point = at(fun, signature, leaves)
+        (body,), reads = lifted(point.program)
+        made = make(outer.graph, call_op, *reads, *[as_node(outer, leaf) for leaf in leaves], body=body)
+        return optree.tree_unflatten(point.tree, _results(outer, made, len(body.outputs)))
+
+    return called
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:

@@ -30,6 +30,7 @@ from symgrad.ir.notation import (
 from symgrad.ir.op import Elementwise
 from symgrad.loops.held import Again, Branch, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
+from symgrad.ops.control.call import call
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
@@ -112,6 +113,12 @@ class _Lowering:
 
     def body(self) -> tuple[tuple[Array, ...], tuple[Statement, ...]]:
         """Lower all nodes; return the outputs and the statements."""
+        self.nodes()
+        outputs = tuple([self.stored(node, k) for k, node in enumerate(self.program.outputs)])
+        return outputs, tuple([without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)])
+
+    def nodes(self) -> None:
+        """Lower all nodes."""
         for node in self.program.nodes():
             if node.op is result:
                 self.sources[node] = self.several[node.inputs[0]][node.param("number")]
@@ -119,8 +126,6 @@ class _Lowering:
                 self.several[node] = self.lowers[node.op](self, node)
             elif node not in self.sources:
                 self.sources[node] = self.lowered(node)
-        outputs = tuple([self.stored(node, k) for k, node in enumerate(self.program.outputs)])
-        return outputs, tuple([without_ones(s) for s in self.statements if all(axis.extent != 0 for axis in s.axes)])
 
     def repeated(self, node: Node) -> list[Source]:
         """Lower a scan: its body is a program of its own, which the loop's statements stand for."""
@@ -178,6 +183,15 @@ class _Lowering:
         stacked = [self.temporary((most, *y.shape), y.dtype, y.line) for y in step.outputs[len(states) :]]
         self.statements += standing(loop, [*reads], [count, *states, *stacked], node.line)
         return [_whole(array) for array in (count, *states, *stacked)]
+
+    def called(self, node: Node) -> list[Source]:
+        """Lower a program where it stands."""
+        (program,) = node.params
+        inside = _Lowering(program, self)
+        inside.before, inside.arrays, inside.statements = self.before, self.arrays, self.statements
+        inside.sources = {own: self.sources[read] for own, read in zip(program.inputs, node.inputs, strict=True)}
+        inside.nodes()
+        return [inside.sources[y] for y in program.outputs]
 
     def branched(self, node: Node) -> list[Source]:
         """Lower a branch: each side is a program of its own."""
@@ -376,7 +390,7 @@ class _Lowering:
         return target
 
 
-    lowers: ClassVar = {scan: repeated, cond: branched, while_: again}
+    lowers: ClassVar = {scan: repeated, cond: branched, while_: again, call: called}
 
 
 def counted(node: Node) -> Source:

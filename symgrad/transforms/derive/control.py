@@ -16,6 +16,7 @@ from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph
 from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, replaced
+from symgrad.ops.control.call import call
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.results import closure, read_by, result
 from symgrad.ops.control.scan import scan
@@ -111,7 +112,7 @@ def _scan_zeros(
         given[fixed : fixed + carried] = state
 
 
-class _Pulled:
+class Pulled:
     """The body of a loop, derived: what a step back reads and gives.
 
     Attributes:
@@ -181,7 +182,7 @@ def _pull_scan(
     trace = current()
     assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
     graph, nodes = trace.graph, [x.node for x in xs]
-    plan = _Pulled(trace, body, active, gs, fixed, carried, units)
+    plan = Pulled(trace, body, active, gs, fixed, carried, units)
     if not plan.bars:
         return [None] * len(xs)
     inputs, count = plan.inner.inputs, len(body.outputs)
@@ -263,31 +264,47 @@ def _pull_cond(
     """Pull cotangents through the side that was taken, which is computed again."""
     trace = current()
     assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
+    (back, other_back), given, arrived = _backwards(trace, (then, other), gs, xs, active[1:], units)
+    if not arrived:
+        return [None] * (1 + len(xs))
     graph = trace.graph
-    wrt = [k for k, moves in enumerate(active[1:]) if moves]
+    made = make(graph, cond, test.node, *given, then=back, other=other_back)
+    found = {k: Tracer(make(graph, result, made, index=place), trace) for place, k in enumerate(arrived)}
+    return [None, *[found.get(k) for k in range(len(xs))]]
+
+
+def _backwards(
+    trace: Trace, bodies: Sequence[Program], gs: Sequence[Any], xs: Sequence[Tracer], active: Sequence[bool], units: bool,
+) -> tuple[list[Program], list[Node], list[int]]:
+    """Derive programs that are computed again: from their arguments, and the cotangents of results that have some.
+
+    Returns:
+        Programs of the cotangents of some arguments; what they are given; and which arguments those are.
+    """
+    graph = trace.graph
+    wrt = [k for k, moves in enumerate(active) if moves]
     of = [k for k, g in enumerate(gs) if g is not None]
-    sides = []
+    derived = []
     with graph.apart():
-        for body in (then, other):
+        for body in bodies:
             inner = nested(graph, body)
             bars = [_input(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
             seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
             found = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], units=units)
-            sides.append((inner, bars, dict(zip(wrt, found, strict=True))))
-        arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for *_, found in sides)]
+            derived.append(((*inner.inputs, *bars), dict(zip(wrt, found, strict=True))))
+        arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for _, found in derived)]
+        read: set[int] = set()
+        for inputs, found in derived:
+            outputs = tuple([found[k] for k in arrived])
+            own = read_by(Program(inputs, outputs), outputs)
+            read |= {k for k, x in enumerate(inputs) if x in own}
+        kept = sorted(read)
         back = [
-            closed((*inner.inputs, *bars), [found[k] for k in arrived], f"{inner.name}_back")
-            for inner, bars, found in sides
+            closed([inputs[k] for k in kept], [found[k] for k in arrived], f"{body.name}_back")
+            for body, (inputs, found) in zip(bodies, derived, strict=True)
         ]
-    if not arrived:
-        return [None] * (1 + len(xs))
     given = [*[x.node for x in xs], *[gs[k].node for k in of]]
-    used = [read_by(body, body.outputs) for body in back]
-    kept = [k for k in range(len(given)) if any(body.inputs[k] in read for body, read in zip(back, used, strict=True))]
-    back = [closed([body.inputs[k] for k in kept], body.outputs, body.name) for body in back]
-    made = make(graph, cond, test.node, *[given[k] for k in kept], then=back[0], other=back[1])
-    found_bars = {k: Tracer(make(graph, result, made, number=place), trace) for place, k in enumerate(arrived)}
-    return [None, *[found_bars.get(k) for k in range(len(xs))]]
+    return back, [given[k] for k in kept], arrived
 
 
 def _seeded(trace: Trace, outputs: Sequence[Node], bars: Sequence[Node]) -> dict[Node, Any]:
@@ -338,6 +355,32 @@ def _all_have(program: Program, has: Sequence[bool], wanted: Sequence[bool], siz
 cond.vjp, cond.zeros, cond.batch = _pull_cond, _cond_zeros, _batch_cond
 
 
+# -- call
+
+
+def _pull_call(gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, units: bool, body: Program) -> list[Any]:
+    """Pull cotangents through a program by running it again."""
+    trace = current()
+    assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
+    (back,), given, arrived = _backwards(trace, (body,), gs, xs, active, units)
+    if not arrived:
+        return [None] * len(xs)
+    made = make(trace.graph, call, *given, body=back)
+    found = {k: Tracer(make(trace.graph, result, made, index=place), trace) for place, k in enumerate(arrived)}
+    return [found.get(k) for k in range(len(xs))]
+
+
+def _batch_call(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
+    """Run a program for all examples at once."""
+    program, has = batch(node.params[0], mapped, size)
+    made = make(trace.graph, call, *xs, body=program)
+    return [(make(trace.graph, result, made, index=k), m) for k, m in enumerate(has)]
+
+
+call.vjp, call.batch = _pull_call, _batch_call
+call.zeros = lambda zero, *, body: zero_outputs(body, zero)
+
+
 # -- while
 
 
@@ -355,7 +398,7 @@ def _pull_while(
             line=graph.line, instead="max_steps=, as many steps as there are at most",
         )
     nodes, last = [x.node for x in xs], len(xs)
-    plan = _Pulled(trace, body, active, gs[1:], fixed, last - fixed, units)
+    plan = Pulled(trace, body, active, gs[1:], fixed, last - fixed, units)
     if not plan.bars:
         return [None] * last
     inner, count = plan.inner, len(body.outputs)

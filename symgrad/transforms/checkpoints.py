@@ -1,0 +1,195 @@
+"""Loops in runs: what reverse mode keeps of a run is what is carried into it; its steps are computed again.
+
+Runs may be made of runs: with d levels of them, a loop of T steps keeps in proportion to T**(1 / (d + 1)), and each step
+is computed d times more (A. Griewank, 1992, whose binomial schedule is the best there is; equal runs keep little more).
+"""
+
+from __future__ import annotations
+
+import re
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import ArgumentValueError
+from symgrad.ir.node import Graph
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import size, upper
+from symgrad.ops.arrays.joining import concatenate
+from symgrad.ops.arrays.views import slice_
+from symgrad.ops.control.call import call
+from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import scan
+from symgrad.ops.control.while_ import while_
+from symgrad.ops.declare import leaves
+from symgrad.transforms.build import make
+from symgrad.transforms.derive.control import Pulled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.trace.state import Trace
+
+LEVELS = 24
+"""Runs of runs are tried to this depth: beyond it two steps make a run."""
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def bytes_of(memory: str | int) -> int:
+    """Read an amount of memory.
+
+    Raises:
+        ArgumentValueError: it is none.
+
+    >>> bytes_of("64 KiB"), bytes_of("1MB"), bytes_of(100)
+    (65536, 1000000, 100)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?)b?\s*", str(memory).lower())
+    if found is None or found[2] not in UNITS:
+        raise ArgumentValueError(f"memory={memory!r} is no amount of memory", instead='"1MB", "64 KiB", or bytes as a number')
+    return int(float(found[1]) * UNITS[found[2]])
+
+
+def lengths(checkpoint: Any, steps: Any) -> list[int]:
+    """Return how long runs are, and the runs of these, for what the user asked for.
+
+    Raises:
+        ArgumentValueError: it is neither ``"all"`` nor ``"sqrt"`` nor a positive number, or there is no number of steps.
+    """
+    if checkpoint == "all":
+        return []
+    whole = isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint > 0
+    if checkpoint != "sqrt" and not whole:
+        raise ArgumentValueError(f"checkpoint={checkpoint!r}", instead='"all", "sqrt", or the steps of a run')
+    known(steps, f"checkpoint={checkpoint!r}")
+    return [ceil(steps**0.5) if checkpoint == "sqrt" else checkpoint] if steps else []
+
+
+def known(steps: Any, what: str) -> None:
+    """Check that the number of steps is a number.
+
+    Raises:
+        ArgumentValueError: it is an open extent, or there is none.
+    """
+    if type(steps) is not int:
+        raise ArgumentValueError(
+            f"{what} of a loop of {'any number of' if steps is None else steps} steps",
+            instead="a number of steps that is known while tracing: an extent as a number in the spec, or max_steps=",
+        )
+
+
+def fitting(trace: Trace, body: Program, fixed: int, carried: int, steps: Any, memory: str | int) -> list[int]:
+    """Return how long runs are so that reverse mode keeps no more than some memory.
+
+    Raises:
+        ArgumentValueError: no runs keep so little.
+    """
+    most = bytes_of(memory)
+    known(steps, f"memory={memory!r}")
+    floats = [x.dtype.kind == "f" for x in body.inputs]
+    state = sum([_bytes(x) for x in body.inputs[fixed : fixed + carried]])
+    each = sum(map(_bytes, Pulled(trace, body, floats, [*body.outputs], fixed, carried, units=False).stacked))
+    least = 0
+    for depth in range(LEVELS + 1):
+        runs = [max(2, ceil(steps ** ((depth + 1 - k) / (depth + 1)))) for k in range(1, depth + 1)]
+        kept = sum([ceil(long / short) * state for long, short in zip([steps, *runs], runs, strict=False)])
+        kept += (runs[-1] if runs else steps) * each
+        if kept <= most:
+            return runs
+        least = min(least or kept, kept)
+    raise ArgumentValueError(f"memory={memory!r} is less than any runs keep", instead=f"{least} bytes at least")
+
+
+def _bytes(node: Node) -> int:
+    return upper(size(node.shape)) * node.dtype.itemsize
+
+
+def _inputs(graph: Graph, like: Sequence[Node]) -> list[Node]:
+    names = [f"x{k}" for k in range(len(like))]
+    return [
+        graph.node(leaves.input_, (), (name, x.shape, x.dtype), x.shape, x.dtype, x.line)
+        for name, x in zip(names, like, strict=True)
+    ]
+
+
+def _wrapped(body: Program) -> Program:
+    """Make a program that runs another one and keeps nothing of it."""
+    graph = Graph()
+    inputs = _inputs(graph, body.inputs)
+    made = make(graph, call, *inputs, body=body)
+    return Program(tuple(inputs), tuple(_results(graph, made, len(body.outputs))), body.name)
+
+
+def _results(graph: Graph, node: Node, count: int, first: int = 0) -> list[Node]:
+    return [make(graph, result, node, index=first + k) for k in range(count)]
+
+
+def scanned(
+    graph: Graph, body: Program, given: Sequence[Node], steps: Any, fixed: int, carried: int, reverse: bool,
+    runs: Sequence[int],
+) -> list[Node]:
+    """Make the results of a scan in runs, each of which is computed again where it is gone back."""
+    last = fixed + carried
+    if not runs or runs[0] >= steps:
+        made = make(graph, scan, *given, body=body, length=steps, fixed=fixed, carried=carried, reverse=reverse)
+        return _results(graph, made, len(body.outputs))
+    run, count = runs[0], steps // runs[0]
+    rows = given[last:]
+    whole, rest = [[_part(graph, x, first, n) for x in rows] for first, n in ((0, count * run), (count * run, steps - count * run))]
+    rows_of_runs = [make(graph, "reshape", x, shape=(count, run, *x.shape[1:])) for x in whole]
+    inner = Graph()
+    inputs = _inputs(inner, [*given[:last], *[_row(x) for x in rows_of_runs]])
+    segment = Program(
+        tuple(inputs), tuple(scanned(inner, body, inputs, run, fixed, carried, reverse, runs[1:])), f"{body.name}_run",
+    )
+    state, parts = [*given[fixed:last]], []
+    for first in (False, True) if not reverse else (True, False):
+        if not first:
+            made = make(
+                graph, scan, *given[:fixed], *state, *rows_of_runs, body=_wrapped(segment), length=count, fixed=fixed,
+                carried=carried, reverse=reverse,
+            )
+            found = _results(graph, made, len(body.outputs))
+            ys = [make(graph, "reshape", y, shape=(count * run, *y.shape[2:])) for y in found[carried:]]
+        elif steps % run:
+            found = scanned(graph, body, [*given[:fixed], *state, *rest], steps % run, fixed, carried, reverse, runs[1:])
+            ys = found[carried:]
+        else:
+            continue
+        state = found[:carried]
+        parts.append(ys)
+    parts = parts[::-1] if reverse else parts
+    joined = [make(graph, concatenate, *each, axis=0) if len(each) > 1 else each[0] for each in zip(*parts, strict=True)]
+    return [*state, *joined]
+
+
+def _part(graph: Graph, x: Node, first: int, count: int) -> Node:
+    return make(graph, slice_, x, index=((first, count, 1), *[(0, d, 1) for d in x.shape[1:]]))
+
+
+def _row(x: Node) -> Any:
+    """Return something of the shape and dtype of a row."""
+    graph = Graph()
+    return graph.node(leaves.input_, (), ("x", x.shape[1:], x.dtype), x.shape[1:], x.dtype, x.line)
+
+
+def looped(
+    graph: Graph, test: Program, body: Program, given: Sequence[Node], fixed: int, most: Any, runs: Sequence[int],
+) -> list[Node]:
+    """Make the last values of a loop that goes on while a condition holds, in runs: those after it is done have no step."""
+    carried = len(given) - fixed
+    if not runs or runs[0] >= most:
+        made = make(graph, while_, *given, test=test, body=body, fixed=fixed, most=most)
+        return _results(graph, made, carried, 1)
+    run = runs[0]
+    inner = Graph()
+    inputs = _inputs(inner, given)
+    segment = Program(tuple(inputs), tuple(looped(inner, test, body, inputs, fixed, run, runs[1:])), f"{body.name}_run")
+    made = make(
+        graph, scan, *given, body=_wrapped(segment), length=most // run, fixed=fixed, carried=carried, reverse=False,
+    )
+    state = _results(graph, made, carried)
+    if most % run:
+        state = looped(graph, test, body, [*given[:fixed], *state], fixed, most % run, runs[1:])
+    return state
