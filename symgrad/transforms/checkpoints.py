@@ -1,7 +1,7 @@
 """Loops in runs: what reverse mode keeps of a run is what is carried into it; its steps are computed again.
 
-Runs may be made of runs: with d levels of them, a loop of T steps keeps in proportion to T**(1 / (d + 1)), and each step
-is computed d times more (A. Griewank, 1992, whose binomial schedule is the best there is; equal runs keep little more).
+Runs may be made of runs: with d levels of them, a loop of T steps keeps in proportion to T**(1 / (d + 1)), and each
+step is computed d times more (A. Griewank, 1992, whose binomial schedule is the best there is; equal runs keep little more).
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def bytes_of(memory: str | int) -> int:
     """
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmg]?i?)b?\s*", str(memory).lower())
     if found is None or found[2] not in UNITS:
-        raise ArgumentValueError(f"memory={memory!r} is no amount of memory", instead='"1MB", "64 KiB", or bytes as a number')
+        raise ArgumentValueError(
+            f"memory={memory!r} is no amount of memory", instead='"1MB", "64 KiB", or bytes as a number',
+        )
     return int(float(found[1]) * UNITS[found[2]])
 
 
@@ -55,7 +57,7 @@ def lengths(checkpoint: Any, steps: Any) -> list[int]:
     """Return how long runs are, and the runs of these, for what the user asked for.
 
     Raises:
-        ArgumentValueError: it is neither ``"all"`` nor ``"sqrt"`` nor a positive number, or there is no number of steps.
+        ArgumentValueError: it is neither ``"all"`` nor ``"sqrt"`` nor a positive number, or the steps are no number.
     """
     if checkpoint == "all":
         return []
@@ -136,7 +138,8 @@ def scanned(
         return _results(graph, made, len(body.outputs))
     run, count = runs[0], steps // runs[0]
     rows = given[last:]
-    whole, rest = [[_part(graph, x, first, n) for x in rows] for first, n in ((0, count * run), (count * run, steps - count * run))]
+    whole = [_part(graph, x, 0, count * run) for x in rows]
+    rest = [_part(graph, x, count * run, steps - count * run) for x in rows]
     rows_of_runs = [make(graph, "reshape", x, shape=(count, run, *x.shape[1:])) for x in whole]
     inner = Graph()
     inputs = _inputs(inner, [*given[:last], *[_row(x) for x in rows_of_runs]])
@@ -153,15 +156,18 @@ def scanned(
             found = _results(graph, made, len(body.outputs))
             ys = [make(graph, "reshape", y, shape=(count * run, *y.shape[2:])) for y in found[carried:]]
         elif steps % run:
-            found = scanned(graph, body, [*given[:fixed], *state, *rest], steps % run, fixed, carried, reverse, runs[1:])
+            left = [*given[:fixed], *state, *rest]
+            found = scanned(graph, body, left, steps % run, fixed, carried, reverse, runs[1:])
             ys = found[carried:]
         else:
             continue
         state = found[:carried]
         parts.append(ys)
     parts = parts[::-1] if reverse else parts
-    joined = [make(graph, concatenate, *each, axis=0) if len(each) > 1 else each[0] for each in zip(*parts, strict=True)]
-    return [*state, *joined]
+    return [
+        *state,
+        *[make(graph, concatenate, *each, axis=0) if len(each) > 1 else each[0] for each in zip(*parts, strict=True)],
+    ]
 
 
 def _part(graph: Graph, x: Node, first: int, count: int) -> Node:
@@ -177,7 +183,7 @@ def _row(x: Node) -> Any:
 def looped(
     graph: Graph, test: Program, body: Program, given: Sequence[Node], fixed: int, most: Any, runs: Sequence[int],
 ) -> list[Node]:
-    """Make the last values of a loop that goes on while a condition holds, in runs: those after it is done have no step."""
+    """Make the last values of a loop that goes on while a condition holds, in runs; those after its end have no step."""
     carried = len(given) - fixed
     if not runs or runs[0] >= most:
         made = make(graph, while_, *given, test=test, body=body, fixed=fixed, most=most)

@@ -1,4 +1,4 @@
-"""`call`: a program that is run where it stands; its derivative runs it again, and keeps nothing of it but its arguments."""
+"""`call`: a program that is run where it stands; its derivative runs it again, and keeps nothing but its arguments."""
 
 from __future__ import annotations
 

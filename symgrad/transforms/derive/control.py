@@ -274,7 +274,8 @@ def _pull_cond(
 
 
 def _backwards(
-    trace: Trace, bodies: Sequence[Program], gs: Sequence[Any], xs: Sequence[Tracer], active: Sequence[bool], units: bool,
+    trace: Trace, bodies: Sequence[Program], gs: Sequence[Any], xs: Sequence[Tracer], active: Sequence[bool],
+    units: bool,
 ) -> tuple[list[Program], list[Node], list[int]]:
     """Derive programs that are computed again: from their arguments, and the cotangents of results that have some.
 

@@ -1,0 +1,140 @@
+"""Loops in runs: the same derivatives with less memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.transforms.checkpoints import bytes_of
+
+VERIFIED = sg.Options(verify=True)
+RNG = np.random.default_rng(5)
+H, W = RNG.normal(size=3), RNG.normal(size=(3, 3)) / 2
+
+
+def loss(h, W, xs, **how):
+    """Carry a state, stack two things of each step."""
+    def step(h, x):
+        h = np.tanh(W @ h + x)
+        return h, (np.sum(h**2), h * x)
+
+    h, (ys, zs) = sg.scan(step, h, xs, **how)
+    return np.sum(ys * np.arange(1, len(xs) + 1)) + np.sum(zs**2) + np.prod(h)
+
+
+def root(a, **how):
+    return sg.while_loop(
+        lambda x: np.abs(x * x - a) > 1e-13, lambda x: 0.5 * (x + a / x), 1.0 + 0 * a, max_steps=40, **how,
+    )
+
+
+RUNS = [{"checkpoint": "sqrt"}, {"checkpoint": 1}, {"checkpoint": 4}, {"memory": 500}]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("how", RUNS, ids=str)
+@pytest.mark.parametrize("steps", [1, 7, 20])
+def test_derivatives_are_the_same(steps, how, reverse):
+    xs = np.random.default_rng(steps).normal(size=(steps, 3))
+    value, whole = sg.value_and_grad(lambda *x: loss(*x, reverse=reverse), argnums=(0, 1, 2))(H, W, xs)
+    runs, parts = sg.value_and_grad(
+        lambda *x: loss(*x, reverse=reverse, **how), argnums=(0, 1, 2), options=VERIFIED,
+    )(H, W, xs)
+    assert runs == pytest.approx(value, rel=1e-14)
+    for a, b in zip(parts, whole, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
+
+
+def test_second_derivatives_and_batches():
+    xs = RNG.normal(size=(7, 3))
+
+    def f(h, **how):
+        return loss(h, W, xs, **how)
+
+    np.testing.assert_allclose(sg.hessian(lambda h: f(h, checkpoint=3))(H), sg.hessian(f)(H), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(sg.jacfwd(lambda h: f(h, checkpoint=3))(H), sg.grad(f)(H), rtol=1e-12)
+    many = RNG.normal(size=(4, 3))
+    batch = sg.vmap(sg.grad(lambda h: f(h, checkpoint="sqrt")))(many)
+    np.testing.assert_allclose(batch, [sg.grad(f)(h) for h in many], rtol=1e-12)
+
+
+@pytest.mark.parametrize("how", [{"checkpoint": "sqrt"}, {"checkpoint": 7}, {"memory": "200 B"}], ids=str)
+def test_while_loops(how):
+    assert sg.grad(lambda a: root(a, **how), options=VERIFIED)(2.0) == pytest.approx(1 / (2 * np.sqrt(2)), rel=1e-12)
+    assert sg.hessian(lambda a: root(a, **how))(2.0) == pytest.approx(-0.25 * 2**-1.5, rel=1e-11)
+
+
+def test_fori_loops():
+    def f(x, **how):
+        return sg.fori_loop(0, 30, lambda i, v: np.sin(v) + 0.1 * i * x, x, **how)
+
+    assert sg.grad(lambda x: f(x, checkpoint=4))(0.3) == pytest.approx(sg.grad(f)(0.3), rel=1e-13)
+
+
+def test_what_is_kept_fits():
+    """A long loop keeps no more than it was given, and as much as it was given helps."""
+    def f(x, **how):
+        return np.sum(sg.scan(lambda h, _: (np.sin(h) + x, None), np.zeros(4), None, 20_000, **how)[0])
+
+    x = np.arange(4.0)
+    peaks = {}
+    for memory in (None, "100 KiB", "8 KiB"):
+        g = sg.grad(lambda x, memory=memory: f(x, memory=memory))
+        g(x)
+        peaks[memory] = g.memory(x).peak
+    assert peaks[None] > 600_000
+    assert peaks["100 KiB"] <= 110_000
+    assert peaks["8 KiB"] <= 9_000
+
+
+def test_checkpoint_computes_again():
+    calls = []
+
+    def layer(x, w):
+        calls.append(x)
+        return np.tanh(np.sin(x) * w)
+
+    def model(x, w, wrap):
+        f = wrap(layer)
+        return np.sum(f(f(x, w), w=w))
+
+    x, w = np.array([0.3, 0.7]), 1.3
+    plain, again = [
+        sg.grad(lambda x, w, wrap=wrap: model(x, w, wrap), argnums=(0, 1)) for wrap in (lambda f: f, sg.checkpoint)
+    ]
+    for a, b in zip(again(x, w), plain(x, w), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-14)
+    assert again.lower(x, w).as_text().count("ops.call(") == 3, "the value of the second is not asked for"
+    assert sg.checkpoint(layer)(1.0, 2.0) == layer(1.0, 2.0)
+    assert sg.checkpoint(layer).__name__ == "layer"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1MB", 10**6), ("64 KiB", 65536), ("2 g", 2 * 10**9), (100, 100), ("1.5k", 1500), ("10 B", 10)],
+)
+def test_amounts_of_memory(text, count):
+    assert bytes_of(text) == count
+
+
+WRONG = {
+    "no such word": ({"checkpoint": "some"}, "checkpoint='some'"),
+    "no steps": ({"checkpoint": 0}, "checkpoint=0"),
+    "no amount": ({"memory": "much"}, "memory='much' is no amount of memory"),
+    "too little": ({"memory": 10}, "memory=10 is less than any runs keep"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_refused(name):
+    how, message = WRONG[name]
+    with pytest.raises(sg.SymgradError) as caught:
+        sg.grad(lambda h: loss(h, W, np.ones((9, 3)), **how))(H)
+    assert message in str(caught.value)
+
+
+def test_open_lengths_are_refused():
+    f = sg.grad(lambda h, xs: loss(h, W, xs, checkpoint="sqrt"), specs=("f64[3]", "f64[t,3]"))
+    with pytest.raises(sg.SymgradError, match="checkpoint='sqrt' of a loop of t steps"):
+        f(H, np.ones((9, 3)))
