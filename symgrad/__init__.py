@@ -31,8 +31,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
-    "checkpoint", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "fori_loop", "get_num_threads", "grad",
-    "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named",
+    "checkpoint", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "fori_loop", "get_num_threads",
+    "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named",
     "override_gradient", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "value_and_grad", "vjp", "vmap",
     "while_loop",
 ]

@@ -1,7 +1,7 @@
 """Loops in runs: what reverse mode keeps of a run is what is carried into it; its steps are computed again.
 
 Runs may be made of runs: with d levels of them, a loop of T steps keeps in proportion to T**(1 / (d + 1)), and each
-step is computed d times more (A. Griewank, 1992, whose binomial schedule is the best there is; equal runs keep little more).
+step is computed d times more (A. Griewank, 1992, whose binomial schedule is the best; equal runs keep little more).
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _row(x: Node) -> Any:
 def looped(
     graph: Graph, test: Program, body: Program, given: Sequence[Node], fixed: int, most: Any, runs: Sequence[int],
 ) -> list[Node]:
-    """Make the last values of a loop that goes on while a condition holds, in runs; those after its end have no step."""
+    """Make the last values of a loop that goes on while a condition holds, in runs; those after its end do nothing."""
     carried = len(given) - fixed
     if not runs or runs[0] >= most:
         made = make(graph, while_, *given, test=test, body=body, fixed=fixed, most=most)
