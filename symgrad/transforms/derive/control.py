@@ -291,8 +291,8 @@ def _backwards(
             inner = nested(graph, body)
             bars = [_input(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
             seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
-            found = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], units=units)
-            derived.append(((*inner.inputs, *bars), dict(zip(wrt, found, strict=True))))
+            swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], units=units)
+            derived.append(((*inner.inputs, *bars), dict(zip(wrt, swept, strict=True))))
         arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for _, found in derived)]
         read: set[int] = set()
         for inputs, found in derived:
