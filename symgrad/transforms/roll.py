@@ -226,7 +226,9 @@ def _rolled(program: Program, loop: _Loop) -> Program:
     for node in nodes:
         graph.line = node.line
         if node is first:
-            stacked, final = _scan(graph, loop, new, sorted({number[node][1] for node in wanted - carried}))
+            stacked, final = _scan(
+                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}),
+            )
         if node in number:
             if node in wanted:
                 k, j = number[node]
@@ -241,13 +243,16 @@ def _rolled(program: Program, loop: _Loop) -> Program:
 
 
 def _scan(
-    graph: Graph, loop: _Loop, new: dict[Node, Node], wanted: Sequence[int],
+    graph: Graph, loop: _Loop, new: dict[Node, Node], outer: int, wanted: Sequence[int],
 ) -> tuple[dict[int, Node], dict[int, Node]]:
-    """Make the scan; return what its steps gave at the places that are wanted, stacked, and what the last carries."""
+    """Make the scan; return what its steps gave at the places that are wanted, stacked, and what the last carries.
+
+    Nodes numbered below `outer` are the caller's, and stay.
+    """
     copies, template = len(loop.copies), loop.copies[-1]
 
     def get(node: Node) -> Node:
-        if node not in new and isinstance(node.op, Leaf):
+        if node not in new and node.number >= outer and isinstance(node.op, Leaf):
             new[node] = copied(graph, node, ())
         return new.get(node, node)
 

@@ -211,8 +211,8 @@ def _trimmed(parts: Parts, used: set[int]) -> Change | None:
     still = [k for k in range(carried) if k in needed and parts.next[k] is parts.state[k]]
     state = [k for k in range(carried) if k in needed and k not in still]
     fixed = [x for x in (*parts.fixed, *[parts.state[k] for k in still]) if x in read]
-    inside = _inside(parts.body) | {parts.next[k] for k in state}
-    rows = [x for x in parts.rows if x in read and x in inside]  # others are stacked as they are
+    read = _read(parts.body, [outputs[k] for k in sorted(needed) if k < carried or outputs[k] not in parts.rows])
+    rows = [x for x in parts.rows if x in read]
     results: dict[int, Any] = {k: (lambda _graph, _new, given, x=parts.state[k]: given[x]) for k in still}
     stacked: dict[Node, None] = {}
     for k in sorted(needed):
