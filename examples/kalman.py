@@ -1,8 +1,8 @@
-"""The Nile's flow as a local level that is observed with noise: variances by maximum likelihood, through a Kalman filter.
+"""The Nile's flow as a level that drifts, observed with noise: both variances, by a Kalman filter's likelihood.
 
-The filter is a plain Python loop over a hundred years. symgrad finds the loop in the trace, so that value and gradient are
-one C loop there and one back, however many years there are. SciPy maximizes. The program ends with an error when the
-variances are not those of J. Durbin and S. J. Koopman, "Time Series Analysis by State Space Methods" (2012), section 2.10.
+The filter is a plain Python loop over a hundred years. symgrad finds the loop in the trace, so that value and gradient
+are one C loop there and one back, however many years there are. SciPy maximizes. It ends with an error when the
+variances are not those of J. Durbin and S. J. Koopman, "Time Series Analysis by State Space Methods" (2012), 2.10.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from scipy.optimize import minimize
 
 import symgrad as sg
 
-FLOW = np.array("""
-1120 1160 963 1210 1160 1160 813 1230 1370 1140 995 935 1110 994 1020 960 1180 799 958 1140 1100 1210 1150 1250 1260 1220
-1030 1100 774 840 874 694 940 833 701 916 692 1020 1050 969 831 726 456 824 702 1120 1100 832 764 821 768 845 864 862 698
-845 744 796 1040 759 781 865 845 944 984 897 822 1010 771 676 649 846 812 742 801 1040 860 874 848 890 744 749 838 1050
-918 986 797 923 975 815 1020 906 901 1170 912 746 919 718 714 740
-""".split(), dtype=float)
+FLOW = np.array([
+    1120, 1160, 963, 1210, 1160, 1160, 813, 1230, 1370, 1140, 995, 935, 1110, 994, 1020, 960, 1180, 799, 958, 1140,
+    1100, 1210, 1150, 1250, 1260, 1220, 1030, 1100, 774, 840, 874, 694, 940, 833, 701, 916, 692, 1020, 1050, 969,
+    831, 726, 456, 824, 702, 1120, 1100, 832, 764, 821, 768, 845, 864, 862, 698, 845, 744, 796, 1040, 759,
+    781, 865, 845, 944, 984, 897, 822, 1010, 771, 676, 649, 846, 812, 742, 801, 1040, 860, 874, 848, 890,
+    744, 749, 838, 1050, 918, 986, 797, 923, 975, 815, 1020, 906, 901, 1170, 912, 746, 919, 718, 714, 740,
+], dtype=float)
 """Annual flow at Aswan from 1871 to 1970, in 10^8 cubic metres."""
 
 

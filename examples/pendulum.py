@@ -1,8 +1,8 @@
-"""A damped pendulum: its length and damping from a noisy record of its angle, by gradients through 1,000 Runge-Kutta steps.
+"""A damped pendulum: length and damping from a noisy record, by gradients through 1,000 Runge-Kutta steps.
 
 The integrator is a plain Python loop. symgrad finds the loop in the trace: value and gradient are one C loop there and
-one back, whose size does not depend on the number of steps. The program ends with an error when the fit is not where the
-record was made.
+one back, whose size does not depend on the number of steps. The program ends with an error when the fit is not where
+the record was made.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ TRUE = np.array([1.3, 0.25, 1.2, 0.0])
 """Length in metres, damping per second, first angle in radians and its speed."""
 
 
+def slope(unknown, state):
+    """How fast angle and speed change."""
+    angle, speed = state
+    return np.array([speed, -GRAVITY / unknown[0] * np.sin(angle) - unknown[1] * speed])
+
+
 def angles(unknown):
     """Follow the pendulum by the classical Runge-Kutta method of fourth order."""
-    length, damping = unknown[:2]
-
-    def slope(state):
-        return np.array([state[1], -GRAVITY / length * np.sin(state[0]) - damping * state[1]])
-
     state, seen = unknown[2:], []
     for _ in range(STEPS):
-        a = slope(state)
-        b = slope(state + STEP / 2 * a)
-        c = slope(state + STEP / 2 * b)
-        d = slope(state + STEP * c)
+        a = slope(unknown, state)
+        b = slope(unknown, state + STEP / 2 * a)
+        c = slope(unknown, state + STEP / 2 * b)
+        d = slope(unknown, state + STEP * c)
         state = state + STEP / 6 * (a + 2 * b + 2 * c + d)
         seen.append(state[0])
     return np.stack(seen)

@@ -124,7 +124,7 @@ def _wrapped(body: Program) -> Program:
 
 
 def _results(graph: Graph, node: Node, count: int, first: int = 0) -> list[Node]:
-    return [make(graph, result, node, index=first + k) for k in range(count)]
+    return [make(graph, result, node, number=first + k) for k in range(count)]
 
 
 def scanned(

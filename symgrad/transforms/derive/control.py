@@ -269,7 +269,7 @@ def _pull_cond(
         return [None] * (1 + len(xs))
     graph = trace.graph
     made = make(graph, cond, test.node, *given, then=back, other=other_back)
-    found = {k: Tracer(make(graph, result, made, index=place), trace) for place, k in enumerate(arrived)}
+    found = {k: Tracer(make(graph, result, made, number=place), trace) for place, k in enumerate(arrived)}
     return [None, *[found.get(k) for k in range(len(xs))]]
 
 
@@ -367,7 +367,7 @@ def _pull_call(gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, units: bo
     if not arrived:
         return [None] * len(xs)
     made = make(trace.graph, call, *given, body=back)
-    found = {k: Tracer(make(trace.graph, result, made, index=place), trace) for place, k in enumerate(arrived)}
+    found = {k: Tracer(make(trace.graph, result, made, number=place), trace) for place, k in enumerate(arrived)}
     return [found.get(k) for k in range(len(xs))]
 
 
@@ -375,7 +375,7 @@ def _batch_call(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[b
     """Run a program for all examples at once."""
     program, has = batch(node.params[0], mapped, size)
     made = make(trace.graph, call, *xs, body=program)
-    return [(make(trace.graph, result, made, index=k), m) for k, m in enumerate(has)]
+    return [(make(trace.graph, result, made, number=k), m) for k, m in enumerate(has)]
 
 
 call.vjp, call.batch = _pull_call, _batch_call
