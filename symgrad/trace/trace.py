@@ -15,6 +15,7 @@ from symgrad.errors import (
     AxisError,
     ConcretizationError,
     IndexOutOfBounds,
+    LeakedTracerError,
     LinAlgError,
     MutationError,
     RangeError,
@@ -118,6 +119,7 @@ def trace(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
                 labels=() if outer else now.labels.get(outputs, ()), fortran=columns, rules=tuple(graph.rules),
             )
+            _refuse_strays(program)
             refuse(program)
         return Traced(program, tree, now.differentiated)
     except SymgradError:
@@ -125,6 +127,26 @@ def trace(
             raise
     del (heard.refusals or [])[refused:]  # the function has imported scipy.special, whose functions are answered now
     return trace(fun, signature, call, name=name, options=options, creation=creation, outer=outer)
+
+
+def _refuse_strays(program: Program) -> None:
+    """Refuse what reads an argument of a function that was traced inside of this one, outside of that.
+
+    Raises:
+        LeakedTracerError: with the line that reads it.
+    """
+    if leaves.input_ not in program.ops:
+        return
+    inputs, start = {*program.inputs}, program.start
+    for node in program.nodes():
+        if node.op is leaves.input_ and node not in inputs and node.number >= start:
+            reader = next((user for user in program.nodes() if node in user.inputs), node)
+            raise LeakedTracerError(
+                f"{node.param('name')!r}, an argument of a function that is traced by itself (for sg.scan, sg.cond, "
+                "sg.grad, sg.vmap or their like), is read outside of it: what that function makes was stored, or written "
+                "into an array that was made outside", line=reader.line,
+                instead="return it from the function: of a loop, what is carried on or stacked",
+            )
 
 
 @contextmanager

@@ -91,7 +91,7 @@ def fitting(trace: Trace, body: Program, fixed: int, carried: int, steps: Any, m
     known(steps, f"memory={memory!r}")
     floats = [x.dtype.kind == "f" for x in body.inputs]
     state = sum([_bytes(x) for x in body.inputs[fixed : fixed + carried]])
-    each = sum(map(_bytes, Pulled(trace, body, floats, [*body.outputs], fixed, carried, units=False).stacked))
+    each = sum(map(_bytes, Pulled(trace, body, floats, [*body.outputs], fixed, carried, guarded=False).stacked))
     least = 0
     for depth in range(LEVELS + 1):
         runs = [max(2, ceil(steps ** ((depth + 1 - k) / (depth + 1)))) for k in range(1, depth + 1)]

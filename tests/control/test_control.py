@@ -171,6 +171,44 @@ def test_the_side_that_is_not_chosen_makes_no_nan():
     assert root(np.array([4.0, 0.0, -1.0])).tolist() == [0.25, 0.0, 0.0]
 
 
+def test_what_is_not_chosen_makes_no_nan_in_a_loop():
+    """The slope of a root is infinite at 0, in each step; where nobody uses the loop it counts for nothing."""
+    def f(x):
+        return np.where(x > 0, sg.scan(lambda c, _: (np.sqrt(c), None), x, None, 2)[0], 0.0)
+
+    assert sg.grad(f)(0.0) == 0.0
+    assert sg.grad(f)(16.0) == pytest.approx(0.25 * 16.0**-0.75)
+    assert sg.grad(lambda x: np.where(x > 0, sg.cond(x < 9, np.sqrt, np.cbrt, x), 0.0))(0.0) == 0.0
+    assert sg.grad(lambda x: np.where(x > 0, sg.checkpoint(np.sqrt)(x), 0.0))(0.0) == 0.0
+
+
+def written_outside(x):
+    out = np.zeros(2)
+
+    def step(c, _):
+        out[0] = c
+        return c + x, None
+
+    return sg.scan(step, 0.0, None, 3)[0] + out[0]
+
+
+def stored_outside(x):
+    kept = []
+
+    def step(c, _):
+        kept.append(c * x)
+        return c + x, None
+
+    return sg.scan(step, 0.0, None, 3)[0] + kept[0]
+
+
+@pytest.mark.parametrize("function", [written_outside, stored_outside], ids=lambda f: f.__name__)
+def test_what_a_step_makes_stays_inside(function):
+    with pytest.raises(sg.SymgradError, match="is read outside of it") as caught:
+        sg.jit(function)(1.0)
+    assert "test_control.py" in str(caught.value)
+
+
 def test_outside_of_a_trace():
     assert sg.switch(2, [lambda: 1, lambda: 2, lambda: 3]) == 3
     assert sg.cond(True, lambda x: x + 1, lambda x: x - 1, 1) == 2

@@ -128,7 +128,7 @@ class Pulled:
 
     def __init__(
         self, trace: Trace, body: Program, active: Sequence[bool], gs: Sequence[Any], fixed: int, carried: int,
-        units: bool,
+        guarded: bool,
     ) -> None:
         """Sweep through the body; what is carried is found out by and by."""
         graph, last = trace.graph, fixed + carried
@@ -148,7 +148,7 @@ class Pulled:
             while True:  # until a cotangent is carried where one arrives
                 bars = self.bars = {k: _input(graph, f"y{k}_bar", outputs[k]) for k in sorted(of)}
                 seeds = _seeded(trace, [outputs[k] for k in bars], [*bars.values()])
-                found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], units=units)
+                found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], guarded=guarded)
                 arrived = {k: bar for k, bar in zip(wrt, found, strict=True) if not is_zero_constant(bar)}
                 also = {k - fixed for k in arrived if fixed <= k < last} - of
                 if not also:
@@ -172,7 +172,7 @@ class Pulled:
 
 
 def _pull_scan(
-    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, units: bool, body: Program, length: Dim, fixed: int,
+    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, body: Program, length: Dim, fixed: int,
     carried: int, reverse: bool,
 ) -> list[Any]:
     """Pull cotangents through a scan: by a scan the other way, which carries those of what was carried.
@@ -182,7 +182,7 @@ def _pull_scan(
     trace = current()
     assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
     graph, nodes = trace.graph, [x.node for x in xs]
-    plan = Pulled(trace, body, active, gs, fixed, carried, units)
+    plan = Pulled(trace, body, active, gs, fixed, carried, guarded)
     if not plan.bars:
         return [None] * len(xs)
     inputs, count = plan.inner.inputs, len(body.outputs)
@@ -259,12 +259,12 @@ scan.vjp, scan.zeros, scan.batch = _pull_scan, _scan_zeros, _batch_scan
 
 
 def _pull_cond(
-    gs: Sequence[Any], active: Sequence[bool], test: Tracer, *xs: Tracer, units: bool, then: Program, other: Program,
+    gs: Sequence[Any], active: Sequence[bool], test: Tracer, *xs: Tracer, guarded: bool, then: Program, other: Program,
 ) -> list[Any]:
     """Pull cotangents through the side that was taken, which is computed again."""
     trace = current()
     assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
-    (back, other_back), given, arrived = _backwards(trace, (then, other), gs, xs, active[1:], units)
+    (back, other_back), given, arrived = _backwards(trace, (then, other), gs, xs, active[1:], guarded)
     if not arrived:
         return [None] * (1 + len(xs))
     graph = trace.graph
@@ -275,7 +275,7 @@ def _pull_cond(
 
 def _backwards(
     trace: Trace, bodies: Sequence[Program], gs: Sequence[Any], xs: Sequence[Tracer], active: Sequence[bool],
-    units: bool,
+    guarded: bool,
 ) -> tuple[list[Program], list[Node], list[int]]:
     """Derive programs that are computed again: from their arguments, and the cotangents of results that have some.
 
@@ -291,7 +291,7 @@ def _backwards(
             inner = nested(graph, body)
             bars = [_input(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
             seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
-            swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], units=units)
+            swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], guarded=guarded)
             derived.append(((*inner.inputs, *bars), dict(zip(wrt, swept, strict=True))))
         arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for _, found in derived)]
         read: set[int] = set()
@@ -359,11 +359,11 @@ cond.vjp, cond.zeros, cond.batch = _pull_cond, _cond_zeros, _batch_cond
 # -- call
 
 
-def _pull_call(gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, units: bool, body: Program) -> list[Any]:
+def _pull_call(gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, body: Program) -> list[Any]:
     """Pull cotangents through a program by running it again."""
     trace = current()
     assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
-    (back,), given, arrived = _backwards(trace, (body,), gs, xs, active, units)
+    (back,), given, arrived = _backwards(trace, (body,), gs, xs, active, guarded)
     if not arrived:
         return [None] * len(xs)
     made = make(trace.graph, call, *given, body=back)
@@ -386,7 +386,7 @@ call.zeros = lambda zero, *, body: zero_outputs(body, zero)
 
 
 def _pull_while(
-    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, units: bool, test: Program, body: Program, fixed: int,
+    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, test: Program, body: Program, fixed: int,
     most: Dim,
 ) -> list[Any]:
     """Pull cotangents through a loop: by one that goes back as many steps, along what was stacked on the way there."""
@@ -399,7 +399,7 @@ def _pull_while(
             line=graph.line, instead="max_steps=, as many steps as there are at most",
         )
     nodes, last = [x.node for x in xs], len(xs)
-    plan = Pulled(trace, body, active, gs[1:], fixed, last - fixed, units)
+    plan = Pulled(trace, body, active, gs[1:], fixed, last - fixed, guarded)
     if not plan.bars:
         return [None] * last
     inner, count = plan.inner, len(body.outputs)

@@ -103,6 +103,7 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
 
 def sweep(
     trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], *, units: bool = False,
+    guarded: bool = False,
 ) -> list[Node]:
     """Push cotangents from seeded nodes back to inputs.
 
@@ -112,6 +113,7 @@ def sweep(
         seeds: the cotangents of some of its nodes.
         wrt: the inputs.
         units: the seeds are unit vectors: of a row of a Jacobian, what is 0 in them is not used.
+        guarded: what is 0 in the seeds is not used, in seeds without axes either.
 
     Returns:
         One node for each of `wrt`: its gradient, zeros where nothing arrives.
@@ -125,8 +127,9 @@ def sweep(
     graph = trace.graph
     with passing(trace):
         for node, seed in seeds.items():
-            guard = (np.not_equal(seed, 0).node,) if units and node.shape != () and node in poles.behind else ()
-            arrived[node] = [Cotangent(seed, guard)]
+            zeros = guarded or (units and node.shape != ())
+            guard = (np.not_equal(seed, 0).node,) if zeros and node in poles.behind else ()
+            arrived[node] = [Cotangent(seed, guard, guarded)]
         for node in reversed(nodes):
             if node not in active or (node not in arrived and node not in several):
                 continue
@@ -233,9 +236,9 @@ def _pulled_all(
     op: Any = node.op
     given: dict[int, Any] = {index: total.value for index, total in arrived}
     gs = [given.get(k) for k in range(len(op.results(*node.inputs, **node.named)))]
-    units = any(total.guard for _, total in arrived)
+    guarded = any(total.guard or total.chosen for _, total in arrived)
     xs = [Tracer(i, trace) for i in node.inputs]
-    parts = op.vjp(gs, [i in active for i in node.inputs], *xs, units=units, **node.named)
+    parts = op.vjp(gs, [i in active for i in node.inputs], *xs, guarded=guarded, **node.named)
     for read, part in zip(node.inputs, parts, strict=True):
         if read in active and part is not None:
             yield read, Cotangent(part)
