@@ -143,8 +143,8 @@ def _refuse_strays(program: Program) -> None:
             reader = next((user for user in program.nodes() if node in user.inputs), node)
             raise LeakedTracerError(
                 f"{node.param('name')!r}, an argument of a function that is traced by itself (for sg.scan, sg.cond, "
-                "sg.grad, sg.vmap or their like), is read outside of it: what that function makes was stored, or written "
-                "into an array that was made outside", line=reader.line,
+                "sg.grad, sg.vmap or their like), is read outside of it: what that function makes was stored, or was "
+                "written into an array that was made outside", line=reader.line,
                 instead="return it from the function: of a loop, what is carried on or stacked",
             )
 
