@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -118,7 +120,7 @@ def test_amounts_of_memory(text, count):
     assert bytes_of(text) == count
 
 
-WRONG = {
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no such word": ({"checkpoint": "some"}, "checkpoint='some'"),
     "no steps": ({"checkpoint": 0}, "checkpoint=0"),
     "no amount": ({"memory": "much"}, "memory='much' is no amount of memory"),
