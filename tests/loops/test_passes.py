@@ -15,7 +15,7 @@ import symgrad as sg
 from symgrad.errors import VerifyError
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.notation import Axis, Lookup, Statement
-from symgrad.loops import passes
+from symgrad.loops import held, passes
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import layout, outline, vectorize
@@ -73,6 +73,17 @@ def running(x):
     return np.sum(np.cumsum(np.sin(x)) ** 2)
 
 
+def stepped(h, W, xs):
+    """Carry a state and a count on, stack a number of each step, and branch on it."""
+    def step(carry, x):
+        h, n = carry
+        h = np.tanh(W @ h + x)
+        return (h, n + 1), sg.cond(h[0] > 0, lambda h: np.sum(h**2), lambda h: h[1] * n, h)
+
+    (h, n), ys = sg.scan(step, (h, 0), xs)
+    return np.sum(ys**2) + np.sum(h) * n
+
+
 def looked_up(E, w):
     return np.sum(E[np.array([3, 0, 3, -1, 2])] * w) + np.max(E)
 
@@ -116,6 +127,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Numbers, ...], tuple[str, ..
     "attention": (attention, (x(21, 6), x(18, 6), x(18, 7)), ("f64[n,d]", "f64[m,d]", "f64[m,e]")),
     "network": (network, (x(6, 9), x(9), x(35, 6)), ("f64[d,k]", "f64[k]", "f64[n,d]")),
     "heat": (heat, (x(40),), ("f64[n]",)),
+    "stepped": (stepped, (x(3), x(3, 3), x(7, 3)), ("f64[d]", "f64[d,d]", "f64[n,d]")),
     "rosenbrock": (rosenbrock, (x(41),), ("f64[n]",)),
     "running": (running, (x(35),), ("f64[n]",)),
     "looked up": (looked_up, (x(9, 4), x(4)), ("f64[n,4]", "f64[4]")),
@@ -454,6 +466,7 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "fuse: a tile's sum is forgotten": (
         "pairs", False, RUNNING, inside(tile, "partial_sums", lambda r: of(r, 1, nothing)),
     ),
+    "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "nested", nothing)),
     "parallelize: a thread's sum starts at 1": (
         "logistic", True, RUNNING, inside(threads, "first_value", lambda _: 1.0),
     ),
