@@ -123,15 +123,16 @@ def uncollected() -> Iterator[None]:
 
 STABILIZE: tuple[Pass[Program], ...] = (
     Pass(gather_writes, Purpose.TIME),
-    Pass(roll, Purpose.COMPILE_TIME),
     Pass(diagonals, Purpose.TIME),
     Pass(sink, Purpose.TIME),
     Pass(safer, Purpose.DIGITS),
+    Pass(roll, Purpose.COMPILE_TIME),
 )
 """Before any derivative, and once more before what was traced is compiled."""
 
+INLINE = Pass(inline, Purpose.NECESSITY)
 LOOPS: tuple[Pass[Program], ...] = (
-    Pass(inline, Purpose.NECESSITY),
+    INLINE,
     Pass(join_scans, Purpose.TIME),
     Pass(hoist, Purpose.TIME),
     Pass(late_products, Purpose.TIME),
@@ -140,7 +141,7 @@ LOOPS: tuple[Pass[Program], ...] = (
 """Of programs with loops, before what is in these is optimized."""
 
 OPTIMIZE: tuple[Pass[Program], ...] = (
-    Pass(inline, Purpose.NECESSITY),
+    INLINE,
     Pass(cheaper, Purpose.TIME),
     Pass(factor_sums, Purpose.TIME),
     Pass(symmetric_sums, Purpose.TIME),
@@ -159,7 +160,7 @@ def passes() -> tuple[Pass[Any], ...]:
     """
     from symgrad.loops.passes import EVERY
 
-    return (*STABILIZE, *OPTIMIZE, *EVERY)
+    return tuple(dict.fromkeys([*STABILIZE, *LOOPS, *OPTIMIZE, *EVERY]))
 
 
 def stabilize(program: Program, options: Options) -> Program:

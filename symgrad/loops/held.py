@@ -32,6 +32,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.op import Elementwise
 from symgrad.ir.shapes import size
+from symgrad.loops.machine import OFTEN
 from symgrad.loops.program import Array, Cond, Kind, Loop, LoopProgram, Walk, While, looped, nested, rebuild, temporary
 from symgrad.ops.elementwise.arithmetic import add
 from symgrad.ops.elementwise.logical import less, logical_and
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 
     from symgrad.ir.shapes import Dim
     from symgrad.loops.program import Item, Items
-
-OFTEN = 1000
-"""So often a loop runs of which nobody knows how often: a guess."""
 
 READS = Elementwise("reads")
 """Stands for all that is made of what is read."""

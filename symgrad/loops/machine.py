@@ -45,6 +45,9 @@ SLOTS_TRIED = 4
 
 # -- what operations cost, in additions
 
+OFTEN = 1000
+"""Steps of a loop of which nobody knows how many there are. Chosen."""
+
 CALL = 8
 """Operations that a function of math.h counts as, in lanes. Chosen."""
 

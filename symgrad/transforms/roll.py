@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Graph
-from symgrad.ir.op import Control, Leaf
+from symgrad.ir.op import Control, Elementwise, Leaf
 from symgrad.ir.program import Program, afresh, copied
-from symgrad.ir.shapes import is_static
+from symgrad.ir.shapes import is_static, size
 from symgrad.ir.text import as_text
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
@@ -43,6 +43,10 @@ PERIODS = 40
 PEELED = 2
 """So many copies may stay outside at either end."""
 
+FEW, SWEPT = 512, 1 << 13
+"""So few elementwise nodes on so large arrays stay side by side: fused, they are one sweep over memory. Measured:
+50 steps of ``0.5 * x + 0.1 * x * x`` on 100,000 numbers take 1.6 times as long as a loop, their gradient 3.9 times."""
+
 TRIED = 6
 """So many copies in the middle of a repeat are looked at first."""
 
@@ -56,7 +60,7 @@ def roll(program: Program) -> Program:
     ...         x = np.sin(x) + k
     ...     return x
     >>> len(sg.jit(f).lower(1.0).stages.of("stable").nodes())
-    6
+    4
     """
     while True:
         nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf)]
@@ -128,12 +132,19 @@ class _Loop:
     wanted: set[Node] = field(default_factory=set)
 
     def pays(self, program: Program) -> bool:
-        """Whether fewer nodes are left: what others read is a slice of what is stacked, and rows are put together."""
+        """Whether fewer nodes are left: what others read is a slice of what is stacked, and rows are put together.
+
+        A few elementwise steps on large arrays stay side by side.
+        """
         own = {node for copy in self.copies for node in copy}
         self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
         self.wanted |= own.intersection(program.outputs)
         apart = [row for row in self.rows if not all(node.op is leaves.constant for node in row)]
         rows = sum([1 + sum(1 for _ in _runs([_row_of(node) for node in row])) for row in apart])
+        if len(own) <= FEW and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
+            not is_static(node.shape) or size(node.shape) >= SWEPT for node in self.copies[-1]
+        ):
+            return False  # one sweep over memory serves all steps
         return 2 * len(self.wanted) + rows + 4 * len(self.moving) < len(own)
 
 

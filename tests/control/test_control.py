@@ -303,3 +303,28 @@ def test_a_row_that_is_carried_on():
     assert (last, steps.tolist(), rows.tolist()) == (9.0, [1.0, 3.0, 5.0], [1.0, 4.0, 9.0])
     slope = sg.grad(lambda x: np.sum(differences(x)[1][0] ** 2), options=VERIFIED)
     assert slope(np.array([1.0, 4.0, 9.0])).tolist() == [2 * 1 - 2 * 3, 2 * 3 - 2 * 5, 2 * 5]
+
+
+def mixed(W, xs):
+    """A scan, a while loop and a branch in one function."""
+    h, _ = sg.scan(lambda h, x: (np.tanh(W @ h + x), None), np.zeros(3), xs)
+    n = sg.while_loop(lambda v: v > 0.1, lambda v: 0.5 * v, np.sum(h**2) + 1.0, max_steps=30)
+    return sg.cond(n > 0.05, lambda n: n * np.sum(h), lambda n: n * n, n)
+
+
+def test_packages_and_reports(tmp_path):
+    package = sg.emit(mixed, (sg.spec("f64[3,3]"), sg.spec("f64[n,3]")), tmp_path)
+    assert package.report["functions"][0]["operations"]["tanh"] == "3*n"
+    source = (tmp_path / f"{package.name}.c").read_text()
+    assert "while (" in source
+    function = sg.value_and_grad(mixed)
+    function(0.4 * np.eye(3), np.ones((6, 3)))
+    assert "tanh" in str(function.cost())
+    assert function.memory().peak > 0
+    assert "test_control.py" in str(function.report())
+
+
+def test_where_a_nan_began():
+    f = sg.jit(lambda x: sg.scan(lambda h, x: (np.sqrt(h - x), None), 0.0, x)[0], options=sg.Options(debug_nans=True))
+    with pytest.raises(sg.SymgradError, match=r"gives NaN or Inf[^$]*test_control\.py"):
+        f(np.ones(4))

@@ -326,7 +326,7 @@ def test_reads_of_elements_at_traced_places_cost_as_many_in_the_gradient() -> No
 
     for f, shape in ((elements, ()), (pairs, (2,))):
         peaks = []
-        for n in (20, 80):
+        for n in (40, 160):
             x, i = np.random.default_rng(0).normal(size=(n, *shape)), np.random.default_rng(1).integers(0, n, n)
             slope = sg.grad(f)
             lowered = slope.lower(x, i).as_text("stable")

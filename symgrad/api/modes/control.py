@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from symgrad.ir.shapes import show
 from symgrad.ops.control.call import call as call_op
 from symgrad.ops.control.cond import cond as cond_op
 from symgrad.ops.control.results import result
-from symgrad.trace.lines import definition
+from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node, cast
@@ -25,10 +26,11 @@ from symgrad.transforms.build import make
 from symgrad.transforms.derive.control import lifted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from symgrad.api.modes.mode import Point
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Control
     from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature, Spec
     from symgrad.trace.state import Trace
@@ -67,7 +69,7 @@ def scan(
 
     >>> import numpy as np, symgrad as sg
     >>> sg.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
-    (array(6.), array([0., 1., 3.]))
+    (np.float64(6.0), array([0., 1., 3.]))
     """
     if current() is None:
         settings = {"length": length, "reverse": reverse, "checkpoint": checkpoint, "memory": memory}
@@ -97,8 +99,9 @@ def _scanned(f: Any, init: Any, xs: Any, length: Any, reverse: bool, checkpoint:
     (body,), reads = lifted(point.program)
     given = [*reads, *_cast(outer, leaves, body.inputs[len(reads) :], carried)]
     fixed = len(reads)
-    runs = _runs(outer, body, fixed, carried, steps, checkpoint, memory)
-    made = checkpoints.scanned(outer.graph, body, given, steps, fixed, carried, bool(reverse), runs)
+    with at_user_line(outer):
+        runs = _runs(outer, body, fixed, carried, steps, checkpoint, memory)
+        made = checkpoints.scanned(outer.graph, body, given, steps, fixed, carried, bool(reverse), runs)
     return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
 
 
@@ -107,6 +110,17 @@ def _runs(outer: Trace, body: Program, fixed: int, carried: int, steps: Any, che
     if memory is None:
         return checkpoints.lengths(checkpoint, steps)
     return checkpoints.fitting(outer, body, fixed, carried, steps, memory)
+
+
+@contextmanager
+def at_user_line(outer: Trace) -> Iterator[None]:
+    """Let nodes have the user's line meanwhile."""
+    graph = outer.graph
+    before, graph.line = graph.line, user_line() or graph.line
+    try:
+        yield
+    finally:
+        graph.line = before
 
 
 def _carrying(
@@ -159,8 +173,11 @@ def _cast(outer: Trace, leaves: Sequence[Any], inputs: Sequence[Node], carried: 
     ]
 
 
-def _results(outer: Trace, node: Node, count: int, first: int = 0) -> list[Tracer]:
-    return [Tracer(make(outer.graph, result, node, number=first + k), outer) for k in range(count)]
+def _made(outer: Trace, op: Control, given: Sequence[Node], count: int, **params: Any) -> list[Tracer]:
+    """Make a node at the user's line; return its results."""
+    with at_user_line(outer):
+        node = make(outer.graph, op, *given, **params)
+        return [Tracer(make(outer.graph, result, node, number=k), outer) for k in range(count)]
 
 
 def _length(signature: Signature, carried: int, length: Any) -> Any:
@@ -206,7 +223,7 @@ def fori_loop(
 
     >>> import symgrad as sg
     >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
-    array(10)
+    np.int64(10)
     """
     kept = {"checkpoint": checkpoint, "memory": memory}
     if current() is not None:
@@ -275,7 +292,7 @@ def while_loop(
 
     >>> import symgrad as sg
     >>> sg.while_loop(lambda x: x > 1.0, lambda x: x / 2, 10.0)
-    array(0.625)
+    np.float64(0.625)
     """
     if current() is None:
         settings = {"cond": cond, "max_steps": max_steps, "checkpoint": checkpoint, "memory": memory}
@@ -309,8 +326,9 @@ def _looped(test: Any, body: Any, init: Any, most: Any, checkpoint: Any, memory:
     (condition, step), reads = lifted(asked.program, point.program)
     given = [*reads, *_cast(outer, leaves, step.inputs[len(reads) :], carried)]
     fixed = len(reads)
-    runs = _runs(outer, step, fixed, carried, most, checkpoint, memory)
-    made = checkpoints.looped(outer.graph, condition, step, given, fixed, most, runs)
+    with at_user_line(outer):
+        runs = _runs(outer, step, fixed, carried, most, checkpoint, memory)
+        made = checkpoints.looped(outer.graph, condition, step, given, fixed, most, runs)
     return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
 
 
@@ -363,8 +381,8 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
             )
     (then, other), reads = lifted(first.program, second.program)
     given = [*reads, *[as_node(outer, leaf) for leaf in leaves]]
-    made = make(outer.graph, cond_op, (test != 0).node, *given, then=then, other=other)
-    return optree.tree_unflatten(first.tree, _results(outer, made, len(then.outputs)))
+    found = _made(outer, cond_op, [(test != 0).node, *given], len(then.outputs), then=then, other=other)
+    return optree.tree_unflatten(first.tree, found)
 
 
 def _with_axes(shape: Any) -> str:
@@ -394,8 +412,8 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
         signature, leaves = described(fun, args, kwargs)
         point = at(fun, signature, leaves)
         (body,), reads = lifted(point.program)
-        made = make(outer.graph, call_op, *reads, *[as_node(outer, leaf) for leaf in leaves], body=body)
-        return optree.tree_unflatten(point.tree, _results(outer, made, len(body.outputs)))
+        given = [*reads, *[as_node(outer, leaf) for leaf in leaves]]
+        return optree.tree_unflatten(point.tree, _made(outer, call_op, given, len(body.outputs), body=body))
 
     return called
 

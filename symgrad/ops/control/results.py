@@ -29,7 +29,13 @@ def _evaluate(several: Any, *, number: int) -> Any:
     return several[number]
 
 
-result = enter(Op("result", ("number",), evaluate=_evaluate, infer=_infer, sample=(), edges=()))
+class Result(Op):
+    """Takes one of several results."""
+
+    kind = "control"
+
+
+result = enter(Result("result", ("number",), evaluate=_evaluate, infer=_infer, sample=(), edges=()))
 
 
 def needed(node: Node) -> Sequence[Node]:
