@@ -25,7 +25,8 @@ def swing(x, steps):
 
 
 def options(**chosen):
-    return sg.Options(cache=False, **chosen)
+    """Copies stay copies: as a loop, they would take no time."""
+    return sg.Options(cache=False, without=("roll",), **chosen)
 
 
 def compiled(steps, chosen):
