@@ -301,7 +301,8 @@ PROGRAM = """
             x = np.sin(x) * (1.0 + 0.01 * k)
         return np.sum(x)
 
-    print(float(sg.value_and_grad(chain)(np.linspace(0.0, 1.0, 11))[0]), len(started), *sorted(sys.modules))
+    straight = sg.Options(without=("roll",))  # a loop that goes back counts its rows by SymPy
+    print(float(sg.value_and_grad(chain, options=straight)(np.linspace(0.0, 1.0, 11))[0]), len(started), *sorted(sys.modules))
 """
 
 LATE = {"sympy", "scipy", "numpy.ma"}

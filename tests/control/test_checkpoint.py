@@ -36,7 +36,7 @@ RUNS = [{"checkpoint": "sqrt"}, {"checkpoint": 1}, {"checkpoint": 4}, {"memory":
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("how", RUNS, ids=str)
-@pytest.mark.parametrize("steps", [1, 7, 20])
+@pytest.mark.parametrize("steps", [7, *[pytest.param(n, marks=pytest.mark.nightly) for n in (1, 20)]])
 def test_derivatives_are_the_same(steps, how, reverse):
     xs = np.random.default_rng(steps).normal(size=(steps, 3))
     value, whole = sg.value_and_grad(lambda *x: loss(*x, reverse=reverse), argnums=(0, 1, 2))(H, W, xs)

@@ -55,25 +55,32 @@ def test_value_and_gradient(name):
         np.testing.assert_allclose(grad, differences(theirs, args, k), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in BY_VALUE])
-def test_derivatives_are_those_of_the_unrolled_loop(name):
-    ours, theirs, args, by = both(name)
-    close(sg.grad(ours, argnums=by)(*args), sg.grad(theirs, argnums=by, options=INTERPRETED)(*args))
-    for k in by:
-        close(sg.hessian(ours, argnums=k)(*args), sg.hessian(theirs, argnums=k, options=INTERPRETED)(*args), 1e-9)
-        close(sg.jacfwd(ours, argnums=k)(*args), sg.jacfwd(theirs, argnums=k, options=INTERPRETED)(*args))
+def by_argument(names):
+    """List programs with each argument they are differentiated by: of some, all but one at night."""
+    return [
+        pytest.param(name, k, marks=[pytest.mark.nightly] * (place != turn % len(PROGRAMS[name][2])))
+        for turn, name in enumerate(names) for place, k in enumerate(PROGRAMS[name][2])
+    ]
 
 
-@pytest.mark.parametrize("name", sorted(BY_VALUE))
-def test_second_derivatives_by_differences(name):
-    ours, _, args, by = both(name)
-    for k in by:
-        def slope(*args, k=k):
-            return sg.grad(ours, argnums=k)(*args)
+@pytest.mark.parametrize(("name", "k"), by_argument([name for name in PROGRAMS if name not in BY_VALUE]))
+def test_derivatives_are_those_of_the_unrolled_loop(name, k):
+    ours, theirs, args, _ = both(name)
+    close(sg.grad(ours, argnums=k)(*args), sg.grad(theirs, argnums=k, options=INTERPRETED)(*args))
+    close(sg.hessian(ours, argnums=k)(*args), sg.hessian(theirs, argnums=k, options=INTERPRETED)(*args), 1e-9)
+    close(sg.jacfwd(ours, argnums=k)(*args), sg.jacfwd(theirs, argnums=k, options=INTERPRETED)(*args))
 
-        found = sg.hessian(ours, argnums=k)(*args)
-        np.testing.assert_allclose(found, differences(slope, args, k), rtol=2e-6, atol=1e-7)
-        close(sg.jacfwd(ours, argnums=k)(*args), sg.grad(ours, argnums=k)(*args))
+
+@pytest.mark.parametrize(("name", "k"), by_argument(sorted(BY_VALUE)))
+def test_second_derivatives_by_differences(name, k):
+    ours, _, args, _ = both(name)
+
+    def slope(*args):
+        return sg.grad(ours, argnums=k)(*args)
+
+    found = sg.hessian(ours, argnums=k)(*args)
+    np.testing.assert_allclose(found, differences(slope, args, k), rtol=2e-6, atol=1e-7)
+    close(sg.jacfwd(ours, argnums=k)(*args), sg.grad(ours, argnums=k)(*args))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -82,21 +89,22 @@ def test_batches(name):
     rng = np.random.default_rng(3)
     many = [np.stack([args[0], *[args[0] + 0.1 * rng.normal(size=np.shape(args[0])) for _ in range(3)]]), *args[1:]]
     axes = (0, *[None] * (len(args) - 1))
-    close(sg.vmap(ours, axes, options=VERIFIED)(*many), np.stack([theirs(x, *args[1:]) for x in many[0]]))
-    grads = sg.vmap(sg.grad(ours, argnums=by), axes, options=VERIFIED)(*many)
     one = sg.grad(ours, argnums=by)
+    values, grads = sg.vmap(sg.value_and_grad(ours, argnums=by), axes)(*many)
+    close(values, np.stack([theirs(x, *args[1:]) for x in many[0]]))
     for place, grad in enumerate(grads):
         close(grad, np.stack([one(x, *args[1:])[place] for x in many[0]]))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_c_is_the_interpreter(name):
+def test_the_c_is_the_interpreter_and_a_saved_program_the_same(name):
     ours, _, args, by = both(name)
     function = sg.value_and_grad(ours, argnums=by)
     program = function.lower(*args).program
     found = evaluate(program, [np.asarray(a) for a in args])
     value, grads = function(*args)
     close([value, *grads], found, 1e-12)
+    close(evaluate(loads(dumps(program), OPS), [np.asarray(a) for a in args]), found, 0)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -108,27 +116,18 @@ def test_the_text_runs(name):
     close(space[ours.__name__](*args)[0], theirs(*args), 1e-12)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_saved_programs(name):
-    ours, _, args, by = both(name)
-    function = sg.value_and_grad(ours, argnums=by)
-    program = function.lower(*args).program
-    again = loads(dumps(program), OPS)
-    close(evaluate(again, [np.asarray(a) for a in args]), evaluate(program, [np.asarray(a) for a in args]), 0)
-
-
 @pytest.mark.parametrize("name", ["recurrent", "backwards", "batch"])
-@pytest.mark.parametrize("length", [0, 1, 2, 9])
-def test_open_lengths(name, length):
+def test_open_lengths(name):
     ours, theirs, args, by = both(name)
-    rows = np.random.default_rng(1).normal(size=(length, *args[2].shape[1:]))
-    function = sg.value_and_grad(ours, argnums=by, dynamic={2: "t,_" + ",_" * (rows.ndim - 2)}, options=VERIFIED)
-    value, grads = function(*args[:2], rows)
-    if length:
-        close(value, theirs(*args[:2], rows))
-        close(grads, sg.grad(theirs, argnums=by, options=INTERPRETED)(*args[:2], rows))
-    else:
-        assert [np.shape(g) for g in grads] == [np.shape(a) for a in (*args[:2], rows)]
+    function = sg.value_and_grad(ours, argnums=by, dynamic={2: "t,_" + ",_" * (args[2].ndim - 2)}, options=VERIFIED)
+    for length in (9, 0, 1, 2):
+        rows = np.random.default_rng(1).normal(size=(length, *args[2].shape[1:]))
+        value, grads = function(*args[:2], rows)
+        if length:
+            close(value, theirs(*args[:2], rows))
+            close(grads, sg.grad(theirs, argnums=by, options=INTERPRETED)(*args[:2], rows))
+        else:
+            assert [np.shape(g) for g in grads] == [np.shape(a) for a in (*args[:2], rows)]
 
 
 def test_no_steps():

@@ -50,7 +50,7 @@ def test_gradient_of_a_determinant_is_the_cofactors(name: str, options: Any) -> 
     np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-14 * scale)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, *[pytest.param(n, marks=pytest.mark.nightly) for n in (5, 6)], 7])
 @BOTH
 def test_higher_derivatives_of_determinants_of_any_rank(n: int, options: Any) -> None:
     """To third order, in a batch of all ranks: along a line, a determinant is a polynomial, known by n + 1 values."""

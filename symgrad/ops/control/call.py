@@ -22,7 +22,7 @@ def _evaluate(*arrays: Any, body: Any) -> Any:
     return body(*arrays)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _needs(index: int, *, body: Program) -> tuple[bool, ...]:
     """Return of what a result is made."""
     read = read_by(body, [body.outputs[index]])

@@ -31,7 +31,7 @@ def _evaluate(test: Any, *arrays: Any, then: Any, other: Any) -> Any:
     return (then if test else other)(*arrays)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _needs(index: int, *, then: Program, other: Program) -> tuple[bool, ...]:
     """Return of what a result is made on either side."""
     first, second = [read_by(body, [body.outputs[index]]) for body in (then, other)]

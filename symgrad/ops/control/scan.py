@@ -51,7 +51,7 @@ def _evaluate(*arrays: Any, body: Any, length: int, fixed: int, carried: int, re
     return [*state, *stacked]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _needs(index: int, *, body: Program, length: Dim, fixed: int, carried: int, reverse: bool) -> tuple[bool, ...]:
     """Return of what a result is made, in all steps; what is carried is where it begins, too."""
     del length, reverse

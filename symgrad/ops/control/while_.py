@@ -52,7 +52,7 @@ def _evaluate(*arrays: Any, test: Any, body: Any, fixed: int, most: int | None) 
     return [np.int64(len(rows)), *state, *stacked]
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def _needs(index: int, *, test: Program, body: Program, fixed: int, most: Dim) -> tuple[bool, ...]:
     """Return of what a result is made in all steps, and what says how many there are."""
     del most
