@@ -227,7 +227,8 @@ def test_ops_are_the_declarations(run):
 def test_ops_counted_and_as_markdown(run):
     counts = dict(line.rsplit(maxsplit=1) for line in run("ops", "--stats")[1].splitlines())
     assert int(counts["operations"]) == len(ops.declared())
-    assert sum(int(counts[k]) for k in ("elementwise", "structured", "composite", "control")) == int(counts["operations"])
+    kinds = ("elementwise", "structured", "composite", "control")
+    assert sum(int(counts[k]) for k in kinds) == int(counts["operations"])
     lines = run("ops", "--markdown")[1].splitlines()
     assert lines[:2] == ["| name | answers | kind | derivative | C |", "| --- | --- | --- | --- | --- |"]
     assert {line.count("|") for line in lines} == {6}
