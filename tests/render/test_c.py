@@ -105,7 +105,7 @@ def test_no_function_beyond_2000_statements() -> None:
             x = np.sin(x) * (1.0 + 0.001 * k)
         return x
 
-    function = sg.value_and_grad(chain)
+    function = sg.value_and_grad(chain, options=sg.Options(without=("roll",)))
     lowered = function.lower(0.3)
     text = without_comments(lowered.as_text("c"))
     bodies = re.split(r"^\}", text, flags=re.MULTILINE)
