@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def sometimes_verified(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Verify the loops after every pass in tests of loops and of random programs, and by day in one other test of three.
+    """Verify loops after every pass in tests of loops and of random programs, and by day in one other test of three.
 
     It takes four times as long as to schedule them; at night all are verified.
     """
