@@ -50,12 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def sometimes_verified(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Verify loops after every pass in tests of loops and of random programs, and by day in one other test of three.
+    """Verify loops after every pass in tests of passes and of random programs, and by day in one other test of three.
 
     It takes four times as long as to schedule them; at night all are verified.
     """
     here = request.node.nodeid
-    always = here.startswith(("tests/loops/", "tests/control/", "tests/render/", "tests/test_random"))
+    always = here.startswith(("tests/loops/test_passes", "tests/test_random"))
     if not always and "not nightly" in request.config.getoption("markexpr") and zlib.crc32(here.encode()) % 3:
         monkeypatch.setenv("SYMGRAD_VERIFY", "0")
 

@@ -148,8 +148,16 @@ def in_batches(start: int, pattern: str) -> list[Any]:
     return list(zip(found, zip(*expected, strict=True), strict=True))
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
-@rows(ALL)
+def by_turns() -> list[Any]:
+    """List each row with each pattern; by day the modules of rows take the patterns in turn."""
+    return [
+        pytest.param(row, pattern, id=f"{pattern}-{row.name}", marks=[pytest.mark.nightly] * bool(
+            (place // t.MODULE + turn) % len(PATTERNS)))
+        for turn, pattern in enumerate(PATTERNS) for place, row in enumerate(ALL)
+    ]
+
+
+@pytest.mark.parametrize(("row", "pattern"), by_turns())
 def test_vmap_is_a_loop(row: t.Row, pattern: str) -> None:
     """Values for each example are those of a call for it, special values included."""
     position = ALL.index(row)

@@ -83,7 +83,9 @@ def test_second_derivatives_by_differences(name, k):
     close(sg.jacfwd(ours, argnums=k)(*args), sg.grad(ours, argnums=k)(*args))
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=[pytest.mark.nightly] * (turn % 2)) for turn, name in enumerate(PROGRAMS)
+])
 def test_batches(name):
     ours, theirs, args, by = both(name)
     rng = np.random.default_rng(3)

@@ -314,7 +314,10 @@ def test_how_long_tiles_are_is_decided_by_the_bytes_that_live(
     assert kept - {()} == {(rows, n)}
 
 
-@pytest.mark.parametrize("n", [9, 16, 31, 33, 48, 63, 64, 65, 100])
+SHORT = [9, 33, 63, 65, *[pytest.param(n, marks=pytest.mark.nightly) for n in (16, 31, 48, 64, 100)]]
+
+
+@pytest.mark.parametrize("n", SHORT)
 @pytest.mark.parametrize("loss", EVERY_SIZE, ids=lambda loss: loss.__name__)
 def test_short_sweeps_are_right(loss: Callable[..., Any], n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole tiles, and tiles in them, in memory that is all NaN before, by one thread and by three."""
