@@ -7,6 +7,7 @@ branch in its place when all are trees.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -47,7 +48,7 @@ READS = Elementwise("reads")
 """Stands for all that is made of what is read."""
 
 
-class Held(Frozen):
+class Held(Frozen, ABC):
     """What holds programs of its own, and runs them in the middle of another one.
 
     Attributes:
@@ -63,9 +64,9 @@ class Held(Frozen):
         """How often it runs, at most."""
         return 1
 
+    @abstractmethod
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
         """Return the items themselves, given the arrays that it reads and makes, and the arrays that are new in it."""
-        raise NotImplementedError
 
     def inside(self, reads: Sequence[Array]) -> Iterator[tuple[LoopProgram, dict[Array, Array]]]:
         """Give each program with what its inputs stand for."""
