@@ -148,6 +148,19 @@ class LinAlgError(SymgradError, np.linalg.LinAlgError):
     """A matrix has no inverse, or no Cholesky factor, where one is needed."""
 
 
+class Missed(Exception):  # noqa: N818 - no error: the call goes on elsewhere, and no user sees it
+    """A guard did not come to what it came to when the program was traced.
+
+    Attributes:
+        number: which guard.
+    """
+
+    def __init__(self, number: int) -> None:
+        """Keep the number."""
+        super().__init__(number)
+        self.number = number
+
+
 class MutationError(Refusal, TypeError):
     """A write that symgrad cannot follow: into an argument, a constant or a traced value."""
 
@@ -158,6 +171,10 @@ class NoGradient(SymgradError, LookupError):  # noqa: N818 - a public name of th
 
 class NonFiniteError(SymgradError, FloatingPointError):
     """A value is NaN or infinite, where `Options(debug_nans=True)` looks for that."""
+
+
+class PathsError(SymgradError, RuntimeError):
+    """Python's conditions on traced values took more ways than `Options(paths=...)` allows."""
 
 
 class RangeError(SymgradError, OverflowError):

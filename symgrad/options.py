@@ -31,6 +31,8 @@ class Options:
         blas: large products that stand alone, and large factorizations, call the BLAS and LAPACK that SciPy brings,
             with its threads; not together with `portable`. Measure before: the generated ones are often faster
             (docs/linalg.md).
+        paths: for so many ways that Python's conditions on traced values take a function is compiled, for arguments of
+            one signature; beyond that a call raises PathsError.
         without: names of passes to leave out, of those that `symgrad.pipeline.passes` lists: to see what one is worth
             (``python -m benchmarks --ablate``), or whether one is at fault.
         verify: verify every program between stages and after every loop pass, and fill the workspace of every call
@@ -51,6 +53,7 @@ class Options:
     precise: bool = False
     portable: bool = False
     blas: bool = False
+    paths: int = 32
     without: tuple[str, ...] = ()
     verify: bool = False
     compile_seconds: float | None = 600.0

@@ -57,7 +57,7 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
     signature, program = call.signature, call.program
     arrays = [as_it_lies(*each) for each in zip(leaves, signature.specs, signature.paths, strict=True)]
     sizes = require(program, arrays)
-    wanted = [(concrete(tuple(node.shape), sizes), node.dtype) for node in program.outputs]
+    wanted = [(concrete(tuple(node.shape), sizes), node.dtype) for node in program.results]
     places = [_Place(k) for k in range(len(wanted))]
     looking = call.finish if isinstance(call.finish, Looking) else None
     structure = call.finish(places) if looking is None else looking.unflatten(places[:-1])

@@ -33,7 +33,7 @@ import optree
 from symgrad.build.load import ffi
 from symgrad.build.pool import BLOCK_LEAST, pooled
 from symgrad.build.threads import changes, threads
-from symgrad.errors import IndexOutOfBounds, LinAlgError
+from symgrad.errors import IndexOutOfBounds, LinAlgError, Missed
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.requirements import REMEMBERED, require, unmet
 from symgrad.ir.saved.dims import dim_to_json, evaluated
@@ -69,11 +69,14 @@ class Port(NamedTuple):
 
 
 class Check(NamedTuple):
-    """What a failed check is about: an index of an extent, as `dim_to_json` writes it, or `what`; the user's line."""
+    """What a failed check is about: an index of an extent, as `dim_to_json` writes it, or `what`; the user's line.
+
+    Of a guard `what` is its number.
+    """
 
     extent: Any
     line: Line | None
-    what: str = ""
+    what: str | int = ""
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ def interface(program: Program, loops: LoopProgram, source: Source) -> Interface
 def ports(program: Program) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     """List a program's inputs and outputs."""
     inputs = tuple([Port(n.dtype, n.shape, n.param("name") in program.fortran) for n in program.inputs])
-    return inputs, tuple([Port(n.dtype, n.shape) for n in program.outputs])
+    return inputs, tuple([Port(n.dtype, n.shape) for n in program.results])
 
 
 def dims(program: Program) -> tuple[str, ...]:
@@ -372,11 +375,11 @@ class Call:
         is not called with here.
         """
         self.program, self.signature, self.options, self.finish = program, signature, options, finish
-        self.unmet, self.is_compiled = unmet(program), False
+        self.unmet, self.is_compiled, self.alone = unmet(program), False, alone
         if interface is None or library is None:
             return
         self.is_compiled, self.interface, self.library = True, interface, library
-        self._alone, self._memory = alone, allocator(options)
+        self._memory = allocator(options)
         self._inputs, self._outputs = [
             [ffi.typeof(f"{stored(port.dtype)}[]") for port in ports] for ports in (interface.inputs, interface.outputs)
         ]
@@ -428,7 +431,10 @@ class Call:
                 if not code:
                     return finish(results)
                 if code != OTHER:
-                    raise self.failure(code, leaves)
+                    failure = self.failure(code, leaves)
+                    if type(failure) is Missed:
+                        return MISS
+                    raise failure
                 found = None if self._only else self._plan(leaves)
                 if found is None or found is plan:
                     return MISS
@@ -463,7 +469,10 @@ class Call:
                 return MISS
             else:
                 pointers.append(from_buffer(kind, leaf))
-        return self.finish(self._called(plan, pointers, leaves))
+        try:
+            return self.finish(self._called(plan, pointers, leaves))
+        except Missed:
+            return MISS
 
     def _called(self, plan: Plan, pointers: Sequence[Any], leaves: Sequence[Any]) -> Arrays:
         from_buffer = ffi.from_buffer
@@ -474,11 +483,13 @@ class Call:
             raise self.failure(code, leaves)
         return results
 
-    def failure(self, code: int, leaves: Sequence[Any]) -> IndexOutOfBounds | LinAlgError:
-        """Return the error of a failed check: which index, or which matrix, failed."""
+    def failure(self, code: int, leaves: Sequence[Any]) -> IndexOutOfBounds | LinAlgError | Missed:
+        """Return the error of a failed check: which index, or which matrix, failed; which guard."""
         check = self.interface.checks[code - 1]
+        if type(check.what) is int:
+            return Missed(check.what)
         if check.what:
-            return LinAlgError(check.what, line=check.line)
+            return LinAlgError(str(check.what), line=check.line)
         pairs = [zip(p.shape, np.shape(a), strict=True) for p, a in zip(self.interface.inputs, leaves, strict=True)]
         extent = evaluated(check.extent, {str(dim): size for each in pairs for dim, size in each})
         return IndexOutOfBounds(f"an index is out of bounds for an axis with size {extent}", line=check.line)
@@ -503,7 +514,8 @@ class Call:
         """Evaluate the program by NumPy."""
         require(self.program, arrays)
         try:
-            return evaluate(self.program, arrays)
+            found = zip(self.program.outputs, evaluate(self.program, arrays), strict=True)
+            return [value for node, value in found if not node.op.decides]
         except IndexError as error:
             raise IndexOutOfBounds(str(error)) from None
 
@@ -536,7 +548,7 @@ class Call:
         if plan is None and key not in self._plans:
             plan = self._planned(key)
             extents = tuple([d for shape in plan.inputs for d in shape])
-            if self._places and (extents in self._alone or self.unmet(self._sizes(key))):
+            if self._places and (extents in self.alone or self.unmet(self._sizes(key))):
                 plan = None
             if len(self._plans) > REMEMBERED:
                 self._plans.clear()

@@ -450,6 +450,7 @@ class Role(Enum):
     TOTAL = "total"  # it adds a tile's sum to the whole one
     COLUMN = "column"  # it copies a column, or stores one: its leaps would keep lanes from others
     PLACES = "places"  # it checks indices
+    GUARD = "guard"  # it checks that Python would branch as it did: nothing after it may fail before
 
 
 @dataclass(frozen=True, eq=False)
@@ -466,7 +467,7 @@ class Statement(Frozen):
         ranges: axes that run over a part of their extent only, each as ``(axis, first, end)``.
         routine: what a ``call`` calls.
         check: the number of a ``check``.
-        failure: what to say when a ``check`` fails.
+        failure: what to say when a ``check`` fails, or the number of a guard.
         triangle: of a sum of products, two axes and by how much the first is larger, at least, in the terms that count.
     """
 
@@ -480,7 +481,7 @@ class Statement(Frozen):
     ranges: tuple[tuple[Axis, Dim, Dim], ...] = ()
     routine: Routine | None = None
     check: int = 0
-    failure: str = ""
+    failure: str | int = ""
     triangle: tuple[Axis, Axis, int] | None = None
 
     @Lazy

@@ -55,6 +55,7 @@ class Op:
             ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
         ordered: of a view, that it has all elements in the same order: a reshape.
         copies: of a view, that NumPy may need memory for it all the same.
+        decides: a node says whether the program is the one for a call, and is no result of it.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Op:
     put: Callable[..., Any] | None = None
     ordered: bool = False
     copies: bool = False
+    decides: bool = False
 
     kind = "op"
 

@@ -26,7 +26,7 @@ class Program:
 
     Attributes:
         inputs: the arguments, in the order a call passes them; each an ``input`` node.
-        outputs: the results; a node may stand there more than once.
+        outputs: the results; a node may stand there more than once. What `guards` it stands there, too.
         name: the user's function, as an identifier.
         requirements: what unknown extents must satisfy when the program is called.
         scope: the nodes of the trace this program is nested in, None for a program of its own.
@@ -45,6 +45,16 @@ class Program:
     labels: tuple[str, ...] = ()
     fortran: frozenset[str] = frozenset()
     rules: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> tuple[Node, ...]:
+        """The outputs that a call returns: all but guards."""
+        return tuple([node for node in self.outputs if not node.op.decides])
+
+    @property
+    def guards(self) -> tuple[Node, ...]:
+        """What Python's branches came to, in their order: the program is for calls where they come to the same."""
+        return tuple([node for node in self.outputs if node.op.decides])
 
     def nodes(self) -> tuple[Node, ...]:
         """Return every node an output needs, each after its inputs."""

@@ -43,8 +43,8 @@ def _function(program: Program, called: str, lines: bool) -> list[str]:
                 body += _function(held, within[held], lines)
         text = f"{names[node]} = {expression(node, [names[i] for i in node.inputs], within)}"
         body.append(f"{text}  # {node.line}" if lines and node.line is not None else text)
-    outputs = ", ".join(names[o] for o in program.outputs)
-    body.append(f"return {outputs}{',' if len(program.outputs) == 1 else ''}")
+    outputs = ", ".join(names[o] for o in program.results)
+    body.append(f"return {outputs}{',' if len(program.results) == 1 else ''}")
     parameters = [f'{names[i]}: "{i.dtype.name}[{",".join(map(str, i.shape))}]"' for i in program.inputs]
     head = f"def {called}({', '.join(parameters)}):"
     return [head, *["    " + line for line in body]]

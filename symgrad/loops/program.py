@@ -561,13 +561,13 @@ def nested(statements: Iterable[Item], axes: Sequence[Axis], walk: Walk = Walk.F
 
 @dataclass(frozen=True)
 class Check:
-    """A runtime check of an index, or of what `what` says: what the caller says when it fails."""
+    """A runtime check of an index, or of what `what` says when it fails; of a guard, that is its number."""
 
     number: int
     axis: int
     extent: Dim
     line: Line | None
-    what: str = ""
+    what: str | int = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -562,8 +562,10 @@ class Block:
         """Turn one statement into views."""
         self.lookups, self.here = {}, s.line
         if s.how == How.CHECK:
-            failing = self.value(s.value, made, loads).within(OPERATORS["!="][1])
-            failed = f"{failing} != {literal(0, s.target.array.dtype)}"
+            failing = self.value(s.value, made, loads)
+            failed = failing.text
+            if s.target.array.dtype.kind != "b":
+                failed = f"{failing.within(OPERATORS['!='][1])} != {literal(0, s.target.array.dtype)}"
             made.append(CheckView(failed, s.check, self.leave, self.failed))
             return
         if s.routine is not None:

@@ -108,7 +108,9 @@ def expand(x: Tracer, index: Any) -> list[Any]:
 
 def normal(item: Any) -> list[Any]:
     """Turn one entry of an index into integers, slices, None, Ellipsis or arrays of integers."""
-    if item is None or item is Ellipsis or isinstance(item, slice) or type(item) is Extent:
+    if isinstance(item, slice):
+        return [slice(*map(bound, (item.start, item.stop, item.step)))]
+    if item is None or item is Ellipsis or type(item) is Extent:
         return [item]
     if is_traced(item):
         return [integers(item)]
@@ -129,6 +131,12 @@ def normal(item: Any) -> list[Any]:
             f"an index must be integers, slices, None, ... or arrays of integers, not {item!r}", line=user_line()
         )
     return [int(array)] if array.ndim == 0 else [array]
+
+
+def bound(value: Any) -> Any:
+    """Return a bound of a slice; a traced one as it is in this call, with a guard."""
+    value = settled(value)
+    return value.as_index() if hasattr(type(value), "as_index") else value
 
 
 def integers(item: Tracer) -> Tracer:

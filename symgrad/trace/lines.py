@@ -32,6 +32,9 @@ _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _foreign: dict[str, bool] = {}
 _lines: dict[tuple[str, int], Line] = {}
 
+NB_SUBSCR = 26
+"""The argument by which BINARY_OP takes an item, from Python 3.14 on."""
+
 _WHOLE = re.compile(r"(return\b|\w[\w.\[\]:, ]* [-+*/@]*= ).*[^,\\]")
 """How a statement begins and ends that goes over one line, where its brackets are closed."""
 
@@ -80,6 +83,13 @@ def user_frame() -> FrameType | None:
             return None
         frame = frame.f_back
     return frame
+
+
+def subscripts(frame: FrameType) -> bool:
+    """Whether what runs in a frame takes or sets an item or a slice: ``a[i]``."""
+    code, at = frame.f_code.co_code, frame.f_lasti
+    name = dis.opname[code[at]]
+    return "SUBSCR" in name or "SLICE" in name or (name == "BINARY_OP" and code[at + 1] == NB_SUBSCR)
 
 
 def error_line(error: BaseException) -> Line | None:

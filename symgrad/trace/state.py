@@ -16,15 +16,23 @@ if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
     from symgrad.ir.shapes import Dim
+    from symgrad.trace.branches import Branches
 
 
 class Trace:
     """One run of a user's function on tracers: its table of nodes, its thread, whether it still runs."""
 
-    __slots__ = ("__weakref__", "alive", "differentiated", "function", "graph", "labels", "options", "signs", "thread")
+    __slots__ = (
+        "__weakref__", "alive", "branches", "differentiated", "function", "graph", "labels", "options", "signs",
+        "table", "thread",
+    )
 
-    def __init__(self, graph: Graph, function: str, options: Options = Options()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self, graph: Graph, function: str, options: Options = Options(),  # noqa: B008 - frozen
+        branches: Branches | None = None,
+    ) -> None:
         self.graph, self.function, self.options = graph, function, options
+        self.table, self.branches = graph.table, branches
         self.thread = threading.get_ident()
         self.alive = True
         self.differentiated: tuple[Program, Program] | None = None  # what was first, as traced and as stable
@@ -34,6 +42,13 @@ class Trace:
     def require(self, index: Any, extent: Any, otherwise: str = "", axis: int = 0) -> None:
         """Note that ``0 <= index < extent`` must hold when the program is called, and the user's line that needs it."""
         self.graph.require(index, extent, axis, self.graph.line or user_line(), otherwise)
+
+    def outcome(self, node: Node) -> bool | int | None:
+        """Return what a boolean or an integer comes to at the call's arguments, guarded; None where there are none."""
+        if self.branches is None:
+            return None
+        with self.graph.apart(self.table):
+            return self.branches.outcome(node, self.graph, user_line())
 
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.

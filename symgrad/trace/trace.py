@@ -31,6 +31,7 @@ from symgrad.ops import load
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
+from symgrad.trace.branches import Branches
 from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
@@ -38,8 +39,9 @@ from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from symgrad.ir.node import Node
     from symgrad.trace.signature import Spec
 
 _ready: list[bool] = []
@@ -78,6 +80,7 @@ class Traced(NamedTuple):
 def trace(
     fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], *, name: str,
     options: Options = Options(), creation: bool = True, outer: Trace | None = None,  # noqa: B008 - frozen
+    branches: Branches | None = None, known: Sequence[Node | None] = (),
 ) -> Traced:
     """Run a function on tracers: its program has an input for each leaf, and an output for each leaf of the result.
 
@@ -89,13 +92,15 @@ def trace(
         options: of the function that is compiled; those of `outer` hold where it is nested.
         creation: replace NumPy's creation functions meanwhile.
         outer: the trace this one is nested in: its nodes are constants here.
+        branches: what Python's conditions are computed at; without it they are refused.
+        known: where it is nested, what stands for its inputs around it; None where nothing does.
     """
     from symgrad.trace.creation import installed
 
     prepare()
     answered, refused = answer_scipy(), len(heard.refusals or ())
     try:
-        with tracing(outer or Trace(Graph(), name, options), ends=outer is None) as now:
+        with tracing(outer or Trace(Graph(), name, options, branches), ends=outer is None) as now:
             graph = now.graph
             start = len(graph) + 1
             tracers = []
@@ -103,6 +108,10 @@ def trace(
                 node = graph.node(leaves.input_, (), (called, spec.shape, spec.dtype), spec.shape, spec.dtype)
                 tracers.append(argument(now, node, spec, path))
             inputs = tuple([t.node for t in tracers])
+            if branches is not None:
+                branches.begin(inputs)
+            elif now.branches is not None and known:
+                now.branches.stand(inputs, known)
             opened = not all(is_static(spec.shape) for spec in signature.specs)
             with installed() if creation else nullcontext(), nothing_caught(opened=opened):
                 try:
@@ -114,10 +123,14 @@ def trace(
                     raise explained from None
             values, tree = flatten(result)
             outputs = tuple([output(now, value, fun) for value in values])
+            labels = () if outer else now.labels.get(outputs, ())
+            if branches is not None and branches.guards:
+                labels = labels and (*labels, *[f"guard{k}" for k in range(len(branches.guards))])
+                outputs = (*outputs, *branches.guards)
             columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
-                labels=() if outer else now.labels.get(outputs, ()), fortran=columns, rules=tuple(graph.rules),
+                labels=labels, fortran=columns, rules=tuple(graph.rules),
             )
             _refuse_strays(program)
             refuse(program)
@@ -126,7 +139,10 @@ def trace(
         if answered or not answer_scipy():
             raise
     del (heard.refusals or [])[refused:]  # the function has imported scipy.special, whose functions are answered now
-    return trace(fun, signature, call, name=name, options=options, creation=creation, outer=outer)
+    again = branches and Branches(branches.arrays, branches.told)
+    return trace(
+        fun, signature, call, name=name, options=options, creation=creation, outer=outer, branches=again, known=known,
+    )
 
 
 def _refuse_strays(program: Program) -> None:

@@ -13,16 +13,23 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ConcretizationError, LeakedTracerError, MutationError, UnsupportedError
+from symgrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    ConcretizationError,
+    LeakedTracerError,
+    MutationError,
+    UnsupportedError,
+)
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, is_traced
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import is_user_code, user_line
+from symgrad.trace.lines import is_user_code, subscripts, user_line
 from symgrad.trace.nested import elements, settled
-from symgrad.trace.state import active
+from symgrad.trace.state import active, current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +50,21 @@ _ADVICE = {
     "strides": "np.reshape, np.transpose, slices",
     "compress": "np.where(mask, x, 0)", "choose": "np.where(condition, a, b)",
 }
+
+
+_CONDITION = "a condition (if, while, and, or, not, assert, in, min, max, sorted)"
+_INSTEAD = (
+    "np.where(condition, a, b) for a choice by values, np.maximum(a, b) for max, sg.cond or sg.while_loop, "
+    "static_argnums=/static_argnames= for an argument that is a setting"
+)
+_INDEX = "range(), an index of a list or a plain array, or a shape"
+_NO_INDEX = (
+    "np.take(array, i) or np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting"
+)
+_NO_INT = "x.astype(np.int64), or static_argnums= for an argument that is a setting"
+
+
+_INSIDE = ": where sg.vmap, sg.scan or their like run a function, it is another one each time"
 
 
 class Tracer:
@@ -186,7 +208,8 @@ class Tracer:
         return record(self.owner, op, inputs, params)
 
     def __contains__(self, item: Any) -> bool:
-        return bool(np.any(np.equal(self, item)))
+        found: Any = np.any(np.equal(self, item))
+        return bool(outcome(found, _CONDITION, _INSTEAD))
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
@@ -222,7 +245,7 @@ class Tracer:
             raise leaked(self)
         return ConcretizationError(
             f"{what} needs the value of a traced array {self._brief()}, which is not known while "
-            f"{self.owner.function}() is traced",
+            f"{self.owner.function}() is traced{'' if self.owner.branches is None else _INSIDE}",
             line=user_line(), instead=instead, numpy_too=not numpy,
         )
 
@@ -235,7 +258,7 @@ class Tracer:
             "np.take(array, i) for a plain array at a traced index",
         )
 
-    def __bool__(self) -> NoReturn:
+    def __bool__(self) -> bool:
         asking = sys._getframe(1).f_code  # noqa: SLF001 - who asks
         if asking.co_filename.endswith("_methods.py") and not is_user_code(asking.co_filename):
             name = asking.co_name.lstrip("_")
@@ -243,18 +266,35 @@ class Tracer:
                 f"the method array.{name}(...) of a plain array, with a traced where=,",
                 f"np.{name}(array, ...), the function, which is traced", numpy=self._one(),
             )
-        raise self._refuse(
-            "a condition (if, while, and, or, not, assert, in, min, max, sorted)",
-            "np.where(condition, a, b) for a choice by values, np.maximum(a, b) for max, "
-            "static_argnums=/static_argnames= for an argument that is a setting", numpy=self._one(),
-        )
+        if not self._one():
+            raise ArgumentValueError(
+                f"the truth value of an array with more than one element is ambiguous: {self._brief()}",
+                line=user_line(), instead="np.any(x) or np.all(x)",
+            )
+        if not is_user_code(asking.co_filename):
+            raise self._refuse(_CONDITION, _INSTEAD)
+        one: Any = np.reshape(self, ()) if self._node.shape else self
+        return bool(outcome(one if one.dtype.kind == "b" else one != 0, _CONDITION, _INSTEAD))
 
-    def __index__(self) -> NoReturn:
-        raise self._refuse(
-            "range(), an index of a list or a plain array, or a shape",
-            "np.take(array, i) or np.take(np.stack(list), i) for an index, "
-            "static_argnums= for an argument that is a setting", numpy=not self._node.shape and self._one("iub"),
-        )
+    def __index__(self) -> int:
+        frame = sys._getframe(1)  # noqa: SLF001 - who asks
+        if subscripts(frame) or not is_user_code(frame.f_code.co_filename):
+            raise self._refuse(_INDEX, _NO_INDEX, numpy=not self._node.shape and self._one("iub"))
+        return self.as_index()
+
+    def as_index(self) -> int:
+        """Return an integer without axes as it is in this call, with a guard."""
+        if self._node.shape or self._node.dtype.kind not in "iu":
+            raise self._refuse(_INDEX, _NO_INDEX, numpy=False)
+        return int(outcome(self, _INDEX, _NO_INDEX))
+
+    def __int__(self) -> int:
+        if not (self._one("biuf") and is_user_code(sys._getframe(1).f_code.co_filename)):  # noqa: SLF001 - as above
+            raise self._refuse("int()", _NO_INT, numpy=self._one())
+        one: Any = np.reshape(self, ()) if self._node.shape else self
+        if one.dtype.kind == "f" and not outcome(np.isfinite(one), "int()", _NO_INT):
+            raise ValueError("cannot convert float NaN or infinity to integer")
+        return int(outcome(one if one.dtype.kind in "iu" else one.astype(np.int64), "int()", _NO_INT))
 
     def __hash__(self) -> int:
         raise self._refuse(
@@ -315,7 +355,6 @@ def _refusal(what: str, instead: str) -> Any:
 
 for _name, _words in {
     "__float__": ("float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)"),
-    "__int__": ("int()", "x.astype(np.int64), or static_argnums= for an argument that is a setting"),
     "__complex__": ("complex()", "real arithmetic; symgrad compiles real dtypes"),
     "__trunc__": ("math.trunc()", "np.trunc(x)"),
     "__floor__": ("math.floor()", "np.floor(x)"),
@@ -323,6 +362,17 @@ for _name, _words in {
     "as_integer_ratio": ("a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*"),
 }.items():
     setattr(Tracer, _name, _refusal(*_words))
+
+
+def outcome(value: Any, what: str, instead: str) -> bool | int:
+    """Return what a Boolean or an integer without axes comes to at the call's arguments, with a guard, or refuse."""
+    trace: Trace = value.owner
+    if not trace.alive or current() is not trace:
+        raise leaked(value)
+    found: bool | int | None = trace.outcome(value.node)
+    if found is None:
+        raise value._refuse(what, instead)  # noqa: SLF001 - a tracer's own
+    return found
 
 
 def leaked(value: Tracer) -> LeakedTracerError:

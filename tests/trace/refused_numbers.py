@@ -9,7 +9,7 @@ import statistics
 
 import numpy as np
 
-from symgrad.errors import ConcretizationError
+from symgrad.errors import ArgumentValueError, ConcretizationError
 from tests.trace.refused import OUTSIDE, condition, number, refused, vector
 
 
@@ -92,7 +92,7 @@ def list_index(x, y):
     return [0.5, 1.0].index(x)
 
 
-@vector(ConcretizationError, "a condition", "bool[3]")
+@vector(ArgumentValueError, "the truth value of an array with more than one element is ambiguous", "bool[3]")
 def truth_of_a_vector(x, y):
     if x == y:
         return x

@@ -8,6 +8,7 @@ import threading
 import types
 import warnings
 import weakref
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,27 +19,32 @@ from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_s
 from symgrad.api.call.captures import Captured, captured_rng, captured_writes
 from symgrad.api.call.sizes import Sizes, pattern_of
 from symgrad.build.call import MISS, Call, as_inputs
-from symgrad.errors import ArgumentError, SymgradWarning, ToolchainError
+from symgrad.errors import ArgumentError, Missed, PathsError, SymgradWarning, ToolchainError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
+from symgrad.trace.branches import Branches, branches_of
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import active, current
 from symgrad.trace.trace import argument, returned, trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Sequence
     from pathlib import Path
 
     from symgrad.api.call.sizes import Extents, Pattern
     from symgrad.api.report import Cost, Memory
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
+    from symgrad.trace.branches import Branch
     from symgrad.trace.state import Trace
 
     Short = Callable[[tuple[Any, ...]], Any]
+
+AT_HAND = 4
+"""So many compilations are tried, the last one first, before a call looks for the one that serves it."""
 
 MANY = 8
 """A function compiled so often warns, once, with the argument that keeps changing."""
@@ -52,6 +58,9 @@ class Entry(NamedTuple):
         call: how it is called.
         short: the short call, while the function reads what it read.
         opened: whether extents are left open.
+        taken: what Python's conditions on traced values came to.
+        paths: all compilations for the same arguments, where conditions come to something else; the last one that
+            served a call is the first.
     """
 
     signature: Signature
@@ -60,6 +69,19 @@ class Entry(NamedTuple):
     call: Call
     short: Short | None
     opened: bool
+    taken: tuple[Branch, ...]
+    paths: list[Entry]
+
+    def known(self, number: int, tried: Sequence[Entry]) -> tuple[Entry | None, list[bool | int]]:
+        """Return the path of a call in which condition `number` comes to something else, and what is known of that."""
+        before = [branch.outcome for branch in self.taken]
+        told = before[:number]
+        if type(before[number]) is bool:
+            told.append(not before[number])
+        for path in self.paths:
+            if not any(path is one for one in tried) and [one.outcome for one in path.taken[: len(told)]] == told:
+                return path, told
+        return None, told
 
 
 class CacheInfo(NamedTuple):
@@ -135,7 +157,6 @@ class Function:
         self._entries: dict[Key, Entry] = {}
         self._sizes: dict[Key, Sizes] = {}
         self._last: Entry | None = None
-        self._recent: dict[bool, Short | None] = {}
         self._shorts: tuple[Short, ...] = ()
         self._hits, self._warned = 0, False
         self._reasons: list[str] = []
@@ -155,9 +176,10 @@ class Function:
         if shorts and not kwargs and not active.entered:
             if (result := shorts[0](args)) is not MISS:
                 return result
-            if len(shorts) > 1 and (result := shorts[1](args)) is not MISS:
-                self._shorts = shorts[::-1]
-                return result
+            for short in shorts[1:]:
+                if (result := short(args)) is not MISS:
+                    self._shorts = (short, *[one for one in shorts if one is not short])
+                    return result
         call = self._arguments.split(args, kwargs)
         outer = current()
         if outer is not None:
@@ -169,13 +191,11 @@ class Function:
                     instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
                     f"{self.__name__} is made, to compile for them; arrays in calls",
                 )
-        entry = self._find(call)
-        if not active.outside:
-            # The next calls try this one first, then the last one that has open extents where it has none, or none
-            # where it has: the first size has a compilation of its own, and all others share one.
-            self._recent[entry.opened] = entry.short
-            self._shorts = tuple(filter(None, (entry.short, self._recent.get(not entry.opened))))
-        return entry.call.converted(call.leaves)
+        entry, result = self._taken(self._find(call), call, lambda entry: entry.call.converted(call.leaves))
+        if not active.outside and entry.short is not None:
+            # The next calls try this one first, then those before: of other conditions, or of other sizes.
+            self._shorts = (entry.short, *[one for one in self._shorts if one is not entry.short][: AT_HAND - 1])
+        return result
 
     def bind(self, *args: Any, out: Any = None, **kwargs: Any) -> Callable[[], Any]:
         """Bind the function to arrays: a function of nothing that runs it on what the arrays hold then.
@@ -223,6 +243,54 @@ class Function:
 
     # -- which compilation serves a call
 
+    def _taken(self, entry: Entry, call: Leaves, run: Callable[[Entry], Any]) -> tuple[Entry, Any]:
+        """Run a call on the path that its conditions take; the first that is tried is the last one that was taken."""
+        tried: list[Entry] = []
+        entry = entry.paths[0]
+        while True:
+            missed = None
+            try:
+                result = run(entry)
+            except Missed as error:
+                missed = error.number
+            if missed is None:
+                break
+            tried.append(entry)
+            with self._lock:
+                entry = self._path(entry, missed, tried, call)
+        if entry.paths[0] is not entry:
+            with self._lock:
+                entry.paths[:] = [entry, *[one for one in entry.paths if one is not entry]]
+        self._last = entry
+        return entry, result
+
+    def _path(self, entry: Entry, number: int, tried: Sequence[Entry], call: Leaves) -> Entry:
+        """Return the path of a call that left another one at a condition, traced anew where it is not known."""
+        path, told = entry.known(number, tried)
+        if path is not None:
+            return path
+        if len(entry.paths) >= self._options.paths:
+            raise self._too_many(entry, number)
+        at = entry.taken[number]
+        made = self._compile(entry.signature, entry.call.alone, call.leaves, told)
+        entry.paths.append(made := made._replace(paths=entry.paths, opened=entry.opened))
+        where = f" at {at.line}: {at.line.text}" if at.line else ""
+        self._reasons.append(f"a condition came to something else than {at.outcome}{where}")
+        return made
+
+    def _too_many(self, entry: Entry, number: int) -> PathsError:
+        """Compose the error of a call beyond the paths that are allowed."""
+        line = entry.taken[number].line
+        found = Counter([
+            branch.outcome for path in entry.paths for branch in path.taken[number : number + 1] if branch.line == line
+        ])
+        ways = ", ".join([f"{outcome} in {count}" for outcome, count in found.items()])
+        return PathsError(
+            f"{self.__name__}() has {len(entry.paths)} paths by Python's conditions on traced values, as many as "
+            f"Options(paths={self._options.paths}) allows; this one came to {ways} of them", line=line,
+            instead="np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",
+        )
+
     def _find(self, call: Leaves) -> Entry:
         """Return the compilation for a call, making it once."""
         fixed = self._arguments.fixed_to is not None
@@ -254,7 +322,7 @@ class Function:
     def _new(self, call: Leaves, key: Key, extents: Extents | None) -> Entry:
         """Compile for a call: with the extents open that are named, or change, where that can be done."""
         if extents is None:
-            return self._made(key, self._signature(call), None)
+            return self._made(key, self._signature(call), None, call.leaves)
         signature, said = self._arguments.checked(call)
         sizes = self._sizes.get(key.ranks())
         if sizes is None:
@@ -262,7 +330,7 @@ class Function:
             for saved in self._fun.opened() if isinstance(self._fun, Absent) else ():
                 if has_structure_of(call, saved) and _forms(saved) == _forms(signature):
                     pattern = pattern_of([one.shape for one in saved.specs])
-                    sizes.add(pattern, self._made(key.opened(pattern), saved, sizes))
+                    sizes.add(pattern, self._made(key.opened(pattern), saved, sizes, call.leaves))
             self._sizes[key.ranks()] = sizes
         if (entry := sizes.serving(extents)) is not None:
             return entry
@@ -272,7 +340,7 @@ class Function:
                 while (wanted := sizes.proposed(extents)) is not None:
                     try:
                         described = self._arguments.describe(call, wanted)
-                        entry = self._made(key.opened(wanted), described, sizes, extents)
+                        entry = self._made(key.opened(wanted), described, sizes, call.leaves, extents)
                     except (OSError, ToolchainError):  # no fault of the pattern's: the next size tries it again
                         break
                     except Exception as error:  # noqa: BLE001 - the numbers' compilation raises what is the user's
@@ -281,7 +349,7 @@ class Function:
                     sizes.add(wanted, entry)
                     if sizes.serving(extents) is entry:
                         return entry
-                entry = self._made(key, signature, sizes, extents)
+                entry = self._made(key, signature, sizes, call.leaves, extents)
                 sizes.alone[extents] = None
                 return entry
         except BaseException:
@@ -290,7 +358,9 @@ class Function:
             del self._reasons[count:]
             raise
 
-    def _made(self, key: Key, signature: Signature, sizes: Sizes | None, extents: Extents = ()) -> Entry:
+    def _made(
+        self, key: Key, signature: Signature, sizes: Sizes | None, leaves: Sequence[Any], extents: Extents = (),
+    ) -> Entry:
         """Compile, remember why, and warn, once, about a function that compiles again and again."""
         previous = [entry.signature for entry in self._entries.values()]
         blocks, self._blocks = self._blocks, tuple(active.outside)
@@ -299,9 +369,9 @@ class Function:
         else:
             captured = bool(previous) and self._captured.changed()
             reason = describe_change(previous, signature, extents, captured=captured, label=self._arguments.label)
-        entry = self._entries[key] = self._compile(signature, sizes)
+        entry = self._entries[key] = self._compile(signature, () if sizes is None else sizes.alone, leaves)
         self._reasons.append(reason)
-        if len(self._reasons) >= MANY and not self._warned:
+        if len(self._entries) >= MANY and not self._warned:
             self._warned = True
             refused = [] if sizes is None else sizes.told()
             why = f" Its extents are not left open: {refused[-1]}." if refused else ""
@@ -327,35 +397,49 @@ class Function:
         """Compile anew from now on: a rule that may stand in what was compiled is another one."""
         with self._lock:
             self._entries, self._sizes = {}, {}
-        self._recent, self._shorts = {}, ()
+        self._shorts = ()
 
     # -- compiling
 
-    def _compile(self, signature: Signature, sizes: Sizes | None) -> Entry:
+    def _compile(
+        self, signature: Signature, alone: Container[Extents], leaves: Sequence[Any], told: Sequence[bool | int] = (),
+    ) -> Entry:
+        """Compile for a signature: the path that the conditions take at the leaves, the first of which are told."""
         from symgrad.build.toolchain.find import find
 
-        stages, program, unflatten, tree = self._staged(signature)
+        stages, program, unflatten, tree = self._staged(signature, leaves, told)
         built = build(stages, program, find(self._options))
-        alone = () if sizes is None else sizes.alone
         call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone)
         short = None if call.short is None else self._captured.watched(call.short, MISS)
-        return Entry(signature, built, tree, call, short, not all(is_static(one.shape) for one in signature.specs))
+        opened = not all(is_static(one.shape) for one in signature.specs)
+        entry = Entry(signature, built, tree, call, short, opened, branches_of(program), [])
+        entry.paths.append(entry)
+        return entry
 
-    def _staged(self, signature: Signature) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any]:
-        """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced."""
+    def _staged(
+        self, signature: Signature, leaves: Sequence[Any], told: Sequence[bool | int] = (),
+    ) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any]:
+        """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced.
+
+        Python's conditions come to what they do at the leaves, the first of them to what is told.
+        """
         stages = Stages(self._options)
+        branches = None if any(type(leaf) is Spec for leaf in leaves) else Branches(leaves, told)
         with uncollected():
             if isinstance(self._fun, Absent):
-                program, tree = self._fun.recalled(signature, stages)
+                program, tree = self._fun.recalled(signature, stages, told)
             else:
                 captured, name = self._captured.named(), identifier(self._arguments.name)
                 with captured_writes(self._fun, captured), captured_rng(self._fun, captured):
                     options = self._options
                     on = functools.partial(self._on, signature)
-                    traced = trace(self._fun, signature, on, name=name, options=options, creation=options.creation)
+                    traced = trace(
+                        self._fun, signature, on, name=name, options=options, creation=options.creation,
+                        branches=branches,
+                    )
                 program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
                 tree = traced.tree
-            unflatten = handed_out(tree, program.outputs)
+            unflatten = handed_out(tree, program.results)
             if self._options.debug_nans:
                 from symgrad.transforms.debug_nans import watched
 
@@ -386,15 +470,15 @@ class Function:
         Returns:
             An object with ``as_text(stage)`` and ``compile()``.
         """
-        signature = self._signature(self._arguments.split(args, kwargs))
-        stages, program, _, tree = self._staged(signature)
-        return Lowered(self, signature, stages, program, tree)
+        call = self._arguments.split(args, kwargs)
+        signature = self._signature(call)
+        stages, program, _, tree = self._staged(signature, call.leaves)
+        return Lowered(self, signature, stages, program, tree, call.leaves)
 
-    def fixed(self, signature: Signature) -> Function:
-        """Compile for one signature alone: every call must fit it."""
+    def fixed(self, signature: Signature, leaves: Sequence[Any] = ()) -> Function:
+        """Compile for one signature alone, which every call must fit: at leaves, where conditions ask for values."""
         made = Function(self._fun, self._arguments.fixed(signature), self._options)
-        specs = list(signature.specs)
-        made._find(Leaves(specs, signature.tree, tuple(specs), signature.statics))
+        made._find(Leaves([*(leaves or signature.specs)], signature.tree, signature.specs, signature.statics))
         return made
 
     @property
@@ -683,18 +767,24 @@ class Absent:
         every = [saved.signature for saved in self.saved]
         return [one for one in every if not all(is_static(spec.shape) for spec in one.specs)]
 
-    def recalled(self, signature: Signature, stages: Stages) -> tuple[Program, Any]:
-        """Return what tracing and optimizing made of it, and the structure of its result."""
+    def recalled(self, signature: Signature, stages: Stages, told: Sequence[bool | int]) -> tuple[Program, Any]:
+        """Return what tracing and optimizing made of it, and the structure of its result, where so much is told."""
         if active.outside:
             raise self.behind("it is called inside of a block of override_gradient")
-        saved = next((one for one in self.saved if one.signature == signature), None)
-        if saved is None:
+        saved = [(one, one.program()) for one in self.saved if one.signature == signature]
+        if not saved:
             raise self.behind(f"it is called with {show_signature(signature)}")
-        program = saved.program()
+        fits = [
+            pair for pair in saved if [branch.outcome for branch in branches_of(pair[1])[: len(told)]] == [*told]
+        ]
+        if not fits:
+            every = [branch for _, program in saved for branch in branches_of(program)[len(told) - 1 :][:1]]
+            raise self.behind(f"the condition at {every[0].line} comes to {told[-1]!r}")
+        (one, program), *_ = fits
         if stages.options.debug_nans:
             program = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])
         stages.kept.update(dict.fromkeys(NAMES[:3], program))  # the stages before stayed behind
-        return stages.keep("optimized", program), saved.results
+        return stages.keep("optimized", program), one.results
 
     def behind(self, what: str) -> ArgumentError:
         """Compose the error of a call that needs the Python function."""
@@ -730,9 +820,11 @@ class Lowered:
         tree: the structure of what the function returned while it was traced.
     """
 
-    def __init__(self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any) -> None:
+    def __init__(
+        self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any, leaves: list[Any],
+    ) -> None:
         self._function, self.signature, self.stages, self.program = function, signature, stages, program
-        self.tree = tree
+        self.tree, self._leaves = tree, leaves
 
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
@@ -746,4 +838,4 @@ class Lowered:
 
     def compile(self) -> Function:
         """Compile for this signature alone: every call must fit it."""
-        return self._function.fixed(self.signature)
+        return self._function.fixed(self.signature, self._leaves)

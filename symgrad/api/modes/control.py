@@ -367,7 +367,7 @@ def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *
     leaves: list[Any] = []
     for f in (on_true, on_false):
         signature, leaves = described(f, operands, {})
-        sides.append(at(f, signature, leaves))
+        sides.append(at(f, signature, leaves, alike=[False] * len(leaves)))
     first, second = sides
     if first.tree != second.tree:
         raise ArgumentError(

@@ -148,11 +148,12 @@ class Point:
 
 def at(
     fun: Callable[..., Any], signature: Signature, leaves: list[Any], *, has_aux: bool = False,
-    seen: Signature | None = None,
+    seen: Signature | None = None, alike: Sequence[bool] | None = None,
 ) -> Point:
     """Trace a function into a program of its own at a caller's traced arguments.
 
-    With `seen`, it sees something else of them than the signature says.
+    With `seen`, it sees something else of them than the signature says; which of them are `alike` all the same its
+    conditions may ask.
     """
     outer = current()
     assert outer is not None  # noqa: S101 - modes are called on traced values
@@ -162,8 +163,10 @@ def at(
         return fun(*args, **kwargs)
 
     name = identifier(getattr(fun, "__name__", type(fun).__name__))
+    same = [seen is None] * len(leaves) if alike is None else alike
+    known = [as_node(outer, leaf) if one else None for leaf, one in zip(leaves, same, strict=True)]
     with outer.graph.apart():
-        traced = trace(fun, seen or signature, call, name=name, creation=False, outer=outer)
+        traced = trace(fun, seen or signature, call, name=name, creation=False, outer=outer, known=known)
         program = stabilize(traced.program, outer.options)
         table = outer.graph.table
     return Point(outer, traced.program, program, table, traced.tree, signature, leaves, has_aux)

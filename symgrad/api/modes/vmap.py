@@ -73,7 +73,7 @@ def _vmap(
         s if a is None else replace(s, shape=(*s.shape[:a], *s.shape[a + 1 :]))
         for s, a in zip(signature.specs, axes, strict=True)
     ]))
-    point = at(fun, signature, leaves, seen=one)
+    point = at(fun, signature, leaves, seen=one, alike=[a is None for a in axes])
     size, outer = _batch_size(signature, axes, axis_size), point.outer
     with outer.graph.apart():
         program, mapped = batch(point.program, [a is not None for a in axes], size)

@@ -99,7 +99,7 @@ class Recorded:
         signature = Signature(tree, specs, names, names, (), tuple(range(len(specs))))
         made = trace(
             custom.fun, signature, lambda tracers: custom.fun(*self.arguments(tracers)),
-            name=identifier(custom.name), outer=active,
+            name=identifier(custom.name), outer=active, known=[as_node(active, leaf) for leaf in leaves],
         )
         self.program, self.results = made.program, made.tree
         # Values of the caller's that the function closes over its rule would not see.

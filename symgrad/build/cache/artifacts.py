@@ -117,7 +117,7 @@ def _read(fields: Any, program: Program) -> Interface:
     checks = []
     for extent, line, what in fields["checks"]:
         evaluated(extent, ones)
-        if type(what) is not str or (line is not None and [*map(type, line)] != [str, int, str]):
+        if type(what) not in {str, int} or (line is not None and [*map(type, line)] != [str, int, str]):
             raise ValueError("not a check")
         checks.append(Check(extent, None if line is None else Line(*line), what))
     inputs, outputs = ports(program)

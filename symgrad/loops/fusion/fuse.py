@@ -104,11 +104,16 @@ class Graph:
         self.needs: list[list[tuple[int, Access]]] = []
         self.users: list[list[tuple[int, Access]]] = [[] for _ in statements]
         last: dict[Array, int] = {}
+        guarded = any(s.role is Role.GUARD for s in statements)
+        failing: list[tuple[int, Access]] = []  # the first one in program order decides what a call says
         for k, statement in enumerate(statements):
             found = [(last[a.array], a) for a in statement.reads if a.array in last]
             before = last.get(statement.target.array)
             if before is not None:
                 found.append((before, statement.target))
+            if guarded and statement.may_fail:
+                found += failing[-1:]
+                failing.append((k, statement.target))
             self.needs.append(found)
             for writer, access in found:
                 self.users[writer].append((k, access))
@@ -198,9 +203,13 @@ class Times:
             return early
         late: dict[int, int] = {}
         for k in reversed(self.members):
-            late[k] = max(early[k], self.latest(k, late, last))
+            late[k] = early[k] if self.is_guard(k) else max(early[k], self.latest(k, late, last))
         stored = self.move(early, last, later=True)
         return early if stored <= self.move(late, last, later=False) else late
+
+    def is_guard(self, k: int) -> bool:
+        """Whether a statement decides that a call goes another way: the earlier, the less was done for nothing."""
+        return self.fusion.statements[k].role is Role.GUARD
 
     def earliest(self, k: int, time: dict[int, int]) -> int:
         """Return the first time after what a statement needs."""
@@ -260,7 +269,7 @@ class Times:
         running = self.fusion.graph.running(time)
         for k in reversed(self.members) if later else self.long:
             s = self.fusion.statements[k]
-            if running and (s.prefix or s.target.array in running):
+            if self.is_guard(k) or (running and (s.prefix or s.target.array in running)):
                 continue  # a running value and what reads it are one loop
             here = time[k]
             there = self.latest(k, time, last) if later else self.earliest(k, time)

@@ -336,7 +336,10 @@ def dims(shape: Any) -> Shape:
     if issubclass(type(shape), np.ndarray):
         shape = shape.tolist()
     entries = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple([d.dim if hasattr(d, "dim") else operator.index(d) for d in entries])
+    return tuple([
+        d.dim if hasattr(d, "dim") else d.as_index() if hasattr(type(d), "as_index") else operator.index(d)
+        for d in entries
+    ])
 
 
 def normal_axis(axis: Any, ndim: int) -> int:

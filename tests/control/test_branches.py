@@ -1,0 +1,257 @@
+"""Python's own conditions on traced values: the path that is compiled is the one that NumPy takes, for every input."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ConcretizationError, PathsError
+from tests.table import richardson
+
+X = np.array([0.5, -1.25, 2.0, 0.75])
+
+
+def sign(x):
+    if x[0] > 0:
+        return np.sum(np.sin(x))
+    return np.sum(x * x)
+
+
+def ladder(x):
+    total = np.sum(x)
+    if total > 1:
+        return total**2
+    if total > 0:
+        return np.sin(total)
+    if not total < -1:
+        return np.cos(total)
+    return total
+
+
+def both(x):
+    return np.sum(x[:2]) if x[0] > 0 and x[1] < 0 else np.prod(x)
+
+
+def either(x):
+    return np.sum(x * x) if x[0] > 1 or x[1] > 1 else np.sum(np.cos(x))
+
+
+def builtins(x):
+    return min(x[0], x[1]) * max(x[2], x[3], 0.25) + sorted([x[0], x[3]])[1] ** 2
+
+
+def steps(x):
+    a, count = np.exp(x[0]), 0
+    y = a
+    while abs(y * y - a) > 1e-10 * a:
+        y = 0.5 * (y + a / y)
+        count += 1
+    return y * count
+
+
+def bisection(x):
+    low, high = 0.0 * x[1], 4.0 + 0.0 * x[1]
+    for _ in range(5):
+        middle = 0.5 * (low + high)
+        if middle**3 - abs(x[0]) > 0:
+            high = middle
+        else:
+            low = middle
+    return low * x[1]
+
+
+def early(x):
+    total = 0.0
+    for k in range(4):
+        if x[k] > 1.5:
+            return total * x[k]
+        if x[k] < 0:
+            continue
+        total = total + np.exp(x[k])
+    return total
+
+
+def member(x):
+    return np.sum(x) if 2.0 in np.round(x) else np.sum(x * x)
+
+
+def whole(x):
+    n = int(abs(x[0] * 3))
+    return np.sum(x[:n]) + np.sum(np.arange(1.0, n + 2) * x[1])
+
+
+def rounds(x):
+    k, y = (np.floor(abs(x[0])) + 1).astype(np.int64), x[1]
+    for _ in range(k):
+        y = np.sin(y) + x[2]
+    return y
+
+
+def nothing_is(x):
+    return x[1] if x[0] != x[0] else x[2]
+
+
+PROGRAMS = [
+    sign, ladder, both, either, builtins, steps, bisection, early, member, whole, rounds, nothing_is,
+]
+
+def differences(fun, x):
+    """Richardson's differences along each axis, none of which may cross to another path."""
+    def along(e):
+        return richardson(lambda t: fun(x + t * e), 1e-3)
+
+    return np.array([along(e) for e in np.eye(len(x))])
+
+
+RNG = np.random.default_rng(3)
+POINTS = [X, -X, X[::-1].copy(), *[RNG.normal(size=4) * s for s in (0.3, 1.0, 1.0, 2.0)]]
+
+
+@pytest.mark.parametrize("fun", PROGRAMS, ids=lambda fun: fun.__name__)
+def test_each_call_takes_the_path_of_numpy(fun):
+    compiled = sg.value_and_grad(fun, options=sg.Options(paths=100))
+    for _ in range(2):
+        for x in POINTS:
+            value, gradient = compiled(x)
+            np.testing.assert_allclose(value, fun(x), rtol=1e-13, atol=1e-13)
+            np.testing.assert_allclose(gradient, differences(fun, x), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("fun", PROGRAMS, ids=lambda fun: fun.__name__)
+def test_without_a_compiler_it_is_the_same(fun):
+    compiled = sg.jit(fun, options=sg.Options(compiler="none", paths=100))
+    for x in POINTS:
+        np.testing.assert_allclose(compiled(x), fun(x), rtol=1e-13, atol=1e-13)
+
+
+def test_a_path_is_traced_once():
+    runs = []
+
+    def f(x):
+        runs.append(1)
+        return sign(x)
+
+    compiled = sg.jit(f)
+    for x in (X, -X, X, 2 * X, -X):
+        np.testing.assert_allclose(compiled(x), sign(x), rtol=1e-13)
+    assert len(runs) == 2
+    info = compiled.cache_info()
+    assert info.compilations == 2
+    assert "a condition came to something else than True at test_branches.py" in info.reasons[1]
+
+
+@pytest.mark.parametrize("mode", [
+    sg.hessian, lambda f: sg.jacfwd(sg.grad(f)), lambda f: sg.grad(lambda x: np.sum(sg.grad(f)(x) ** 2)),
+    lambda f: sg.jit(lambda x: sg.jit(f)(x) * 2), lambda f: lambda x: sg.jvp(f, (x,), (np.ones(4),)),
+    lambda f: lambda x: sg.jvp(sg.grad(f), (x,), (np.ones(4),)),
+    lambda f: sg.vmap(lambda y, x: y * f(x), in_axes=(0, None)),
+], ids=["hessian", "jacfwd", "grad of grad", "jit in jit", "jvp", "jvp of grad", "vmap of another argument"])
+def test_modes_carry_conditions_outward(mode):
+    """What a mode computes of a path is what it computes of that path's formula alone."""
+    compiled = mode(sign)
+    for x in (X, -X, X):
+        alone = mode((lambda x: np.sum(np.sin(x))) if x[0] > 0 else (lambda x: np.sum(x * x)))
+        args = (np.arange(3.0), x) if "vmap" in repr(compiled) else (x,)
+        found, wanted = compiled(*args), alone(*args)
+        for one, other in zip(np.atleast_1d(found), np.atleast_1d(wanted), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def test_nothing_after_a_condition_fails_before_it():
+    """``x[n - 1]`` is out of bounds where n is 0, and is not read there."""
+
+    @sg.jit
+    def f(x, n):
+        if n > 0 and np.take(x, n - 1) > 0:
+            return np.take(x, n - 1) * 2
+        return np.sum(x)
+
+    x = np.arange(5.0)
+    assert f(x, 3) == 4.0
+    assert f(x, 0) == 10.0
+    assert f(x, 5) == 8.0
+    with pytest.raises(IndexError, match="out of bounds"):
+        f(x, 7)
+    assert f(x, 0) == 10.0
+
+
+def test_errors_of_the_user_are_the_users():
+    @sg.grad
+    def f(x):
+        assert x > 0, "positive"
+        if x > 5:
+            raise KeyError("far")
+        return np.log(x)
+
+    assert f(2.0) == 0.5
+    with pytest.raises(AssertionError, match="positive") as caught:
+        f(-1.0)
+    assert caught.value.__context__ is None
+    with pytest.raises(KeyError, match="far"):
+        f(6.0)
+    assert f(4.0) == 0.25
+    assert f.cache_info().compilations == 1
+
+
+def test_sizes_and_paths():
+    """A path is of one signature; of open extents it serves every size."""
+    compiled = sg.grad(lambda x: np.sum(np.sin(x)) if np.sum(x) > 0 else np.sum(x**2))
+    for n in (3, 4, 5, 6, 3):
+        for scale in (1.0, -1.0):
+            x = scale * np.linspace(0.5, 2.0, n)
+            np.testing.assert_allclose(compiled(x), np.cos(x) if scale > 0 else 2 * x, rtol=1e-13)
+    assert compiled.cache_info().compilations <= 4
+
+
+def test_too_many_paths():
+    compiled = sg.jit(lambda n: np.sum(np.arange(n)), options=sg.Options(paths=3))
+    for n in (1, 2, 3):
+        assert compiled(n) == n * (n - 1) / 2
+    with pytest.raises(PathsError, match=r"3 paths .* Options\(paths=3\)(.|\n)*test_branches.py(.|\n)*sg.while_loop"):
+        compiled(4)
+    assert compiled(2) == 1
+
+
+@pytest.mark.parametrize(("call", "match"), [
+    (lambda: sg.jit(sign).lower(sg.spec("f64[4]")), r"a condition .*\n.*test_branches.py:(.|\n)*sg.cond"),
+    (lambda: sg.vmap(sign)(np.ones((3, 4))), r"a condition .*another one each time"),
+    (lambda: sg.jit(lambda x: sg.scan(lambda c, r: (c if r > 0 else -c, None), 0, x)[0])(X), "another one each time"),
+    (lambda: sg.jit(lambda x: 1 if x > 0 else 2)(X), "ambiguous(.|\n)*np.any"),
+    (lambda: sg.jit(lambda x, k: X[k] * x)(1.0, 2), r"np.take\(array, i\)"),
+    (lambda: sg.jit(lambda x: float(x) * 2)(1.0), r"float\(\)"),
+])
+def test_where_there_are_no_values(call, match):
+    with pytest.raises((ConcretizationError, ValueError), match=match):
+        call()
+
+
+def test_lower_with_values_shows_the_path():
+    lowered = sg.jit(sign).lower(-X)
+    assert "ops.guard(" in lowered.as_text("optimized")
+    compiled = lowered.compile()
+    np.testing.assert_allclose(compiled(-X), sign(-X))
+    np.testing.assert_allclose(compiled(X), sign(X))
+
+
+def test_threads_on_different_paths():
+    compiled = sg.value_and_grad(ladder)
+    points = [X * s for s in (-3.0, -0.3, 0.3, 3.0)]
+    wanted = [ladder(x) for x in points]
+    wrong: list[object] = []
+
+    def run(start: int) -> None:
+        for k in range(200):
+            x, want = points[(start + k) % 4], wanted[(start + k) % 4]
+            if not np.allclose(compiled(x)[0], want, rtol=1e-12):
+                wrong.append((start, k))
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert compiled.cache_info().compilations == 4
