@@ -36,6 +36,8 @@ def verify(program: Program, stage: str = "program") -> Program:
                 raise VerifyError(f"{stage}: {node!r} is read and is no argument of the program")
             continue
         for read in node.inputs:
+            if read.op.decides:
+                raise VerifyError(f"{stage}: {node!r} reads {read!r}, which is no value")
             if read not in seen:
                 raise VerifyError(f"{stage}: {node!r} reads {read!r}, which is not defined before it")
         seen.add(node)

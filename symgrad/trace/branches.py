@@ -6,17 +6,20 @@ the condition comes to the same, and a call where it does not goes to the path t
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from symgrad.errors import UnsupportedError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.node import SEVERAL
 from symgrad.ops.control.guard import guard
 from symgrad.ops.declare import leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from symgrad.errors import Line
     from symgrad.ir.node import Graph, Node
@@ -24,19 +27,47 @@ if TYPE_CHECKING:
 
 
 class Branch(NamedTuple):
-    """What a condition, or an integer that Python asked for, came to, and the user's line that asked.
+    """What a condition, or an integer that Python asked for, came to.
 
-    >>> Branch(True, None)
-    Branch(outcome=True, line=None)
+    Attributes:
+        place: the user's line that asked, and how often it had asked before.
     """
 
     outcome: bool | int
-    line: Line | None
+    place: tuple[Line | None, int]
+
+    @property
+    def line(self) -> Line | None:
+        """The user's line."""
+        return self.place[0]
 
 
-def branches_of(program: Program) -> tuple[Branch, ...]:
-    """List what a program's guards look for."""
-    return tuple([Branch(node.param("outcome"), node.line) for node in program.guards])
+def branches_of(program: Program) -> dict[int, Branch]:
+    """Return what a program's guards look for, by their numbers, as far as the program says it."""
+    counts: Counter[Line | None] = Counter()
+    found = {}
+    for node in program.guards:
+        found[node.param("number")] = Branch(node.param("outcome"), (node.line, counts[node.line]))
+        counts[node.line] += 1
+    return found
+
+
+@contextmanager
+def level(branches: Branches | None) -> Iterator[list[Node]]:
+    """Gather the guards of a program while it is traced."""
+    guards: list[Node] = []
+    if branches is None:
+        yield guards
+        return
+    branches.levels.append(guards)
+    try:
+        yield guards
+    except BaseException:
+        if guards:
+            branches.lost = guards[0].line
+        raise
+    finally:
+        branches.levels.pop()
 
 
 class Branches:
@@ -44,20 +75,25 @@ class Branches:
 
     Attributes:
         arrays: the arguments.
-        told: what the first conditions come to, where a compiled path has found that out.
-        taken: what each condition came to.
-        guards: the nodes of these, of the program that is compiled.
+        told: what conditions come to, by their places, where a compiled path has found that out.
+        taken: what each condition came to; a guard has its number.
+        levels: the guards of the programs that are traced now, the innermost last.
+        lost: a line that asked in one of these which an exception ended.
+        drawn: a random generator that was drawn from, and where.
     """
 
-    def __init__(self, arrays: Sequence[Any], told: Sequence[bool | int] = ()) -> None:
+    def __init__(self, arrays: Sequence[Any], told: Sequence[Branch] = ()) -> None:
         """Begin with the arguments of a call, which have the dtypes of its signature."""
         self.arrays, self.told = arrays, told
         self.taken: list[Branch] = []
-        self.guards: list[Node] = []
+        self.levels: list[list[Node]] = []
+        self.lost: Line | None = None
+        self.drawn: tuple[str, Line | None] | None = None
+        self._told = {branch.place: branch.outcome for branch in told}
+        self._counts: Counter[Line | None] = Counter()
         self._known: dict[Node, bool | int] = {}
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
-        self._outermost: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
 
     def begin(self, inputs: Sequence[Node]) -> None:
@@ -66,56 +102,60 @@ class Branches:
             self._values[node] = value = np.asarray(array, node.dtype)
             self._dims |= {d: n for d, n in zip(node.shape, value.shape, strict=True) if getattr(d, "is_Symbol", False)}
 
+    def refuse_draws(self) -> None:
+        """Refuse numbers that are drawn while tracing: they would be others on each path.
+
+        Raises:
+            UnsupportedError: with the line.
+        """
+        if self.taken and self.drawn is not None:
+            what, line = self.drawn
+            raise UnsupportedError(
+                f"{what} is drawn while a function is traced that has conditions on traced values (the first: "
+                f"{self.taken[0].line}): each path would have other numbers", line=line,
+                instead="draw outside and pass the numbers as an argument, or a generator with a seed made inside",
+            )
+
     def stand(self, inputs: Sequence[Node], values: Sequence[Node | None]) -> None:
         """Say what the inputs of a program stand for that is traced inside of another one; None where nobody knows."""
         self._stands |= {node: value for node, value in zip(inputs, values, strict=True) if value is not None}
 
     def outcome(self, node: Node, graph: Graph, line: Line | None) -> bool | int | None:
         """Return what a boolean or an integer without axes comes to; None where it has no value here."""
-        if (outer := self._translated(node, graph)) is None:
-            return None
-        if outer not in self._known:
-            number = len(self.taken)
-            told = self.told[number] if number < len(self.told) else self._value(outer).item()
-            self._known[outer] = told
-            if outer.op is not leaves.constant:
-                self.taken.append(Branch(told, line))
-                self.guards.append(graph.node(guard, (outer,), (told, number), (), np.dtype(bool), line))
-        return self._known[outer]
+        if node not in self._known:
+            place = line, self._counts[line]
+            told = self._told.get(place)
+            if (found := self._value(node)) is None:
+                return None
+            self._counts[line] += 1
+            outcome = self._known[node] = found.item() if told is None else told
+            if node.op is not leaves.constant:
+                params = outcome, len(self.taken)
+                self.levels[-1].append(graph.node(guard, (node,), params, (), np.dtype(bool), line))
+                self.taken.append(Branch(outcome, place))
+        return self._known[node]
 
     def _value(self, node: Node) -> Any:
-        """Compute a value of the outermost program."""
-        values = self._values
+        """Compute a value, of an inner program by what its inputs stand for around it; None where nobody knows."""
+        values, stands = self._values, self._stands
+        stack = [node]
         with np.errstate(all="ignore"):
-            for each in _pending(node, values, lambda n: n.inputs):
-                params = {k: concrete(v, self._dims) for k, v in zip(each.op.params, each.params, strict=True)}
-                value = each.op.evaluate(*[values[i] for i in each.inputs], **params)
-                values[each] = value if each.dtype is SEVERAL else np.asarray(value, each.dtype)
+            while stack:
+                each = stack[-1]
+                needs = (stands[each],) if each in stands else each.inputs
+                missing = [] if each in values else [n for n in needs if n not in values]
+                stack += missing
+                if missing:
+                    continue
+                stack.pop()
+                if each in values:
+                    continue
+                if each in stands:
+                    values[each] = values[stands[each]]
+                elif each.op is leaves.input_:
+                    return None
+                else:
+                    params = {k: concrete(v, self._dims) for k, v in zip(each.op.params, each.params, strict=True)}
+                    value = each.op.evaluate(*[values[i] for i in each.inputs], **params)
+                    values[each] = value if each.dtype is SEVERAL else np.asarray(value, each.dtype)
         return values[node]
-
-    def _translated(self, node: Node, graph: Graph) -> Node | None:
-        """Return the same value of the outermost program, by what the inputs of inner ones stand for there."""
-        known, stands = self._outermost, self._stands
-        for each in _pending(node, known, lambda n: (stands[n],) if n in stands else n.inputs):
-            if each in stands:
-                known[each] = known[stands[each]]
-                continue
-            if each.op is leaves.input_ and each not in self._values:
-                return None
-            inputs = tuple([known[i] for i in each.inputs])
-            same = all(map(lambda one, other: one is other, inputs, each.inputs))
-            known[each] = each if same else graph.node(each.op, inputs, each.params, each.shape, each.dtype, each.line)
-        return known[node]
-
-
-def _pending(node: Node, done: Mapping[Node, Any], needs: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """Yield what a node is made of and is not done yet, each after what it needs itself."""
-    stack = [node]
-    while stack:
-        each = stack[-1]
-        missing = [] if each in done else [n for n in needs(each) if n not in done]
-        stack += missing
-        if not missing:
-            stack.pop()
-            if each not in done:
-                yield each

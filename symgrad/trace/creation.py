@@ -344,6 +344,8 @@ def _frozen(module: str) -> Callable[..., Any]:
                 f"{name} of a traced array: a draw cannot be differentiated or repeated", line=line,
                 instead="draw standard numbers outside and pass them as an argument: mean + scale * noise",
             )
+        if (branches := _trace().branches) is not None:
+            branches.drawn = branches.drawn or (name, line)
         if line not in _warned:
             _warned.add(line)
             warnings.warn(

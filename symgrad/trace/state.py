@@ -24,7 +24,7 @@ class Trace:
 
     __slots__ = (
         "__weakref__", "alive", "branches", "differentiated", "function", "graph", "labels", "options", "signs",
-        "table", "thread",
+        "thread",
     )
 
     def __init__(
@@ -32,7 +32,7 @@ class Trace:
         branches: Branches | None = None,
     ) -> None:
         self.graph, self.function, self.options = graph, function, options
-        self.table, self.branches = graph.table, branches
+        self.branches = branches
         self.thread = threading.get_ident()
         self.alive = True
         self.differentiated: tuple[Program, Program] | None = None  # what was first, as traced and as stable
@@ -45,10 +45,7 @@ class Trace:
 
     def outcome(self, node: Node) -> bool | int | None:
         """Return what a boolean or an integer comes to at the call's arguments, guarded; None where there are none."""
-        if self.branches is None:
-            return None
-        with self.graph.apart(self.table):
-            return self.branches.outcome(node, self.graph, user_line())
+        return None if self.branches is None else self.branches.outcome(node, self.graph, user_line())
 
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.

@@ -31,7 +31,7 @@ from symgrad.ops import load
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
-from symgrad.trace.branches import Branches
+from symgrad.trace.branches import Branches, level
 from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
@@ -100,7 +100,10 @@ def trace(
     prepare()
     answered, refused = answer_scipy(), len(heard.refusals or ())
     try:
-        with tracing(outer or Trace(Graph(), name, options, branches), ends=outer is None) as now:
+        with (
+            tracing(outer or Trace(Graph(), name, options, branches), ends=outer is None) as now,
+            level(now.branches) as guards,
+        ):
             graph = now.graph
             start = len(graph) + 1
             tracers = []
@@ -108,10 +111,11 @@ def trace(
                 node = graph.node(leaves.input_, (), (called, spec.shape, spec.dtype), spec.shape, spec.dtype)
                 tracers.append(argument(now, node, spec, path))
             inputs = tuple([t.node for t in tracers])
-            if branches is not None:
-                branches.begin(inputs)
-            elif now.branches is not None and known:
-                now.branches.stand(inputs, known)
+            asked = now.branches
+            if asked is not None and outer is None:
+                asked.begin(inputs)
+            elif asked is not None and known:
+                asked.stand(inputs, known)
             opened = not all(is_static(spec.shape) for spec in signature.specs)
             with installed() if creation else nullcontext(), nothing_caught(opened=opened):
                 try:
@@ -124,9 +128,14 @@ def trace(
             values, tree = flatten(result)
             outputs = tuple([output(now, value, fun) for value in values])
             labels = () if outer else now.labels.get(outputs, ())
-            if branches is not None and branches.guards:
-                labels = labels and (*labels, *[f"guard{k}" for k in range(len(branches.guards))])
-                outputs = (*outputs, *branches.guards)
+            if asked is not None and outer is None and asked.lost is not None:
+                raise ConcretizationError(
+                    "an exception left a function that sg.grad or its like derive, after a condition on a traced value "
+                    "in it, and was caught around: the condition cannot be looked at there", line=asked.lost,
+                    instead="the try and except statements inside of that function",
+                )
+            labels = labels and (*labels, *[f"guard{k}" for k in range(len(guards))])
+            outputs = (*outputs, *guards)
             columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
@@ -138,6 +147,8 @@ def trace(
     except SymgradError:
         if answered or not answer_scipy():
             raise
+        if outer is not None and outer.branches is not None:
+            outer.branches.lost = None
     del (heard.refusals or [])[refused:]  # the function has imported scipy.special, whose functions are answered now
     again = branches and Branches(branches.arrays, branches.told)
     return trace(

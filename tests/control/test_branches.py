@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.errors import ConcretizationError, PathsError
+from symgrad.errors import ArgumentError, ConcretizationError, PathsError, UnsupportedError
 from tests.table import richardson
 
 X = np.array([0.5, -1.25, 2.0, 0.75])
@@ -255,3 +256,78 @@ def test_threads_on_different_paths():
         thread.join()
     assert not wrong
     assert compiled.cache_info().compilations == 4
+
+
+def test_bound_calls_go_from_path_to_path():
+    x = X.copy()
+    bound = sg.value_and_grad(ladder).bind(x)
+    for scale in (1.0, -1.0, 0.3, -0.3, 1.0):
+        x[:] = scale * X
+        value, gradient = bound()
+        np.testing.assert_allclose(value, ladder(x), rtol=1e-13)
+        np.testing.assert_allclose(gradient, differences(ladder, x), rtol=1e-7)
+
+
+def test_callbacks_have_the_path_of_the_last_call():
+    f = sg.jit(lambda x: 2 * x if x > 1 else 3 * x)
+    f(2.0)
+    call = f.low_level_callable()
+    scipy_integrate = pytest.importorskip("scipy.integrate")
+    assert scipy_integrate.quad(call, 2.0, 3.0)[0] == pytest.approx(5.0)
+    with pytest.warns(scipy_integrate.IntegrationWarning):
+        assert np.isnan(scipy_integrate.quad(call, 0.0, 0.5)[0])
+
+
+def test_pickles_keep_the_paths():
+    scale = 2.0
+    f = sg.jit(lambda x: x * scale if x > 1 else x * 3)
+    f(2.0)
+    one = pickle.loads(pickle.dumps(f))
+    f(0.5)
+    both_ways = pickle.loads(pickle.dumps(f))
+    assert [float(g(2.0)) for g in (one, both_ways)] == [4.0, 4.0]
+    assert float(both_ways(0.5)) == 1.5
+    assert [float(pickle.loads(pickle.dumps(both_ways))(x)) for x in (2.0, 0.5)] == [4.0, 1.5]
+    with pytest.raises(ArgumentError, match=r"without its Python code.*the condition at .* comes to False"):
+        one(0.5)
+
+
+def test_what_cannot_be_the_same_on_every_path():
+    noise = np.random.default_rng(0)
+
+    def drawn(x):
+        return x * noise.normal() if x > 0 else x
+
+    with pytest.raises(UnsupportedError, match=r"random generator 'noise' is drawn (.|\n)*each path"), pytest.warns():
+        sg.jit(drawn)(1.0)
+
+    def log(x):
+        if x < 0:
+            raise ValueError("negative")
+        return np.log(x)
+
+    def caught(x):
+        try:
+            return sg.grad(log)(x)
+        except ValueError:
+            return 0.0 * x
+
+    f = sg.jit(caught)
+    assert f(2.0) == 0.5
+    with pytest.raises(ConcretizationError, match=r"an exception left a function that sg.grad"):
+        f(-2.0)
+
+
+def test_debug_nans_on_each_path():
+    f = sg.jit(lambda x: np.log(x) if x > 1 else np.sqrt(x), options=sg.Options(debug_nans=True))
+    assert f(4.0) == np.log(4.0)
+    assert f(0.25) == 0.5
+    with pytest.raises(sg.SymgradError, match=r"sqrt.*\n.*test_branches.py"):
+        f(-1.0)
+
+
+def test_cache_info_lists_the_paths():
+    f = sg.jit(sign)
+    f(X)
+    f(-X)
+    assert [path[0].split(" came to ")[1] for path in f.cache_info().paths] == ["False", "True"]

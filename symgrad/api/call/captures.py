@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from symgrad.errors import Line
+    from symgrad.trace.branches import Branches
 
     Content = np.ndarray[Any, Any]
 
@@ -295,12 +296,16 @@ def _arrays_in(captured: Iterable[tuple[str, Any]]) -> list[tuple[str, Content]]
 
 
 @contextmanager
-def captured_rng(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]) -> Iterator[None]:
+def captured_rng(
+    fun: Callable[..., Any], captured: Iterable[tuple[str, Any]], branches: Branches | None,
+) -> Iterator[None]:
     """Warn, once for a function and a name, where it draws from a captured random generator while it is traced."""
     before = [(name, value, state) for name, value in captured if (state := _state(value)) is not None]
     yield
     for name, value, state in before:
         line, shown = definition(fun), f"the random generator {name!r}"
+        if _state(value) != state and branches is not None:
+            branches.drawn = branches.drawn or (shown, line)
         if _state(value) == state or (line, shown) in _warned:
             continue
         _warned.add((line, shown))

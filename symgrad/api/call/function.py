@@ -58,7 +58,7 @@ class Entry(NamedTuple):
         call: how it is called.
         short: the short call, while the function reads what it read.
         opened: whether extents are left open.
-        taken: what Python's conditions on traced values came to.
+        taken: what Python's conditions on traced values came to, by the numbers of their guards.
         paths: all compilations for the same arguments, where conditions come to something else; the last one that
             served a call is the first.
     """
@@ -69,17 +69,17 @@ class Entry(NamedTuple):
     call: Call
     short: Short | None
     opened: bool
-    taken: tuple[Branch, ...]
+    taken: dict[int, Branch]
     paths: list[Entry]
 
-    def known(self, number: int, tried: Sequence[Entry]) -> tuple[Entry | None, list[bool | int]]:
-        """Return the path of a call in which condition `number` comes to something else, and what is known of that."""
-        before = [branch.outcome for branch in self.taken]
-        told = before[:number]
-        if type(before[number]) is bool:
-            told.append(not before[number])
+    def known(self, number: int, tried: Sequence[Entry]) -> tuple[Entry | None, list[Branch]]:
+        """Return the path of a call in which guard `number` comes to something else, and what is known of that."""
+        told = [branch for k, branch in self.taken.items() if k < number]
+        missed = self.taken[number]
+        if type(missed.outcome) is bool:
+            told.append(missed._replace(outcome=not missed.outcome))
         for path in self.paths:
-            if not any(path is one for one in tried) and [one.outcome for one in path.taken[: len(told)]] == told:
+            if not any(path is one for one in tried) and [*path.taken.values()][: len(told)] == told:
                 return path, told
         return None, told
 
@@ -89,6 +89,7 @@ class CacheInfo(NamedTuple):
 
     Attributes:
         refusals: what could not be compiled with open extents, and why: such sizes are compiled one by one.
+        paths: for each compilation what Python's conditions on traced values came to in it.
     """
 
     signatures: tuple[str, ...]
@@ -96,6 +97,7 @@ class CacheInfo(NamedTuple):
     reasons: tuple[str, ...]
     hits: int
     refusals: tuple[str, ...] = ()
+    paths: tuple[tuple[str, ...], ...] = ()
 
 
 class Key(NamedTuple):
@@ -201,7 +203,9 @@ class Function:
         """Bind the function to arrays: a function of nothing that runs it on what the arrays hold then.
 
         Nothing is checked or allocated at a call: it takes little longer than the C. Write into the arrays
-        to change the arguments; numbers and static arguments are fixed. Globals are those of binding.
+        to change the arguments; numbers and static arguments are fixed. Globals are those of binding. A condition on a
+        traced value that comes to something else leads to another path, which is compiled where it is new; all of them
+        have results of the same shapes.
 
         Args:
             args: arguments as for a call; their arrays must need no conversion, and are kept alive.
@@ -228,7 +232,7 @@ class Function:
         >>> float(step()[0])
         16.0
         """
-        from symgrad.build.bound import bound
+        from symgrad.build.bound import as_it_lies, bound
 
         call = self._arguments.split(args, kwargs)
         for leaf in call.leaves:
@@ -239,7 +243,35 @@ class Function:
             else:
                 continue
             raise ArgumentError(f"bind needs arrays, and was given {what}", instead=instead)
-        return bound(self._find(call).call, call.leaves, out)
+        entry = self._find(call)
+        if not entry.taken:
+            return bound(entry.call, call.leaves, out)
+        for each in zip(call.leaves, entry.signature.specs, entry.signature.paths, strict=True):
+            as_it_lies(*each)
+        made: dict[int, Callable[[], Any]] = {}
+        into = out
+
+        def run(path: Entry) -> Any:
+            """Run a path, the first of which makes the arrays of the result."""
+            nonlocal into
+            if id(path) not in made:
+                made[id(path)] = bound(path.call, call.leaves, into)
+            found = made[id(path)]()
+            into = found if into is None else into
+            return found
+
+        entry, _ = self._taken(entry, call, run)
+
+        def on_its_path() -> Any:
+            nonlocal entry
+            try:
+                return made[id(entry)]()
+            except Missed:
+                pass
+            entry, result = self._taken(entry, call, run)
+            return result
+
+        return on_its_path
 
     # -- which compilation serves a call
 
@@ -280,14 +312,13 @@ class Function:
 
     def _too_many(self, entry: Entry, number: int) -> PathsError:
         """Compose the error of a call beyond the paths that are allowed."""
-        line = entry.taken[number].line
-        found = Counter([
-            branch.outcome for path in entry.paths for branch in path.taken[number : number + 1] if branch.line == line
-        ])
+        place = entry.taken[number].place
+        every = [branch for path in entry.paths for branch in path.taken.values()]
+        found = Counter([branch.outcome for branch in every if branch.place == place])
         ways = ", ".join([f"{outcome} in {count}" for outcome, count in found.items()])
         return PathsError(
             f"{self.__name__}() has {len(entry.paths)} paths by Python's conditions on traced values, as many as "
-            f"Options(paths={self._options.paths}) allows; this one came to {ways} of them", line=line,
+            f"Options(paths={self._options.paths}) allows; this one came to {ways} of them", line=place[0],
             instead="np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",
         )
 
@@ -402,24 +433,24 @@ class Function:
     # -- compiling
 
     def _compile(
-        self, signature: Signature, alone: Container[Extents], leaves: Sequence[Any], told: Sequence[bool | int] = (),
+        self, signature: Signature, alone: Container[Extents], leaves: Sequence[Any], told: Sequence[Branch] = (),
     ) -> Entry:
         """Compile for a signature: the path that the conditions take at the leaves, the first of which are told."""
         from symgrad.build.toolchain.find import find
 
-        stages, program, unflatten, tree = self._staged(signature, leaves, told)
+        stages, program, unflatten, tree, taken = self._staged(signature, leaves, told)
         built = build(stages, program, find(self._options))
         call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone)
         short = None if call.short is None else self._captured.watched(call.short, MISS)
         opened = not all(is_static(one.shape) for one in signature.specs)
-        entry = Entry(signature, built, tree, call, short, opened, branches_of(program), [])
+        entry = Entry(signature, built, tree, call, short, opened, taken, [])
         entry.paths.append(entry)
         return entry
 
     def _staged(
-        self, signature: Signature, leaves: Sequence[Any], told: Sequence[bool | int] = (),
-    ) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any]:
-        """Trace, derive and optimize: the stages, the program, how its results are handed out, what was traced.
+        self, signature: Signature, leaves: Sequence[Any], told: Sequence[Branch] = (),
+    ) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any, dict[int, Branch]]:
+        """Trace, derive and optimize: stages, program, how its results are handed out, what was traced, its branches.
 
         Python's conditions come to what they do at the leaves, the first of them to what is told.
         """
@@ -430,13 +461,15 @@ class Function:
                 program, tree = self._fun.recalled(signature, stages, told)
             else:
                 captured, name = self._captured.named(), identifier(self._arguments.name)
-                with captured_writes(self._fun, captured), captured_rng(self._fun, captured):
+                with captured_writes(self._fun, captured), captured_rng(self._fun, captured, branches):
                     options = self._options
                     on = functools.partial(self._on, signature)
                     traced = trace(
                         self._fun, signature, on, name=name, options=options, creation=options.creation,
                         branches=branches,
                     )
+                if branches is not None:
+                    branches.refuse_draws()
                 program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
                 tree = traced.tree
             unflatten = handed_out(tree, program.results)
@@ -445,14 +478,17 @@ class Function:
 
                 program, unflatten = watched(program, unflatten)
                 stages.keep("optimized", program)
-        return stages, program, unflatten, tree
+            taken = branches_of(program)
+            if branches is not None and not isinstance(self._fun, Absent):
+                taken = {number: branches.taken[number] for number in sorted(taken)}
+        return stages, program, unflatten, tree, taken
 
     # -- composing
 
     def _inline(self, outer: Trace, call: Leaves) -> Any:
         signature, _ = self._arguments.checked(call)
         leaves = [argument(outer, *each) for each in zip(call.leaves, signature.specs, signature.paths, strict=True)]
-        with captured_rng(self._fun, self._captured.named()):
+        with captured_rng(self._fun, self._captured.named(), outer.branches):
             return returned(outer, self._on(signature, leaves), self._fun)
 
     def _on(self, signature: Signature, leaves: list[Any]) -> Any:
@@ -472,7 +508,7 @@ class Function:
         """
         call = self._arguments.split(args, kwargs)
         signature = self._signature(call)
-        stages, program, _, tree = self._staged(signature, call.leaves)
+        stages, program, _, tree, _ = self._staged(signature, call.leaves)
         return Lowered(self, signature, stages, program, tree, call.leaves)
 
     def fixed(self, signature: Signature, leaves: Sequence[Any] = ()) -> Function:
@@ -531,7 +567,8 @@ class Function:
         """Make a `scipy.LowLevelCallable`, which SciPy's integrators and filters call without Python.
 
         The function takes one number (``double (double)``) or several (``double (int, double *)``), or one array of
-        `size` numbers, and returns one number. It runs in one thread; a failed check gives NaN.
+        `size` numbers, and returns one number. It runs in one thread; a failed check gives NaN, and so do numbers for
+        which a condition comes to something else than in the last call, whose path it is.
 
         Args:
             extra: the function's arguments after those, arrays or numbers: they are passed as user data (``void *``),
@@ -555,7 +592,12 @@ class Function:
         leading = self._arguments.leading(len(extra)) if size is None else 1
         numbers = [spec("f64[]")] * leading if size is None else [spec(f"f64[{size}]")]
         arrays = [np.asarray(value) for value in extra]
-        entry = self._find(self._arguments.split((*numbers, *arrays), {}))
+        wanted = self._arguments.split((*numbers, *arrays), {})
+        last = self._last
+        if last is not None and last.taken and _shown(last.signature) == _shown(self._arguments.describe(wanted)):
+            entry = last  # whose conditions were asked of the numbers of a call
+        else:
+            entry = self._find(wanted)
         call, source = self._compiled(entry), entry.built.stages.of("c")
         return callback(call, source, self.__name__, arrays, signature, vector=size is not None)
 
@@ -636,7 +678,12 @@ class Function:
         """Return for which signatures this function was compiled, why each was needed, and why extents stay numbers."""
         with self._lock:
             shown = tuple([show_signature(e.signature, self._arguments.label) for e in self._entries.values()])
-            return CacheInfo(shown, len(self._reasons), tuple(self._reasons), self._hits, tuple(self._refusals()))
+            paths = tuple([
+                tuple([f"{one.line} came to {one.outcome}" for one in path.taken.values()])
+                for entry in self._entries.values() for path in entry.paths
+            ])
+            reasons = tuple(self._reasons)
+            return CacheInfo(shown, len(reasons), reasons, self._hits, tuple(self._refusals()), paths)
 
     def _refusals(self) -> list[str]:
         """List what could not be compiled with open extents, and why."""
@@ -666,11 +713,11 @@ class Function:
         from symgrad.ir.saved.programs import dumps
 
         state = self._state()
-        entries = [entry for key, entry in self._entries.items() if key.captured == state]
+        entries = [path for key, entry in self._entries.items() if key.captured == state for path in entry.paths]
         saved = tuple([Saved(dumps(e.built.program), e.signature, e.tree) for e in entries])
         if isinstance(fun, Absent):
-            compiled = [e.signature for e in entries]
-            saved += tuple([one for one in fun.saved if one.signature not in compiled])
+            compiled = [(one.signature, one.text) for one in saved]
+            saved += tuple([one for one in fun.saved if (one.signature, one.text) not in compiled])
         if not saved:
             raise ArgumentError(
                 f"{arguments.name}() cannot be pickled: it has no name in its module, and was not compiled yet",
@@ -682,6 +729,10 @@ class Function:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
         return self if instance is None else functools.partial(self, instance)
+
+
+def _shown(signature: Signature) -> list[tuple[Any, ...]]:
+    return [(one.shape, one.dtype) for one in signature.specs]
 
 
 def _forms(signature: Signature) -> list[tuple[Any, ...]]:
@@ -767,19 +818,16 @@ class Absent:
         every = [saved.signature for saved in self.saved]
         return [one for one in every if not all(is_static(spec.shape) for spec in one.specs)]
 
-    def recalled(self, signature: Signature, stages: Stages, told: Sequence[bool | int]) -> tuple[Program, Any]:
+    def recalled(self, signature: Signature, stages: Stages, told: Sequence[Branch]) -> tuple[Program, Any]:
         """Return what tracing and optimizing made of it, and the structure of its result, where so much is told."""
         if active.outside:
             raise self.behind("it is called inside of a block of override_gradient")
         saved = [(one, one.program()) for one in self.saved if one.signature == signature]
         if not saved:
             raise self.behind(f"it is called with {show_signature(signature)}")
-        fits = [
-            pair for pair in saved if [branch.outcome for branch in branches_of(pair[1])[: len(told)]] == [*told]
-        ]
+        fits = [pair for pair in saved if [*branches_of(pair[1]).values()][: len(told)] == [*told]]
         if not fits:
-            every = [branch for _, program in saved for branch in branches_of(program)[len(told) - 1 :][:1]]
-            raise self.behind(f"the condition at {every[0].line} comes to {told[-1]!r}")
+            raise self.behind(f"the condition at {told[-1].line} comes to {told[-1].outcome!r}")
         (one, program), *_ = fits
         if stages.options.debug_nans:
             program = replace(program, outputs=program.outputs[:-1], labels=program.labels[:-1])

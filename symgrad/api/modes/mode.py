@@ -10,7 +10,7 @@ import threading
 import types
 import weakref
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +169,16 @@ def at(
         traced = trace(fun, seen or signature, call, name=name, creation=False, outer=outer, known=known)
         program = stabilize(traced.program, outer.options)
         table = outer.graph.table
+    program = decided(outer, program, leaves)
     return Point(outer, traced.program, program, table, traced.tree, signature, leaves, has_aux)
+
+
+def decided(outer: Trace, program: Program, leaves: Sequence[Any]) -> Program:
+    """Take the guards of a program that is traced inside of another one out of it: they are guards around it."""
+    if program.guards and outer.branches is not None:
+        only = replace(program, outputs=program.guards, labels=())
+        outer.branches.levels[-1] += [tracer.node for tracer in substituted(outer, only, leaves)]
+    return replace(program, outputs=program.results) if program.guards else program
 
 
 def described(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from symgrad.api.modes.mode import substituted
+from symgrad.api.modes.mode import decided, substituted
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
@@ -101,7 +101,7 @@ class Recorded:
             custom.fun, signature, lambda tracers: custom.fun(*self.arguments(tracers)),
             name=identifier(custom.name), outer=active, known=[as_node(active, leaf) for leaf in leaves],
         )
-        self.program, self.results = made.program, made.tree
+        self.program, self.results = decided(active, made.program, leaves), made.tree
         # Values of the caller's that the function closes over its rule would not see.
         reads = [i for node in self.program.nodes() for i in node.inputs] + [*self.program.outputs]
         if outer_input([read for read in reads if read.number < self.program.start]) is not None:

@@ -508,6 +508,7 @@ KINDS: dict[str, Reader] = {
     "of": _word, "wrt": _integer, "mapped": _tuple(_boolean, NODES), "params": _parameters,
     "lower": _boolean, "unit": _boolean, "trans": _boolean, "checked": _boolean,
     "length": _extent, "fixed": _places, "carried": _places, "number": _places, "reverse": _boolean, "most": _bound,
+    "outcome": _field(lambda v: type(v) is bool or (type(v) is int and abs(v) < 1 << 63), "no outcome {!r:.40}"),
 }
 """What an op's parameter of each name may be."""
 
