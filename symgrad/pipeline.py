@@ -25,6 +25,7 @@ from symgrad.transforms.scans import hoist, join_scans, late_products, trim_scan
 from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
 from symgrad.transforms.symmetric_sums import symmetric_sums
+from symgrad.transforms.whiles import whiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +123,7 @@ def uncollected() -> Iterator[None]:
 
 
 STABILIZE: tuple[Pass[Program], ...] = (
+    Pass(whiles, Purpose.COMPILE_TIME),
     Pass(gather_writes, Purpose.TIME),
     Pass(diagonals, Purpose.TIME),
     Pass(sink, Purpose.TIME),

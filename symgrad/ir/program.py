@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.memory import Largest
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph, Node, Requirement, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from symgrad.ir.op import Op
 
@@ -34,6 +34,7 @@ class Program:
         labels: a name for each output, or nothing.
         fortran: names of the inputs that lie in memory column by column; their loops walk them as they lie.
         rules: rules of the user's that stand in the place of ops' own in what was derived, in words.
+        moments: of a program as it was traced, where Python asked for its guards, by their numbers.
     """
 
     inputs: tuple[Node, ...]
@@ -45,6 +46,7 @@ class Program:
     labels: tuple[str, ...] = ()
     fortran: frozenset[str] = frozenset()
     rules: tuple[str, ...] = ()
+    moments: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def results(self) -> tuple[Node, ...]:

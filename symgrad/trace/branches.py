@@ -17,13 +17,19 @@ from symgrad.ir.evaluate import concrete
 from symgrad.ir.node import SEVERAL
 from symgrad.ops.control.guard import guard
 from symgrad.ops.declare import leaves
+from symgrad.trace.lines import user_frame, user_line
+from symgrad.trace.nested import settled
+from symgrad.trace.signature import flatten
+from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from types import CodeType, FrameType
 
     from symgrad.errors import Line
-    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.node import Node
     from symgrad.ir.program import Program
+    from symgrad.trace.state import Trace
 
 
 class Branch(NamedTuple):
@@ -70,6 +76,60 @@ def level(branches: Branches | None) -> Iterator[list[Node]]:
         branches.levels.pop()
 
 
+class Moment(NamedTuple):
+    """Where Python asked what a condition comes to, and what its variables were then.
+
+    Attributes:
+        code, at: the code that asked, and which of its instructions.
+        frame: tells the calls of the code apart.
+        variables: the nodes of traced variables, and what plain ones are, by name and place in a structure.
+        globals: of the code.
+    """
+
+    code: CodeType
+    at: int
+    frame: int
+    variables: dict[tuple[str, Any, int], Any]
+    globals: dict[str, Any]
+
+
+MANY = 64
+"""A structure of more leaves is one thing: what it holds is not followed from moment to moment."""
+
+
+def moment(trace: Trace, frame: FrameType) -> Moment:
+    """Note what a frame of the user's code has in its variables."""
+    found: dict[tuple[str, Any, int], Any] = {}
+    for name, value in frame.f_locals.items():
+        values: list[Any] = [value]
+        tree = None
+        if type(value) in {list, tuple, dict} and len(value) <= MANY:
+            values, tree = flatten(value)
+        for k, leaf in enumerate(values if len(values) <= MANY else [value]):
+            leaf = settled(leaf)  # noqa: PLW2901 - as it is now
+            if type(leaf) is Tracer:
+                found[name, tree, k] = as_node(trace, leaf) if leaf.owner is trace else leaf
+            else:
+                found[name, tree, k] = leaf if type(leaf) in {bool, int, float, str} else Opaque(leaf)
+    return Moment(frame.f_code, frame.f_lasti, id(frame), found, frame.f_globals)
+
+
+class Opaque:
+    """A variable that is known by its identity alone."""
+
+    def __init__(self, value: Any) -> None:
+        """Keep it, so that no other one gets its identity."""
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same thing."""
+        return isinstance(other, Opaque) and other.value is self.value
+
+    def __hash__(self) -> int:
+        """Hash the identity."""
+        return id(self.value)
+
+
 class Branches:
     """The values of a trace at one call's arguments, as far as Python asks for them, and what it asked, in order.
 
@@ -77,6 +137,7 @@ class Branches:
         arrays: the arguments.
         told: what conditions come to, by their places, where a compiled path has found that out.
         taken: what each condition came to; a guard has its number.
+        moments: where Python asked, by the numbers of guards.
         levels: the guards of the programs that are traced now, the innermost last.
         lost: a line that asked in one of these which an exception ended.
         drawn: a random generator that was drawn from, and where.
@@ -86,6 +147,7 @@ class Branches:
         """Begin with the arguments of a call, which have the dtypes of its signature."""
         self.arrays, self.told = arrays, told
         self.taken: list[Branch] = []
+        self.moments: dict[int, Moment] = {}
         self.levels: list[list[Node]] = []
         self.lost: Line | None = None
         self.drawn: tuple[str, Line | None] | None = None
@@ -101,6 +163,11 @@ class Branches:
         for node, array in zip(inputs, self.arrays, strict=True):
             self._values[node] = value = np.asarray(array, node.dtype)
             self._dims |= {d: n for d, n in zip(node.shape, value.shape, strict=True) if getattr(d, "is_Symbol", False)}
+
+    def moments_of(self, guards: Sequence[Node]) -> dict[int, Moment]:
+        """Return where Python asked for guards, by their numbers."""
+        numbers = [node.param("number") for node in guards]
+        return {number: self.moments[number] for number in numbers if number in self.moments}
 
     def refuse_draws(self) -> None:
         """Refuse numbers that are drawn while tracing: they would be others on each path.
@@ -120,9 +187,10 @@ class Branches:
         """Say what the inputs of a program stand for that is traced inside of another one; None where nobody knows."""
         self._stands |= {node: value for node, value in zip(inputs, values, strict=True) if value is not None}
 
-    def outcome(self, node: Node, graph: Graph, line: Line | None) -> bool | int | None:
+    def outcome(self, trace: Trace, node: Node) -> bool | int | None:
         """Return what a boolean or an integer without axes comes to; None where it has no value here."""
         if node not in self._known:
+            line, frame = user_line(), user_frame()
             place = line, self._counts[line]
             told = self._told.get(place)
             if (found := self._value(node)) is None:
@@ -131,7 +199,9 @@ class Branches:
             outcome = self._known[node] = found.item() if told is None else told
             if node.op is not leaves.constant:
                 params = outcome, len(self.taken)
-                self.levels[-1].append(graph.node(guard, (node,), params, (), np.dtype(bool), line))
+                if frame is not None:
+                    self.moments[len(self.taken)] = moment(trace, frame)
+                self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), line))
                 self.taken.append(Branch(outcome, place))
         return self._known[node]
 

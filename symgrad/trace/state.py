@@ -45,7 +45,7 @@ class Trace:
 
     def outcome(self, node: Node) -> bool | int | None:
         """Return what a boolean or an integer comes to at the call's arguments, guarded; None where there are none."""
-        return None if self.branches is None else self.branches.outcome(node, self.graph, user_line())
+        return None if self.branches is None else self.branches.outcome(self, node)
 
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.

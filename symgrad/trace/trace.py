@@ -140,6 +140,7 @@ def trace(
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
                 labels=labels, fortran=columns, rules=tuple(graph.rules),
+                moments={} if asked is None else asked.moments_of(guards),
             )
             _refuse_strays(program)
             refuse(program)

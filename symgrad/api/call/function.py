@@ -480,7 +480,8 @@ class Function:
                 stages.keep("optimized", program)
             taken = branches_of(program)
             if branches is not None and not isinstance(self._fun, Absent):
-                taken = {number: branches.taken[number] for number in sorted(taken)}
+                every = dict(enumerate(branches.taken))  # of a loop's guard it is not known what came to something else
+                taken = {number: every.get(number, found._replace(outcome=0)) for number, found in taken.items()}
         return stages, program, unflatten, tree, taken
 
     # -- composing

@@ -1,0 +1,394 @@
+"""`whiles`: a Python `while` leaves one guard each time round; where the rounds are the same, it is a loop in C.
+
+What a frame of the user's code had in its variables when a condition was asked is known from one time to the next, so
+a round is a program from variables to variables. Conditions inside of a round that went both ways are branches of it;
+where one went one way only, the loop ends when it goes the other way, and the call leaves the path. A round is taken
+from variables that the loop made, so that each is told apart from what is the same in all rounds, and is then checked
+against all the others: made of their variables it must be, node for node, what was traced.
+"""
+
+from __future__ import annotations
+
+import dis
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import pairwise
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Leaf
+from symgrad.ir.program import Program, afresh, copied, replaced
+from symgrad.ops.control.cond import cond
+from symgrad.ops.control.guard import guard
+from symgrad.ops.control.results import result
+from symgrad.ops.control.while_ import while_
+from symgrad.ops.declare import leaves
+from symgrad.trace.lines import is_user_code
+from symgrad.transforms.build import literal, make
+from symgrad.transforms.derive.control import closed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from symgrad.trace.branches import Moment
+
+    Name = tuple[str, Any, int]
+    Way = tuple[bool, ...]
+
+PEELED = 3
+"""So many rounds may stay outside before the loop: what a variable is there differs from what it becomes."""
+
+UNTOLD = 1 << 20
+"""From here on number the guards of loops, which no condition of Python's stands behind."""
+
+
+def whiles(program: Program) -> Program:
+    """Make loops of conditions that were asked again and again in one place."""
+    tried: set[int] = set()
+    while program.moments:
+        found = next(_loops(program, tried), None)
+        if found is None:
+            break
+        program = found
+    return replace(program, moments={}) if program.moments else program
+
+
+def _loops(program: Program, tried: set[int]) -> Iterator[Program]:
+    """Yield the program with one of its loops."""
+    order = {node: k for k, node in enumerate(program.guards)}
+    groups: dict[Any, list[Node]] = {}
+    for node in order:
+        if node.param("number") not in program.moments:
+            continue
+        moment: Moment = program.moments[node.param("number")]
+        groups.setdefault((moment.code, _position(moment.code, moment.at), moment.frame), []).append(node)
+    for asked in sorted(groups.values(), key=lambda own: order[own[-1]] - order[own[0]]):
+        goes_on, ends = asked[0].param("outcome"), asked[-1].param("outcome")
+        outcomes = [node.param("outcome") for node in asked]
+        if asked[0].param("number") in tried or type(ends) is not bool or outcomes != [goes_on] * (len(asked) - 1) + [
+            not goes_on
+        ]:
+            continue
+        tried.add(asked[0].param("number"))
+        for since in range(min(PEELED, len(asked) - 3) + 1):
+            loop = _Loop(program, asked[since:])
+            if loop.is_one():
+                yield loop.put()
+                return
+
+
+def _position(code: CodeType, at: int) -> Any:
+    """Return where an instruction stands in the source: a compiler may repeat a loop's condition behind its body."""
+    every = getattr(code, "co_positions", None)
+    if every is None:
+        return next((line for first, end, line in code.co_lines() if first <= at < end), None)
+    return list(every())[at // 2]
+
+
+@cache
+def _read(code: CodeType) -> frozenset[str]:
+    """Return the names that a code reads."""
+    return frozenset([str(i.argval) for i in dis.get_instructions(code) if i.opname.startswith("LOAD_")])
+
+
+@cache
+def _runs_out(code: CodeType, at: int) -> bool:
+    """Whether an instruction stands in a `for` loop, which ends by itself."""
+    instructions = list(dis.get_instructions(code))
+    back = [i for i in instructions if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= at <= i.offset]
+    inner = max([i.argval for i in back], default=None)
+    return next((i.opname for i in instructions if i.offset == inner), "FOR_ITER") == "FOR_ITER"
+
+
+def _remembers(moment: Moment) -> bool:
+    """Whether rounds may go another way by what is no variable: attributes, globals, iterators, objects of the user's.
+
+    Functions that are called by their names are looked into.
+    """
+    codes = [(moment.code, moment.globals)]
+    seen: set[CodeType] = set()
+    plain = [value.value for value in moment.variables.values() if type(value).__name__ == "Opaque"]
+    while codes:
+        code, names = codes.pop()
+        if code in seen:
+            continue
+        seen.add(code)
+        for i in dis.get_instructions(code):
+            if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS):
+                return True
+            if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in names:
+                plain.append(names[i.argval])
+        codes += [(one, names) for one in code.co_consts if isinstance(one, CodeType)]
+        while plain:
+            value = plain.pop()
+            value = getattr(value, "__wrapped__", value)
+            if isinstance(value, FunctionType):
+                if is_user_code(value.__code__.co_filename):
+                    codes.append((value.__code__, value.__globals__))
+                    plain += [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
+            elif not isinstance(value, _STILL) and not type(value).__module__.startswith(("symgrad", "numpy", "scipy")):
+                return True
+    return False
+
+
+_CHANGES = frozenset({"STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL", "YIELD_VALUE"})
+_WALKS = frozenset({"next", "iter", "setattr", "exec", "eval"})
+_STILL = (ModuleType, type, BuiltinFunctionType, np.ndarray, np.generic, np.ufunc, np.dtype, str, bool, int, float,
+          type(None), tuple, list, dict, range, slice)
+"""What keeps nothing that a call of it could change, or is looked at from moment to moment."""
+
+
+def _is_full(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
+
+
+@dataclass
+class _Loop:
+    """A condition that was asked again and again in one call of a code, all but the last time with one outcome.
+
+    Attributes:
+        asked: its guards.
+        names: the variables that change.
+        body: where a round is made: of the variables, and of what is the same in all rounds.
+        fixed: what stands there for nodes before the loop.
+        rounds: the conditions in a round, the next variables and the next condition, by the ways the former go.
+    """
+
+    program: Program
+    asked: Sequence[Node]
+    names: list[Name] = field(default_factory=list)
+    body: Graph = field(default_factory=Graph)
+    fixed: dict[Node, Node] = field(default_factory=dict)
+    inputs: list[Node] = field(default_factory=list)
+    rounds: dict[Way, list[Node]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find what belongs to each round."""
+        order = self.program.guards
+        number = {node: k for k, node in enumerate(order)}
+        self.inside = [order[number[a] + 1 : number[b]] for a, b in pairwise(self.asked)]
+        moments = [self.program.moments[node.param("number")] for node in self.asked]
+        self.variables: list[dict[Name, Any]] = [moment.variables for moment in moments]
+        self.bounded = any(_runs_out(moment.code, moment.at) for moment in moments[1:])
+        self.moment = moments[0]
+        self.read = _read(moments[0].code)
+        self.begin = self.asked[0].number
+
+    # -- whether it is a loop
+
+    def is_one(self) -> bool:
+        """Whether all rounds are the same."""
+        if _remembers(self.moment):
+            return False
+        common = set(self.variables[0]).intersection(*self.variables[1:])
+        for name in (name for name in self.variables[0] if name in common):
+            column = [own[name] for own in self.variables]
+            if all(value is column[0] or value == column[0] for value in column):
+                continue
+            if not all(isinstance(value, Node) for value in column):
+                if name[0] in self.read:
+                    return False
+                continue
+            if any((node.shape, node.dtype) != (column[0].shape, column[0].dtype) for node in column):
+                return False
+            if not any([own[other] for own in self.variables] == column for other in self.names):
+                self.names.append(name)
+        last = [self.variables[-1][name] for name in self.names]
+        if not self.is_apart(last) or not all(type(g.param("outcome")) is bool for own in self.inside for g in own):
+            return False
+        for k, name in enumerate(self.names):
+            like = last[k]
+            params = f"s{k}_{name[0]}" if name[0].isidentifier() else f"s{k}", like.shape, like.dtype
+            self.inputs.append(self.body.node(leaves.input_, (), params, like.shape, like.dtype, like.line))
+        ways: dict[Way, list[int]] = {}
+        for k, own in enumerate(self.inside):
+            ways.setdefault(tuple([g.param("outcome") for g in own]), []).append(k)
+        for way, where in ways.items():
+            clean = [k for k in where if self.is_apart([self.variables[k][name] for name in self.names])]
+            if not clean:
+                return False
+            self.rounds[way] = self.taken(clean[-1])
+        return self.is_tree([*self.rounds.items()], 0) and self.is_what_was_traced(ways) and self.ends_in_variables()
+
+    def is_apart(self, nodes: Sequence[Node]) -> bool:
+        """Whether the loop made each of some variables, and no two of them are one."""
+        return len({*nodes}) == len(nodes) and all(node.number > self.begin for node in nodes)
+
+    def roots(self, k: int) -> list[Node]:
+        """List what a round gives: its conditions, the next variables, the next condition."""
+        after = self.variables[k + 1]
+        asked = [node.inputs[0] for node in self.inside[k]]
+        return [*asked, *[after[name] for name in self.names], self.asked[k + 1].inputs[0]]
+
+    def taken(self, k: int) -> list[Node]:
+        """Make a round of the variables, and of what stands before the loop."""
+        known = {self.variables[k][name]: own for name, own in zip(self.names, self.inputs, strict=True)}
+        roots = self.roots(k)
+        for node in Program((*known,), tuple(roots)).nodes():
+            if node in known:
+                continue
+            if node.number <= self.begin and (node.inputs or node.op is leaves.input_):
+                known[node] = self.stand(node)
+            else:
+                known[node] = copied(self.body, node, tuple([known[i] for i in node.inputs]))
+        return [known[node] for node in roots]
+
+    def stand(self, node: Node) -> Node:
+        """Return what stands in a round for a node before the loop."""
+        if node not in self.fixed:
+            params = f"x{len(self.fixed)}", node.shape, node.dtype
+            self.fixed[node] = self.body.node(leaves.input_, (), params, node.shape, node.dtype, node.line)
+        return self.fixed[node]
+
+    def is_tree(self, rounds: Sequence[tuple[Way, list[Node]]], depth: int) -> bool:
+        """Whether rounds that went the same way so far asked the same condition next, or none."""
+        if len({len(way) > depth for way, _ in rounds}) > 1:
+            return False
+        if len(rounds) == 1 or len(rounds[0][0]) <= depth:
+            return len(rounds) == 1
+        sides = [[one for one in rounds if one[0][depth] is side] for side in (True, False)]
+        same = len({made[depth] for _, made in rounds}) == 1
+        return same and all(self.is_tree(side, depth + 1) for side in sides if side)
+
+    def is_what_was_traced(self, ways: dict[Way, list[int]]) -> bool:
+        """Whether the round, made of any round's variables, is that round."""
+        graph = Graph()
+        whole = self.program
+        known = {i: graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in whole.inputs}
+        roots = [node for k in range(len(self.inside)) for node in self.roots(k)]
+        for node in Program((), (*roots, *self.fixed, *[own[n] for own in self.variables for n in self.names])).nodes():
+            if node not in known:
+                known[node] = copied(graph, node, tuple([known[i] for i in node.inputs]))
+        for way, where in ways.items():
+            made = Program((*self.inputs, *self.fixed.values()), tuple(self.rounds[way]))
+            for k in where:
+                values = [known[self.variables[k][name]] for name in self.names] + [known[node] for node in self.fixed]
+                if replaced(graph, made, values) != [known[node] for node in self.roots(k)]:
+                    return False
+        return True
+
+    def ends_in_variables(self) -> bool:
+        """Whether what comes after the loop reads nothing of its rounds but the variables as they are then."""
+        last = {self.variables[-1][name] for name in self.names}
+        rounds = {own[name] for own in self.variables[1:-1] for name in self.names}
+        forbidden = {node for node in rounds - last if node.number > self.begin}
+        return forbidden.isdisjoint(self.kept(last).nodes())
+
+    def kept(self, last: set[Node]) -> Program:
+        """Return what is computed before and after the loop, as a program of the variables too."""
+        gone = {*self.asked, *[node for own in self.inside for node in own]}
+        outputs = tuple([node for node in self.program.outputs if node not in gone])
+        return replace(self.program, inputs=(*self.program.inputs, *last), outputs=outputs)
+
+    # -- the loop
+
+    def step(self) -> tuple[list[Node], bool]:
+        """Make the body's outputs: the next variables, the next condition, and whether the call leaves the path."""
+        lost = any(
+            (*way[:k], not way[k]) not in {other[: k + 1] for other in self.rounds}
+            for way in self.rounds for k in range(len(way))
+        )
+        made = self.branched([*self.rounds.items()], 0, [])
+        return (made if lost else made[:-1]), lost
+
+    def branched(self, rounds: Sequence[tuple[Way, list[Node]]], depth: int, done: list[Node]) -> list[Node]:
+        """Make the outputs of rounds that went the same way so far; what `done` needs is computed already."""
+        if not rounds:  # a way that no round went
+            return [*self.inputs, literal(self.body, value=False), literal(self.body, value=True)]
+        way, made = rounds[0]
+        if len(way) == depth:
+            return [*made[depth:], literal(self.body, value=False)]
+        test = made[depth]
+        sides = [
+            self.branched([one for one in rounds if one[0][depth] is side], depth + 1, [*done, test])
+            for side in (True, False)
+        ]
+        there = [*self.inputs, *self.fixed.values()]
+        cone = Program(tuple(there), (*done, test)).nodes()
+        cuts = {node for node in cone if not isinstance(node.op, Leaf) or node.op is leaves.input_}
+        read: dict[Node, None] = {}
+        for side in sides:
+            inner = Program(tuple(cuts), tuple(side))
+            read |= dict.fromkeys([o for o in side if o in cuts])
+            read |= dict.fromkeys([i for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts])
+        bodies = [closed([*read], side, "side") for side in sides]
+        hub = make(self.body, cond, test, *read, then=bodies[0], other=bodies[1])
+        return [make(self.body, result, hub, number=k) for k in range(len(sides[0]))]
+
+    def put(self) -> Program:
+        """Put a loop in the place of the rounds."""
+        program, first = self.program, self.asked[0]
+        outputs, lost = self.step()
+        names = [self.variables[-1][name] for name in self.names]
+        flags = [self.body.node(leaves.input_, (), (f"flag{k}", (), first.dtype), (), first.dtype, first.line)
+                 for k in range(1 + lost)]
+        inputs = (*self.fixed.values(), *self.inputs, *flags)
+        goes_on = flags[0] if first.param("outcome") else make(self.body, "logical_not", flags[0])
+        if lost:
+            goes_on = make(self.body, "logical_and", goes_on, make(self.body, "logical_not", flags[1]))
+        test, body = closed(inputs, [goes_on], "test"), closed(inputs, outputs, "step")
+        kept = self.kept({*names})
+        graph = afresh(program)
+        start = len(graph) + 1
+        new = {i: graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in program.inputs}
+        needed = {*kept.nodes(), *self.fixed, first.inputs[0], *[self.variables[0][name] for name in self.names]}
+        order = Program((), tuple(needed)).nodes()
+        before = graph.line
+
+        def loop() -> Node | None:
+            graph.line = first.line
+            zero = [literal(graph, value=False)] if lost else []
+            begin = [get(node) for node in (*self.fixed, *[self.variables[0][n] for n in self.names], first.inputs[0])]
+            most = len(self.inside) if self.bounded else None
+            hub = make(graph, while_, *begin, *zero, test=test, body=body, fixed=len(self.fixed), most=most)
+            results = [make(graph, result, hub, number=1 + k) for k in range(len(outputs))]
+            new.update(zip(names, results, strict=False))
+            if not self.bounded and not lost:
+                return None
+            ended = results[len(names)]
+            ended = make(graph, "logical_not", ended) if first.param("outcome") else ended
+            if lost:
+                ended = make(graph, "logical_and", ended, make(graph, "logical_not", results[-1]))
+            number = UNTOLD + first.param("number")
+            return graph.node(guard, (ended,), (True, number), (), first.dtype, first.line)
+
+        def get(node: Node) -> Node:
+            return new.get(node, node)
+
+        ends: Node | None = None
+        placed = False
+        for node in order:
+            if node in new or node.number < program.start:
+                continue
+            if node.number > self.begin and not placed:
+                ends, placed = loop(), True
+                if node in new:
+                    continue
+            graph.line = node.line
+            new[node] = copied(graph, node, tuple([get(i) for i in node.inputs]))
+        if not placed:
+            ends = loop()
+        graph.line = before
+        moments = {
+            number: moment._replace(variables={
+                name: new.get(value, value) if isinstance(value, Node) else value
+                for name, value in moment.variables.items()
+            })
+            for number, moment in program.moments.items()
+        }
+        place = [k for k, node in enumerate(kept.outputs) if node.op.decides and node.number > self.begin]
+        made = [get(node) for node in kept.outputs]
+        labels = [*program.labels[: len(made)]]
+        if ends is not None:
+            made.insert(place[0] if place else len(made), ends)
+            labels = [*labels, f"guard{len(made)}"] if labels else labels
+        return replace(
+            program, inputs=tuple([new[i] for i in program.inputs]), outputs=tuple(made), labels=tuple(labels),
+            start=start if program.scope is not None else 0, moments=moments,
+        )
