@@ -168,12 +168,15 @@ class Control(Op):
         zeros: which results are zero, given which operands are: ``zeros(zero, **params)``.
         needs: of which operands a result is made: ``needs(index, **params)``.
         batch: itself for many, see `symgrad.transforms.derive.control`.
+        push: tangents of the results, given a node, one of each operand or None, and what pushes a program forward:
+            ``push(node, tangents, pushforward)``.
     """
 
     results: Callable[..., list[tuple[Shape, np.dtype[Any]]]] = None  # type: ignore[assignment]
     zeros: Callable[..., list[bool]] = None  # type: ignore[assignment]
     needs: Callable[..., tuple[bool, ...]] = None  # type: ignore[assignment]
     batch: Callable[..., Any] = None  # type: ignore[assignment]
+    push: Callable[..., list[Any]] = None  # type: ignore[assignment]
 
     kind = "control"
 

@@ -75,6 +75,34 @@ class Held(Frozen, ABC):
             yield whole, {array: reads[k] for array, k in zip(whole.inputs, places, strict=True)}
 
 
+class Counter:
+    """The variable of a loop whose number of steps is a value.
+
+    Attributes:
+        total: the number of steps.
+        number: which step it is, from the last one on where rows are gone backwards.
+        place: the row that a step reads and writes.
+    """
+
+    def __init__(self, total: Array, length: Dim | None, reverse: bool) -> None:
+        """Make it, for rows of a length."""
+        self.total, self.reverse = total, reverse
+        self.number = Access(Array("step", (), total.dtype, Kind.TEMPORARY), ())
+        self.place = Lookup(self.number, length, SURE)
+
+    def loop(self, body: Items, total: Array) -> Items:
+        """Make the loop."""
+        step, kind = self.number, self.number.array.dtype
+        zero, one, end = [Number(k, kind) for k in (0, 1, -1)]
+        last = Apply(add, (Access(total, ()), end), kind, kind)
+        more = (end, step) if self.reverse else (step, Access(total, ()))
+        next_ = Apply(add, (step, end if self.reverse else one), kind, kind)
+        return (
+            Statement(step, How.SET, last if self.reverse else zero, ()),
+            While(Apply(less, more, np.dtype(bool), kind), (*body, Statement(step, How.SET, next_, ()))),
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Repeat(Held):
     """A loop, each step of which follows the one before.
@@ -84,6 +112,7 @@ class Repeat(Held):
         place: the row that a step reads and writes: the variable, or counted from the end.
         rows: the inputs and outputs that stand for rows.
         state: the inputs that stand for what is carried from step to step; the first outputs are their next values.
+        count: what counts the steps where their number is a value, which is read last; the axis is not used then.
     """
 
     programs: tuple[LoopProgram, ...]
@@ -92,11 +121,12 @@ class Repeat(Held):
     place: Any
     rows: frozenset[Array]
     state: tuple[Array, ...]
+    count: Counter | None = None
 
     @property
     def times(self) -> Dim:
         """How often it runs."""
-        return self.axis.extent
+        return OFTEN if self.count else self.axis.extent
 
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
         """Make a loop; its last statements carry on."""
@@ -106,6 +136,8 @@ class Repeat(Held):
         body = [*moved(looped(inner.body), outside, self.rows, self.place)]
         for target, output in state:
             body += _set(target, outside[output], output.line)
+        if self.count:
+            return self.count.loop(tuple(body), reads[-1]), [*new, self.count.number.array]
         return (Loop(self.axis, frozenset([self.axis]), tuple(body), Walk.SEQUENTIAL),), new
 
 
@@ -136,14 +168,12 @@ class Again(Held):
     """A loop that goes on as long as the first of its programs says so; the second one is a step.
 
     Attributes:
-        rows: the outputs that stand for rows.
         state: which of the arrays that are read are carried.
         most: after so many steps it ends, if it is not None.
     """
 
     programs: tuple[LoopProgram, ...]
     reads: tuple[tuple[int, ...], ...]
-    rows: frozenset[Array]
     state: tuple[int, ...]
     most: Dim | None
 
@@ -166,8 +196,7 @@ class Again(Held):
         if self.most is not None:
             below = Apply(less, (here, IndexValue(self.most, count.dtype)), on.dtype, count.dtype)
             test = Apply(logical_and, (below, test), on.dtype, on.dtype)
-        place = Lookup(here, self.most, SURE)
-        body = [*moved(looped(step.body), outside, self.rows, place)]
+        body = [*moved(looped(step.body), outside, frozenset(), 0)]
         for target, output in zip(state, step.outputs, strict=False):
             body += _set(target, outside[output], output.line)
         body.append(Statement(here, How.SET, Apply(add, (here, one), count.dtype, count.dtype), ()))

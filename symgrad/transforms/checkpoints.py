@@ -19,10 +19,9 @@ from symgrad.ops.arrays.views import slice_
 from symgrad.ops.control.call import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
-from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
 from symgrad.transforms.build import make
-from symgrad.transforms.derive.control import Pulled
+from symgrad.transforms.derive.control import Pulled, levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,6 +63,8 @@ def lengths(checkpoint: Any, steps: Any) -> list[int]:
     whole = isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint > 0
     if checkpoint != "sqrt" and not whole:
         raise ArgumentValueError(f"checkpoint={checkpoint!r}", instead='"all", "sqrt", or the steps of a run')
+    if steps is None and whole:
+        return [*levels(checkpoint)]
     known(steps, f"checkpoint={checkpoint!r}")
     return [ceil(steps**0.5) if checkpoint == "sqrt" else checkpoint] if steps else []
 
@@ -88,12 +89,18 @@ def fitting(trace: Trace, body: Program, fixed: int, carried: int, steps: Any, m
         ArgumentValueError: no runs keep so little.
     """
     most = bytes_of(memory)
-    known(steps, f"memory={memory!r}")
+    if steps is not None:
+        known(steps, f"memory={memory!r}")
     floats = [x.dtype.kind == "f" for x in body.inputs]
     state = sum([_bytes(x) for x in body.inputs[fixed : fixed + carried]])
     each = sum(map(_bytes, Pulled(trace, body, floats, [*body.outputs], fixed, carried, guarded=False).stacked))
     least = 0
-    for depth in range(LEVELS + 1):
+    if steps is None:  # however many there are, runs of runs of as many keep what they begin with
+        for reach in map(levels, range(max(2, most // max(1, each)), 0, -1)):
+            least = reach[-1] * (state * (len(reach) - 1) + each)
+            if least <= most:
+                return [*reach]
+    for depth in range(LEVELS + 1 if steps is not None else 0):
         runs = [max(2, ceil(steps ** ((depth + 1 - k) / (depth + 1)))) for k in range(1, depth + 1)]
         kept = sum([ceil(long / short) * state for long, short in zip([steps, *runs], runs, strict=False)])
         kept += (runs[-1] if runs else steps) * each
@@ -178,24 +185,3 @@ def _row(x: Node) -> Any:
     """Return something of the shape and dtype of a row."""
     graph = Graph()
     return graph.node(leaves.input_, (), ("x", x.shape[1:], x.dtype), x.shape[1:], x.dtype, x.line)
-
-
-def looped(
-    graph: Graph, test: Program, body: Program, given: Sequence[Node], fixed: int, most: Any, runs: Sequence[int],
-) -> list[Node]:
-    """Make the last values of a loop that goes on while a condition holds, in runs; those after its end do nothing."""
-    carried = len(given) - fixed
-    if not runs or runs[0] >= most:
-        made = make(graph, while_, *given, test=test, body=body, fixed=fixed, most=most)
-        return _results(graph, made, carried, 1)
-    run = runs[0]
-    inner = Graph()
-    inputs = _inputs(inner, given)
-    segment = Program(tuple(inputs), tuple(looped(inner, test, body, inputs, fixed, run, runs[1:])), f"{body.name}_run")
-    made = make(
-        graph, scan, *given, body=_wrapped(segment), length=most // run, fixed=fixed, carried=carried, reverse=False,
-    )
-    state = _results(graph, made, carried)
-    if most % run:
-        state = looped(graph, test, body, [*given[:fixed], *state], fixed, most % run, runs[1:])
-    return state

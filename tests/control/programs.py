@@ -133,6 +133,28 @@ def until(m, x, W):
     return np.sum(s["v"] ** 2) * s["n"]
 
 
+def unbounded(m, x, W):
+    """Nobody says how many steps there are at most."""
+    v, n = m.while_loop(
+        lambda s: np.max(np.abs(s[0])) > 0.05, lambda s: (np.tanh(W @ s[0]) * 0.9, s[1] + 1), (x, 0.0),
+    )
+    return np.sum(v**2) * n + np.sum(v)
+
+
+def times(m, x, n):
+    """An argument says it."""
+    a, b = m.fori_loop(0, n, lambda i, v: (v[1] * 0.9, np.sin(v[0]) + 0.1 * i * x), (x, x * x))
+    return np.sum(a) + np.prod(b)
+
+
+def steps_within_steps(m, x, n):
+    """A loop of as many steps as the outer one has taken, which ends by a value."""
+    def outer(i, v):
+        return m.while_loop(lambda u: u > 0.7 * i + 1, lambda u: 0.8 * u + 0.05 * x, v + 1.5 * x)
+
+    return m.fori_loop(1, n, outer, x) ** 2
+
+
 def branch(m, x):
     return m.cond(x[0] > 0, lambda x: np.sum(np.sqrt(x)), lambda x: np.sum(x**3), x)
 
@@ -186,6 +208,9 @@ PROGRAMS: dict[str, Any] = {
     "powers": (powers, (np.array(1.3),), (0,)),
     "newton": (newton, (np.array(2.0),), (0,)),
     "until": (until, (_n(3), _n(3, 3) / 2), (0, 1)),
+    "unbounded": (unbounded, (_n(3), _n(3, 3) / 2), (0, 1)),
+    "times": (times, (_n(2), np.array(7)), (0,)),
+    "steps within steps": (steps_within_steps, (np.array(1.3), np.array(5)), (0,)),
     "branch, taken": (branch, (np.array([0.5, 2.0]),), (0,)),
     "branch, not taken": (branch, (np.array([-0.5, 2.0]),), (0,)),
     "chosen, 0": (chosen, (np.array([0.5, 2.0]), np.array(-1)), (0,)),

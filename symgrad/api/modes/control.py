@@ -17,6 +17,8 @@ from symgrad.ir.shapes import show
 from symgrad.ops.control.call import call as call_op
 from symgrad.ops.control.cond import cond as cond_op
 from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import counted
+from symgrad.ops.control.while_ import while_
 from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.state import current
@@ -255,15 +257,35 @@ def _fori_of(body: Any, signature: Signature, leaves: list[Any], *, lower: int, 
 
 def _counted(body: Any, lower: Any, upper: Any, init: Any, *, checkpoint: Any, memory: Any) -> Any:
     if any(type(end) is Tracer for end in (lower, upper)):
-        def step(state: Any) -> Any:
-            return state[0] + 1, body(state[0], state[1])
-
-        start = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
-        return while_loop(lambda state: state[0] < upper, step, (start, init), checkpoint=checkpoint, memory=memory)[1]
+        return _times(body, lower, upper, init, checkpoint, memory)
     count = upper - lower
     rows = np.arange(lower, upper) if type(count) is not int or count > 0 else np.arange(0)
     value, _ = _scanned(lambda value, i: (body(i, value), None), init, rows, None, False, checkpoint, memory)
     return value
+
+
+def _times(body: Any, lower: Any, upper: Any, init: Any, checkpoint: Any, memory: Any) -> Any:
+    """`fori_loop` where the number of steps is a traced value."""
+    outer = current()
+    assert outer is not None  # noqa: S101 - called while tracing
+
+    def step(state: Any) -> Any:
+        return state[0] + 1, body(state[0], state[1])
+
+    start: Any = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
+    signature, leaves = described(step, ((start, init),), {})
+    carried = signature.tree.num_leaves
+    point = _carrying("sg.fori_loop", step, signature, leaves, carried, (), pair=False)
+    (own,), reads = lifted(point.program)
+    given = [*reads, *_cast(outer, leaves, own.inputs[len(reads) :], carried)]
+    fixed = len(reads)
+    runs = tuple(_runs(outer, own, fixed, carried, None, checkpoint, memory))
+    count = np.maximum(upper - start, 0).astype(np.int64)
+    found = _made(
+        outer, counted, [as_node(outer, count), *given], carried, body=own, length=None, fixed=fixed, carried=carried,
+        reverse=False, runs=runs,
+    )
+    return optree.tree_unflatten(point.tree, found)[1]
 
 
 def while_loop(
@@ -327,9 +349,9 @@ def _looped(test: Any, body: Any, init: Any, most: Any, checkpoint: Any, memory:
     given = [*reads, *_cast(outer, leaves, step.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        runs = _runs(outer, step, fixed, carried, most, checkpoint, memory)
-        made = checkpoints.looped(outer.graph, condition, step, given, fixed, most, runs)
-    return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
+        runs = tuple(_runs(outer, step, fixed, carried, most, checkpoint, memory))
+    found = _made(outer, while_, given, 1 + carried, test=condition, body=step, fixed=fixed, most=most, runs=runs)
+    return optree.tree_unflatten(point.tree, found[1:])
 
 
 def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *operands: Any) -> Any:

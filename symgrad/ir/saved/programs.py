@@ -402,6 +402,7 @@ _integer = _field(lambda v: type(v) is int and abs(v) < ELEMENTS, "an integer is
 _axis = _field(lambda v: 0 <= v < RANK, "{} is no axis", of=_integer)
 _places = _field(lambda v: 0 <= v < NODES, "{} is no number of values", of=_integer)
 _step = _field(lambda v: v != 0, "a step of 0", of=_integer)
+_run = _field(lambda v: v > 0, "a run of {} steps", of=_integer)
 _boolean = _field(lambda v: type(v) is bool, "true or false is expected, not {!r:.40}")
 _parameters = _field(lambda v: isinstance(v, list), "a list of parameters is expected")
 
@@ -507,7 +508,8 @@ KINDS: dict[str, Reader] = {
     "exponent": _integer, "order": _integer, "unique": _boolean,
     "of": _word, "wrt": _integer, "mapped": _tuple(_boolean, NODES), "params": _parameters,
     "lower": _boolean, "unit": _boolean, "trans": _boolean, "checked": _boolean,
-    "length": _extent, "fixed": _places, "carried": _places, "number": _places, "reverse": _boolean, "most": _bound,
+    "length": _bound, "fixed": _places, "carried": _places, "number": _places, "reverse": _boolean, "most": _bound,
+    "runs": _tuple(_run, NODES),
     "outcome": _field(lambda v: type(v) is bool or (type(v) is int and abs(v) < 1 << 63), "no outcome {!r:.40}"),
 }
 """What an op's parameter of each name may be."""

@@ -28,11 +28,12 @@ from symgrad.ir.notation import (
     symbolic,
 )
 from symgrad.ir.op import Elementwise
-from symgrad.loops.held import Again, Branch, Repeat, standing
+from symgrad.loops.held import Again, Branch, Counter, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.ops.control.call import call
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import counted as counted_
 from symgrad.ops.control.scan import scan
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
@@ -131,41 +132,47 @@ class _Lowering:
 
     def repeated(self, node: Node) -> list[Source]:
         """Lower a scan: its body is a program of its own, which the loop's statements stand for."""
-        program, length, fixed, carried, reverse = node.params
-        axis = Axis("t", length)
-        place = as_index(length - 1 - axis) if reverse else axis
+        program, length, fixed, carried, reverse = node.params[:5]
+        inputs, count = node.inputs, None
+        if node.op is counted_:
+            inputs, total = inputs[1:], self.copied(inputs[0], self.sources[inputs[0]])
+            count = Counter(total, length, reverse)
+        axis = Axis("t", 1 if length is None else length)
+        place = count.place if count else as_index(length - 1 - axis) if reverse else axis
         inside = _Lowering(program, self)
         states, rows = [], set()
-        for k, (own, read) in enumerate(zip(program.inputs, node.inputs, strict=True)):
+        for k, (own, read) in enumerate(zip(program.inputs, inputs, strict=True)):
             source = self.sources[read]
             if k < fixed:
                 inside.reading(own, source)
             elif k < fixed + carried:
                 states.append(self.copied(read, source))
                 inside.reading(own, _whole(states[-1]))
-            elif source.array is None:
+            elif source.array is None and not count:
                 index = substitute(source.literal.index, {source.axes[0]: place}) if source.axes else None
                 literal = source.literal if index is None else IndexValue(index, read.dtype)
                 inside.sources[own] = source._replace(axes=source.axes[1:], literal=literal)
             else:
-                plain = not source.flat and source.indices == source.axes and source.array.shape == read.shape
-                array = source.array if plain else self.copied(read, source)
+                array: Any = source.array
+                if array is None or source.flat or source.indices != source.axes or array.shape != read.shape:
+                    array = self.copied(read, source)
                 rows.add(inside.stand_in(array, own.shape, row=True))
                 inside.sources[own] = _whole(inside.stand_in(array, own.shape, row=True))
         one = inside.held(self)
         stands = [inside.stands[state, False] for state in states]
         repeat = Repeat(
             (one,), (tuple(range(len(one.inputs))),), axis, place, frozenset([*rows, *one.outputs[carried:]]),
-            tuple(stands),
+            tuple(stands), count,
         )
         stacked = [self.temporary((length, *y.shape), y.dtype, y.line) for y in program.outputs[carried:]]
         if length != 0:
-            self.statements += standing(repeat, [array for array, _ in inside.stands], [*states, *stacked], node.line)
+            reads = [*[array for array, _ in inside.stands], *([count.total] if count else [])]
+            self.statements += standing(repeat, reads, [*states, *stacked], node.line)
         return [_whole(array) for array in (*states, *stacked)]
 
     def again(self, node: Node) -> list[Source]:
         """Lower a loop that goes on while a condition holds: that is a program of its own as well."""
-        fixed, most = node.params[2:]
+        fixed, most, _ = node.params[2:]
         states = [self.copied(read, self.sources[read]) for read in node.inputs[fixed:]]
         sources = [*[self.sources[read] for read in node.inputs[:fixed]], *map(_whole, states)]
         reads: dict[Array, int] = {}
@@ -178,13 +185,10 @@ class _Lowering:
             places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
         for state in states:
             reads.setdefault(state, len(reads))
-        step = node.params[1]
-        rows = frozenset(programs[1].outputs[len(states) :])
-        loop = Again(tuple(programs), tuple(places), rows, tuple([reads[s] for s in states]), most)
+        loop = Again(tuple(programs), tuple(places), tuple([reads[s] for s in states]), most)
         count = self.temporary((), np.dtype(np.int64), node.line)
-        stacked = [self.temporary((most, *y.shape), y.dtype, y.line) for y in step.outputs[len(states) :]]
-        self.statements += standing(loop, [*reads], [count, *states, *stacked], node.line)
-        return [_whole(array) for array in (count, *states, *stacked)]
+        self.statements += standing(loop, [*reads], [count, *states], node.line)
+        return [_whole(array) for array in (count, *states)]
 
     def called(self, node: Node) -> list[Source]:
         """Lower a program where it stands."""
@@ -392,7 +396,7 @@ class _Lowering:
         return target
 
 
-    lowers: ClassVar = {scan: repeated, cond: branched, while_: again, call: called}
+    lowers: ClassVar = {scan: repeated, counted_: repeated, cond: branched, while_: again, call: called}
 
 
 def counted(node: Node) -> Source:

@@ -1,4 +1,7 @@
-"""`scan`: a program applied again and again, to what it gave the time before and to the next rows of arrays."""
+"""`scan`: a program applied again and again, to what it gave the time before and to the next rows of arrays.
+
+`counted` is a scan whose first operand says how many of the rows there are steps for.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.ops.control.results import closure, control, fits, read_by
+from symgrad.ops.declare.forms import INT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,10 +23,14 @@ if TYPE_CHECKING:
 
 
 def _results(
-    *inputs: Node, body: Program, length: Dim, fixed: int, carried: int, reverse: bool,
+    *inputs: Node, body: Program, length: Dim, fixed: int, carried: int, reverse: bool, rowless: bool = False,
 ) -> list[tuple[Shape, Any]]:
     """Return the last values that are carried, and what is stacked of each step."""
     del reverse
+    if (length is None or rowless) and (
+        not rowless or len(inputs) > fixed + carried or len(body.outputs) > carried
+    ):
+        raise ShapeError("a loop in runs, or of any number of steps, has no rows")
     if len(inputs) < fixed + carried or len(body.outputs) < carried:
         raise ShapeError(f"a scan that carries {carried} of {len(inputs)} values, and gives {len(body.outputs)}")
     rows = inputs[fixed + carried :]
@@ -36,18 +44,21 @@ def _results(
     return [*made[:carried], *[((length, *shape), dtype) for shape, dtype in made[carried:]]]
 
 
-def _evaluate(*arrays: Any, body: Any, length: int, fixed: int, carried: int, reverse: bool) -> list[Any]:
+def _evaluate(
+    *arrays: Any, body: Any, length: int | None, fixed: int, carried: int, reverse: bool, count: int | None = None,
+) -> list[Any]:
     """Run the body once for each step; what is stacked has the rows' order, whichever way the steps go."""
     constants, state, rows = arrays[:fixed], [*arrays[fixed : fixed + carried]], arrays[fixed + carried :]
     stacked: list[Any] = []
-    for t in range(length)[:: -1 if reverse else 1]:
+    steps: Any = length if count is None else count
+    for t in range(steps)[:: -1 if reverse else 1]:
         found: Sequence[Any] = body(*constants, *state, *[x[t] for x in rows])
         state = [*found[:carried]]
-        stacked = stacked or [np.empty((length, *np.shape(y)), np.asarray(y).dtype) for y in found[carried:]]
+        stacked = stacked or [np.zeros((length, *np.shape(y)), np.asarray(y).dtype) for y in found[carried:]]
         for all_, y in zip(stacked, found[carried:], strict=True):
             all_[t] = y
-    if not length:
-        stacked = [np.empty((0, *shape), dtype) for shape, dtype in body.results[carried:]]  # of an interpreted program
+    if not steps and length is not None:
+        stacked = [np.zeros((length, *shape), dtype) for shape, dtype in body.results[carried:]]  # of an interpreted
     return [*state, *stacked]
 
 
@@ -64,3 +75,19 @@ scan = control(
     name="scan", params=("body", "length", "fixed", "carried", "reverse"), results=_results, evaluate=_evaluate,
     needs=_needs,
 )
+
+
+def _counted(count: Node, *inputs: Node, runs: tuple[int, ...], **named: Any) -> list[tuple[Shape, Any]]:
+    """Return the results of a scan."""
+    if (count.shape, count.dtype) != ((), INT):
+        raise ShapeError(f"a number of steps of {count.dtype.name} and shape {count.shape}")
+    return _results(*inputs, **named, rowless=bool(runs) or named["length"] is None)
+
+
+counted = control(
+    name="counted", params=(*scan.params, "runs"), results=_counted,
+    evaluate=lambda count, *arrays, runs, **named: _evaluate(*arrays, count=int(count), **named),
+    needs=lambda index, *, runs, **named: (True, *_needs(index, **named)),
+)
+"""With `runs`, reverse mode keeps only what is carried into each run of ``runs[0]`` steps, and of these in the same
+way by the others; without, the rows of `length` steps, or, where there is no length, it begins again for each."""

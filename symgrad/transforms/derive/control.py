@@ -7,19 +7,22 @@ one row a step; what costs little to compute from rows that stand there anyway i
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import NoGradient, VerifyError
+from symgrad.errors import VerifyError
+from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph
 from symgrad.ir.op import Leaf
-from symgrad.ir.program import Program, replaced
+from symgrad.ir.program import Program, bodies, replaced
 from symgrad.ops.control.call import call
 from symgrad.ops.control.cond import cond
-from symgrad.ops.control.results import closure, read_by, result
-from symgrad.ops.control.scan import scan
+from symgrad.ops.control.results import closure, needed, read_by, result
+from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
 from symgrad.trace.constants import constant
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Control
     from symgrad.ir.shapes import Dim
 
 
@@ -145,15 +149,24 @@ class Pulled:
                 for k in more:
                     moving[k] = True
             of = {k for k, g in enumerate(gs) if g is not None and outputs[k] in reached}
-            while True:  # until a cotangent is carried where one arrives
+            sure, stack, seen = {*of}, [outputs[k] for k in of], {outputs[k] for k in of}
+            places = {inputs[k]: k - fixed for k in range(fixed, last)}
+            while stack:  # a cotangent is carried where one may arrive
+                node = stack.pop()
+                before = [outputs[places[node]]] if node in places else []
+                of |= {places[node]} if before else set()
+                ahead = [i for i in (*needed(node), *before) if i in reached and i not in seen]
+                seen.update(ahead)
+                stack += ahead
+            while True:
                 bars = self.bars = {k: _input(graph, f"y{k}_bar", outputs[k]) for k in sorted(of)}
                 seeds = _seeded(trace, [outputs[k] for k in bars], [*bars.values()])
                 found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], guarded=guarded)
                 arrived = {k: bar for k, bar in zip(wrt, found, strict=True) if not is_zero_constant(bar)}
-                also = {k - fixed for k in arrived if fixed <= k < last} - of
-                if not also:
+                none = {k for k in of - sure if k + fixed not in arrived}
+                if not none:
                     break
-                of |= also
+                of -= none
             made = Program((*inputs, *bars.values()), tuple(arrived.values()), scope=graph, start=inner.start)
             kept = residuals(made, [*bars.values()])
             between = replace(made, inputs=(*kept, *made.inputs))
@@ -171,52 +184,184 @@ class Pulled:
             ]
 
 
-def _pull_scan(
-    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, body: Program, length: Dim, fixed: int,
-    carried: int, reverse: bool,
-) -> list[Any]:
-    """Pull cotangents through a scan: by a scan the other way, which carries those of what was carried.
+def _as_loop(
+    op: Control, nodes: Sequence[Node], **named: Any,
+) -> tuple[Node | None, Sequence[Node], dict[str, Any]]:
+    """Return the number of steps where it is a value, what else a loop is given, and its parameters."""
+    if op is scan:
+        return None, nodes, named
+    if op is while_:  # as many steps as there were: their number is a result of the loop itself
+        graph = _traced().graph
+        count = make(graph, result, make(graph, while_, *nodes, **named), number=0)
+        named = {"body": named["body"], "length": named["most"], "fixed": named["fixed"], "runs": named["runs"],
+                 "carried": len(nodes) - named["fixed"], "reverse": False}
+    else:
+        count, nodes = nodes[0], nodes[1:]
+    if named["length"] is None and not named["runs"]:
+        named["runs"] = default_runs(nodes[named["fixed"] :])
+    return count, nodes, named
 
-    It also carries the sums of those of what is the same in all steps.
-    """
+
+def _pull(
+    op: Control, gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, **named: Any,
+) -> list[Any]:
+    """Pull cotangents through one of the ops that are loops."""
+    count, nodes, named = _as_loop(op, [x.node for x in xs], **named)
+    found = _pull_loop(count, gs[len(gs) - _results(named) :], active[len(xs) - len(nodes) :], nodes, guarded, **named)
+    return [*[None] * (len(xs) - len(nodes)), *found]
+
+
+def _push(op: Control, node: Node, dots: Sequence[Any], pushforward: Any) -> list[Any]:
+    """Push tangents through one of the ops that are loops."""
+    count, nodes, named = _as_loop(op, node.inputs, **node.named)
+    found = _push_loop(count, nodes, dots[len(dots) - len(nodes) :], pushforward, **named)
+    return [*[None] * (op is while_), *found]
+
+
+def _results(named: dict[str, Any]) -> int:
+    return len(named["body"].outputs)
+
+
+def _traced() -> Trace:
     trace = current()
     assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
-    graph, nodes = trace.graph, [x.node for x in xs]
+    return trace
+
+
+def _pull_loop(
+    count: Node | None, gs: Sequence[Any], active: Sequence[bool], nodes: Sequence[Node], guarded: bool,
+    runs: tuple[int, ...] = (), *, body: Program, length: Dim | None, fixed: int, carried: int, reverse: bool,
+) -> list[Any]:
+    """Pull cotangents through a loop: by a loop the other way, which carries those of what was carried.
+
+    It also carries the sums of those of what is the same in all steps. Where there is no place for a row of each step,
+    a step back computes all steps before it again, from the first on.
+    """
+    trace = _traced()
+    graph = trace.graph
+    if runs:
+        assert count is not None  # noqa: S101 - `counted` and `while_` have runs
+        count, nodes, body, length = _in_runs(graph, count, nodes, body, length, fixed, runs)
+        gs, active = [None, *gs], [False, *active[:fixed], False, *active[fixed:]]
+        parts = _pull_loop(
+            count, gs, active, nodes, guarded, body=body, length=length, fixed=fixed + 1, carried=carried + 1,
+            reverse=False,
+        )
+        return [part for k, part in enumerate(parts) if k not in {0, fixed + 1}]
+
     plan = Pulled(trace, body, active, gs, fixed, carried, guarded)
     if not plan.bars:
-        return [None] * len(xs)
-    inputs, count = plan.inner.inputs, len(body.outputs)
+        return [None] * len(nodes)
+    inner, bars, again = plan.inner, [*plan.bars.values()], count is not None and length is None
+    inputs = inner.inputs
+    constants = [inputs[k] for k in plan.constants]
     tapes: list[Node] = []
+    outer = dict(zip(inputs, nodes, strict=True))
+    first: dict[Node, Node] = {}  # where what is computed again begins
     if plan.stacked:
-        wanted = range(count, count + len(plan.stacked))
-        there = closed(inputs, (*plan.inner.outputs, *plan.stacked), body.name)
+        stacked = [] if again else plan.stacked
+        own = Program((*inputs, *bars, *plan.sums.values()), tuple(plan.outputs))
+        read = read_by(own, plan.outputs) if again else set()
+        wanted = [k for k in range(carried) if inputs[fixed + k] in read]
+        there = closed(inputs, (*inner.outputs, *stacked), body.name)
+        wanted += range(len(body.outputs), len(there.outputs))
         state = sorted(closure(there, wanted, fixed, carried) & {*range(carried)})
-        outputs = [plan.inner.outputs[k] for k in state]
-        read = read_by(plan.inner, [*outputs, *plan.stacked])
-        kept = [k for k, x in enumerate(inputs) if x in read or k - fixed in state]
-        there = closed([inputs[k] for k in kept], (*outputs, *plan.stacked), body.name)
-        forward = make(
-            graph, scan, *[nodes[k] for k in kept], body=there, length=length, fixed=sum([k < fixed for k in kept]),
-            carried=len(state), reverse=reverse,
-        )
-        tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(plan.stacked))]
+        outputs = [inner.outputs[k] for k in state]
+        made = read_by(inner, [*outputs, *stacked])
+        kept = [x for k, x in enumerate(inputs) if x in made or k - fixed in state]
+        there = closed(kept, (*outputs, *stacked), body.name)
+        how: dict[str, Any] = {"body": there, "fixed": sum([x in inputs[:fixed] for x in kept]), "carried": len(state)}
+        if not again:
+            forward = _loop(graph, count, [outer[x] for x in kept], **how, length=length, reverse=reverse)
+            tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(stacked))]
+        else:
+            constants = [x for x in inputs[:fixed] if x in read or x in kept]
+            first = {x: _input(graph, x.param("name"), x) for x in [inputs[fixed + k] for k in state]}
+    left: list[Node] = []
+    sums, outputs = [*plan.sums.values()], plan.outputs
+    rows = [*plan.stacked, *[inputs[k] for k in plan.rows]] if not again else []
+    if first:
+        with graph.apart():
+            left = [_input(graph, "left", count)]  # type: ignore[arg-type]  # it is known
+            step = written(graph, np.subtract, left[0], literal(graph, 1, np.int64))
+            given = [first.get(x, x) for x in kept]
+            begun = make(graph, counted, step, *given, **how, length=None, reverse=False, runs=())
+            starts = {x: make(graph, result, begun, number=k) for k, x in enumerate(first)}
+            program = Program((*inputs, *bars, *sums), tuple(outputs), scope=graph, start=inner.start)
+            outputs = [step, *replaced(graph, program, [*[starts.get(x, x) for x in inputs], *bars, *sums])]
+    named = [plan.bars[k] for k in plan.state]
     back = closed(
-        [
-            *[inputs[k] for k in plan.constants], *[plan.bars[k] for k in plan.state], *plan.sums.values(),
-            *plan.stacked, *[inputs[k] for k in plan.rows], *[plan.bars[k] for k in plan.given],
-        ], plan.outputs, f"{body.name}_back",
+        [*constants, *first.values(), *left, *named, *sums, *rows, *[plan.bars[k] for k in plan.given]], outputs,
+        f"{body.name}_back",
     )
-    backward = make(
-        graph, scan, *[nodes[k] for k in plan.constants],
-        *[zeros(trace, body.outputs[k]) if gs[k] is None else gs[k].node for k in plan.state],
-        *[zeros(trace, body.inputs[k]) for k in plan.sums], *tapes, *[nodes[k] for k in plan.rows],
-        *[gs[k].node for k in plan.given], body=back, length=length, fixed=len(plan.constants),
-        carried=len(plan.state) + len(plan.sums), reverse=not reverse,
+    backward = _loop(
+        graph, count, [
+            *[outer[x] for x in (*constants, *first)], *[count] * len(left),  # type: ignore[list-item]  # it is known
+            *[zeros(trace, body.outputs[k]) if gs[k] is None else gs[k].node for k in plan.state],
+            *[zeros(trace, body.inputs[k]) for k in plan.sums], *tapes, *[nodes[k] for k in plan.rows],
+            *[gs[k].node for k in plan.given],
+        ], body=back, length=length, fixed=len(constants) + len(first), carried=len(left) + len(named) + len(sums),
+        reverse=not again and not reverse,
     )
-    found: list[Any] = [None] * len(xs)
-    for index, k in enumerate([*[k + fixed for k in plan.state], *plan.sums, *plan.wanted]):
+    found: list[Any] = [None] * len(nodes)
+    for index, k in enumerate([*[k + fixed for k in plan.state], *plan.sums, *plan.wanted], len(left)):
         found[k] = Tracer(make(graph, result, backward, number=index), trace)
     return found
+
+
+def _loop(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple[int, ...] = (), **named: Any) -> Node:
+    """Make a loop of a known number of steps, or of as many as a value says."""
+    return make(graph, scan, *given, **named) if count is None else make(
+        graph, counted, count, *given, **named, runs=runs,
+    )
+
+
+FAR, DEEP, KEPT = 1 << 16, 4, 1 << 26
+"""Runs of runs reach so many steps, or are so deep: a loop of more steps begins again for each run of them. What is
+carried into runs takes so many bytes, where nobody says more."""
+
+
+def default_runs(state: Sequence[Node]) -> tuple[int, ...]:
+    """Return how long runs are of a loop of any number of steps."""
+    each = sum([shapes.upper(shapes.size(x.shape)) * x.dtype.itemsize for x in state])
+    return levels(max(2, min(256, KEPT // max(1, each))))
+
+
+def levels(run: int) -> tuple[int, ...]:
+    """Return runs of runs that reach far."""
+    runs = [run]
+    while 1 < runs[0] < FAR and len(runs) < DEEP:
+        runs.insert(0, runs[0] * run)
+    return tuple(runs)
+
+
+def _in_runs(
+    graph: Graph, count: Node, nodes: Sequence[Node], body: Program, length: Dim | None, fixed: int,
+    runs: tuple[int, ...],
+) -> tuple[Node, list[Node], Program, Dim | None]:
+    """Make of a loop the loop over its runs, whose body is a call: it carries its own number, and reads the count."""
+    run, within = runs[0], Graph()
+    carried = len(nodes) - fixed
+    steps, *inputs = [_input(within, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
+    one = make(
+        within, counted, steps, *inputs, body=body, length=None if runs[1:] else run, fixed=fixed, carried=carried,
+        reverse=False, runs=runs[1:],
+    )
+    several = Program((steps, *inputs), tuple([make(within, result, one, number=k) for k in range(carried)]), body.name)
+    own = Graph()
+    total, *inputs = [_input(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
+    number, width = _input(own, "run", count), literal(own, run, np.int64)
+    rest = written(own, np.subtract, total, written(own, np.multiply, number, width))
+    called = make(own, call, written(own, np.minimum, rest, width), *inputs, body=several)
+    outputs = [
+        written(own, np.add, number, literal(own, 1, np.int64)),
+        *[make(own, result, called, number=k) for k in range(carried)],
+    ]
+    segments = Program((total, *inputs[:fixed], number, *inputs[fixed:]), tuple(outputs), f"{body.name}_run")
+    many = written(graph, lambda n: (n + (run - 1)) // run, count)
+    zero = literal(graph, 0, np.int64)
+    most = None if length is None else -(-length // run)
+    return many, [count, *nodes[:fixed], zero, *nodes[fixed:]], segments, most
 
 
 def zeros(trace: Trace, like: Node) -> Node:
@@ -226,33 +371,158 @@ def zeros(trace: Trace, like: Node) -> Node:
 
 def _batch_scan(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
     """Make the results of a scan for all examples, each with whether it has their axis, which is in front."""
-    body, length, fixed, carried, reverse = node.params
-    last, graph = fixed + carried, trace.graph
-    many = [*mapped]
-    while True:  # until what is carried has the axis where what it is made of has it
+    body, _, fixed, carried, _ = node.params
+    program, many, has = _carrying(body, mapped, fixed, carried, size)
+    given = _given(trace.graph, xs, mapped, many, fixed + carried, size)
+    made = make(trace.graph, scan, *given, **{**node.named, "body": program})
+    return _unswapped(trace.graph, made, many[fixed : fixed + carried], has[carried:])
+
+
+def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
+    """Loop for all examples at once; where each has its own number of steps, as often as the largest of these says."""
+    graph, named = trace.graph, node.named
+    fixed, carried = named["fixed"], named["carried"]
+    apart, last = mapped[0], 1 + fixed + carried
+    program, many, has = _carrying(named["body"], mapped[1:], fixed, carried, size, apart=apart)
+    given = [xs[0], *_given(graph, xs[1:], mapped[1:], many, fixed + carried, size)]
+    if not apart:
+        made = make(graph, counted, *given, **{**named, "body": program})
+        return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:])
+    inner = nested(Graph(), program)
+    own: Any = inner.scope
+    counts, step = _input(own, "counts", xs[0]), _input(own, "step", literal(graph, 0, np.int64))
+    held = _held(own, written(own, np.less, step, counts), inner, fixed, carried, size)
+    one = literal(own, 1 if not named["reverse"] else -1, np.int64)
+    body = closed(
+        [counts, *inner.inputs[:fixed], step, *inner.inputs[fixed:]],
+        [written(own, np.add, step, one), *held, *inner.outputs[carried:]], program.name,
+    )
+    most = written(graph, lambda counts: np.max(counts, initial=0), xs[0])
+    begin = written(graph, np.subtract, most, literal(graph, 1, np.int64)) if named["reverse"] else literal(
+        graph, 0, np.int64,
+    )
+    given = [most, xs[0], *given[1 : 1 + fixed], begin, *given[1 + fixed : last], *given[last:]]
+    more = {"body": body, "fixed": fixed + 1, "carried": carried + 1}
+    made = make(graph, counted, *given, **{**named, **more})
+    return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:], 1)
+
+
+def _carrying(
+    body: Program, mapped: Sequence[bool], fixed: int, carried: int, size: Dim, *, apart: bool = False,
+) -> tuple[Program, list[bool], list[bool]]:
+    """Batch a loop's body: what is carried has the axis where what it is made of has it, or all where it stops apart.
+
+    Returns:
+        The body, which inputs have the axis, and which outputs.
+    """
+    many = [m or (apart and fixed <= k < fixed + carried) for k, m in enumerate(mapped)]
+    while True:
         program, has = batch(body, many, size)
-        more = [k for k in range(fixed, last) if has[k - fixed] and not many[k]]
+        more = [k for k in range(fixed, fixed + carried) if has[k - fixed] and not many[k]]
         if not more:
-            break
+            wanted = [*many[fixed : fixed + carried], *has[carried:]]
+            return _all_have(program, has, wanted, size), many, wanted
         for k in more:
             many[k] = True
-    program = _all_have(program, has, [*many[fixed:last], *has[carried:]], size)
+
+
+def _given(
+    graph: Graph, xs: Sequence[Node], mapped: Sequence[bool], many: Sequence[bool], rows: int, size: Dim,
+) -> list[Node]:
+    """Return what a batched loop is given: what is carried for all examples, and rows before these."""
     given = [
         x if m == n else make(graph, "broadcast_to", x, shape=(size, *x.shape))
         for x, m, n in zip(xs, mapped, many, strict=True)
     ]
-    for k in range(last, len(xs)):
-        given[k] = _swapped(graph, given[k]) if mapped[k] else given[k]
-    made = make(graph, scan, *given, body=program, length=length, fixed=fixed, carried=carried, reverse=reverse)
-    found = [(make(graph, result, made, number=k), many[fixed + k] if k < carried else m) for k, m in enumerate(has)]
-    return [(_swapped(graph, y) if m and k >= carried else y, m) for k, (y, m) in enumerate(found)]
+    return [_swapped(graph, x) if k >= rows and many[k] else x for k, x in enumerate(given)]
+
+
+def _held(graph: Graph, on: Node, inner: Program, fixed: int, carried: int, size: Dim) -> list[Node]:
+    """Let examples that are done keep what they carry."""
+    wide = [make(graph, "reshape", on, shape=(size, *[1] * (len(y.shape) - 1))) for y in inner.outputs[:carried]]
+    outputs = zip(wide, inner.outputs, inner.inputs[fixed : fixed + carried], strict=False)
+    return [written(graph, np.where, test, y, x) for test, y, x in outputs]
+
+
+def _unswapped(
+    graph: Graph, made: Node, states: Sequence[bool], stacked: Sequence[bool], first: int = 0,
+) -> list[Any]:
+    """Return the results of a batched loop, each with whether it has the examples' axis, which is in front."""
+    found = [(make(graph, result, made, number=first + k), m) for k, m in enumerate((*states, *stacked))]
+    return [(_swapped(graph, y) if m and k >= len(states) else y, m) for k, (y, m) in enumerate(found)]
 
 
 def _swapped(graph: Graph, x: Node) -> Node:
     return make(graph, "transpose", x, axes=(1, 0, *range(2, len(x.shape))))
 
 
-scan.vjp, scan.zeros, scan.batch = _pull_scan, _scan_zeros, _batch_scan
+def _counted_zeros(zero: Sequence[bool], *, runs: tuple[int, ...], **named: Any) -> list[bool]:
+    del runs
+    return _scan_zeros(zero[1:], **named)
+
+
+def _tangents(
+    body: Program, moving: Sequence[bool], pushforward: Any, wanted: Sequence[bool] | None = None,
+) -> tuple[Program, list[int]]:
+    """Push a program forward.
+
+    Returns:
+        What computes its results and tangents of some, given its inputs and tangents of those that move; and which
+        results have tangents.
+    """
+    trace = _traced()
+    graph = trace.graph
+    with graph.apart():
+        inner = nested(graph, body)
+        wrt = [k for k, moves in enumerate(moving) if moves]
+        reached = depends(inner.nodes(), [inner.inputs[k] for k in wrt])
+        of = [k for k, y in enumerate(inner.outputs) if y in reached or (wanted and wanted[k])]
+        there = [k for k in of if inner.outputs[k] in reached]
+        pushed = pushforward(inner, wrt, there)
+        found = dict(zip(there, pushed.outputs, strict=True))
+        dots = [found[k] if k in found else zeros(trace, inner.outputs[k]) for k in of]
+        inputs = (*inner.inputs, *pushed.inputs[len(inner.inputs) :])
+        return closed(inputs, (*inner.outputs, *dots), f"{body.name}_dot"), of
+
+
+def _push_loop(
+    count: Node | None, nodes: Sequence[Node], dots: Sequence[Any], pushforward: Any, *, body: Program,
+    length: Dim | None, fixed: int, carried: int, reverse: bool, runs: tuple[int, ...] = (),
+) -> list[Any]:
+    """Push tangents through a loop: it carries those of what it carries."""
+    trace = _traced()
+    last, results = fixed + carried, len(body.outputs)
+    moving = [dot is not None for dot in dots]
+    while True:  # until what is carried moves where what it is made of does
+        reached = depends(body.nodes(), [x for x, moves in zip(body.inputs, moving, strict=True) if moves])
+        more = [k for k in range(fixed, last) if body.outputs[k - fixed] in reached and not moving[k]]
+        if not more:
+            break
+        for k in more:
+            moving[k] = True
+    program, of = _tangents(body, moving, pushforward, [*moving[fixed:last], *[False] * (results - carried)])
+
+    def beside(values: Sequence[Any], tangents: dict[int, Any], *ends: int) -> list[Any]:
+        found: list[Any] = []
+        for a, b in pairwise((0, *ends)):
+            found += [*values[a:b], *[tangents[k] for k in range(a, b) if k in tangents]]
+        return found
+
+    wrt = [k for k, moves in enumerate(moving) if moves]
+    given = {k: zeros(trace, nodes[k]) if dots[k] is None else dots[k].node for k in wrt}
+    inputs = beside(program.inputs, dict(zip(wrt, program.inputs[len(nodes) :], strict=True)), fixed, last, len(nodes))
+    places = beside(range(results), {k: results + n for n, k in enumerate(of)}, carried, results)
+    made = _loop(
+        trace.graph, count, beside(nodes, given, fixed, last, len(nodes)), runs,
+        body=closed(inputs, [program.outputs[k] for k in places], program.name), length=length, reverse=reverse,
+        fixed=fixed + sum(moving[:fixed]), carried=carried + sum(moving[fixed:last]),
+    )
+    found = {k: make(trace.graph, result, made, number=places.index(results + n)) for n, k in enumerate(of)}
+    return [Tracer(found[k], trace) if k in found else None for k in range(results)]
+
+
+scan.zeros, scan.batch = _scan_zeros, _batch_scan
+counted.zeros, counted.batch = _counted_zeros, _batch_counted
 
 
 # -- cond
@@ -262,8 +532,7 @@ def _pull_cond(
     gs: Sequence[Any], active: Sequence[bool], test: Tracer, *xs: Tracer, guarded: bool, then: Program, other: Program,
 ) -> list[Any]:
     """Pull cotangents through the side that was taken, which is computed again."""
-    trace = current()
-    assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
+    trace = _traced()
     (back, other_back), given, arrived = _backwards(trace, (then, other), gs, xs, active[1:], guarded)
     if not arrived:
         return [None] * (1 + len(xs))
@@ -353,7 +622,25 @@ def _all_have(program: Program, has: Sequence[bool], wanted: Sequence[bool], siz
     return closed(inner.inputs, outputs, program.name)
 
 
-cond.vjp, cond.zeros, cond.batch = _pull_cond, _cond_zeros, _batch_cond
+def _push_held(node: Node, dots: Sequence[Any], pushforward: Any) -> list[Any]:
+    """Push tangents through programs, of which one is run, once: of `cond` and `call`."""
+    trace = _traced()
+    held, first = bodies(node), len(node.inputs) - len(bodies(node)[0].inputs)
+    moving = [dot is not None for dot in dots[first:]]
+    wanted = [False] * len(held[0].outputs)
+    for body in held:
+        reached = depends(body.nodes(), [x for x, moves in zip(body.inputs, moving, strict=True) if moves])
+        wanted = [a or y in reached for a, y in zip(wanted, body.outputs, strict=True)]
+    pushed = [_tangents(body, moving, pushforward, wanted) for body in held]
+    given = [dot.node for dot in dots[first:] if dot is not None]
+    params = dict(zip(node.op.params, [program for program, _ in pushed], strict=True))
+    made = make(trace.graph, node.op, *node.inputs, *given, **params)
+    places = {k: len(wanted) + n for n, k in enumerate(pushed[0][1])}
+    found = {k: Tracer(make(trace.graph, result, made, number=place), trace) for k, place in places.items()}
+    return [found.get(k) for k in range(len(wanted))]
+
+
+cond.vjp, cond.zeros, cond.batch, cond.push = _pull_cond, _cond_zeros, _batch_cond, _push_held
 
 
 # -- call
@@ -361,8 +648,7 @@ cond.vjp, cond.zeros, cond.batch = _pull_cond, _cond_zeros, _batch_cond
 
 def _pull_call(gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, body: Program) -> list[Any]:
     """Pull cotangents through a program by running it again."""
-    trace = current()
-    assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
+    trace = _traced()
     (back,), given, arrived = _backwards(trace, (body,), gs, xs, active, guarded)
     if not arrived:
         return [None] * len(xs)
@@ -378,123 +664,45 @@ def _batch_call(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[b
     return [(make(trace.graph, result, made, number=k), m) for k, m in enumerate(has)]
 
 
-call.vjp, call.batch = _pull_call, _batch_call
+call.vjp, call.batch, call.push = _pull_call, _batch_call, _push_held
 call.zeros = lambda zero, *, body: zero_outputs(body, zero)
 
 
 # -- while
 
 
-def _pull_while(
-    gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, test: Program, body: Program, fixed: int,
-    most: Dim,
-) -> list[Any]:
-    """Pull cotangents through a loop: by one that goes back as many steps, along what was stacked on the way there."""
-    trace = current()
-    assert trace is not None  # noqa: S101 - rules are called while a derivative is traced
-    graph = trace.graph
-    if most is None:
-        raise NoGradient(
-            "a while loop without a bound has no derivative: what that reads of each step needs a place",
-            line=graph.line, instead="max_steps=, as many steps as there are at most",
-        )
-    nodes, last = [x.node for x in xs], len(xs)
-    plan = Pulled(trace, body, active, gs[1:], fixed, last - fixed, guarded)
-    if not plan.bars:
-        return [None] * last
-    inner, count = plan.inner, len(body.outputs)
-    there = closed(inner.inputs, (*inner.outputs, *plan.stacked), body.name)
-    asked = read_by(test, test.outputs)
-    wanted = [k for k in range(last - fixed) if test.inputs[fixed + k] in asked]
-    wanted += range(count, count + len(plan.stacked))
-    states = sorted(closure(there, wanted, fixed, last - fixed) & {*range(last - fixed)})
-    outputs = [inner.outputs[k] for k in states]
-    read = read_by(inner, [*outputs, *plan.stacked])
-    kept_inputs = [
-        k for k, x in enumerate(inner.inputs) if x in read or test.inputs[k] in asked or k - fixed in states
-    ]
-    there = closed([inner.inputs[k] for k in kept_inputs], (*outputs, *plan.stacked), body.name)
-    asks = closed([test.inputs[k] for k in kept_inputs], test.outputs, test.name)
-    forward = make(
-        graph, while_, *[nodes[k] for k in kept_inputs], test=asks, body=there,
-        fixed=sum([k < fixed for k in kept_inputs]), most=most,
-    )
-    tapes = [make(graph, result, forward, number=1 + len(states) + k) for k in range(len(plan.stacked))]
-    given = [make(graph, result, forward, number=0), *tapes]
-    rows = [gs[1 + k].node for k in plan.given]
-    with graph.apart():
-        left = _input(graph, "left", given[0])
-        kept = [_input(graph, "tape", tape) for tape in (*tapes, *rows)]
-        step = written(graph, np.subtract, left, literal(graph, 1, np.int64))
-        at = [written(graph, np.take, tape, step, axis=0) for tape in kept]
-        stand = {**dict(zip([*plan.stacked, *[plan.bars[k] for k in plan.given]], at, strict=True))}
-        inputs = [inner.inputs[k] for k in plan.constants]
-        state = [plan.bars[k] for k in plan.state]
-        own = Program((*inputs, *state, *plan.sums.values(), *stand), tuple(plan.outputs), body.name)
-        made = replaced(graph, own, [*inputs, *state, *plan.sums.values(), *stand.values()])
-        given_inputs = [*inputs, *kept, left, *state, *plan.sums.values()]
-        back = closed(given_inputs, [step, *made], f"{body.name}_back")
-        some = written(graph, np.greater, left, literal(graph, 0, np.int64))
-        more = closed(given_inputs, [some], f"{body.name}_more")
-    backward = make(
-        graph, while_, *[nodes[k] for k in plan.constants], *tapes, *rows, given[0],
-        *[zeros(trace, body.outputs[k]) if gs[1 + k] is None else gs[1 + k].node for k in plan.state],
-        *[zeros(trace, body.inputs[k]) for k in plan.sums], test=more, body=back,
-        fixed=len(plan.constants) + len(kept), most=most,
-    )
-    found: list[Any] = [None] * last
-    for place, k in enumerate([*[k + fixed for k in plan.state], *plan.sums]):
-        found[k] = Tracer(make(graph, result, backward, number=2 + place), trace)
-    return found
-
-
-def _while_zeros(zero: Sequence[bool], *, test: Program, body: Program, fixed: int, most: Dim) -> list[bool]:
+def _while_zeros(zero: Sequence[bool], *, body: Program, fixed: int, **_: Any) -> list[bool]:
     """Say which results are zero; the count of steps is none."""
-    del test, most
     return [False, *_scan_zeros(zero, body=body, length=0, fixed=fixed, carried=len(zero) - fixed, reverse=False)]
 
 
 def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
     """Loop until all examples are done, while those that are keep what they have."""
-    test, body, fixed, most = node.params
-    graph, carried = trace.graph, len(xs) - fixed
-    many = [*mapped]
-    while True:  # until what is carried has the axis where what it is made of has it
-        asked, (apart,) = batch(test, many, size)
-        program, has = batch(body, many, size)
-        more = [fixed + k for k in range(carried) if (has[k] or apart) and not many[fixed + k]]
-        if not more:
-            break
-        for k in more:
-            many[k] = True
-    program = _all_have(program, has, [*many[fixed:], *[apart or h for h in has[carried:]]], size)
-    given = [
-        x if m == n else make(graph, "broadcast_to", x, shape=(size, *x.shape))
-        for x, m, n in zip(xs, mapped, many, strict=True)
-    ]
-    steps: Any = None
+    graph, named = trace.graph, node.named
+    test, fixed = named["test"], named["fixed"]
+    carried = len(xs) - fixed
+    program, many, _ = _carrying(named["body"], mapped, fixed, carried, size)
+    asked, (apart,) = batch(test, many, size)
+    if apart:
+        program, many, _ = _carrying(named["body"], mapped, fixed, carried, size, apart=True)
+        asked, _ = batch(test, many, size)
+    given = _given(graph, xs, mapped, many, len(xs), size)
     if apart:  # each example has a number of steps of its own, which is carried, too
         inner = nested(Graph(), program)
         own: Any = inner.scope
-        steps = _input(own, "steps", make(graph, "broadcast_to", literal(graph, 0, np.int64), shape=(size,)))
+        zero = make(graph, "broadcast_to", literal(graph, 0, np.int64), shape=(size,))
+        steps = _input(own, "steps", zero)
         (on,) = replaced(own, asked, inner.inputs)
-        held = []
-        for k, y in enumerate(inner.outputs[:carried]):
-            wide = make(own, "reshape", on, shape=(size, *[1] * (len(y.shape) - 1)))
-            held.append(written(own, np.where, wide, y, inner.inputs[fixed + k]))
         next_ = written(own, np.add, steps, written(own, lambda b: b.astype(np.int64), on))
         inputs = (*inner.inputs[:fixed], steps, *inner.inputs[fixed:])
-        program = closed(inputs, [next_, *held, *inner.outputs[carried:]], body.name)
+        program = closed(inputs, [next_, *_held(own, on, inner, fixed, carried, size)], program.name)
         asked = closed(inputs, [written(own, np.any, on)], test.name)
-        given.insert(fixed, make(graph, "broadcast_to", literal(graph, 0, np.int64), shape=(size,)))
-    made = make(graph, while_, *given, test=asked, body=program, fixed=fixed, most=most)
-    count = make(graph, result, made, number=1 if apart else 0)
-    first = 2 if apart else 1
-    found = [(count, apart)]
-    for k in range(len(body.outputs)):
-        y, m = make(graph, result, made, number=first + k), many[fixed + k] if k < carried else apart or has[k]
-        found.append((_swapped(graph, y) if m and k >= carried else y, m))
-    return found
+        given.insert(fixed, zero)
+    made = make(graph, while_, *given, **{**named, "test": asked, "body": program})
+    flags = [apart, *many[fixed:]]
+    return [(make(graph, result, made, number=k + apart), m) for k, m in enumerate(flags)]
 
 
-while_.vjp, while_.zeros, while_.batch = _pull_while, _while_zeros, _batch_while
+while_.zeros, while_.batch = _while_zeros, _batch_while
+for _op in (scan, counted, while_):
+    _op.vjp, _op.push = partial(_pull, _op), partial(_push, _op)

@@ -3,6 +3,7 @@
 The derivative of a program at x is a linear map J, and reverse mode computes J' w. That is a program in w, linear in
 it; reverse mode of *that*, with respect to w, is its transpose J'' = J: forward mode, without one more rule.
 The cotangent w itself comes out dead, for the transpose of a linear map does not depend on where it is taken.
+Only what holds programs has a rule of its own (`push`), which pushes these forward: a loop keeps nothing of its steps.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import NoGradient, VerifyError
+from symgrad.ir.node import SEVERAL
 from symgrad.ir.op import Composite, Control, Elementwise
 from symgrad.ir.program import Program, bodies
 from symgrad.ops.control.results import result
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
 def pullback(
     program: Program, wrt: Sequence[int], of: Sequence[int], names: Sequence[str] = (), *, units: bool = False,
+    held: Op | None = None,
 ) -> Program:
     """Reverse mode as a linear map: w to J' w.
 
@@ -45,6 +48,7 @@ def pullback(
         of: positions of outputs, floating-point arrays.
         names: of the new inputs.
         units: it will be applied to unit vectors alone; the map is linear where it is not.
+        held: what stands for the rules of ops that hold programs, if only the transpose is wanted.
 
     Returns:
         A program with one more input for each of `of`, its cotangent; one output for each of `wrt`.
@@ -60,7 +64,7 @@ def pullback(
         for k, bar in zip(of, bars, strict=True):
             node, cotangent = program.outputs[k], Tracer(bar, trace)
             seeds[node] = seeds[node] + cotangent if node in seeds else cotangent
-        found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt], units=units)
+        found = sweep(trace, program, seeds, [program.inputs[k] for k in wrt], units=units, held=held)
     labels = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
     return replace(program, inputs=(*program.inputs, *bars), outputs=tuple(found), labels=labels)
 
@@ -84,7 +88,7 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     with passing(trace):
         _check_paths(trace, program, [program.inputs[k] for k in wrt])
         primals, program = program.inputs, replace(program, scope=trace.graph)
-        reverse = pullback(program, wrt, of)
+        reverse = pullback(program, wrt, of, held=_TRANSPOSED)
         cotangents = range(len(primals), len(reverse.inputs))
         names = [f"{primals[k].param('name')}_dot" for k in wrt]
         forward = pullback(reverse, cotangents, range(len(wrt)), names)
@@ -94,6 +98,30 @@ def pushforward(program: Program, wrt: Sequence[int], of: Sequence[int]) -> Prog
     tangents = forward.inputs[len(reverse.inputs) :]
     labels = tuple([f"y{k}_dot" for k in of])
     return replace(forward, inputs=(*primals, *tangents), labels=labels, scope=scope)
+
+
+def _moved(*_: Node, primal: Node, wrt: tuple[int, ...], of: tuple[int, ...]) -> list[Any]:
+    """Return the cotangents' shapes and dtypes."""
+    del of
+    return [(primal.inputs[k].shape, primal.inputs[k].dtype) for k in wrt]
+
+
+def _push(
+    tangents: Sequence[Any], _: Sequence[bool], *gs: Tracer, guarded: bool, primal: Node, wrt: tuple[int, ...],
+    of: tuple[int, ...],
+) -> list[Any]:
+    """Transpose what stands for the pullback of an op that holds programs: push tangents through it."""
+    del gs, guarded
+    given = dict(zip(wrt, tangents, strict=True))
+    found = primal.op.push(primal, [given.get(k) for k in range(len(primal.inputs))], pushforward)  # type: ignore[attr-defined]  # a Control
+    return [found[k] for k in of]
+
+
+_TRANSPOSED = Control(
+    "transposed", ("primal", "wrt", "of"), infer=lambda *_, **__: ((), SEVERAL), results=_moved, vjp=_push,
+    zeros=lambda zero, *, wrt, **_: [all(zero)] * len(wrt), needs=lambda _, *, of, **__: (True,) * len(of),
+)
+"""Stands for a pullback that nobody computes."""
 
 
 def fresh(trace: Trace, name: str, like: Node) -> Node:

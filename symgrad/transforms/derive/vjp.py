@@ -22,7 +22,7 @@ from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import opened, shaped
+from symgrad.transforms.build import make, opened, shaped
 from symgrad.transforms.derive.guards import (
     both,
     either,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Op
     from symgrad.ir.program import Program
     from symgrad.trace.state import Trace
     from symgrad.transforms.derive.guards import Guard
@@ -103,7 +104,7 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
 
 def sweep(
     trace: Trace, program: Program, seeds: dict[Node, Any], wrt: Sequence[Node], *, units: bool = False,
-    guarded: bool = False,
+    guarded: bool = False, held: Op | None = None,
 ) -> list[Node]:
     """Push cotangents from seeded nodes back to inputs.
 
@@ -114,6 +115,7 @@ def sweep(
         wrt: the inputs.
         units: the seeds are unit vectors: of a row of a Jacobian, what is 0 in them is not used.
         guarded: what is 0 in the seeds is not used, in seeds without axes either.
+        held: what stands for the rules of ops that hold programs, where only their transposes are wanted.
 
     Returns:
         One node for each of `wrt`: its gradient, zeros where nothing arrives.
@@ -135,7 +137,7 @@ def sweep(
                 continue
             graph.line = graph.line if node.line is None else Derived.of(node.line)
             if node in several:
-                for read, part in _pulled_all(trace, node, several.pop(node), active):
+                for read, part in _pulled_all(trace, node, several.pop(node), active, held):
                     arrived.setdefault(read, []).append(part)
                 continue
             total = meet(trace, arrived.pop(node), poles, node)
@@ -230,9 +232,15 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
 
 
 def _pulled_all(
-    trace: Trace, node: Node, arrived: list[tuple[int, Cotangent]], active: set[Node],
+    trace: Trace, node: Node, arrived: list[tuple[int, Cotangent]], active: set[Node], held: Op | None,
 ) -> Iterator[tuple[Node, Cotangent]]:
     """Apply the rule of an op of several results; where a cotangent of its may be zero, its steps are guarded."""
+    if held is not None:
+        wrt, of = tuple([k for k, i in enumerate(node.inputs) if i in active]), tuple([k for k, _ in arrived])
+        made = make(trace.graph, held, *[g.value.node for _, g in arrived], primal=node, wrt=wrt, of=of)
+        for number, k in enumerate(wrt):
+            yield node.inputs[k], Cotangent(Tracer(make(trace.graph, result, made, number=number), trace))
+        return
     op: Any = node.op
     given: dict[int, Any] = {index: total.value for index, total in arrived}
     gs = [given.get(k) for k in range(len(op.results(*node.inputs, **node.named)))]
