@@ -9,6 +9,7 @@ import pytest
 
 import symgrad as sg
 from symgrad.transforms.checkpoints import bytes_of
+from tests.table import INTERPRETED
 
 VERIFIED = sg.Options(verify=True)
 RNG = np.random.default_rng(5)
@@ -72,6 +73,31 @@ def test_fori_loops():
         return sg.fori_loop(0, 30, lambda i, v: np.sin(v) + 0.1 * i * x, x, **how)
 
     assert sg.grad(lambda x: f(x, checkpoint=4))(0.3) == pytest.approx(sg.grad(f)(0.3), rel=1e-13)
+
+
+@pytest.mark.parametrize("how", [{}, {"checkpoint": 2}, {"checkpoint": 3}, {"memory": 100}], ids=str)
+def test_loops_of_any_number_of_steps(how):
+    """In runs of runs, from none to more than these reach, forward, back, and twice."""
+    def f(x, n):
+        return sg.fori_loop(0, n, lambda i, v: v * 0.9 + 0.1 * np.sin(v * x[0] + i) + x[1], x[1], **how)
+
+    def straight(x, n):
+        v = x[1]
+        for i in range(n):
+            v = v * 0.9 + 0.1 * np.sin(v * x[0] + i) + x[1]
+        return v
+
+    x, grad, push = np.array([0.7, 0.4]), sg.grad(f, options=VERIFIED), sg.jacfwd(f)
+    counts = [0, 1, 2, 3, 4, 5, 16, 17, 40, 90]
+    for n in counts:
+        expected = sg.grad(lambda x, n=n: straight(x, n), options=INTERPRETED)(x)
+        np.testing.assert_allclose(grad(x, n), expected, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(push(x, n), expected, rtol=1e-12, atol=1e-14)
+    many = sg.vmap(sg.grad(f), (None, 0), options=VERIFIED)(x, np.array(counts))
+    np.testing.assert_allclose(many, [grad(x, n) for n in counts], rtol=1e-12, atol=1e-14)
+    if how in ({}, {"checkpoint": 3}):
+        twice, expected = sg.hessian(f)(x, 12), sg.hessian(lambda x: straight(x, 12), options=INTERPRETED)(x)
+        np.testing.assert_allclose(twice, expected, rtol=1e-11)
 
 
 def test_what_is_kept_fits():

@@ -344,7 +344,7 @@ def _in_runs(
     carried = len(nodes) - fixed
     steps, *inputs = [_input(within, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
     one = make(
-        within, counted, steps, *inputs, body=body, length=None if runs[1:] else run, fixed=fixed, carried=carried,
+        within, counted, steps, *inputs, body=body, length=run, fixed=fixed, carried=carried,
         reverse=False, runs=runs[1:],
     )
     several = Program((steps, *inputs), tuple([make(within, result, one, number=k) for k in range(carried)]), body.name)
