@@ -15,20 +15,22 @@ import numpy as np
 
 from symgrad.errors import NonFiniteError
 from symgrad.ir import shapes
+from symgrad.ir.node import Graph
+from symgrad.ir.op import Control
+from symgrad.ir.program import Program
+from symgrad.ir.shapes import size
 from symgrad.ops.arrays.updates import assemble
-from symgrad.ops.arrays.views import broadcast_to
+from symgrad.ops.control.results import result
 from symgrad.ops.declare import leaves
 from symgrad.trace.lines import ends_here
-from symgrad.trace.state import passing
-from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import literal, opened
+from symgrad.transforms.build import literal, make, opened, shaped, written
+from symgrad.transforms.derive.control import closed, make_input, nested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.errors import Line
     from symgrad.ir.node import Node
-    from symgrad.ir.program import Program
 
 
 class Value(NamedTuple):
@@ -110,28 +112,99 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
     program, trace = opened(program)
     numbers: dict[Node, tuple[int, ...]] = {}
     values: list[Value] = []
-    watched_nodes: list[Node] = []
-    for node in program.nodes():
-        reads = tuple(dict.fromkeys([k for i in node.inputs for k in numbers.get(i, ())]))
-        if node.dtype.kind != "f" or node.op.view or node.op is leaves.extent:
-            numbers[node] = reads
-            continue
-        numbers[node] = (len(values),)
-        values.append(Value(_words(node), node.line, reads))
-        watched_nodes.append(node)
-    with passing(trace):
-        flags = []
-        for node in watched_nodes:
-            bad: Any = np.logical_not(np.isfinite(Tracer(node, trace)))
-            some: Any = np.any(bad) if node.shape else bad
-            flags.append(some)
-        base = broadcast_to(Tracer(literal(trace.graph, value=False, dtype=bool), trace), shape=(len(flags),))
-        found = assemble(base, *flags, indices=tuple([((k,),) for k in range(len(flags))])).node
+    flags = _flags(trace.graph, program, numbers, values)
+    found = _joined(trace.graph, flags)
     results = tuple(dict.fromkeys([k for o in program.outputs for k in numbers[o]]))
     labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
     return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), Watch(
         program.name, values, results
     )
+
+
+def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]], values: list[Value]) -> list[Node]:
+    """Make the flags of a program's values, those of what it holds among them, in the order of their numbers."""
+    flags: list[Node] = []
+    several: dict[Node, list[tuple[int, ...]]] = {}
+    for node in program.nodes():
+        if node in numbers:
+            continue
+        if isinstance(node.op, Control):
+            several[node] = _inside(graph, node, numbers, values, flags)
+            continue
+        reads = tuple(dict.fromkeys([k for i in node.inputs for k in numbers.get(i, ())]))
+        if node.op is result:
+            reads = several[node.inputs[0]][node.param("number")]
+        if node.dtype.kind != "f" or node.op.view or node.op is leaves.extent:
+            numbers[node] = reads
+            continue
+        numbers[node] = (len(values),)
+        values.append(Value(_words(node), node.line, reads))
+        flags.append(written(graph, lambda x: np.any(~np.isfinite(x)) if np.ndim(x) else ~np.isfinite(x), node))
+    return flags
+
+
+def _joined(graph: Graph, flags: Sequence[Node]) -> Node:
+    """Put flags, and arrays of them, into one array."""
+    base = shaped(graph, literal(graph, value=False, dtype=bool), (sum([size(f.shape) for f in flags]),))
+    first, places = 0, []
+    flags = [flag for flag in flags if flag.shape != (0,)]
+    for flag in flags:
+        places.append(((first, size(flag.shape), 1) if flag.shape else (first,),))
+        first += size(flag.shape)
+    return make(graph, assemble, base, *flags, indices=tuple(places))
+
+
+def _inside(
+    graph: Graph, node: Node, numbers: dict[Node, tuple[int, ...]], values: list[Value], flags: list[Node],
+) -> list[tuple[int, ...]]:
+    """Make the flags of what a node holds; of a loop those of the first step that has some, where they begin.
+
+    Returns:
+        For each result of the node, of which values it is made.
+    """
+    op: Any = node.op
+    named, found = node.named, dict[str, Any]()
+    reads: list[tuple[int, ...]] = [()] * len(op.results(*node.inputs, **named))
+    begins = len(values)
+    sides: dict[str, tuple[Program, list[Node]]] = {}
+    for name in [name for name in op.params if isinstance(named[name], Program) and name != "test"]:
+        inner = nested(Graph(), named[name])
+        own: Any = inner.scope
+        outer = node.inputs[len(node.inputs) - len(inner.inputs) :]
+        known = {x: numbers.get(i, ()) for x, i in zip(inner.inputs, outer, strict=True)}
+        before = len(values)
+        blank = [shaped(own, literal(own, value=False, dtype=bool), (before - begins,))]
+        sides[name] = inner, [*blank, *_flags(own, inner, known, values)]
+        made = [known.get(y, ()) for y in inner.outputs]
+        made = [()] * (len(reads) - len(made)) + made  # of a loop that counts, its number of steps
+        reads = [tuple(dict.fromkeys([*a, *b])) for a, b in zip(reads, made, strict=True)]
+    count = len(values) - begins
+    if not count:
+        return reads
+    given = [*node.inputs]
+    for name, (inner, parts) in sides.items():
+        own = inner.scope
+        rest = count - sum([size(part.shape) for part in parts])
+        vector = _joined(own, [*parts, shaped(own, literal(own, value=False, dtype=bool), (rest,))])
+        if "fixed" not in named:
+            found[name] = closed(inner.inputs, [vector], inner.name)
+            continue
+        before_ = make_input(own, "not_finite", vector)
+        first = written(own, lambda old, new: np.where(np.any(old), old, new), before_, vector)
+        fixed = named["fixed"]
+        inputs = [*inner.inputs[:fixed], before_, *inner.inputs[fixed:]]
+        found[name] = closed(inputs, [first, *inner.outputs], inner.name)
+        if "test" in named:
+            asked = nested(own, named["test"])
+            inputs = [*asked.inputs[:fixed], before_, *asked.inputs[fixed:]]
+            found["test"] = closed(inputs, asked.outputs, asked.name)
+        place = len(node.inputs) - len(inner.inputs) + fixed
+        given.insert(place, shaped(graph, literal(graph, value=False, dtype=bool), (count,)))
+    if "carried" in named:
+        found["carried"] = named["carried"] + 1
+    number = len(reads) - len(sides[name][0].outputs) if "fixed" in named else 0
+    flags.append(make(graph, result, make(graph, op, *given, **{**named, **found}), number=number))
+    return reads
 
 
 def _words(node: Node) -> str:

@@ -322,7 +322,38 @@ def test_packages_and_reports(tmp_path):
     assert "test_control.py" in str(function.report())
 
 
-def test_where_a_nan_began():
-    f = sg.jit(lambda x: sg.scan(lambda h, x: (np.sqrt(h - x), None), 0.0, x)[0], options=sg.Options(debug_nans=True))
-    with pytest.raises(sg.SymgradError, match=r"gives NaN or Inf[^$]*test_control\.py"):
+def root_of_steps(x):
+    def step(h, x):
+        h = h - x
+        return np.sqrt(h), h
+
+    return sg.scan(step, 1.0, x)[0]
+
+
+def root_in_a_while(x):
+    def body(h):
+        return np.sqrt(h - x[0])
+
+    return sg.while_loop(lambda h: h > -1, body, 1.0) + 0 * x[1]
+
+
+def root_in_a_branch(x):
+    return sg.cond(x[0] < 0, lambda x: np.exp(x[1]), lambda x: np.log(x[1]), -x)
+
+
+@pytest.mark.parametrize(("function", "source"), [
+    (root_of_steps, "return np.sqrt(h), h"), (root_in_a_while, "return np.sqrt(h - x[0])"),
+    (root_in_a_branch, "lambda x: np.log(x[1])"),
+], ids=lambda f: getattr(f, "__name__", ""))
+def test_where_a_nan_began(function, source):
+    """The line inside of the loop or of the branch is named."""
+    f = sg.jit(function, options=sg.Options(debug_nans=True))
+    with pytest.raises(sg.SymgradError, match="gives NaN or Inf") as caught:
         f(np.ones(4))
+    assert source in str(caught.value)
+
+
+def test_no_nan_is_where_none_is_used():
+    f = sg.jit(lambda x: sg.scan(lambda h, x: (h + np.where(x > 0, np.sqrt(x), 0.0), None), 0.0, x)[0],
+               options=sg.Options(debug_nans=True))
+    assert f(np.array([4.0, -1.0])) == 2.0

@@ -55,7 +55,7 @@ def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Progra
     made: list[Node] = []
     for node in there.inputs:
         names.append(identifier(node.param("name") if node.op is leaves.input_ else "v", names))
-        made.append(_input(own, names[-1], node))
+        made.append(make_input(own, names[-1], node))
     known = {*there.inputs}
     idle = [node for node in there.nodes() if node.op is leaves.input_ and node not in known]
     whole = replace(there, inputs=(*there.inputs, *idle))
@@ -65,7 +65,8 @@ def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Progra
     return Program(tuple(made), tuple(replaced(own, whole, [*made, *nothing])), identifier(name))
 
 
-def _input(graph: Graph, name: str, like: Node) -> Node:
+def make_input(graph: Graph, name: str, like: Node) -> Node:
+    """Make an input of the shape and dtype of a value."""
     return graph.node(leaves.input_, (), (name, like.shape, like.dtype), like.shape, like.dtype, like.line)
 
 
@@ -87,7 +88,7 @@ def _has_a_value(node: Node) -> bool:
 
 def nested(graph: Graph, body: Program) -> Program:
     """Copy a body into a table, as a program that is nested there."""
-    inputs = tuple([_input(graph, node.param("name"), node) for node in body.inputs])
+    inputs = tuple([make_input(graph, node.param("name"), node) for node in body.inputs])
     outputs = tuple(replaced(graph, body, inputs))
     start = inputs[0].number if inputs else 0
     return replace(body, inputs=inputs, outputs=outputs, scope=graph, start=start)
@@ -159,7 +160,7 @@ class Pulled:
                 seen.update(ahead)
                 stack += ahead
             while True:
-                bars = self.bars = {k: _input(graph, f"y{k}_bar", outputs[k]) for k in sorted(of)}
+                bars = self.bars = {k: make_input(graph, f"y{k}_bar", outputs[k]) for k in sorted(of)}
                 seeds = _seeded(trace, [outputs[k] for k in bars], [*bars.values()])
                 found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], guarded=guarded)
                 arrived = {k: bar for k, bar in zip(wrt, found, strict=True) if not is_zero_constant(bar)}
@@ -175,7 +176,8 @@ class Pulled:
             self.constants = [k for k in range(fixed) if inputs[k] in read]
             self.rows = [k for k in range(last, len(inputs)) if inputs[k] in read]
             self.state, self.given = [k for k in bars if k < carried], [k for k in bars if k >= carried]
-            self.sums = {k: _input(graph, f"{inputs[k].param('name')}_bar", inputs[k]) for k in arrived if k < fixed}
+            named = {k: f"{inputs[k].param('name')}_bar" for k in arrived if k < fixed}
+            self.sums = {k: make_input(graph, name, inputs[k]) for k, name in named.items()}
             self.wanted = [k for k in arrived if k >= last]
             self.outputs = [
                 *[arrived[k + fixed] if k + fixed in arrived else zeros(trace, outputs[k]) for k in self.state],
@@ -276,13 +278,13 @@ def _pull_loop(
             tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(stacked))]
         else:
             constants = [x for x in inputs[:fixed] if x in read or x in kept]
-            first = {x: _input(graph, x.param("name"), x) for x in [inputs[fixed + k] for k in state]}
+            first = {x: make_input(graph, x.param("name"), x) for x in [inputs[fixed + k] for k in state]}
     left: list[Node] = []
     sums, outputs = [*plan.sums.values()], plan.outputs
     rows = [*plan.stacked, *[inputs[k] for k in plan.rows]] if not again else []
     if first:
         with graph.apart():
-            left = [_input(graph, "left", count)]  # type: ignore[arg-type]  # it is known
+            left = [make_input(graph, "left", count)]  # type: ignore[arg-type]  # it is known
             step = written(graph, np.subtract, left[0], literal(graph, 1, np.int64))
             given = [first.get(x, x) for x in kept]
             begun = make(graph, counted, step, *given, **how, length=None, reverse=False, runs=())
@@ -342,15 +344,15 @@ def _in_runs(
     """Make of a loop the loop over its runs, whose body is a call: it carries its own number, and reads the count."""
     run, within = runs[0], Graph()
     carried = len(nodes) - fixed
-    steps, *inputs = [_input(within, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
+    steps, *inputs = [make_input(within, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
     one = make(
         within, counted, steps, *inputs, body=body, length=run, fixed=fixed, carried=carried,
         reverse=False, runs=runs[1:],
     )
     several = Program((steps, *inputs), tuple([make(within, result, one, number=k) for k in range(carried)]), body.name)
     own = Graph()
-    total, *inputs = [_input(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
-    number, width = _input(own, "run", count), literal(own, run, np.int64)
+    total, *inputs = [make_input(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
+    number, width = make_input(own, "run", count), literal(own, run, np.int64)
     rest = written(own, np.subtract, total, written(own, np.multiply, number, width))
     called = make(own, call, written(own, np.minimum, rest, width), *inputs, body=several)
     outputs = [
@@ -390,7 +392,7 @@ def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequenc
         return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:])
     inner = nested(Graph(), program)
     own: Any = inner.scope
-    counts, step = _input(own, "counts", xs[0]), _input(own, "step", literal(graph, 0, np.int64))
+    counts, step = make_input(own, "counts", xs[0]), make_input(own, "step", literal(graph, 0, np.int64))
     held = _held(own, written(own, np.less, step, counts), inner, fixed, carried, size)
     one = literal(own, 1 if not named["reverse"] else -1, np.int64)
     body = closed(
@@ -558,7 +560,7 @@ def _backwards(
     with graph.apart():
         for body in bodies:
             inner = nested(graph, body)
-            bars = [_input(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
+            bars = [make_input(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
             seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
             swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], guarded=guarded)
             derived.append(((*inner.inputs, *bars), dict(zip(wrt, swept, strict=True))))
@@ -691,7 +693,7 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
         inner = nested(Graph(), program)
         own: Any = inner.scope
         zero = make(graph, "broadcast_to", literal(graph, 0, np.int64), shape=(size,))
-        steps = _input(own, "steps", zero)
+        steps = make_input(own, "steps", zero)
         (on,) = replaced(own, asked, inner.inputs)
         next_ = written(own, np.add, steps, written(own, lambda b: b.astype(np.int64), on))
         inputs = (*inner.inputs[:fixed], steps, *inner.inputs[fixed:])
