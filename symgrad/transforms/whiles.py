@@ -346,7 +346,7 @@ class _Loop:
             zero = [literal(graph, value=False)] if lost else []
             begin = [get(node) for node in (*self.fixed, *[self.variables[0][n] for n in self.names], first.inputs[0])]
             most = len(self.inside) if self.bounded else None
-            hub = make(graph, while_, *begin, *zero, test=test, body=body, fixed=len(self.fixed), most=most)
+            hub = make(graph, while_, *begin, *zero, test=test, body=body, fixed=len(self.fixed), most=most, runs=())
             results = [make(graph, result, hub, number=1 + k) for k in range(len(outputs))]
             new.update(zip(names, results, strict=False))
             if not self.bounded and not lost:

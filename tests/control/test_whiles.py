@@ -1,0 +1,213 @@
+"""Python's `while` as it is written: one loop in C for any number of rounds, and its derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.table import richardson
+
+PATHS = sg.Options(paths=60)
+
+
+def newton(x):
+    y = x
+    while abs(y * y - x) > 1e-12 * x:
+        y = 0.5 * (y + x / y)
+    return y
+
+
+def forever(x):
+    y = x + 1.0
+    while True:
+        z = np.cos(y) + 0.1 * x
+        if abs(z - y) < 1e-10:
+            break
+        y = z
+    return z * y
+
+
+def bisection(x):
+    low, high = 0.0 * x, x + 1.0
+    while high - low > 1e-9:
+        middle = 0.5 * (low + high)
+        if middle * middle > x:
+            high = middle
+        else:
+            low = middle
+    return 0.5 * (low + high)
+
+
+def tolerance(y, z):
+    return abs(y - z) > 1e-11
+
+
+def previous(x):
+    old, y = x + 10.0, x
+    while tolerance(old, y):
+        old, y = y, y - (y**3 - x) / (3 * y * y)
+    return y + 0.0 * old
+
+
+def descent(x):
+    w = np.zeros(2) + x
+    g = np.array([1.0, 1.0]) * x
+    while np.sum(g * g) > 1e-12:
+        g = np.array([2.0, 6.0]) * (w - np.array([0.3, -0.2]) * x)
+        w = w - 0.1 * g
+    return np.sum(w * w)
+
+
+def structure(x):
+    state = {"y": x, "more": [x * 0.0, x + 1.0]}
+    while state["more"][1] - state["more"][0] > 1e-6:
+        state = {"y": state["y"] * 0.9, "more": [state["more"][0] * 0.5, state["more"][1] * 0.5]}
+    return state["y"]
+
+
+def tries(x):
+    y = x
+    for _ in range(50):
+        z = 0.5 * (y + x / y)
+        if abs(z - y) < 1e-9:
+            break
+        y = z
+    return y
+
+
+def three_ways(x):
+    y = x * 1.0
+    while y > 1.0:
+        if y > 20.0:
+            y = y / 10
+        elif y > 5.0:
+            y = np.sqrt(y)
+        else:
+            y = y - 0.75
+    return y
+
+
+ONE_PATH = [newton, forever, bisection, previous, descent, structure]
+MORE = [tries, three_ways]
+POINTS = (0.3, 2.0, 7.3, 9.0, 55.0, 4321.0, 2.0)
+
+
+@pytest.mark.parametrize("fun", [*ONE_PATH, *MORE], ids=lambda f: f.__name__)
+def test_it_is_what_python_does(fun):
+    compiled = sg.jit(fun, options=PATHS)
+    for x in POINTS:
+        np.testing.assert_allclose(compiled(x), fun(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("fun", ONE_PATH, ids=lambda f: f.__name__)
+def test_one_path_serves_any_number_of_rounds(fun):
+    compiled = sg.jit(fun)
+    for x in (9.0, *POINTS, 1e6, 123.0):
+        compiled(x)
+    assert compiled.cache_info().compilations <= 2
+    assert "while_" in compiled.lower(9.0).as_text("stable")
+
+
+@pytest.mark.parametrize("fun", [newton, forever, previous, descent, structure, tries], ids=lambda f: f.__name__)
+def test_derivatives_are_those_of_the_rounds(fun):
+    gradient = sg.value_and_grad(fun, options=PATHS)
+    for x in (2.0, 7.3, 55.0):
+        value, slope = gradient(x)
+        np.testing.assert_allclose(value, fun(x), rtol=1e-12)
+        np.testing.assert_allclose(slope, richardson(lambda h, x=x: fun(x + h), 1e-4), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(sg.jvp(fun, (7.3,), (1.0,))[1], gradient(7.3)[1], rtol=1e-9)
+
+
+def test_second_derivatives():
+    np.testing.assert_allclose(sg.grad(sg.grad(newton))(9.0), -0.25 * 9.0**-1.5, rtol=1e-9)
+    np.testing.assert_allclose(sg.grad(newton)(2.0), 0.5 / np.sqrt(2.0), rtol=1e-12)
+
+
+def counts(x):
+    k, y = 0, x
+    while y > 1.0:
+        y, k = y * 0.5, k + 1
+    return y * k
+
+
+class Counter:
+    k = 0
+
+
+def hidden(x):
+    counter, y = Counter(), x
+    while y > 1.0:
+        counter.k += 1
+        y = y * 0.5 if counter.k != 7 else y * 0.25
+    return y
+
+
+def history(x):
+    every, y = [], x
+    while y > 1.0:
+        y = y * 0.5
+        every.append(y)
+    return sum(every)
+
+
+def changes(x):
+    y = x
+    k = iter([0.5, 0.25, 0.125] * 10)
+    while y > 1.0:
+        y = y * next(k)
+    return y
+
+
+def in_place(x):
+    y = np.array([x, x * 2])
+    while y[0] > 1.0:
+        y[0] = y[0] * 0.5
+        y[1] = y[1] + y[0]
+    return y[1]
+
+
+@pytest.mark.parametrize("fun", [counts, hidden, history, changes, in_place], ids=lambda f: f.__name__)
+def test_what_variables_do_not_show_stays_a_path_each(fun):
+    """Counters, attributes and iterators may do something else in a later round: nothing is made of earlier ones."""
+    compiled = sg.value_and_grad(fun, options=PATHS)
+    for x in (3.0, 30.0, 1000.0, 17.0):
+        value, slope = compiled(x)
+        np.testing.assert_allclose(value, fun(x), rtol=1e-12)
+        np.testing.assert_allclose(slope, richardson(lambda h, x=x: fun(x + h), 1e-4), rtol=1e-7)
+
+
+def test_collatz():
+    def steps(n):
+        total = n * 0
+        while n != 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            total = total + 1
+        return total
+
+    compiled = sg.jit(steps)
+    for n in (27, 1, 6, 97, 7, 2, 871):
+        assert compiled(n) == steps(n)
+    assert compiled.cache_info().compilations <= 3
+
+
+def test_sinkhorn_until_the_marginals_fit():
+    cost = np.random.default_rng(0).uniform(size=(4, 5))
+    a, b = np.full(4, 0.25), np.full(5, 0.2)
+
+    def transport(cost, eps):
+        kernel = np.exp(-cost / eps)
+        u, v = np.ones(4), np.ones(5)
+        u = a / (kernel @ v)
+        while np.max(np.abs(u * (kernel @ v) - a)) > 1e-9 or np.max(np.abs(v * (kernel.T @ u) - b)) > 1e-9:
+            v = b / (kernel.T @ u)
+            u = a / (kernel @ v)
+        return np.sum(u[:, None] * kernel * v * cost)
+
+    compiled = sg.value_and_grad(transport)
+    for eps in (0.5, 0.2, 0.7):
+        value, slope = compiled(cost, eps)
+        np.testing.assert_allclose(value, transport(cost, eps), rtol=1e-10)
+        step = np.random.default_rng(1).normal(size=cost.shape)
+        wanted = richardson(lambda h, eps=eps, step=step: transport(cost + h * step, eps), 1e-3)
+        np.testing.assert_allclose(np.sum(slope * step), wanted, rtol=1e-5, atol=1e-8)
