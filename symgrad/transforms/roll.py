@@ -22,6 +22,7 @@ from symgrad.ir.text import as_text
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_
+from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
@@ -63,7 +64,7 @@ def roll(program: Program) -> Program:
     4
     """
     while True:
-        nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf)]
+        nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
         found = _loop(program, nodes) if len(nodes) >= LEAST else None
         if found is None:
             return within(program, roll)
@@ -139,13 +140,25 @@ class _Loop:
         own = {node for copy in self.copies for node in copy}
         self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
         self.wanted |= own.intersection(program.outputs)
+        asked = {node.inputs[0] for node in program.guards}
+        if not asked.isdisjoint(own) and any(map(_may_fail, self.copies[-1])):
+            return False  # it would fail where a guard of an earlier copy leads elsewhere
+        read = {i for node in program.nodes() if node not in own and not node.op.decides for i in node.inputs}
+        one_each = len(asked & self.wanted - read - {*program.outputs})  # whose guards are one
         apart = [row for row in self.rows if not all(node.op is leaves.constant for node in row)]
         rows = sum([1 + sum(1 for _ in _runs([_row_of(node) for node in row])) for row in apart])
         if len(own) <= FEW and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
             not is_static(node.shape) or size(node.shape) >= SWEPT for node in self.copies[-1]
         ):
             return False  # one sweep over memory serves all steps
-        return 2 * len(self.wanted) + rows + 4 * len(self.moving) < len(own)
+        return 2 * (len(self.wanted) - one_each) + rows + 4 * len(self.moving) < len(own)
+
+
+def _may_fail(node: Node) -> bool:
+    """Whether the call may fail by a node: by an index, or by a matrix."""
+    return node.op.stacked or (
+        not isinstance(node.op, Elementwise) and any(i.dtype.kind in "iu" for i in node.inputs[1:])
+    )
 
 
 def _loop(program: Program, nodes: Sequence[Node]) -> _Loop | None:
@@ -249,8 +262,31 @@ def _rolled(program: Program, loop: _Loop) -> Program:
             operands = tuple([new.get(i, i) for i in node.inputs])
             new[node] = (_joined if node.number > last else copied)(graph, node, operands)
     graph.line = before
-    inputs, outputs = tuple([new[i] for i in program.inputs]), tuple([new.get(o, o) for o in program.outputs])
-    return replace(program, inputs=inputs, outputs=outputs, start=start if program.scope is not None else 0)
+    inputs, outputs = tuple([new[i] for i in program.inputs]), [new.get(o, o) for o in program.outputs]
+    made = replace(program, inputs=inputs, outputs=tuple(outputs), start=start if program.scope is not None else 0)
+    return _guarded_as_one(graph, made)
+
+
+def _guarded_as_one(graph: Graph, program: Program) -> Program:
+    """Make one guard of those of all rows of an array."""
+    rows: dict[tuple[Node, bool], list[Node]] = {}
+    for node in program.guards:
+        row = _row_of(node.inputs[0])
+        if row is not None and type(node.param("outcome")) is bool and row[0].op is result:
+            rows.setdefault((row[0], node.param("outcome")), []).append(node)
+    one: dict[Node, Node | None] = {}
+    for (x, outcome), own in rows.items():
+        if len(own) > 1 and [_row_of(node.inputs[0]) for node in own] == [(x, k) for k in range(x.shape[0])]:
+            every = make(graph, "all" if outcome else "any", x, axes=(0,))
+            number = UNTOLD + own[0].param("number")
+            first = make(graph, guard, every, outcome=outcome, number=number)
+            one |= {node: first if node is own[0] else None for node in own}
+    if not one:
+        return program
+    places = [(k, one.get(node, node)) for k, node in enumerate(program.outputs)]
+    kept = [(k, node) for k, node in places if node is not None]
+    labels = tuple([program.labels[k] for k, _ in kept]) if program.labels else ()
+    return replace(program, outputs=tuple([node for _, node in kept]), labels=labels)
 
 
 def _scan(

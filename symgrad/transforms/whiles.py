@@ -22,7 +22,7 @@ from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, afresh, copied, replaced
 from symgrad.ops.control.cond import cond
-from symgrad.ops.control.guard import guard
+from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 PEELED = 3
 """So many rounds may stay outside before the loop: what a variable is there differs from what it becomes."""
-
-UNTOLD = 1 << 20
-"""From here on number the guards of loops, which no condition of Python's stands behind."""
 
 
 def whiles(program: Program) -> Program:

@@ -331,3 +331,44 @@ def test_cache_info_lists_the_paths():
     f(X)
     f(-X)
     assert [path[0].split(" came to ")[1] for path in f.cache_info().paths] == ["False", "True"]
+
+
+def test_the_same_condition_each_time_round_is_one_guard():
+    def f(x):
+        y, total = x[0], 0.0
+        for t in range(60):
+            assert x[t] > -5, t
+            if y > 50:
+                raise OverflowError
+            y = np.sin(y) + x[t]
+            total = total + y * y
+        return total
+
+    x = np.linspace(-1, 1, 60)
+    compiled = sg.value_and_grad(f)
+    value, slope = compiled(x)
+    np.testing.assert_allclose(value, f(x), rtol=1e-12)
+    direction = np.cos(np.arange(60.0))
+    np.testing.assert_allclose(slope @ direction, richardson(lambda h: f(x + h * direction), 1e-3), rtol=1e-8)
+    text = compiled.lower(x).as_text("optimized")
+    assert text.count("ops.guard(") == 2
+    assert "ops.scan(" in text
+    x[40] = -6
+    with pytest.raises(AssertionError, match="40"):
+        compiled(x)
+
+
+def test_what_may_fail_in_a_loop_fails_after_the_conditions_before_it():
+    def f(x, index):
+        total = 0.0
+        for t in range(40):
+            if index[t] >= 5:
+                return total
+            total = total + np.sin(np.take(x, index[t]))
+        return total
+
+    x, index = np.arange(5.0), np.arange(40) % 5
+    compiled = sg.jit(f)
+    np.testing.assert_allclose(compiled(x, index), f(x, index), rtol=1e-12)
+    index[7] = 9
+    np.testing.assert_allclose(compiled(x, index), f(x, index), rtol=1e-12)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from symgrad.ir.shapes import Shape
 
 OUT = Access(-1, ())
+UNTOLD = 1 << 20
+"""From here on number the guards of loops: which of Python's conditions came to something else there, nobody knows."""
 
 
 def _infer(x: Node, *, outcome: Any, number: int) -> tuple[Shape, Any]:
