@@ -131,7 +131,6 @@ def applied(statement):
 # -- outputs as memory
 
 
-@pytest.mark.xfail(strict=True, reason="fit chooses tiles before adopt lets values live in outputs: a tile is kept")
 def test_a_value_that_ends_where_an_output_begins_lives_in_the_output():
     x = normal(200, 30)
     function = check(lambda x: np.mean(special.logsumexp(x, axis=0)), [x])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from symgrad.ir.notation import Access, Axis, How, Statement
-from symgrad.loops.program import Kind, Loop, StorageMap, common, paths, rebuild, touched, walk
+from symgrad.loops.program import Kind, Loop, StorageMap, common, rebuild, touched, walk
 
 if TYPE_CHECKING:
     from symgrad.loops.program import Around, Array, Item, LoopProgram, Storage, Tile
@@ -77,7 +77,7 @@ def elide(program: LoopProgram) -> LoopProgram:
 
 
 def adopt(program: LoopProgram) -> LoopProgram:
-    """Let a temporary, stored in full, live in the memory of an output that is made of it at the end."""
+    """Let a temporary, stored in full or for a tile, live in the memory of an output that is made of it at the end."""
     return _renamed(program, _overwritten(program, _writers(program)))
 
 
@@ -113,16 +113,14 @@ class _End(NamedTuple):
     """Where an output is written, each element once.
 
     Attributes:
-        top: the number of the item of the program that it is in.
         order: the number of the statement.
-        around: the loops around it.
+        around: what is around it.
         place: the loops its indices are the variables of.
     """
 
-    top: int
     order: int
-    around: Around
-    place: tuple[int, ...]
+    around: tuple[Item, ...]
+    place: tuple[Item, ...]
 
 
 def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) -> dict[Array, Array]:
@@ -130,35 +128,41 @@ def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) ->
 
     Where two could be the same output it is the one that is read first.
     """
-    single = {found[0]: output for output, found in writers.items() if len(found) == 1 and _once(found[0])}
+    single: dict[Item, Array] = {
+        found[0]: output for output, found in writers.items() if len(found) == 1 and _once(found[0])
+    }
     if not single:
         return {}
-    tops = [(top, *found) for top, item in enumerate(program.body) for found in paths([item])]
-    tests = [item for item, _ in walk(program.body) if not isinstance(item, Statement)]
-    tested = {access.array for item in tests for access in touched(item)}
     ends: dict[Array, _End] = {}
-    for order, (top, s, around) in enumerate(tops):
-        place = _place(s.target, around) if s in single else None
+    begins: dict[Item, int] = {}
+    touches: list[tuple[int, Item, tuple[Item, ...]]] = []
+    for order, (item, around) in enumerate(walk(program.body)):
+        begins[item] = order
+        touches.append((order, item, around))
+        place = _place(item.target, around) if isinstance(item, Statement) and item in single else None
         if place is not None:
-            ends[single[s]] = _End(top, order, around, place)
-    wanted: dict[Array, Array] = {}
+            ends[single[item]] = _End(order, around, place)
+    wanted: dict[Array, tuple[_End, int, Array]] = {}
     storage = program.storage
     for output, end in ends.items():
-        body = [s for s in end.around[-1].body if isinstance(s, Statement)] if end.around else []
-        read = [access.array for s in body for access in s.reads]
+        inside = end.around[-1].body if end.around and isinstance(end.around[-1], Loop) else ()
+        read = [access.array for s in inside if isinstance(s, Statement) for access in s.reads]
         read = [array for array in read if _alike(array, output) and is_whole(array, storage[array])]
-        wanted |= {array: output for array in read[:1] if array not in wanted and array not in tested}
-    for order, (top, s, around) in enumerate(tops):
-        for access in s.touched:
+        for array in read[:1]:
+            tiles = {tile for tile in storage[array].kept.values() if tile}  # each has elements of its own
+            depth = max([k for k, one in enumerate(end.around, 1) if getattr(one, "tile", None) in tiles], default=0)
+            wanted.setdefault(array, (end, begins[(*end.around, writers[output][0])[depth]], output))
+    for order, item, around in touches:
+        for access in touched(item):
             if access.array not in wanted:
                 continue
-            end = ends[wanted[access.array]]
-            if top < end.top:
+            end, begin, _ = wanted[access.array]
+            if order < begin:
                 continue
             own = around == end.around and order <= end.order and _place(access, around) == end.place
-            if not own or s.routine is not None:
+            if not own or not isinstance(item, Statement) or item.routine is not None:
                 del wanted[access.array]
-    return wanted
+    return {array: output for array, (*_, output) in wanted.items()}
 
 
 def _once(statement: Statement) -> bool:
@@ -167,11 +171,11 @@ def _once(statement: Statement) -> bool:
     return statement.how == How.SET and not partly
 
 
-def _place(access: Access, around: Around) -> tuple[int, ...] | None:
+def _place(access: Access, around: tuple[Item, ...]) -> tuple[Item, ...] | None:
     """Return which loops an access's indices are the variables of; None for any other kind of index."""
-    walked = {axis: k for k, loop in enumerate(around) if loop.rows <= 1 for axis in loop.members}
-    found = [walked.get(i, -1) if isinstance(i, Axis) else -1 for i in access.indices]
-    return None if access.flat or -1 in found else tuple(found)
+    walked = {axis: loop for loop in around if isinstance(loop, Loop) and loop.is_walked for axis in loop.members}
+    found = [walked[i] for i in access.indices if isinstance(i, Axis) and i in walked]
+    return None if access.flat or len(found) < len(access.indices) else tuple(found)
 
 
 def is_whole(array: Array, storage: Storage) -> bool:
