@@ -12,6 +12,9 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 
 T = TypeVar("T")
 
+FEWEST = 4
+"""No fewer copies of a pattern are looked at as a loop."""
+
 TEAM = 256
 """A call is given at most so many threads, so that small sums of each thread have a place on the stack."""
 
@@ -33,6 +36,9 @@ class Options:
             (docs/linalg.md).
         paths: for so many ways that Python's conditions on traced values take a function is compiled, for arguments of
             one signature; beyond that a call raises PathsError.
+        roll: so many copies that a Python loop leaves in a trace are one loop, at least 4; fewer stay side by side, and
+            with 0 all do.
+        memory: what reverse mode may keep of each such loop, as for `scan`: ``"1MB"``, or bytes as a number.
         without: names of passes to leave out, of those that `symgrad.pipeline.passes` lists: to see what one is worth
             (``python -m benchmarks --ablate``), or whether one is at fault.
         verify: verify every program between stages and after every loop pass, and fill the workspace of every call
@@ -54,6 +60,8 @@ class Options:
     portable: bool = False
     blas: bool = False
     paths: int = 32
+    roll: int = 32
+    memory: str | int | None = None
     without: tuple[str, ...] = ()
     verify: bool = False
     compile_seconds: float | None = 600.0
@@ -67,6 +75,8 @@ class Options:
             value = getattr(self, name)
             if isinstance(value, str):
                 raise ArgumentError(f"Options({name}={value!r}) is one text", instead=f"{name}=({value!r},)")
+        if type(self.roll) is not int or (self.roll != 0 and self.roll < FEWEST):
+            raise ArgumentValueError(f"Options(roll={self.roll!r})", instead=f"0, or a number from {FEWEST} on")
         seconds: Any = self.compile_seconds
         if seconds is not None and (type(seconds) not in {int, float} or not seconds > 0):
             raise ArgumentValueError(
@@ -97,11 +107,16 @@ class Purpose(Enum):
 
 @dataclass(frozen=True)
 class Pass(Generic[T]):
-    """One step from a program to the next, of the graph or of its loops; it has the name of its function."""
+    """One step from a program to the next, of the graph or of its loops; it has the name of its function.
 
-    apply: Callable[[T], T]
+    Attributes:
+        settings: what of the options it is told.
+    """
+
+    apply: Callable[..., T]
     purpose: Purpose
     wanted: Callable[[Options, Target], bool] = lambda _, __: True
+    settings: Callable[[Options], dict[str, Any]] = lambda _: {}
 
     @property
     def name(self) -> str:

@@ -123,12 +123,12 @@ def uncollected() -> Iterator[None]:
 
 
 STABILIZE: tuple[Pass[Program], ...] = (
-    Pass(whiles, Purpose.COMPILE_TIME),
+    Pass(whiles, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
     Pass(gather_writes, Purpose.TIME),
     Pass(diagonals, Purpose.TIME),
     Pass(sink, Purpose.TIME),
     Pass(safer, Purpose.DIGITS),
-    Pass(roll, Purpose.COMPILE_TIME),
+    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"least": o.roll, "memory": o.memory}),
 )
 """Before any derivative, and once more before what was traced is compiled."""
 
@@ -182,7 +182,7 @@ def optimize(program: Program, options: Options) -> Program:
 def _run(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
     for one in listed:
         if one.runs(options, Target()):
-            program = one.apply(program)
+            program = one.apply(program, **one.settings(options))
     return program
 
 

@@ -19,6 +19,7 @@ from symgrad.loops.storage.allocate import bytes_of, lives
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.derive.poles import Ranges
+from symgrad.transforms.roll import unrolled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -125,12 +126,14 @@ class Memory:
         workspace: bytes of scratch memory that the caller gives, an expression of open extents and of ``threads``.
         stack: bytes of arrays on the stack (of one thread).
         buffers: every array that is no register.
+        recomputation: how often steps are computed of loops whose derivatives keep little: 1 where all is kept.
     """
 
     peak: Dim
     workspace: Dim
     stack: int
     buffers: tuple[Buffer, ...]
+    recomputation: int = 1
 
     def __str__(self) -> str:
         rows: list[Sequence[str]] = [("buffer", "dtype", "shape", "bytes", "place", "statements", "line")]
@@ -139,6 +142,7 @@ class Memory:
             line = "" if b.line is None else f"{b.line}  {b.line.text}"
             rows.append((b.name, b.dtype.name, shape, str(b.bytes), b.place, f"{b.first}-{b.last}", line))
         head = f"peak {self.peak} bytes: workspace {self.workspace}, stack {self.stack}"
+        head += f"; steps are computed {self.recomputation} times" if self.recomputation > 1 else ""
         return f"{head}\n{columns(rows)}"
 
 
@@ -178,7 +182,8 @@ def memory_of(stages: Stages) -> Memory:
         size = simplified(bytes_of(shape, a.dtype) * (symbol("threads") if slot.private else 1))
         buffers.append(Buffer(names[slot], shape, a.dtype, size, slot.place.value, life.first, life.last, a.line))
     stack = sum(slot.size for slot in names if slot.place is Place.STACK)
-    return Memory(simplified(program.workspace + stack), program.workspace, stack, tuple(buffers))
+    peak = simplified(program.workspace + stack)
+    return Memory(peak, program.workspace, stack, tuple(buffers), 1 + program.again)
 
 
 def with_extents(report: Any, program: Program, arrays: Sequence[Any], sizes: Mapping[str, int], threads: int) -> Any:
@@ -222,7 +227,8 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
                  if isinstance(item, Loop) and not any(isinstance(one, Loop) for one in around)]
     derived = stages.kept["derived"] is not stages.kept["stable"]
     sections = [
-        ("Loops", _loops(outermost)), ("Computed again", list(program.notes)), ("Memory", _memory_lines(stages)),
+        ("Loops", _loops(outermost)), ("Python loops that stay unrolled", _unrolled(stages)),
+        ("Computed again", list(program.notes)), ("Memory", _memory_lines(stages)),
         ("Threads", _thread_lines(outermost)), ("Math functions", _math_functions(program, stages)),
         ("Slopes", _steep_lines(stages.kept["stable"]) if derived else []),
         ("Rules of yours", list(program.rules)), ("Extents that are not left open", list(refusals)),
@@ -232,6 +238,14 @@ def report(stages: Stages, refusals: Sequence[str] = ()) -> str:
     for title, lines in sections:
         text += "".join(["\n", title, "\n", *[f"  {line}\n" for line in lines]]) if lines else ""
     return text
+
+
+def _unrolled(stages: Stages) -> list[str]:
+    """Say which line broke the pattern of a loop."""
+    least = stages.options.roll
+    found = unrolled(stages.kept["traced"], least) if least and "roll" not in stages.options.without else []
+    more = len(found) - SHOWN
+    return [*found[:SHOWN], *[f"and {more} more"] * (more > 0)]
 
 
 def _line_shown(line: Line | None) -> str:

@@ -230,6 +230,7 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
             sized.setdefault(size(bytes_of(array.shape, array.dtype)), []).append(array.name)
     space = f"{made.name}_workspace_bytes({', '.join(given)})"
     notes = [*render.work(loops), f"{space} bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
+    notes += [f"steps of loops that keep little are computed {1 + loops.again} times"] if loops.again else []
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] * threads
     codes = ", or a status from 1 on where an index is out of bounds" if made.statuses else ""
     notes.append(f"returns 0; a negative status for impossible extents{codes}")

@@ -120,7 +120,7 @@ class Graph:
     numbered through, so that those of the caller come before.
     """
 
-    __slots__ = ("_count", "line", "requirements", "rules", "share", "table")
+    __slots__ = ("_count", "again", "line", "requirements", "rules", "share", "table")
 
     def __init__(self, *, share: bool = True) -> None:
         """Start empty; ``share=False`` makes every node a new one (to read a written one)."""
@@ -129,6 +129,7 @@ class Graph:
         self.share = share
         self.line: Line | None = None
         self.requirements: list[Requirement] = []
+        self.again = 0  # how often derivatives compute anew what they kept nothing of, one within the other
         self.rules: dict[str, None] = {}  # of the user's, that derivatives were made with: in words, in order
 
     def require(self, index: Any, extent: Any, axis: int, line: Line | None, otherwise: str = "") -> None:

@@ -34,6 +34,7 @@ class Program:
         labels: a name for each output, or nothing.
         fortran: names of the inputs that lie in memory column by column; their loops walk them as they lie.
         rules: rules of the user's that stand in the place of ops' own in what was derived, in words.
+        again: how often its derivatives compute anew what they kept nothing of.
         moments: of a program as it was traced, where Python asked for its guards, by their numbers.
     """
 
@@ -46,6 +47,7 @@ class Program:
     labels: tuple[str, ...] = ()
     fortran: frozenset[str] = frozenset()
     rules: tuple[str, ...] = ()
+    again: int = 0
     moments: Mapping[int, Any] = field(default_factory=dict)
 
     @property

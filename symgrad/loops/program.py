@@ -582,6 +582,7 @@ class LoopProgram(Frozen):
         work: the operations of a call, a number or an expression of the extents: an estimate.
         polled: some loop looks whether the call should stop.
         rules: rules of the user's in what was derived, in words.
+        again: how often its derivatives compute anew what they kept nothing of.
         small: the same for calls with an extent that is less than its number in `least`.
         requirements: what unknown extents satisfy when it is called.
         undecided: what the verifier could not decide, where it was asked.
@@ -599,6 +600,7 @@ class LoopProgram(Frozen):
     work: Dim = 0
     polled: bool = False
     rules: tuple[str, ...] = ()
+    again: int = 0
     small: LoopProgram | None = None
     least: Mapping[Any, int] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()

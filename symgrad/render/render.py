@@ -245,6 +245,7 @@ def head(loops: LoopProgram, functions: Functions) -> tuple[str, ...]:
     notes += work(loops)
     notes += [f"derived by {rule}" for rule in loops.rules]
     notes.append(f"workspace: {loops.workspace} bytes")
+    notes += [f"steps of loops that keep little are computed {1 + loops.again} times"] if loops.again else []
     notes += [f"threads: at most {TEAM}"] if loops.threaded else []
     notes.append("returns 0, or the number of the check that failed")
     if loops.polled:

@@ -139,7 +139,7 @@ def trace(
             columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
-                labels=labels, fortran=columns, rules=tuple(graph.rules),
+                labels=labels, fortran=columns, rules=tuple(graph.rules), again=graph.again,
                 moments={} if asked is None else asked.moments_of(guards),
             )
             _refuse_strays(program)

@@ -20,6 +20,7 @@ from symgrad.ops.control.call import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
+from symgrad.trace.state import Trace, passing
 from symgrad.transforms.build import make
 from symgrad.transforms.derive.control import Pulled, levels
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.ir.node import Node
-    from symgrad.trace.state import Trace
 
 LEVELS = 24
 """Runs of runs are tried to this depth: beyond it two steps make a run."""
@@ -82,7 +82,7 @@ def known(steps: Any, what: str) -> None:
         )
 
 
-def fitting(trace: Trace, body: Program, fixed: int, carried: int, steps: Any, memory: str | int) -> list[int]:
+def fitting(body: Program, fixed: int, carried: int, steps: Any, memory: str | int) -> list[int]:
     """Return how long runs are so that reverse mode keeps no more than some memory.
 
     Raises:
@@ -93,7 +93,9 @@ def fitting(trace: Trace, body: Program, fixed: int, carried: int, steps: Any, m
         known(steps, f"memory={memory!r}")
     floats = [x.dtype.kind == "f" for x in body.inputs]
     state = sum([_bytes(x) for x in body.inputs[fixed : fixed + carried]])
-    each = sum(map(_bytes, Pulled(trace, body, floats, [*body.outputs], fixed, carried, guarded=False).stacked))
+    with passing(Trace(Graph(), body.name)) as trace:
+        plan = Pulled(trace, body, floats, [*body.outputs], fixed, carried, guarded=False)
+    each = sum(map(_bytes, plan.stacked))
     least = 0
     if steps is None:  # however many there are, runs of runs of as many keep what they begin with
         for reach in map(levels, range(max(2, most // max(1, each)), 0, -1)):

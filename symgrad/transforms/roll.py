@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,9 +25,9 @@ from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_
 from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
-from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
 from symgrad.transforms.build import literal, make, written
+from symgrad.transforms.checkpoints import fitting, scanned
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
 
@@ -52,8 +53,8 @@ TRIED = 6
 """So many copies in the middle of a repeat are looked at first."""
 
 
-def roll(program: Program) -> Program:
-    """Make loops of repeats.
+def roll(program: Program, least: int = LEAST, memory: str | int | None = None) -> Program:
+    """Make loops of repeats of at least so many copies, whose reverse mode keeps no more than some memory.
 
     >>> import numpy as np, symgrad as sg
     >>> def f(x):
@@ -65,10 +66,10 @@ def roll(program: Program) -> Program:
     """
     while True:
         nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
-        found = _loop(program, nodes) if len(nodes) >= LEAST else None
+        found = _loop(program, nodes, least) if len(nodes) >= least else None
         if found is None:
-            return within(program, roll)
-        program = _rolled(program, found)
+            return within(program, partial(roll, least=least, memory=memory))
+        program = _rolled(program, found, memory)
 
 
 # -- repeats
@@ -84,12 +85,16 @@ def _word(node: Node) -> Any:
     return node.op, params, node.shape, node.dtype, node.line
 
 
-def _repeats(nodes: Sequence[Node]) -> list[tuple[int, int, int]]:
-    """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
-    if max(Counter([(node.op, node.line) for node in nodes]).values(), default=0) < LEAST:
-        return []  # most programs, at next to no cost
+def _words(nodes: Sequence[Node]) -> Any:
     known: dict[Any, int] = {}
-    words = np.array([known.setdefault(_word(node), len(known)) for node in nodes])
+    return np.array([known.setdefault(_word(node), len(known)) for node in nodes])
+
+
+def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
+    """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
+    if max(Counter([(node.op, node.line) for node in nodes]).values(), default=0) < least:
+        return []  # most programs, at next to no cost
+    words = _words(nodes)
     places: dict[int, list[int]] = defaultdict(list)
     for k, word in enumerate(words.tolist()):
         places[word].append(k)
@@ -99,13 +104,13 @@ def _repeats(nodes: Sequence[Node]) -> list[tuple[int, int, int]]:
             near.update([b - a for a, b in zip(own, own[step:], strict=False)])
     found = []
     for period, count in near.most_common(PERIODS):
-        if count < LEAST - 1:
+        if count < least - 1:
             break
         same = np.concatenate([[False], words[:-period] == words[period:], [False]])
         edges = np.flatnonzero(same[1:] != same[:-1])
         for first, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             copies = (end - first) // period + 1
-            if copies >= LEAST:
+            if copies >= least:
                 found.append((first, period, copies))
     return sorted(found, key=lambda one: (-one[1] * one[2], one[1]))
 
@@ -122,6 +127,7 @@ class _Loop:
         state: for each carried value its place in a copy, how many copies back it is read, and where it begins.
         reads: for each operand of a place in a copy, what it is there.
         wanted: the nodes of copies that others read.
+        why: where it is no loop, the node that is why, and what is wrong with it.
     """
 
     copies: list[Sequence[Node]]
@@ -131,6 +137,7 @@ class _Loop:
     state: dict[tuple[int, int], Node] = field(default_factory=dict)
     reads: dict[tuple[int, int], Any] = field(default_factory=dict)
     wanted: set[Node] = field(default_factory=set)
+    why: tuple[Node, str] | None = None
 
     def pays(self, program: Program) -> bool:
         """Whether fewer nodes are left: what others read is a slice of what is stacked, and rows are put together.
@@ -161,7 +168,7 @@ def _may_fail(node: Node) -> bool:
     )
 
 
-def _loop(program: Program, nodes: Sequence[Node]) -> _Loop | None:
+def _loop(program: Program, nodes: Sequence[Node], least: int) -> _Loop | None:
     """Find the longest repeat that is a loop, and pays."""
     place = {node: k for k, node in enumerate(nodes)}
 
@@ -169,12 +176,12 @@ def _loop(program: Program, nodes: Sequence[Node]) -> _Loop | None:
         runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(copies)]
         return _classified(_Loop(runs), place, first, period)
 
-    for start, period, copies in _repeats(nodes):
-        if classified(start + copies // 2 * period, period, TRIED) is None:
+    for start, period, copies in _repeats(nodes, least):
+        if classified(start + copies // 2 * period, period, min(TRIED, copies - copies // 2)) is None:
             continue  # what is a loop is one in its middle
         ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
         counts = [(start + early * period, copies - early - late) for early, late in ends]
-        found = next(filter(None, (classified(first, period, n) for first, n in counts if n >= LEAST)), None)
+        found = next(filter(None, (classified(first, period, n) for first, n in counts if n >= least)), None)
         if found is not None and found.pays(program):
             return found
     return None
@@ -182,6 +189,10 @@ def _loop(program: Program, nodes: Sequence[Node]) -> _Loop | None:
 
 def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) -> _Loop | None:
     """Say what each operand of a copy is; None where one is nothing a loop could have."""
+    def no(node: Node, why: str) -> _Loop | None:
+        loop.why = node, why
+        return None
+
     copies = loop.copies
     end = first + len(copies) * period
     for j in range(period):
@@ -189,7 +200,7 @@ def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) ->
         if any(node.params != column[0].params for node in column) and not isinstance(column[0].op, Control):
             operand = {node.inputs[0] for node in column}
             if len(operand) != 1 or first <= place.get(column[0].inputs[0], -1) < end or _along(column) is None:
-                return None
+                return no(column[-1], "differs from step to step by more than one place along an axis of one array")
             loop.moving.add(j)
             continue
         for a in range(len(column[0].inputs)):
@@ -204,11 +215,11 @@ def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) ->
                 for b in range(1, back + 1):
                     begin = read[back - b]
                     if loop.state.setdefault((same, b), begin) is not begin:
-                        return None
+                        return no(column[0], "begins with another value than what reads the same of the step before")
                     if (begin.shape, begin.dtype) != (read[-1].shape, read[-1].dtype):
-                        return None
+                        return no(column[0], "begins with a value of another shape or dtype")
             elif any(inside):
-                return None
+                return no(column[-1], "reads what a certain step made, or one more than two steps before")
             elif all(node is read[0] for node in read):
                 loop.fixed.setdefault(read[0])
                 loop.reads[j, a] = read[0]
@@ -216,7 +227,7 @@ def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) ->
                 loop.rows.setdefault(tuple(read))
                 loop.reads[j, a] = tuple(read)
             else:
-                return None
+                return no(column[-1], "reads values of other shapes or dtypes from step to step")
     return loop
 
 
@@ -227,10 +238,49 @@ def _along(column: Sequence[Node]) -> int | None:
     return moving[0] if len(moving) == 1 else None
 
 
+def unrolled(program: Program, least: int = LEAST) -> list[str]:
+    """Say of repeats that stay side by side, or are cut in two, which line is why."""
+    nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf)]
+    found = _repeats(nodes, least) if len(nodes) >= least else []
+    place, words = {node: k for k, node in enumerate(nodes)}, _words(nodes)
+    patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
+    taken = np.zeros(len(nodes), bool)
+    said: dict[str, None] = {}
+    for (start, period, copies), (_, pattern) in zip(found, patterns, strict=True):
+        end = start + copies * period
+        if taken[start:end].any():
+            continue
+        taken[start:end] = True
+        loops = []
+        for first, count in ((start + copies // 2 * period, min(TRIED, copies - copies // 2)),
+                             (start + PEELED * period, copies - 2 * PEELED)):
+            loops.append(_Loop([nodes[first + k * period : first + (k + 1) * period] for k in range(count)]))
+            if _classified(loops[-1], place, first, period) is None:
+                break
+        what = f"{copies} steps like {_at(nodes[start])}"
+        if loops[-1].why is not None:
+            node, why = loops[-1].why
+            said.setdefault(f"{what} stay side by side: {_at(node)} {why}")
+        elif not loops[-1].pays(program):
+            said.setdefault(f"{what} stay side by side: a loop would leave no fewer operations, or be no faster")
+        elif any(later > end and other == pattern for later, other in patterns):
+            odd = next(k for k in range(end - period, len(nodes)) if words[k] != words[k - period])
+            said.setdefault(f"{what} are a loop of their own: {_at(nodes[odd])} is not in all steps")
+    rest = Counter([(node.op.name, _at(node)) for node, known in zip(nodes, taken, strict=True) if not known])
+    for (name, where), count in rest.items():
+        if count >= least:
+            said.setdefault(f"{count} times {name} stay side by side: at {where} shapes or operations change")
+    return [*said]
+
+
+def _at(node: Node) -> str:
+    return f"{node.op.name}, of no line," if node.line is None else f"{node.line}  {node.line.text.strip()}"
+
+
 # -- the loop
 
 
-def _rolled(program: Program, loop: _Loop) -> Program:
+def _rolled(program: Program, loop: _Loop, memory: str | int | None) -> Program:
     """Put a scan in the place of the copies."""
     graph = afresh(program)
     start = len(graph) + 1
@@ -251,7 +301,7 @@ def _rolled(program: Program, loop: _Loop) -> Program:
         graph.line = node.line
         if node is first:
             stacked, final = _scan(
-                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}),
+                graph, loop, new, program.start, sorted({number[node][1] for node in wanted - carried}), memory,
             )
         if node in number:
             if node in wanted:
@@ -290,7 +340,7 @@ def _guarded_as_one(graph: Graph, program: Program) -> Program:
 
 
 def _scan(
-    graph: Graph, loop: _Loop, new: dict[Node, Node], outer: int, wanted: Sequence[int],
+    graph: Graph, loop: _Loop, new: dict[Node, Node], outer: int, wanted: Sequence[int], memory: str | int | None,
 ) -> tuple[dict[int, Node], dict[int, Node]]:
     """Make the scan; return what its steps gave at the places that are wanted, stacked, and what the last carries.
 
@@ -339,13 +389,12 @@ def _scan(
     stepped = Program(tuple(inputs), (*next_, *[made[j] for j in wanted]), "step")
     rows = [_stacked(graph, [get(node) for node in row]) for row in loop.rows]
     rows += [_slid(graph, get(template[j].inputs[0]), [copy[j] for copy in loop.copies]) for j in sorted(loop.moving)]
-    hub = make(
-        graph, scan, *[get(node) for node in fixed], *[get(loop.state[key]) for key in state], *rows,
-        body=closed(stepped.inputs, stepped.outputs, "step"), length=copies, fixed=len(fixed), carried=len(state),
-        reverse=False,
-    )
-    final = {place: make(graph, result, hub, number=k) for k, (place, back) in enumerate(state) if back == 1}
-    return {j: make(graph, result, hub, number=len(state) + k) for k, j in enumerate(wanted)}, final
+    given = [*[get(node) for node in fixed], *[get(loop.state[key]) for key in state], *rows]
+    own = closed(stepped.inputs, stepped.outputs, "step")
+    runs = [] if memory is None else fitting(own, len(fixed), len(state), copies, memory)
+    found = scanned(graph, own, given, copies, len(fixed), len(state), reverse=False, runs=runs)
+    final = {place: found[k] for k, (place, back) in enumerate(state) if back == 1}
+    return dict(zip(wanted, found[len(state) :], strict=True)), final
 
 
 def _stacked(graph: Graph, row: list[Node]) -> Node:

@@ -29,9 +29,10 @@ from symgrad.ops.declare import leaves
 from symgrad.trace.lines import is_user_code
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
+from symgrad.transforms.scans import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from symgrad.trace.branches import Moment
 
@@ -42,15 +43,16 @@ PEELED = 3
 """So many rounds may stay outside before the loop: what a variable is there differs from what it becomes."""
 
 
-def whiles(program: Program) -> Program:
-    """Make loops of conditions that were asked again and again in one place."""
+def whiles(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
+    """Make loops of conditions that were asked again and again in one place; change the programs of these."""
     tried: set[int] = set()
-    while program.moments:
-        found = next(_loops(program, tried), None)
-        if found is None:
-            break
-        program = found
-    return replace(program, moments={}) if program.moments else program
+    if not program.moments:
+        return program
+    made = False
+    while (found := next(_loops(program, tried), None)) is not None:
+        program, made = found, True
+    program = replace(program, moments={})
+    return within(program, change) if made else program
 
 
 def _loops(program: Program, tried: set[int]) -> Iterator[Program]:

@@ -294,3 +294,80 @@ def test_random_loops_are_rolled():
     """About as many as have steps enough and no odd ones."""
     loops = [random_loop(seed) for seed in range(24)]
     assert sum([bool(lengths(stable(loop.function(), loop.args))) for loop in loops]) >= 8
+
+
+def cut(x):
+    for t in range(100):
+        x = np.sin(x) + 0.1
+        if t == 50:
+            x = np.exp(-x)
+    return x
+
+
+def from_far(x):
+    xs = [x, x + 1, x + 2, x + 3]
+    for _ in range(40):
+        xs.append(np.sin(xs[-4]) + np.cos(xs[-1]))
+    return xs[-1]
+
+
+def all_are_read(x):
+    out = [x]
+    for _ in range(40):
+        out.append(np.sin(out[-1]))
+    return tuple(out)
+
+
+def growing(x):
+    total = 0.0
+    for t in range(1, 50):
+        total = total + np.sum(x * np.ones((t, 1)))
+    return total
+
+
+def all_fit(x):
+    for _ in range(40):
+        x = np.sin(x)
+    return x
+
+
+@pytest.mark.parametrize(("function", "said"), [
+    (cut, "steps like"), (cut, "x = np.exp(-x) is not in all steps"),
+    (from_far, "xs.append(np.sin(xs[-4]) + np.cos(xs[-1])) reads what a certain step made, or one more than two"),
+    (all_are_read, "a loop would leave no fewer operations"), (growing, "shapes or operations change"), (all_fit, ""),
+])
+def test_the_report_says_which_line_broke_a_pattern(function, said):
+    f = sg.jit(function)
+    f(1.0)
+    text = f.report()
+    assert said in text
+    assert bool(said) == ("Python loops that stay unrolled" in text)
+
+
+def test_the_threshold_and_the_memory_of_loops_that_are_found():
+    def f(x):
+        h = np.zeros(4)
+        for _ in range(900):
+            h = np.sin(h) + x
+        return np.sum(h)
+
+    x = np.arange(4.0)
+    whole = sg.grad(f)
+    expected = whole(x)
+    for text in ("8 KiB", 3000):
+        small = sg.grad(f, options=sg.Options(memory=text))
+        np.testing.assert_allclose(small(x), expected, rtol=1e-12)
+        memory = small.memory(x)
+        assert memory.peak < 8400
+        assert whole.memory(x).peak > 20_000
+        assert memory.recomputation == 2 or text == 3000
+        assert f"steps are computed {memory.recomputation} times" in str(memory)
+        assert f"are computed {memory.recomputation} times" in small.lower(x).as_text("c")
+    assert whole.memory(x).recomputation == 1
+    assert lengths(stable(all_fit, [1.0], sg.Options(roll=41))) == []
+    assert lengths(stable(all_fit, [1.0], sg.Options(roll=0))) == []
+    assert lengths(stable(all_fit, [1.0], sg.Options(roll=4))) == [40]
+    with pytest.raises(sg.SymgradError, match=r"Options\(roll=3\)"):
+        sg.Options(roll=3)
+    with pytest.raises(sg.SymgradError, match="is less than any runs keep"):
+        sg.grad(f, options=sg.Options(memory=10))(x)

@@ -102,16 +102,16 @@ def _scanned(f: Any, init: Any, xs: Any, length: Any, reverse: bool, checkpoint:
     given = [*reads, *_cast(outer, leaves, body.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        runs = _runs(outer, body, fixed, carried, steps, checkpoint, memory)
+        runs = _runs(body, fixed, carried, steps, checkpoint, memory)
         made = checkpoints.scanned(outer.graph, body, given, steps, fixed, carried, bool(reverse), runs)
     return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
 
 
-def _runs(outer: Trace, body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
+def _runs(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
     """Return how long runs are, of which only what is carried into them is kept."""
     if memory is None:
         return checkpoints.lengths(checkpoint, steps)
-    return checkpoints.fitting(outer, body, fixed, carried, steps, memory)
+    return checkpoints.fitting(body, fixed, carried, steps, memory)
 
 
 @contextmanager
@@ -279,7 +279,7 @@ def _times(body: Any, lower: Any, upper: Any, init: Any, checkpoint: Any, memory
     (own,), reads = lifted(point.program)
     given = [*reads, *_cast(outer, leaves, own.inputs[len(reads) :], carried)]
     fixed = len(reads)
-    runs = tuple(_runs(outer, own, fixed, carried, None, checkpoint, memory))
+    runs = tuple(_runs(own, fixed, carried, None, checkpoint, memory))
     count = np.maximum(upper - start, 0).astype(np.int64)
     found = _made(
         outer, counted, [as_node(outer, count), *given], carried, body=own, length=None, fixed=fixed, carried=carried,
@@ -349,7 +349,7 @@ def _looped(test: Any, body: Any, init: Any, most: Any, checkpoint: Any, memory:
     given = [*reads, *_cast(outer, leaves, step.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        runs = tuple(_runs(outer, step, fixed, carried, most, checkpoint, memory))
+        runs = tuple(_runs(step, fixed, carried, most, checkpoint, memory))
     found = _made(outer, while_, given, 1 + carried, test=condition, body=step, fixed=fixed, most=most, runs=runs)
     return optree.tree_unflatten(point.tree, found[1:])
 

@@ -109,7 +109,7 @@ class _Lowering:
         outputs, done = self.body()
         return LoopProgram(
             self.program.name, tuple(inputs), outputs, tuple(self.arrays), done, tuple(self.checks),
-            rules=self.program.rules, requirements=self.program.requirements,
+            rules=self.program.rules, requirements=self.program.requirements, again=self.program.again,
         )
 
     def body(self) -> tuple[tuple[Array, ...], tuple[Statement, ...]]:

@@ -557,6 +557,7 @@ def _backwards(
     wrt = [k for k, moves in enumerate(active) if moves]
     of = [k for k, g in enumerate(gs) if g is not None]
     derived = []
+    deepest, graph.again = graph.again, 0  # of what is computed again within what is computed again
     with graph.apart():
         for body in bodies:
             inner = nested(graph, body)
@@ -564,6 +565,7 @@ def _backwards(
             seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
             swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], guarded=guarded)
             derived.append(((*inner.inputs, *bars), dict(zip(wrt, swept, strict=True))))
+        graph.again = max(deepest, graph.again + 1)
         arrived = [k for k in wrt if not all(is_zero_constant(found[k]) for _, found in derived)]
         read: set[int] = set()
         for inputs, found in derived:
