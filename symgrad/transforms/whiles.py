@@ -9,30 +9,24 @@ against all the others: made of their variables it must be, node for node, what 
 
 from __future__ import annotations
 
-import dis
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import pairwise
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, afresh, copied, replaced
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
-from symgrad.trace.lines import is_user_code
+from symgrad.trace.rounds import names_read, position, remembers, runs_out
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from symgrad.trace.branches import Moment
 
@@ -63,7 +57,7 @@ def _loops(program: Program, tried: set[int]) -> Iterator[Program]:
         if node.param("number") not in program.moments:
             continue
         moment: Moment = program.moments[node.param("number")]
-        groups.setdefault((moment.code, _position(moment.code, moment.at), moment.frame), []).append(node)
+        groups.setdefault((moment.code, position(moment.code, moment.at), moment.frame), []).append(node)
     for asked in sorted(groups.values(), key=lambda own: order[own[-1]] - order[own[0]]):
         goes_on, ends = asked[0].param("outcome"), asked[-1].param("outcome")
         outcomes = [node.param("outcome") for node in asked]
@@ -77,74 +71,6 @@ def _loops(program: Program, tried: set[int]) -> Iterator[Program]:
             if loop.is_one():
                 yield loop.put()
                 return
-
-
-def _position(code: CodeType, at: int) -> Any:
-    """Return where an instruction stands in the source: a compiler may repeat a loop's condition behind its body."""
-    every = getattr(code, "co_positions", None)
-    if every is None:
-        return next((line for first, end, line in code.co_lines() if first <= at < end), None)
-    return list(every())[at // 2]
-
-
-@cache
-def _read(code: CodeType) -> frozenset[str]:
-    """Return the names that a code reads."""
-    return frozenset([str(i.argval) for i in dis.get_instructions(code) if i.opname.startswith("LOAD_")])
-
-
-@cache
-def _runs_out(code: CodeType, at: int) -> bool:
-    """Whether an instruction stands in a `for` loop, which ends by itself."""
-    instructions = list(dis.get_instructions(code))
-    back = [i for i in instructions if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= at <= i.offset]
-    inner = max([i.argval for i in back], default=None)
-    return next((i.opname for i in instructions if i.offset == inner), "FOR_ITER") == "FOR_ITER"
-
-
-def _remembers(moment: Moment) -> bool:
-    """Whether rounds may go another way by what is no variable: attributes, globals, iterators, objects of the user's.
-
-    Functions that are called by their names are looked into.
-    """
-    codes = [(moment.code, moment.globals)]
-    seen: set[CodeType] = set()
-    plain = [value.value for value in moment.variables.values() if type(value).__name__ == "Opaque"]
-    while codes:
-        code, names = codes.pop()
-        if code in seen:
-            continue
-        seen.add(code)
-        for i in dis.get_instructions(code):
-            if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS):
-                return True
-            if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in names:
-                plain.append(names[i.argval])
-        codes += [(one, names) for one in code.co_consts if isinstance(one, CodeType)]
-        while plain:
-            value = plain.pop()
-            value = getattr(value, "__wrapped__", value)
-            if isinstance(value, FunctionType):
-                if is_user_code(value.__code__.co_filename):
-                    codes.append((value.__code__, value.__globals__))
-                    plain += [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
-            elif not isinstance(value, _STILL) and not type(value).__module__.startswith(("symgrad", "numpy", "scipy")):
-                return True
-    return False
-
-
-_CHANGES = frozenset({"STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL", "YIELD_VALUE"})
-_WALKS = frozenset({"next", "iter", "setattr", "exec", "eval"})
-_STILL = (ModuleType, type, BuiltinFunctionType, np.ndarray, np.generic, np.ufunc, np.dtype, str, bool, int, float,
-          type(None), tuple, list, dict, range, slice)
-"""What keeps nothing that a call of it could change, or is looked at from moment to moment."""
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
 
 
 @dataclass
@@ -174,16 +100,16 @@ class _Loop:
         self.inside = [order[number[a] + 1 : number[b]] for a, b in pairwise(self.asked)]
         moments = [self.program.moments[node.param("number")] for node in self.asked]
         self.variables: list[dict[Name, Any]] = [moment.variables for moment in moments]
-        self.bounded = any(_runs_out(moment.code, moment.at) for moment in moments[1:])
+        self.bounded = any(runs_out(moment.code, moment.at) for moment in moments[1:])
         self.moment = moments[0]
-        self.read = _read(moments[0].code)
+        self.read = names_read(moments[0].code)
         self.begin = self.asked[0].number
 
     # -- whether it is a loop
 
     def is_one(self) -> bool:
         """Whether all rounds are the same."""
-        if _remembers(self.moment):
+        if remembers(self.moment):
             return False
         common = set(self.variables[0]).intersection(*self.variables[1:])
         for name in (name for name in self.variables[0] if name in common):
@@ -213,7 +139,7 @@ class _Loop:
             if not clean:
                 return False
             self.rounds[way] = self.taken(clean[-1])
-        return self.is_tree([*self.rounds.items()], 0) and self.is_what_was_traced(ways) and self.ends_in_variables()
+        return is_tree([*self.rounds.items()]) and self.is_what_was_traced(ways) and self.ends_in_variables()
 
     def is_apart(self, nodes: Sequence[Node]) -> bool:
         """Whether the loop made each of some variables, and no two of them are one."""
@@ -244,16 +170,6 @@ class _Loop:
             params = f"x{len(self.fixed)}", node.shape, node.dtype
             self.fixed[node] = self.body.node(leaves.input_, (), params, node.shape, node.dtype, node.line)
         return self.fixed[node]
-
-    def is_tree(self, rounds: Sequence[tuple[Way, list[Node]]], depth: int) -> bool:
-        """Whether rounds that went the same way so far asked the same condition next, or none."""
-        if len({len(way) > depth for way, _ in rounds}) > 1:
-            return False
-        if len(rounds) == 1 or len(rounds[0][0]) <= depth:
-            return len(rounds) == 1
-        sides = [[one for one in rounds if one[0][depth] is side] for side in (True, False)]
-        same = len({made[depth] for _, made in rounds}) == 1
-        return same and all(self.is_tree(side, depth + 1) for side in sides if side)
 
     def is_what_was_traced(self, ways: dict[Way, list[int]]) -> bool:
         """Whether the round, made of any round's variables, is that round."""
@@ -287,43 +203,12 @@ class _Loop:
 
     # -- the loop
 
-    def step(self) -> tuple[list[Node], bool]:
-        """Make the body's outputs: the next variables, the next condition, and whether the call leaves the path."""
-        lost = any(
-            (*way[:k], not way[k]) not in {other[: k + 1] for other in self.rounds}
-            for way in self.rounds for k in range(len(way))
-        )
-        made = self.branched([*self.rounds.items()], 0, [])
-        return (made if lost else made[:-1]), lost
-
-    def branched(self, rounds: Sequence[tuple[Way, list[Node]]], depth: int, done: list[Node]) -> list[Node]:
-        """Make the outputs of rounds that went the same way so far; what `done` needs is computed already."""
-        if not rounds:  # a way that no round went
-            return [*self.inputs, literal(self.body, value=False), literal(self.body, value=True)]
-        way, made = rounds[0]
-        if len(way) == depth:
-            return [*made[depth:], literal(self.body, value=False)]
-        test = made[depth]
-        sides = [
-            self.branched([one for one in rounds if one[0][depth] is side], depth + 1, [*done, test])
-            for side in (True, False)
-        ]
-        there = [*self.inputs, *self.fixed.values()]
-        cone = Program(tuple(there), (*done, test)).nodes()
-        cuts = {node for node in cone if not isinstance(node.op, Leaf) or node.op is leaves.input_}
-        read: dict[Node, None] = {}
-        for side in sides:
-            inner = Program(tuple(cuts), tuple(side))
-            read |= dict.fromkeys([o for o in side if o in cuts])
-            read |= dict.fromkeys([i for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts])
-        bodies = [closed([*read], side, "side") for side in sides]
-        hub = make(self.body, cond, test, *read, then=bodies[0], other=bodies[1])
-        return [make(self.body, result, hub, number=k) for k in range(len(sides[0]))]
-
     def put(self) -> Program:
         """Put a loop in the place of the rounds."""
         program, first = self.program, self.asked[0]
-        outputs, lost = self.step()
+        there = [*self.inputs, *self.fixed.values()]
+        idle = [*self.inputs, literal(self.body, value=False)]
+        outputs, lost = round_of(self.body, there, idle, self.rounds)
         names = [self.variables[-1][name] for name in self.names]
         flags = [self.body.node(leaves.input_, (), (f"flag{k}", (), first.dtype), (), first.dtype, first.line)
                  for k in range(1 + lost)]
@@ -391,3 +276,65 @@ class _Loop:
             program, inputs=tuple([new[i] for i in program.inputs]), outputs=tuple(made), labels=tuple(labels),
             start=start if program.scope is not None else 0, moments=moments,
         )
+
+
+# -- a round that went several ways
+
+
+def is_tree(rounds: Sequence[tuple[Way, list[Node]]], depth: int = 0) -> bool:
+    """Whether rounds that went the same way so far asked the same condition next, or none."""
+    if len({len(way) > depth for way, _ in rounds}) > 1:
+        return False
+    if len(rounds[0][0]) <= depth:
+        return len(rounds) == 1
+    sides = [[one for one in rounds if one[0][depth] is side] for side in (True, False)]
+    same = len({made[depth] for _, made in rounds}) == 1
+    return same and all(is_tree(side, depth + 1) for side in sides if side)
+
+
+def round_of(
+    body: Graph, there: Sequence[Node], idle: Sequence[Node], rounds: Mapping[Way, list[Node]],
+) -> tuple[list[Node], bool]:
+    """Make one round of those for each way: first the conditions of a way, then what it gives.
+
+    Args:
+        body: where they are made.
+        there: the inputs.
+        idle: what stands for what is given where a round goes a way that none went.
+        rounds: the conditions and what is given, by the ways the conditions go.
+
+    Returns:
+        What is given, and whether there are other ways; then the last of it says that a round went one of them.
+    """
+    lost = any(
+        (*way[:k], not way[k]) not in {other[: k + 1] for other in rounds} for way in rounds for k in range(len(way))
+    )
+    made = _branched(body, there, idle, [*rounds.items()], 0, [])
+    return (made if lost else made[:-1]), lost
+
+
+def _branched(
+    body: Graph, there: Sequence[Node], idle: Sequence[Node], rounds: Sequence[tuple[Way, list[Node]]], depth: int,
+    done: list[Node],
+) -> list[Node]:
+    """Make what rounds give that went the same way so far; what `done` needs is computed already."""
+    if not rounds:
+        return [*idle, literal(body, value=True)]
+    way, made = rounds[0]
+    if len(way) == depth:
+        return [*made[depth:], literal(body, value=False)]
+    test = made[depth]
+    sides = [
+        _branched(body, there, idle, [one for one in rounds if one[0][depth] is side], depth + 1, [*done, test])
+        for side in (True, False)
+    ]
+    cone = Program(tuple(there), (*done, test)).nodes()
+    cuts = {node for node in (*there, *cone) if node.inputs or node.op is leaves.input_}
+    read: dict[Node, None] = {}
+    for side in sides:
+        inner = Program(tuple(cuts), tuple(side))
+        read |= dict.fromkeys([o for o in side if o in cuts])
+        read |= dict.fromkeys([i for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts])
+    then, other = [closed([*read], side, "side") for side in sides]
+    hub = make(body, cond, test, *read, then=then, other=other)
+    return [make(body, result, hub, number=k) for k in range(len(sides[0]))]

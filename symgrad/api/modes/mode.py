@@ -177,6 +177,8 @@ def decided(outer: Trace, program: Program, leaves: Sequence[Any]) -> Program:
     """Take the guards of a program that is traced inside of another one out of it: they are guards around it."""
     if program.guards and outer.branches is not None:
         only = replace(program, outputs=program.guards, labels=())
+        for node in program.guards:
+            outer.branches.moments.pop(node.param("number"), None)
         outer.branches.levels[-1] += [tracer.node for tracer in substituted(outer, only, leaves)]
     return replace(program, outputs=program.results) if program.guards else program
 
