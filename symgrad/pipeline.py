@@ -16,6 +16,7 @@ from symgrad.ir.verify import verify
 from symgrad.options import Pass, Purpose, Target
 from symgrad.transforms.build import inline
 from symgrad.transforms.factor_sums import factor_sums
+from symgrad.transforms.forks import forks
 from symgrad.transforms.inplace.diagonals import diagonals
 from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
@@ -123,6 +124,7 @@ def uncollected() -> Iterator[None]:
 
 
 STABILIZE: tuple[Pass[Program], ...] = (
+    Pass(forks, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
     Pass(whiles, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
     Pass(gather_writes, Purpose.TIME),
     Pass(diagonals, Purpose.TIME),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from symgrad.errors import Line
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
+    from symgrad.trace.forks import Policy
     from symgrad.trace.state import Trace
 
 
@@ -97,6 +98,10 @@ MANY = 64
 """A structure of more leaves is one thing: what it holds is not followed from moment to moment."""
 
 
+SMALL = 1 << 12
+"""Plain arrays of so few bytes are known by what they hold."""
+
+
 def moment(trace: Trace, frame: FrameType) -> Moment:
     """Note what a frame of the user's code has in its variables."""
     found: dict[tuple[str, Any, int], Any] = {}
@@ -115,19 +120,21 @@ def moment(trace: Trace, frame: FrameType) -> Moment:
 
 
 class Opaque:
-    """A variable that is known by its identity alone."""
+    """A variable that is known by its identity alone, or as a small plain array by what it holds."""
 
     def __init__(self, value: Any) -> None:
         """Keep it, so that no other one gets its identity."""
         self.value = value
+        small = type(value) is np.ndarray and value.nbytes <= SMALL and not value.dtype.hasobject
+        self.key = (value.dtype, value.shape, value.tobytes()) if small else id(value)
 
     def __eq__(self, other: object) -> bool:
         """Whether it is the same thing."""
-        return isinstance(other, Opaque) and other.value is self.value
+        return isinstance(other, Opaque) and other.key == self.key
 
     def __hash__(self) -> int:
-        """Hash the identity."""
-        return id(self.value)
+        """Hash what it is known by."""
+        return hash(self.key)
 
 
 class Branches:
@@ -141,6 +148,7 @@ class Branches:
         levels: the guards of the programs that are traced now, the innermost last.
         lost: a line that asked in one of these which an exception ended.
         drawn: a random generator that was drawn from, and where.
+        policy: where conditions go that are not asked what they come to.
     """
 
     def __init__(self, arrays: Sequence[Any], told: Sequence[Branch] = ()) -> None:
@@ -151,12 +159,18 @@ class Branches:
         self.levels: list[list[Node]] = []
         self.lost: Line | None = None
         self.drawn: tuple[str, Line | None] | None = None
+        self.policy: Policy | None = None
         self._told = {branch.place: branch.outcome for branch in told}
         self._counts: Counter[Line | None] = Counter()
         self._known: dict[Node, bool | int] = {}
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
+
+    def forget(self) -> None:
+        """Ask of everything again, and tell what was taken before."""
+        self._told = {**self._told, **{branch.place: branch.outcome for branch in self.taken}}
+        self._counts, self._known = Counter(), {}
 
     def begin(self, inputs: Sequence[Node]) -> None:
         """Give the inputs of the outermost program their values."""
@@ -196,7 +210,8 @@ class Branches:
             if (found := self._value(node)) is None:
                 return None
             self._counts[line] += 1
-            outcome = self._known[node] = found.item() if told is None else told
+            forced = None if self.policy is None or frame is None else self.policy(frame)
+            outcome = self._known[node] = forced if forced is not None else found.item() if told is None else told
             if node.op is not leaves.constant:
                 params = outcome, len(self.taken)
                 if frame is not None:

@@ -32,6 +32,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
 from symgrad.trace.branches import Branches, level
+from symgrad.trace.forks import fork_of
 from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.protocols import install
 from symgrad.trace.signature import Signature, flatten
@@ -134,13 +135,18 @@ def trace(
                     "in it, and was caught around: the condition cannot be looked at there", line=asked.lost,
                     instead="the try and except statements inside of that function",
                 )
+            fork = None
+            if asked is not None and guards and asked.policy is None:
+                more = [argument(now, t.node, s, t.origin) for t, s in zip(tracers, signature.specs, strict=True)]
+                with installed() if creation else nullcontext():
+                    fork = fork_of(now, asked, guards, lambda: call(more))
             labels = labels and (*labels, *[f"guard{k}" for k in range(len(guards))])
             outputs = (*outputs, *guards)
             columns = frozenset([n for n, s in zip(signature.names, signature.specs, strict=True) if s.fortran])
             program = Program(
                 inputs, outputs, name, tuple(graph.requirements), graph if outer else None, start if outer else 0,
                 labels=labels, fortran=columns, rules=tuple(graph.rules), again=graph.again,
-                moments={} if asked is None else asked.moments_of(guards),
+                moments={} if asked is None else asked.moments_of(guards), fork=fork,
             )
             _refuse_strays(program)
             refuse(program)

@@ -32,7 +32,7 @@ from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from symgrad.ir.node import Node
 
@@ -395,6 +395,18 @@ def _scan(
     found = scanned(graph, own, given, copies, len(fixed), len(state), reverse=False, runs=runs)
     final = {place: found[k] for k, (place, back) in enumerate(state) if back == 1}
     return dict(zip(wanted, found[len(state) :], strict=True)), final
+
+
+def slides(row: Sequence[Node]) -> bool:
+    """Whether things, one for each step, are slices of one array that begin elsewhere along one axis."""
+    return all(node.op is slice_ and node.inputs == row[0].inputs for node in row) and _along(row) is not None
+
+
+def rows_of(graph: Graph, row: Sequence[Node], get: Callable[[Node], Node]) -> Node:
+    """Put things, one for each step, into an array; `get` says what stands for nodes."""
+    if slides(row):
+        return _slid(graph, get(row[0].inputs[0]), row)
+    return _stacked(graph, [copied(graph, n, ()) if n.op is leaves.constant else get(n) for n in row])
 
 
 def _stacked(graph: Graph, row: list[Node]) -> Node:

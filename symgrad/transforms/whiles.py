@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.node import Graph, Node
-from symgrad.ir.program import Program, afresh, copied, replaced
+from symgrad.ir.program import BY_NUMBER, Program, afresh, copied, replaced
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
@@ -26,7 +26,7 @@ from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from symgrad.trace.branches import Moment
 
@@ -45,7 +45,7 @@ def whiles(program: Program, change: Callable[[Program], Program] = lambda body:
     made = False
     while (found := next(_loops(program, tried), None)) is not None:
         program, made = found, True
-    program = replace(program, moments={})
+    program = replace(program, moments={}, fork=None)
     return within(program, change) if made else program
 
 
@@ -217,65 +217,84 @@ class _Loop:
         if lost:
             goes_on = make(self.body, "logical_and", goes_on, make(self.body, "logical_not", flags[1]))
         test, body = closed(inputs, [goes_on], "test"), closed(inputs, outputs, "step")
-        kept = self.kept({*names})
-        graph = afresh(program)
-        start = len(graph) + 1
-        new = {i: graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in program.inputs}
-        needed = {*kept.nodes(), *self.fixed, first.inputs[0], *[self.variables[0][name] for name in self.names]}
-        order = Program((), tuple(needed)).nodes()
-        before = graph.line
 
-        def loop() -> Node | None:
-            graph.line = first.line
+        def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
             zero = [literal(graph, value=False)] if lost else []
             begin = [get(node) for node in (*self.fixed, *[self.variables[0][n] for n in self.names], first.inputs[0])]
             most = len(self.inside) if self.bounded else None
             hub = make(graph, while_, *begin, *zero, test=test, body=body, fixed=len(self.fixed), most=most, runs=())
             results = [make(graph, result, hub, number=1 + k) for k in range(len(outputs))]
-            new.update(zip(names, results, strict=False))
             if not self.bounded and not lost:
-                return None
+                return results, None
             ended = results[len(names)]
             ended = make(graph, "logical_not", ended) if first.param("outcome") else ended
             if lost:
                 ended = make(graph, "logical_and", ended, make(graph, "logical_not", results[-1]))
-            number = UNTOLD + first.param("number")
-            return graph.node(guard, (ended,), (True, number), (), first.dtype, first.line)
+            return results, ended
 
-        def get(node: Node) -> Node:
-            return new.get(node, node)
+        needed = [*self.fixed, first.inputs[0], *[self.variables[0][name] for name in self.names]]
+        return placed(program, [*self.asked, *[g for own in self.inside for g in own]], names, needed, loop)
 
-        ends: Node | None = None
-        placed = False
-        for node in order:
-            if node in new or node.number < program.start:
-                continue
-            if node.number > self.begin and not placed:
-                ends, placed = loop(), True
-                if node in new:
-                    continue
-            graph.line = node.line
-            new[node] = copied(graph, node, tuple([get(i) for i in node.inputs]))
-        if not placed:
-            ends = loop()
-        graph.line = before
-        moments = {
-            number: moment._replace(variables={
-                name: new.get(value, value) if isinstance(value, Node) else value
-                for name, value in moment.variables.items()
-            })
-            for number, moment in program.moments.items()
-        }
-        place = [k for k, node in enumerate(kept.outputs) if node.op.decides and node.number > self.begin]
-        made = [get(node) for node in kept.outputs]
-        labels = [*program.labels[: len(made)]]
-        if ends is not None:
-            made.insert(place[0] if place else len(made), ends)
-            labels = [*labels, f"guard{len(made)}"] if labels else labels
-        return replace(
-            program, inputs=tuple([new[i] for i in program.inputs]), outputs=tuple(made), labels=tuple(labels),
-            start=start if program.scope is not None else 0, moments=moments,
-        )
+
+def placed(
+    program: Program, gone: Sequence[Node], last: Sequence[Node], needed: Sequence[Node],
+    loop: Callable[[Graph, Callable[[Node], Node]], tuple[list[Node], Node | None]],
+) -> Program:
+    """Put a loop in the place of its rounds.
+
+    Args:
+        program: where it stands.
+        gone: guards of the rounds, the loop's first one first.
+        last: what the variables are in the end.
+        needed: what the loop is made of.
+        loop: makes it, given a table and what stands there for nodes: the last variables, and what must hold then.
+    """
+    first, away = gone[0], {*gone}
+    kept = [(k, node) for k, node in enumerate(program.outputs) if node not in away]
+    graph = afresh(program)
+    start = len(graph) + 1
+    new = {i: graph.node(i.op, (), i.params, i.shape, i.dtype, i.line) for i in program.inputs}
+    after = replace(program, inputs=(*program.inputs, *last), outputs=tuple([node for _, node in kept])).nodes()
+    before = graph.line
+
+    def get(node: Node) -> Node:
+        return new.get(node, node)
+
+    def made() -> Node | None:
+        graph.line = first.line
+        results, holds = loop(graph, get)
+        new.update(zip(last, results, strict=False))
+        if holds is None:
+            return None
+        return make(graph, guard, holds, outcome=True, number=UNTOLD + first.param("number"))
+
+    def copy(nodes: Iterable[Node]) -> None:
+        for node in nodes:
+            if node not in new and node.number >= program.start:
+                graph.line = node.line
+                new[node] = copied(graph, node, tuple([get(i) for i in node.inputs]))
+
+    there = Program((), tuple(needed)).nodes()
+    copy([node for node in sorted({*after, *there}, key=BY_NUMBER) if node.number <= first.number])
+    copy(there)
+    ends = made()
+    copy(after)
+    graph.line = before
+    moments = {
+        number: moment._replace(variables={
+            name: get(value) if isinstance(value, Node) else value for name, value in moment.variables.items()
+        })
+        for number, moment in program.moments.items()
+    }
+    outputs = [(get(node), program.labels[k] if program.labels else "") for k, node in kept]
+    if ends is not None:
+        later = [k for k, (_, node) in enumerate(kept) if node.op.decides and node.number > first.number]
+        outputs.insert(later[0] if later else len(kept), (ends, f"guard{len(kept)}"))
+    return replace(
+        program, inputs=tuple([new[i] for i in program.inputs]), outputs=tuple([node for node, _ in outputs]),
+        labels=tuple([label for _, label in outputs]) if program.labels else (),
+        start=start if program.scope is not None else 0, moments=moments, fork=None,
+    )
 
 
 # -- a round that went several ways
