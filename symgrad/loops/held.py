@@ -295,8 +295,8 @@ def embed(program: LoopProgram) -> LoopProgram:
     """Put loops and branches in the places of the statements that stand for them."""
     made: dict[Held, dict[int, Array]] = {}
     for s, _ in program.paths:
-        found = result_of(s)
-        if found is not None:
+        found: Any = s.routine
+        if isinstance(found, Result):
             made.setdefault(found.held, {})[found.number] = s.target.array
     if not made:
         return program

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
-from itertools import takewhile
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
@@ -497,20 +495,20 @@ def looped(items: Iterable[Item]) -> Items:
 
 def runs(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
     """Yield the items, each alone, but statements without loops that belong to one running value."""
-    rows = list(items)
-    place = 0
-    while place < len(rows):
-        first = rows[place]
-        run = [first]
-        if isinstance(first, Statement) and first.axes:
-            run += takewhile(partial(_goes_on, first), rows[place + 1 :])
-        place += len(run)
+    run: list[Item] = []
+    for item in items:
+        if not (run and isinstance(item, Statement) and item.prefix and _goes_on(run[0], item)):
+            if run:
+                yield tuple(run)
+            run = []
+        run.append(item)
+    if run:
         yield tuple(run)
 
 
-def _goes_on(first: Statement, other: Item) -> bool:
+def _goes_on(first: Item, other: Statement) -> bool:
     """Whether a statement without loops reads what another one of the same axes has added up so far."""
-    if not isinstance(other, Statement) or first.axes != other.axes:
+    if not isinstance(first, Statement) or first.axes != other.axes or not first.axes:
         return False
     return bool((first.prefix | {first.target.array}) & other.prefix)
 

@@ -14,8 +14,9 @@ Extents may be unknown. Whether an index is inside of its extent is asked for al
 expression; the rest, and what that cannot say, is tried at a few small extents and at larger ones, indices that are not
 linear point by point. What is neither certain nor found wrong is undecided, and counted.
 
-A pass leaves most of a program as it is: sections that are the same objects as after the pass before are not looked
-into again, nor the arrays that are touched there alone.
+A pass leaves most of a program as it is, and items are frozen. A `Section` that is the same object as after the pass
+before is not looked into again, and of arrays those alone are asked about that changed sections touch, or that are
+stored in another way.
 """
 
 from __future__ import annotations
@@ -31,18 +32,16 @@ from symgrad.ir.extents import at
 from symgrad.ir.notation import Axis, How, Linear, Lookup, Statement, accesses, linear, parts
 from symgrad.ir.shapes import size, symbol
 from symgrad.loops.nest.vectorize import SUMS
-from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs, walk
+from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from symgrad.ir.notation import Access
-    from symgrad.loops.program import Array, Item, LoopProgram, Storages
+    from symgrad.loops.program import Around, Array, Item, Items, LoopProgram, Share
 
-    Inside = tuple[Outlined | None, tuple[tuple[Item, int], ...]]
     Span = tuple[tuple[int, int], ...]
     Box = tuple[tuple[int, int], ...]
-    Around = tuple[Loop, ...]
 
 POINTS = 4096
 """So many points of an index that is not linear are tried."""
@@ -55,24 +54,28 @@ LARGE_STEPS = ((130, 37), (194, 0), (259, 64))
 """Where unknown extents are tried: how much more the first one is than it is at least, and each other than the one
 before it. The first are taken that meet the program's requirements."""
 
+SAMPLED = ("inputs", "least", "requirements")
+"""What the extents depend on at which a program is tried."""
+
+UNMARKED = ("axis", "members", "tile", "window", "team", "shares", "piece", "ends")
+"""What tells a loop from another one; the rest are marks on it, which change no index and no order."""
+
 TEAM = symbol("threads")
 
 
 class Verifier:
-    """Checks a program after each pass, and remembers what it found out about indices.
+    """Checks a program after each pass, and remembers what it found out for the next one.
 
     Attributes:
         undecided: what is neither certain nor found wrong, each with the pass after which it was first seen.
-        decided: how many indices of programs with unknown extents are certain to be inside.
     """
 
     def __init__(self) -> None:
         self.undecided: dict[str, str] = {}
-        self.decided = 0
-        self.forms: dict[Any, Linear | None] = {}
+        self.checked: LoopProgram | None = None
+        self.facts: dict[Statement, Facts] = {}
+        self.forms: dict[Any, tuple[list[Any], Linear | None]] = {}
         self.certain: dict[Any, bool] = {}
-        self.before: _Tree | None = None
-        self.settled: dict[Any, tuple[dict[Array, list[Touch]], Storages]] = {}
 
     def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
         """Check a program and return it.
@@ -80,43 +83,136 @@ class Verifier:
         Raises:
             VerifyError: naming the pass, the loops, the array, the index and the extent.
         """
-        if self.before is not None and program is self.before.program:  # what changes nothing needs no second look
+        before, self.checked = self.checked, None
+        if before is None:  # the first one, or after one that was wrong: nothing is known
+            self.sections: list[Section] = []
+            self.owners: dict[Loop, Section] = {}
+            self.trials: dict[Any, _Trial] = {}
+        elif program is before:
+            self.checked = before
             return program
-        tree = _Tree(program, stage, self.before)
-        tried = list(samples(program))
-        for sizes in tried:
-            _Trial(self, tree, sizes, first=sizes is tried[0]).check()
-        if not tried:
-            self.leave(tree, "no extents were found that meet the program's requirements")
-        self.before = tree
+        self.program, self.stage = program, stage
+        self._names()
+        self.change = Change()
+        if before is None or program.body is not before.body:
+            self.change = self._sections()
+        arrays = {*program.arrays, *program.outputs}
+        same = before is not None and arrays >= {*before.arrays, *before.outputs}
+        for section in self.change.new if same else self.sections:
+            for site in () if section.arrays <= arrays else section.sites:
+                for access, *_ in site.facts.touched:
+                    if access.array not in arrays:
+                        raise self.wrong(f"{site}: {access.array!r} is none of the program's arrays")
+        if before is None or any(getattr(program, name) is not getattr(before, name) for name in SAMPLED):
+            self.samples = [*samples(program)]
+        teams = {name: count for section in self.sections if section.teams for name, count in section.teams.items()}
+        known, self.trials = self.trials, {}
+        for sizes in self.samples:
+            key = (*sizes.items(), *teams.items(), *program.least.items())
+            asks = len(sizes) > 1 and sizes is self.samples[0]
+            self.trials[key] = known.get(key) or _Trial(self, {**sizes}, teams, asks=asks)
+            self.trials[key].check(before if key in known else None)
+        if not self.samples:
+            self.leave("no extents were found that meet the program's requirements")
+        self.checked = program
         return program
 
-    def leave(self, tree: _Tree, what: str) -> None:
+    def wrong(self, what: str) -> VerifyError:
+        """Return what is raised."""
+        return VerifyError(f"{self.program.name}, after {self.stage}: {what}")
+
+    def leave(self, what: str) -> None:
         """Note what stays undecided."""
-        self.undecided.setdefault(what, f"{tree.program.name}, after {tree.stage}")
+        self.undecided.setdefault(what, f"{self.program.name}, after {self.stage}")
 
-    def form(self, index: Any) -> Linear | None:
-        """Return an index as a linear form, None where it is none."""
-        if index not in self.forms:
-            self.forms[index] = linear(index)
-        return self.forms[index]
+    def form(self, index: Any) -> tuple[list[Any], Linear | None]:
+        """Return what an index is made of, and it as a linear form where it is one."""
+        found = self.forms.get(index)
+        if found is None:
+            found = self.forms[index] = parts(index), linear(index)
+        return found
 
-    def asks(self, index: Any, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
-        """Whether an index is certain to be inside of an extent; each question is answered once."""
-        if type(index) is int:
-            return certain(Linear(index, ()), dim, site, least)
-        if isinstance(index, Axis) and index in site.loops and site.loops[index].extent == dim:
-            return True
-        ends = tuple([limits(site, axis) for axis in parts(index) if isinstance(axis, Axis)])
-        key = (index, dim, ends, tuple(least.items()))
-        if key not in self.certain:
-            self.certain[key] = certain(self.form(index), dim, site, least)
-        return self.certain[key]
+    def _names(self) -> None:
+        """Check that what has a name in C has one of its own, and that no array is there twice."""
+        program = self.program
+        seen: dict[str, Array] = {}
+        for array in dict.fromkeys([*program.inputs, *program.outputs, *program.constants]):
+            if seen.setdefault(array.name, array) is not array:
+                raise self.wrong(f"{seen[array.name]!r} and {array!r} have one name")
+        if len(set(program.arrays)) != len(program.arrays):
+            raise self.wrong("an array stands among the arrays twice")
+
+    def _sections(self) -> Change:
+        """Take a program apart into sections, look into those that are new, and put all of them in order."""
+        known = {section.items: section for section in self.sections}
+        found: list[tuple[Items, Outlined | None, Section | None]] = []
+        for run in runs(self.program.body):
+            part = run[0] if isinstance(run[0], Outlined) else None
+            for items in [run] if part is None else [(item,) for item in part.body]:
+                bare = part is not None and isinstance(items[0], Statement) and items[0].axes
+                found.append((items, part, None if bare else known.pop(items, None)))
+        left = {items[0].axis: section for items, section in known.items() if isinstance(items[0], Loop)}
+        change, last, self.sections = Change(), -1, []
+        for items, part, before in found:
+            axis = items[0].axis if isinstance(items[0], Loop) else None
+            section = before
+            if before is None and axis in left and left[axis].marked(items):
+                section = left.pop(axis)
+                change.marked.append(section)
+            if section is None:
+                section = Section(self, items, part)
+                change.new.append(section)
+            else:
+                change.reordered, last = change.reordered or section.place < last, section.place
+                if section.part is not part:
+                    section.part = part
+                    change.other.append(section)
+            self.sections.append(section)
+        for place, section in enumerate(self.sections):
+            section.place = place
+        here = {*self.sections}
+        change.gone += [section for section in known.values() if section not in here]
+        for section in [*change.new, *change.marked]:
+            for loop in section.now.values():
+                if self.owners.setdefault(loop, section) is not section and self.owners[loop] in here:
+                    raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
+                self.owners[loop] = section
+        return change
 
 
-def asked(item: Cond | While) -> list[Statement]:
-    """Return a check of what an item asks, for what it reads."""
-    return [Statement(access, How.CHECK, item.test, ()) for access in accesses(item.test)[-1:]]
+class Change:
+    """What is other in a program than after the pass before.
+
+    Attributes:
+        new: sections that were not there.
+        gone: those that are no more.
+        marked: those whose loops have other marks.
+        other: those that stand in another C function.
+        reordered: some have changed places.
+    """
+
+    def __init__(self) -> None:
+        self.new: list[Section] = []
+        self.gone: list[Section] = []
+        self.marked: list[Section] = []
+        self.other: list[Section] = []
+        self.reordered = False
+
+
+def samples(program: LoopProgram) -> Iterator[dict[Any, int]]:
+    """Yield extents to try a program at: small ones, and some of more than one tile; none where all are known."""
+    dims = [dim for array in program.inputs for dim in array.shape if type(dim) is not int]
+    names = sorted({name for dim in dims for name in dim.free_symbols} | set(program.least), key=str)  # type: ignore[union-attr]
+    least = [max(1, program.least.get(name, 0)) for name in names]
+    for threads, tries in ((2, ((0, 0),)),) if not names else ((1, SMALL_STEPS), (3, LARGE_STEPS)):
+        for start, step in tries:
+            sizes = {name: least[k] + start + step * k for k, name in enumerate(names)}
+            if all(0 <= at(r.index, sizes) < at(r.extent, sizes) for r in program.requirements):
+                yield {**sizes, TEAM: threads}
+                break
+
+
+# -- indices at any extents
 
 
 def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
@@ -151,57 +247,72 @@ def certain(form: Linear | None, dim: Any, site: Site, least: Mapping[Any, int])
     return all(m >= 0 if type(m) is int else nonnegative(m) for m in margins)
 
 
-def samples(program: LoopProgram) -> Iterator[dict[Any, int]]:
-    """Yield extents to try a program at: small ones, and some of more than one tile; none where all are known."""
-    dims = [dim for array in program.inputs for dim in array.shape if type(dim) is not int]
-    names = sorted({name for dim in dims for name in dim.free_symbols} | set(program.least), key=str)  # type: ignore[union-attr]
-    least = [max(1, program.least.get(name, 0)) for name in names]
-    for threads, tries in ((2, ((0, 0),)),) if not names else ((1, SMALL_STEPS), (3, LARGE_STEPS)):
-        for start, step in tries:
-            sizes = {name: least[k] + start + step * k for k, name in enumerate(names)}
-            if all(0 <= at(r.index, sizes) < at(r.extent, sizes) for r in program.requirements):
-                yield {**sizes, TEAM: threads}
-                break
-
-
 # -- a program as statements at their places
 
 
-class Touch:
-    """One access.
+class Facts(NamedTuple):
+    """What is so of a statement wherever it stands.
 
     Attributes:
-        how: whether it starts elements (``=``), goes on with them (``+=``, ...), or reads them (None).
-        array: what it is an element of; where that is a thread's share of a sum, the sum.
-        terms: its indices at the extents that are tried.
+        touched: what it touches, how it is written (None where it is read), and each index with its extent; what is
+            read comes first.
+        axes: what its indices are made of, and no routine walks.
     """
 
-    __slots__ = ("access", "array", "how", "site", "terms")
+    touched: tuple[tuple[Access, How | None, tuple[tuple[Any, Any], ...]], ...]
+    axes: set[Axis]
 
-    def __init__(self, site: Site, access: Access, how: How | None, array: Array) -> None:
-        self.site, self.access, self.how, self.array = site, access, how, array
-        self.terms: tuple[Term, ...] = ()
+
+class Inside(NamedTuple):
+    """What is around a statement.
+
+    Attributes:
+        around: the loops, of which `loops` has those whose variables its axes are.
+        guards: the branches it stands in, and the loops with a condition: it may not run.
+        part: what becomes a C function of its own, inside of the section.
+    """
+
+    around: Around = ()
+    loops: Mapping[Axis, Loop] = {}
+    guards: tuple[tuple[Item, int], ...] = ()
+    part: Outlined | None = None
 
 
 class Site:
-    """A statement at its place.
+    """A statement at its place: the `number` counts those of its section."""
 
-    Attributes:
-        number: that of the statement, in the program's order.
-        around: the loops around it, of which `loops` has those whose variables its axes are.
-        part: what becomes a C function of its own around it.
-        guards: the branches it stands in, and the loops with a condition: it may not run.
-        touches: what it touches; what is read comes first.
-    """
+    __slots__ = ("around", "facts", "guards", "loops", "number", "part", "section", "statement")
 
-    __slots__ = ("around", "guards", "loops", "number", "part", "statement", "touches")
+    def __init__(self, section: Section, s: Statement, inside: Inside) -> None:
+        self.section, self.number, self.statement = section, len(section.sites), s
+        self.around, self.loops, self.guards, self.part = inside
+        self.facts = section.verifier.facts.get(s) or self._facts(section.verifier)
 
-    def __init__(self, tree: _Tree, s: Statement, around: Around, loops: dict[Axis, Loop], inside: Inside) -> None:
-        self.number, self.statement, self.around, self.loops = len(tree.sites), s, around, loops
-        self.part, self.guards = inside
-        accesses: list[Any] = [(access, None) for access in s.reads]
-        accesses += [] if s.how == How.CHECK else [(s.target, s.how)]
-        self.touches = tuple([Touch(self, access, how, tree.held(access.array)[0]) for access, how in accesses])
+    def _facts(self, verifier: Verifier) -> Facts:
+        """Look at a statement that was not seen before."""
+        s, axes = self.statement, set()
+        touched: list[tuple[Access, How | None]] = [(access, None) for access in s.reads]
+        touched += [] if s.how is How.CHECK else [(s.target, s.how)]
+        rows = []
+        for access, how in touched:
+            array = access.array
+            if how and array.is_given:
+                raise verifier.wrong(f"{self}: {array!r} is written, and was given")
+            shape = (size(array.shape),) if access.flat else array.shape
+            if len(access.indices) != len(shape):
+                count = f"{len(access.indices)} indices for {len(array.shape)} dimensions"
+                raise verifier.wrong(f"{self}: {shown(access)} has {count}")
+            rows.append((access, how, tuple(zip(access.indices, shape, strict=True))))
+            axes.update([part for index in access.indices for part in verifier.form(index)[0]])
+        walked = s.routine.axes if s.routine is not None else ()
+        found = Facts(tuple(rows), {axis for axis in axes if isinstance(axis, Axis) and axis not in walked})
+        verifier.facts[s] = found
+        return found
+
+    def reach(self, depth: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Return the places of the first and the last statement of the loop at a depth around it, or its own."""
+        ends = self.section.ends[self.around[depth]] if depth < len(self.around) else (self.number, self.number)
+        return (self.section.place, ends[0]), (self.section.place, ends[1])
 
     def __str__(self) -> str:
         line = f", {self.statement.line}" if self.statement.line is not None else ""
@@ -213,167 +324,149 @@ class Section:
 
     Attributes:
         part: the C function that it stands in, where that is one of its own.
-        sites: its statements at their places.
-        ends: the first and the last statement of each loop in it, counted from its first one.
-        first: the number of its first statement in the program.
-        arrays: what it touches.
-        found: for extents that were tried: what is touched, with the indices.
+        place: its number in the program.
+        sites: its statements.
+        now: its loops as they were when it was looked into, which all else here names, and as they are now.
+        ends: the first and the last statement of each loop.
+        starts: of each array the loops around the statements that start it.
+        turns: what stands for loops with a condition.
+        shares: the sums that threads see as their own, by what they see.
+        arrays: what it touches; in `sums` with a sum in the place of each thread's share.
+        teams: of threads that have copies of sums, how many, by name.
+        found: for each trial, what is touched.
     """
 
-    __slots__ = ("arrays", "ends", "first", "found", "items", "part", "sites")
-
-    def __init__(
-        self, items: tuple[Item, ...], part: Outlined | None, sites: list[Site], ends: dict[Loop, tuple[int, int]],
-    ) -> None:
-        self.items, self.part, self.sites, self.ends, self.first = items, part, sites, ends, -1
-        self.arrays = frozenset([touch.access.array for site in sites for touch in site.touches])
-        self.found: dict[Any, list[tuple[Touch, tuple[Term, ...]]]] = {}
-
-    def move(self, part: Outlined | None) -> None:
-        """Let it stand in another C function, but for what is outlined inside of it."""
-        if part is not self.part:
-            for site in self.sites:
-                site.part = part if site.part is self.part else site.part
-            self.part = part
-
-
-class _Tree:
-    """A program after a pass, and what is checked without knowing extents."""
-
-    def __init__(self, program: LoopProgram, stage: str, before: _Tree | None) -> None:
-        self.program, self.stage = program, stage
-        seen: dict[str, Array] = {}
-        for array in dict.fromkeys([*program.inputs, *program.outputs, *program.constants]):  # they have names in C
-            if seen.setdefault(array.name, array) is not array:
-                raise self.wrong(f"{seen[array.name]!r} and {array!r} have one name")
-        if len(set(program.arrays)) != len(program.arrays):
-            raise self.wrong("an array stands among the arrays twice")
-        self.arrays = {*program.arrays, *program.outputs}
+    def __init__(self, verifier: Verifier, items: Items, part: Outlined | None) -> None:
+        self.verifier, self.items, self.part, self.place = verifier, items, part, 0
         self.sites: list[Site] = []
+        self.now: dict[Loop, Loop] = {}
         self.ends: dict[Loop, tuple[int, int]] = {}
-        self.asked: set[Loop] = set() if before is None else before.asked
-        shares = [item.shares for item, _ in walk(program.body) if isinstance(item, Loop)]
-        self.shares = {share.seen: share for own in shares for share in own}
-        same = before is not None and before.shares == self.shares
-        known = {section.items: section for section in before.sections} if before is not None and same else {}
-        self.sections: list[Section] = []
-        for run in runs(program.body):
-            part = run[0] if isinstance(run[0], Outlined) else None
-            for items in [run] if part is None else [(item,) for item in part.body]:
-                section = known.pop(items) if items in known else self.section(items, part)
-                section.move(part)
-                self.sections.append(section)
-        self.sites, self.ends = [], {}
-        for section in self.sections:
-            self.put(section)
-
-    def section(self, items: tuple[Item, ...], part: Outlined | None) -> Section:
-        """Look into a section that is not known from the pass before."""
-        self.sites, self.ends = [], {}
-        self.walk(looped(items) if part is None else items, (), {}, (part, ()))
+        self.starts: dict[Array, set[Loop]] = {}
+        self.turns: set[Loop] = set()
+        self.shares: dict[Array, Share] = {}
+        self.teams: dict[str, Any] = {}
+        self.found: dict[_Trial, dict[Array, list[Touch]]] = {}
+        self._walk(looped(items) if part is None else items, Inside())
         for site in self.sites:
-            self.statement(site)
-        return Section(items, part, self.sites, self.ends)
-
-    def put(self, section: Section) -> None:
-        """Number the statements of a section, known or not, in the program."""
-        first = len(self.sites)
-        self.sites += section.sites
-        if section.first != first:
-            section.first = first
-            for number, site in enumerate(section.sites, first):
-                site.number = number
-        for loop, (a, b) in section.ends.items():
-            if loop in self.ends:
-                raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
-            self.ends[loop] = first + a, first + b
-        if not section.arrays <= self.arrays:
-            for site in section.sites:
-                self.statement(site)
-
-    def wrong(self, what: str) -> VerifyError:
-        return VerifyError(f"{self.program.name}, after {self.stage}: {what}")
+            self._statement(site)
+        self.arrays = {touched[0].array for site in self.sites for touched in site.facts.touched}
+        self.sums = {self.held(array)[0] for array in self.arrays} if self.shares else self.arrays
 
     def held(self, array: Array) -> tuple[Array, ...]:
         """Return the sum, and what threads have of it beside, of an array that is a thread's share; else the array."""
         return self.shares[array][1:] if array in self.shares else (array,)
 
-    def walk(self, items: Iterable[Item], around: Around, loops: dict[Axis, Loop], inside: Inside) -> None:
+    def marked(self, items: Items) -> bool:
+        """Whether items are those of this section but for marks on loops; then they are its own from now on."""
+        first = {now: loop for loop, now in self.now.items()}
+        rows = [(self.items, items)]
+        for before, after in rows:
+            if len(before) != len(after):
+                return False
+            for old, new in zip(before, after, strict=True):
+                if old is new:
+                    continue
+                if not isinstance(old, Loop) or not isinstance(new, Loop):
+                    return False
+                if any(getattr(old, name) != getattr(new, name) for name in UNMARKED):
+                    return False
+                if (old.walk is Walk.THREADS) is not (new.walk is Walk.THREADS):
+                    return False
+                first[new] = first.pop(old)
+                rows.append((old.body, new.body))
+        if len(first) < len(self.now):  # one stands there twice
+            return False
+        self.items, self.now = items, {loop: now for now, loop in first.items()}
+        return True
+
+    def _walk(self, items: Iterable[Item], inside: Inside) -> None:
         """List the statements in order, and what is asked as if it were a check."""
-        part, guards = inside
+        around, loops, guards, _ = inside
         for item in items:
             if isinstance(item, Statement):
-                self.sites.append(Site(self, item, around, loops, inside))
+                self.sites.append(Site(self, item, inside))
+                if item.how is How.SET:
+                    self.starts.setdefault(item.target.array, set()).update(around)
             elif isinstance(item, Loop):
-                self.loop(item, around, loops)
+                self._loop(item, inside)
+                self.now[item] = item
+                if item.shares:
+                    self.shares.update({share.seen: share for share in item.shares})
+                if isinstance(item.extent, Team) and item.extent.count is not None:
+                    self.teams[str(item.extent)] = item.extent.count
                 first = len(self.sites)
-                inner = loops | dict.fromkeys(item.members, item) if item.is_walked else loops
-                self.walk(item.body, (*around, item), inner, inside)
+                inner = {**loops, **dict.fromkeys(item.members, item)} if item.is_walked else loops
+                self._walk(item.body, inside._replace(around=(*around, item), loops=inner))
                 self.ends[item] = first, len(self.sites) - 1
             elif isinstance(item, Outlined):
-                self.walk(item.body, around, loops, (item, guards))
+                self._walk(item.body, inside._replace(part=item))
             elif isinstance(item, Cond):
-                self.walk(asked(item), around, loops, inside)
+                self._walk(asked(item), inside)
                 for number, block in enumerate(item.blocks):
-                    self.walk(block, around, loops, (part, (*guards, (item, number))))
+                    self._walk(block, inside._replace(guards=(*guards, (item, number))))
             else:  # like a loop that nobody knows the extent of
                 axis = Axis("while", 2)
-                turns = Loop(axis, frozenset([axis]), (), Walk.SEQUENTIAL)
-                self.asked.add(turns)
+                turn = Loop(axis, frozenset([axis]), (), Walk.SEQUENTIAL)
+                self.turns.add(turn)
                 first = len(self.sites)
-                self.walk(asked(item), (*around, turns), loops, inside)
-                self.walk(item.body, (*around, turns), loops, (part, (*guards, (item, 0))))
-                self.ends[turns] = first, len(self.sites) - 1
+                self._walk(asked(item), inside._replace(around=(*around, turn)))
+                self._walk(item.body, inside._replace(around=(*around, turn), guards=(*guards, (item, 0))))
+                self.ends[turn] = first, len(self.sites) - 1
 
-    def reach(self, site: Site, depth: int) -> tuple[int, int]:
-        """Return the first and last statement of the loop at a depth around a statement, or it alone."""
-        return self.ends[site.around[depth]] if depth < len(site.around) else (site.number, site.number)
+    def _loop(self, loop: Loop, inside: Inside) -> None:
+        wrong, name = self.verifier.wrong, loop.axis.name
+        if loop in self.now:
+            raise wrong(f"the loop {name} stands in the program twice")
+        if loop.is_walked and not inside.loops.keys().isdisjoint(loop.members):
+            raise wrong(f"the loop {name} has an axis that is the variable of a loop around it")
+        if loop.window is not None and not any(outer.tile == loop.window for outer in inside.around):
+            raise wrong(f"the loop {name} walks a tile of a loop that is not around it")
+        if loop.team is not None and not any(outer.axis is loop.team for outer in inside.around):
+            raise wrong(f"the tiles of {name} are shared out by a loop that is not around it")
 
-    def loop(self, loop: Loop, around: Around, loops: dict[Axis, Loop]) -> None:
-        if loop in self.ends or loop in around:
-            raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
-        if loop.is_walked and not loops.keys().isdisjoint(loop.members):
-            raise self.wrong(f"the loop {loop.axis.name} has an axis that is the variable of a loop around it")
-        if loop.window is not None and not any(outer.tile == loop.window for outer in around):
-            raise self.wrong(f"the loop {loop.axis.name} walks a tile of a loop that is not around it")
-        if loop.team is not None and not any(outer.axis is loop.team for outer in around):
-            raise self.wrong(f"the tiles of {loop.axis.name} are shared out by a loop that is not around it")
-
-    def statement(self, site: Site) -> None:
+    def _statement(self, site: Site) -> None:
         """Check that the loops around a statement are its axes, each once, and that its indices are made of them."""
-        s = site.statement
-        found = [site.loops.get(axis) for axis in s.axes]
+        s, loops, wrong = site.statement, site.loops, self.verifier.wrong
+        found = [loops.get(axis) for axis in s.axes]
         if None in found or len(set(found)) < len(found):
-            axis = next(axis for axis in s.axes if axis not in site.loops or found.count(site.loops[axis]) > 1)
-            raise self.wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
-        if s.how not in {How.SET, How.CHECK}:
+            axis = next(axis for axis in s.axes if axis not in loops or found.count(loops[axis]) > 1)
+            raise wrong(f"{site}: the axis {axis.name} of {shown(s.target)} {s.how} has no loop of its own")
+        if s.how is not How.SET and s.how is not How.CHECK:
+            begun = self.starts.get(s.target.array, ())
             for loop in site.around:
-                again = loop.tile is not None or loop.walk is Walk.THREADS or loop in found or loop in self.asked
-                if not again and not self.begins(s.target.array, loop):
-                    raise self.wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
-        walked = s.routine.axes if s.routine is not None else ()
-        for touch in site.touches:
-            access, array, how = touch.access, touch.access.array, touch.how
-            if array not in self.arrays:
-                raise self.wrong(f"{site}: {array!r} is none of the program's arrays")
-            if how and array.is_given:
-                raise self.wrong(f"{site}: {array!r} is written, and was given")
-            if len(access.indices) != (1 if access.flat else len(array.shape)):
-                count = f"{len(access.indices)} indices for {len(array.shape)} dimensions"
-                raise self.wrong(f"{site}: {shown(access)} has {count}")
-            for index in access.indices:
-                for part in () if type(index) is int else parts(index):
-                    if isinstance(part, Axis) and part not in site.loops and part not in walked:
-                        raise self.wrong(f"{site}: {part.name} in {shown(access)} is the variable of no loop around it")
+                again = loop.tile is not None or loop.walk is Walk.THREADS or loop in found or loop in self.turns
+                if not again and loop not in begun:
+                    raise wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
+        if not loops.keys() >= site.facts.axes:
+            for access, _, indices in site.facts.touched:
+                for part in [part for index, _ in indices for part in self.verifier.form(index)[0]]:
+                    if part in site.facts.axes and part not in loops:
+                        raise wrong(f"{site}: {part.name} in {shown(access)} is the variable of no loop around it")
 
 
-    def begins(self, array: Array, loop: Loop) -> bool:
-        """Whether each iteration of a loop starts an array anew."""
-        starts = [site for site in self.sites if site.statement.target.array is array and site.statement.how == "="]
-        return any(loop in site.around for site in starts)
+def asked(item: Cond | While) -> list[Statement]:
+    """Return a check of what an item asks, for what it reads."""
+    return [Statement(access, How.CHECK, item.test, ()) for access in accesses(item.test)[-1:]]
 
 
 # -- at some extents
+
+
+class Touch(NamedTuple):
+    """One access at the extents that are tried.
+
+    Attributes:
+        how: whether it starts elements (``=``), goes on with them (``+=``, ...), or reads them (None).
+        array: what it is an element of; where that is a thread's share of a sum, the sum.
+        terms: its indices; `plain` where all are linear, and not looked up.
+    """
+
+    site: Site
+    access: Access
+    how: How | None
+    array: Array
+    terms: tuple[Term, ...]
+    plain: bool
 
 
 class Term(NamedTuple):
@@ -393,67 +486,99 @@ class Term(NamedTuple):
 
 
 class _Trial:
-    """A program at some extents: here everything is a number."""
+    """A program at some extents: here everything is a number. It is kept from pass to pass.
 
-    def __init__(self, verifier: Verifier, tree: _Tree, sizes: dict[Any, int], *, first: bool) -> None:
-        self.verifier, self.tree, self.sizes, self.program, self.wrong = verifier, tree, sizes, tree.program, tree.wrong
-        self.storage = self.program.storage
+    Attributes:
+        touches: what touches each array, in order.
+        flows: what is written, and what reads it, of each array.
+        vague: the arrays of which that is not known.
+    """
+
+    def __init__(self, verifier: Verifier, sizes: dict[Any, int], teams: Mapping[str, Any], *, asks: bool) -> None:
+        self.verifier, self.sizes, self.wrong, self.asks = verifier, sizes, verifier.wrong, asks
+        self.where = ", ".join(f"{name} = {count}" for name, count in sizes.items() if name != TEAM)
         self.values: dict[Any, int] = {}
         self.spans: dict[Loop, Span] = {}
+        self.terms: dict[Any, Term] = {}
         self.touches: dict[Array, list[Touch]] = {}
-        self.flows: dict[Array, set[tuple[int, int]]] = {}
+        self.flows: dict[Array, list[tuple[Touch, Touch]]] = {}
         self.vague: set[Array] = set()
-        self.where = ", ".join(f"{name} = {count}" for name, count in sizes.items() if name != TEAM)
-        self.asks = first and self.where != ""
-        self.fits: set[tuple[Loop, Axis]] = set()
-        for team in self.program.teams:
-            sizes[symbol(str(team))] = self.value(team)
-        self.key = (self.asks, tuple(sizes.items()), tuple(self.program.least.items()))
+        self.sizes.update({symbol(name): self.value(count) for name, count in teams.items()})
 
-    def check(self) -> None:
-        for section in self.tree.sections:
-            if self.key not in section.found:
-                section.found[self.key] = list(self.touched(section.sites))
-            for touch, terms in section.found[self.key]:
-                touch.terms = terms
-                self.touches.setdefault(touch.array, []).append(touch)
-        slots = any(self.storage[array].slot is not None for array in self.touches)
-        settled, lived = self.verifier.settled.get(self.key, ({}, {}))
-        settled = {} if slots else settled  # what turns are taken by is asked of all
-        asked = {
-            array: found for array, found in self.touches.items()
-            if len(found) != len(before := settled.get(array, ())) or not all(map(is_, found, before))
-        }
-        for array, found in self.touches.items():
-            if array in self.storage and (array in asked or self.storage[array] is not lived.get(array)):
-                self.stored(array, found)
-            if not self.storage[array].is_memory and len({touch.site.part for touch in found}) > 1:
-                raise self.wrong(f"{found[-1].site}: the register {array.name} is used in several functions")
-        for array, found in asked.items():
-            if not array.is_given:
-                self.defined(found)
-        self.verifier.settled[self.key] = self.touches, self.storage
-        for output in self.program.outputs:
-            self.finished(output)
-        self.parallel()
-        if slots:
+    def check(self, before: LoopProgram | None) -> None:
+        """Check what is other than it was after the pass before; all, where there was none."""
+        verifier, program, change = self.verifier, self.verifier.program, self.verifier.change
+        self.storage = storage = program.storage
+        moved = self.moved(verifier.sections if before is None else [*change.new, *change.gone])
+        other = moved.union(*[section.sums for section in change.other])
+        if before is not None and storage is not (was := before.storage):
+            other.update([a for a in {**was, **storage} if was[a] is not storage[a] and was[a] != storage[a]])
+        asked = [(array, own) for array, own in self.touches.items() if array in other] if other else []
+        for array, own in asked:
+            if array in storage:
+                self.stored(array, own)
+            if not storage[array].is_memory and len({touch.site.part or touch.site.section.part for touch in own}) > 1:
+                raise self.wrong(f"{own[-1].site}: the register {array.name} is used in several functions")
+        for array, own in asked:
+            if array in moved and not array.is_given:
+                self.defined(array, own)
+        for output in program.outputs:
+            if output in moved or before is None or output not in before.outputs:
+                self.finished(output)
+        other.update(*[section.sums for section in change.marked])
+        for section in verifier.sections if other else ():
+            at_once = {one for one, now in section.now.items() if now.walk is Walk.LANES or now.walk is Walk.THREADS}
+            if at_once and not section.sums.isdisjoint(other):
+                self.parallel(section, at_once, other)
+        if verifier.stage == "allocate" or any(s.slot is not None for s in storage.values()):
             self.memory()
 
-    def touched(self, sites: list[Site]) -> Iterator[tuple[Touch, tuple[Term, ...]]]:
-        """Check the loops and the indices of statements; yield what those touch that run at all."""
-        for site in sites:
-            for axis in site.statement.axes:
-                pair = site.loops[axis], axis
-                if pair not in self.fits and self.value(pair[0].extent) != self.value(axis.extent):
-                    raise self.wrong(f"{site}: a loop of {pair[0].extent} for the axis {axis.name} of {axis.extent}")
-                self.fits.add(pair)
-            if all(self.within(site, loop) for loop in site.around):
-                for touch in site.touches:
-                    touch.terms = tuple([self.index(i, site) for i in touch.access.indices])
-                    self.inside(touch)
-                    if touch.how == How.CALL:
-                        touch.terms = tuple(map(self.whole, touch.terms, touch.access.array.shape))
-                    yield touch, touch.terms
+    def moved(self, sections: list[Section]) -> set[Array]:
+        """List what touches arrays once more where sections are new or gone; return those whose list is another one."""
+        found: set[Array] = set().union(*[section.sums for section in sections])
+        if self.verifier.change.reordered:
+            found.update(self.touches)
+        before = {array: self.touches.pop(array, []) for array in found}
+        for section in self.verifier.sections if found else ():
+            if not section.sums.isdisjoint(found):
+                if self not in section.found:
+                    section.found[self] = self.touched(section)
+                for array, own in section.found[self].items():
+                    if array in found:
+                        self.touches.setdefault(array, []).extend(own)
+        for array, own in before.items():
+            now = self.touches.get(array, ())
+            if len(own) == len(now) and all(map(is_, own, now)):
+                found.discard(array)
+        return found
+
+    def touched(self, section: Section) -> dict[Array, list[Touch]]:
+        """Check the loops and the indices of statements; return what those touch that run at all, by array."""
+        made: dict[Array, list[Touch]] = {}
+        runs: dict[Any, bool] = {}
+        for site in section.sites:
+            s, loops, around = site.statement, site.loops, (site.around, site.statement.ranges)
+            for axis in s.axes:
+                extent = loops[axis].extent
+                if extent is not axis.extent and self.value(extent) != self.value(axis.extent):
+                    raise self.wrong(f"{site}: a loop of {extent} for the axis {axis.name} of {axis.extent}")
+            if around not in runs:
+                runs[around] = all(self.within(site, loop) for loop in site.around)
+            for access, how, indices in site.facts.touched if runs[around] else ():
+                terms = []
+                for index, dim in indices:
+                    term = self.index(index, site)
+                    span = term.span
+                    if self.asks or not span or span[0][0] < 0 or span[-1][1] >= self.value(dim):
+                        self.inside(index, dim, term, access, site)
+                    if how is How.CALL and any(isinstance(loop, Axis) for loop, _ in term.steps or ()):
+                        # a routine gets the array, and works in all of a dimension that it walks
+                        term = term._replace(span=((0, self.value(dim) - 1),))
+                    terms.append(term)
+                array = section.held(access.array)[0]
+                plain = None not in [term.steps for term in terms]
+                made.setdefault(array, []).append(Touch(site, access, how, array, tuple(terms), plain))
+        return made
 
     # -- numbers
 
@@ -467,7 +592,8 @@ class _Trial:
         return self.values[dim]
 
     def span(self, loop: Loop) -> Span:
-        if loop not in self.spans:
+        found = self.spans.get(loop)
+        if found is None:
             extent = self.value(loop.extent)
             pieces = [(0, extent - 1)]
             if loop.piece is not Piece.ALL:
@@ -477,12 +603,12 @@ class _Trial:
                     pieces = [(max(0, low), min(extent, high) - 1)]
                 elif low > high:
                     raise self.wrong(f"the borders of {loop.axis.name} end at {low} and go on at {high}")
-            self.spans[loop] = tuple([piece for piece in pieces if piece[0] <= piece[1]])
-        return self.spans[loop]
+            found = self.spans[loop] = tuple([piece for piece in pieces if piece[0] <= piece[1]])
+        return found
 
     def within(self, site: Site, loop: Any) -> Span:
         """Return where a loop runs for a statement, which may do something in a part of it only."""
-        if isinstance(loop, Axis):  # a routine walks it
+        if not isinstance(loop, Loop):  # a routine walks the axis, or an index is looked up
             return ((0, self.value(loop.extent) - 1),)
         span = self.span(loop)
         for axis, first, end in site.statement.ranges:
@@ -492,51 +618,50 @@ class _Trial:
         return span
 
     def index(self, index: Any, site: Site) -> Term:
+        """Return an index at the extents that are tried; each is computed once for the same loops."""
         if type(index) is int:
             return Term(index, (), ((index, index),), dense=True)
-        if isinstance(index, Axis):
-            walk = site.loops.get(index, index)
-            return Term(0, ((walk, 1),), self.within(site, walk), dense=True)
-        form = self.verifier.form(index)
+        loops = site.loops
+        if index in loops:
+            key: Any = loops[index], site.statement.ranges
+        else:
+            key = index, site.statement.ranges, *[loops.get(part) for part in self.verifier.form(index)[0]]
+        found = self.terms.get(key)
+        if found is None:
+            found = self.terms[key] = self.computed(index, site)
+        return found
+
+    def computed(self, index: Any, site: Site) -> Term:
+        """Return an index that was not seen in these loops."""
+        found, form = self.verifier.form(index)
         if form is None:
-            return self.tried(index, site)
-        start = low = high = self.value(form.start)
+            return self.tried(index, found, site)
+        start = self.value(form.start)
         steps: dict[Any, int] = {}
-        spans: list[tuple[int, int]] = []
-        plain = True
+        walks: list[tuple[int, int, int]] = []
+        plain = dense = not any(isinstance(part, Lookup) for part in found)
         for part, each in form.terms:
-            step = self.value(each)
-            loop: Any = part if isinstance(part, Lookup) else site.loops.get(part, part)
-            span = ((0, self.value(part.extent) - 1),) if isinstance(part, Lookup) else self.within(site, loop)
-            plain = plain and not isinstance(part, Lookup)
-            steps[loop] = steps.get(loop, 0) + step
+            step, loop = self.value(each), site.loops.get(part, part)
+            span = self.within(site, loop)
             if len(form.terms) == 1 and step == 1 and plain:
                 return Term(start, ((loop, 1),), tuple([(a + start, b + start) for a, b in span]), dense=True)
-            ends = sorted((step * span[0][0], step * span[-1][1]))
-            low, high = low + ends[0], high + ends[1]
-            spans.append((abs(step), ends[1] - ends[0]))
-            plain = plain and len(span) == 1
-        reach, dense = 0, plain
-        for step, long in sorted(spans):  # 4*i + j: each step is no longer than what the shorter ones reach
-            dense = dense and (step <= reach + 1 or long == 0)
+            steps[loop] = steps.get(loop, 0) + step
+            walks.append((step, span[0][0], span[-1][1]))
+            dense = dense and len(span) == 1
+        reach = 0
+        for step, long in sorted([(abs(step), abs(step) * (b - a)) for step, a, b in walks]):
+            dense = dense and (step <= reach + 1 or long == 0)  # 4*i + j: no longer than what the shorter ones reach
             reach += long
-        looked_up = any(isinstance(loop, Lookup) for loop in steps)
-        return Term(start, None if looked_up else tuple(steps.items()), ((low, high),), dense)
+        return Term(start, tuple(steps.items()) if plain else None, (swept(start, walks),), dense)
 
-    def whole(self, term: Term, dim: Any) -> Term:
-        """Return an index of what a routine makes: it gets the array, and works in all of a dimension that it walks."""
-        walked = any(isinstance(loop, Axis) for loop, _ in term.steps or ())
-        return term._replace(span=((0, self.value(dim) - 1),)) if walked else term
-
-    def tried(self, index: Any, site: Site) -> Term:
+    def tried(self, index: Any, found: list[Any], site: Site) -> Term:
         """Try an index that is not linear, point by point."""
-        found = parts(index)
         walks = [] if any(isinstance(part, Lookup) for part in found) else [
             [k for low, high in self.within(site, site.loops.get(part, part)) for k in range(low, high + 1)]
             for part in found
         ]
         if not walks or prod(map(len, walks)) > POINTS:
-            self.verifier.leave(self.tree, f"{site}: where {index} goes")
+            self.verifier.leave(f"{site}: where {index} goes")
             return Term(0, None, (), dense=False)
         symbols = [part.symbol for part in found]
         places = {int(at(index, self.sizes | dict(zip(symbols, point, strict=True)))) for point in product(*walks)}
@@ -545,38 +670,42 @@ class _Trial:
 
     # -- indices
 
-    def inside(self, touch: Touch) -> None:
-        """Check that an access stays inside of its array."""
-        access, site = touch.access, touch.site
-        shape = (size(access.array.shape),) if access.flat else access.array.shape
-        for index, dim, term in zip(access.indices, shape, touch.terms, strict=True):
-            if term.span and (term.span[0][0] < 0 or term.span[-1][1] >= self.value(dim)):
-                place = term.span[0][0] if term.span[0][0] < 0 else term.span[-1][1]
-                where = f" where {self.where}" if self.where else ""
-                raise self.wrong(
-                    f"{site}: {shown_index(index)} in {shown(access)} is {place}, outside of an extent of {dim}{where}"
-                )
-            if self.asks and not (type(index) is int and type(dim) is int):
-                if self.verifier.asks(index, dim, site, self.program.least):
-                    self.verifier.decided += 1
-                else:
-                    self.verifier.leave(self.tree, f"{shown_index(index)} < {dim}")
+    def inside(self, index: Any, dim: Any, term: Term, access: Access, site: Site) -> None:
+        """Check that an index stays inside of an extent, at these extents and, where some are unknown, at any."""
+        span = term.span
+        if span and (span[0][0] < 0 or span[-1][1] >= self.value(dim)):
+            place = span[0][0] if span[0][0] < 0 else span[-1][1]
+            where = f" where {self.where}" if self.where else ""
+            raise self.wrong(
+                f"{site}: {shown_index(index)} in {shown(access)} is {place}, outside of an extent of {dim}{where}"
+            )
+        if not self.asks or (type(index) is int and type(dim) is int):  # nothing is unknown
+            return
+        loop = site.loops.get(index)
+        if loop is not None and loop.extent == dim:
+            return
+        verifier, least = self.verifier, self.verifier.program.least
+        ends = tuple([limits(site, axis) for axis in verifier.form(index)[0] if isinstance(axis, Axis)])
+        key = (index, dim, ends, *least.items())
+        if key not in verifier.certain:
+            verifier.certain[key] = certain(verifier.form(index)[1], dim, site, least)
+        if not verifier.certain[key]:
+            verifier.leave(f"{shown_index(index)} < {dim}")
 
-    def stored(self, array: Array, found: list[Touch]) -> None:
+    def stored(self, array: Array, own: list[Touch]) -> None:
         """Check that what is stored is enough: the tile that all walk, the element of one loop around all."""
         shape, kept, *_ = self.storage[array]
-        around = {loop for touch in found for loop in touch.site.around}
+        around = {loop for touch in own for loop in touch.site.around}
         cut = any(loop.piece is not Piece.ALL for loop in around)  # borders and interior are pieces of one loop
         for d, dim in enumerate(array.shape):
             tile = kept.get(d)
             if tile is None and (d in kept or dim == 1):
                 continue
             loops: set[Any] = set()
-            for touch in found:
-                term = None if touch.access.flat else touch.terms[d]
-                alone = term is not None and term.start == 0 and term.steps is not None and len(term.steps) == 1
-                loop: Any
-                loop, step = term.steps[0] if alone else (None, 0)  # type: ignore[union-attr,index]  # alone: a term
+            loop: Any
+            for touch in own:
+                steps = None if touch.access.flat or touch.terms[d].start else touch.terms[d].steps
+                loop, step = steps[0] if steps and len(steps) == 1 else (None, 0)
                 plain = step == 1 and isinstance(loop, Loop)
                 one = loop.axis if plain and cut else loop
                 loops.add((one if tile is None else loop.window) if plain else None)
@@ -594,54 +723,53 @@ class _Trial:
 
     # -- definitions
 
-    def defined(self, found: list[Touch]) -> None:
+    def defined(self, array: Array, own: list[Touch]) -> None:
         """Check that what is read has been written; equal places in one iteration are found at once."""
+        self.flows[array] = flows = []
+        self.vague.discard(array)
         starts: list[Touch] = []
         known: dict[Any, Touch] = {}
-        for touch in found:
-            place = self.place(touch)
+        for touch in own:
             s = touch.site.statement
-            if s.how == How.CALL and touch.array is s.target.array:  # a routine works in what it makes, as a whole
+            if s.how is How.CALL and touch.array is s.target.array:  # a routine works in what it makes, as a whole
                 starts += [touch] if touch.how else []
-            elif touch.how != How.SET:
-                start = known.get(place)
-                if start is None or not runs_before(start, touch):
-                    self.covered(touch, starts)
-                else:
-                    self.flow(start, touch)
-            else:
+                continue
+            ranged = {axis for axis, _, _ in s.ranges}
+            conditions = tuple([
+                (one, self.within(touch.site, one)) for one in touch.site.around if not ranged.isdisjoint(one.members)
+            ]) if ranged else ()
+            unlike = None if touch.plain else touch
+            place = touch.access.flat, touch.terms, conditions, unlike  # what tells one place from another
+            if touch.how is How.SET:
                 starts.append(touch)
                 known[place] = touch
-
-    def place(self, touch: Touch) -> Any:
-        """Return what tells one place from another."""
-        s = touch.site.statement
-        conditions = tuple([
-            (loop, self.within(touch.site, loop)) for loop in touch.site.around
-            if not loop.members.isdisjoint([axis for axis, _, _ in s.ranges])
-        ]) if s.ranges else ()
-        terms = touch.terms
-        return touch.access.flat, terms, conditions, touch if any(term.steps is None for term in terms) else None
+                continue
+            start = known.get(place)
+            if start is None or not runs_before(start, touch):
+                self.covered(touch, starts)
+            else:
+                flows.append((start, touch))
 
     def covered(self, touch: Touch, starts: list[Touch]) -> None:
         """Check that what an access reads has been written, by one or by several."""
         terms, access = touch.terms, touch.access
-        if any(self.value(dim) == 0 for dim in access.array.shape):
+        wanted: list[Span] = [((0, self.value(dim) - 1),) for dim in access.array.shape]
+        if ((0, -1),) in wanted:
             return
         if not starts:
             raise self.wrong(f"{touch.site}: {shown(access)} is read, and nothing was written to {access.array.name}")
-        plain = not access.flat and all(term.steps is not None for term in terms)
-        wanted: list[Span] = [((0, self.value(dim) - 1),) for dim in access.array.shape]
         if not access.flat:
             wanted = [term.span or span for term, span in zip(terms, wanted, strict=True)]
         left, vague = self.left(wanted, touch, starts)
+        plain = touch.plain and not access.flat
         if left and plain and vague:
-            left, vague = self.early(touch, starts) or left, not self.early(touch, starts)
+            early = self.early(touch, starts)
+            left, vague = early or left, not early
         if left and plain and not vague:
             raise self.wrong(f"{touch.site}: {shown(access)} is read, and was not written at {places(left[0])}")
         if left:
-            self.vague.add(access.array)
-            self.verifier.leave(self.tree, f"{touch.site}: whether all of {shown(access)} is written before it is read")
+            self.vague.add(touch.array)
+            self.verifier.leave(f"{touch.site}: whether all of {shown(access)} is written before it is read")
 
     def finished(self, output: Array) -> None:
         """Check that every element of an output is written."""
@@ -651,7 +779,7 @@ class _Trial:
         if left and not vague:
             raise self.wrong(f"the output {output.name} is not written at {places(left[0])} of {output!r}")
         if left:
-            self.verifier.leave(self.tree, f"whether all of {output.name} is written")
+            self.verifier.leave(f"whether all of {output.name} is written")
 
     def left(self, wanted: list[Span], touch: Touch | None, starts: list[Touch]) -> tuple[list[Box], bool]:
         """Return the boxes of some places that nobody has written, and whether somebody may have written them."""
@@ -666,7 +794,7 @@ class _Trial:
             for cut in found:
                 boxes = [piece for box in boxes for piece in without(box, cut)]
             if touch is not None and boxes != before:
-                self.flow(start, touch)
+                self.flows[touch.array].append((start, touch))
             if not boxes:
                 break
             if len(boxes) > BOXES:
@@ -696,13 +824,14 @@ class _Trial:
             if not fixed:
                 spans.append(term.span)
                 continue
-            if not theirs or fixed != moving(theirs[d], around, tiles):
+            if touch is None or not theirs or fixed != moving(theirs[d], around, tiles):
                 return None
             if len(fixed) == len(term.steps or ()) == len(theirs[d].steps or ()) and term.start == theirs[d].start:
                 spans.append(term.span)
             else:
-                rest = [self.rest(each, around, tiles, by.site) for each, by in ((term, start), (theirs[d], touch))]  # type: ignore[union-attr]
-                if rest[1][0] < rest[0][0] or rest[0][1] < rest[1][1]:
+                low, high = self.rest(term, around, tiles, start.site)
+                first, last = self.rest(theirs[d], around, tiles, touch.site)
+                if first < low or high < last:
                     return None
                 spans.append(((wanted[d][0][0], wanted[d][-1][1]),))
             same.update([loop for loop, _ in fixed])
@@ -714,13 +843,11 @@ class _Trial:
 
     def rest(self, term: Term, around: Around, tiles: list[Any], site: Site) -> tuple[int, int]:
         """Return the places an index takes beside what is fixed in an iteration."""
-        low = high = term.start
-        for loop, step in term.steps or ():
-            if isinstance(loop, Axis) or not (loop in around or loop.window in tiles):
-                span = self.within(site, loop)
-                ends = sorted((step * span[0][0], step * span[-1][1]))
-                low, high = low + ends[0], high + ends[1]
-        return low, high
+        spans = [
+            (step, self.within(site, loop)) for loop, step in term.steps or ()
+            if isinstance(loop, Axis) or not (loop in around or loop.window in tiles)
+        ]
+        return swept(term.start, [(step, span[0][0], span[-1][1]) for step, span in spans])
 
     def early(self, touch: Touch, starts: list[Touch]) -> list[Box]:
         """Return what is missing when a statement runs for the first time: no earlier iteration has written then."""
@@ -728,7 +855,7 @@ class _Trial:
         first = {loop: self.within(touch.site, loop)[0][0] for loop in touch.site.around if loop in shared}
         boxes: list[Box] = [tuple([self.at_first(term, touch.site, first, exact=True) for term in touch.terms])]
         for start in starts:
-            if start.access.flat or len(boxes) > BOXES or any(term.steps is None for term in start.terms):
+            if start.access.flat or len(boxes) > BOXES or not start.plain:
                 return []
             until: dict[Loop, int] = {}
             for loop in common([start.site.around, touch.site.around]):
@@ -741,7 +868,7 @@ class _Trial:
 
     def at_first(self, term: Term, site: Site, until: dict[Loop, int], *, exact: bool) -> tuple[int, int]:
         """Return where an index goes until loops are at an iteration, or (`exact`) in it; of tiles, in the first."""
-        low = high = term.start
+        walks = []
         tiles = [loop.tile for loop in until if loop.tile is not None]
         for loop, step in term.steps or ():
             span = self.within(site, loop)
@@ -751,47 +878,50 @@ class _Trial:
             elif not isinstance(loop, Axis) and loop.window in tiles:
                 rows = loop.window.rows
                 end = min(end, begin - begin % rows + rows - 1)
-            ends = sorted((step * begin, step * end))
-            low, high = low + ends[0], high + ends[1]
-        return low, high
+            walks.append((step, begin, end))
+        return swept(term.start, walks)
 
     # -- parallel loops
 
-    def parallel(self) -> None:
-        """Check the loops whose iterations run at once."""
-        found: dict[Loop, dict[Array, list[Touch]]] = {}
-        for array, own in self.touches.items():
-            for touch in own:
-                for loop in touch.site.around:
-                    if loop.walk is Walk.LANES or loop.walk is Walk.THREADS:
-                        found.setdefault(loop, {}).setdefault(array, []).append(touch)
-        for loop, arrays in found.items():
-            for array, own in arrays.items():
-                if any(touch.how for touch in own):
-                    (self.threads if loop.walk is Walk.THREADS else self.lanes)(loop, array, own)
+    def parallel(self, section: Section, at_once: set[Loop], arrays: set[Array]) -> None:
+        """Check the loops of a section whose iterations run at once, for some arrays."""
+        for array, own in section.found[self].items():
+            if array in arrays and any(touch.how for touch in own):
+                found: dict[Loop, list[Touch]] = {}
+                for touch in own:
+                    for loop in touch.site.around:
+                        if loop in at_once:
+                            found.setdefault(loop, []).append(touch)
+                for loop, inside in found.items():
+                    if any(touch.how for touch in inside):
+                        if section.now[loop].walk is Walk.THREADS:
+                            self.threads(loop, array, inside)
+                        else:
+                            self.lanes(loop, {array: how for how, array in section.now[loop].sums}, array, inside)
 
-    def lanes(self, loop: Loop, array: Array, own: list[Touch]) -> None:
+    def lanes(self, loop: Loop, sums: Mapping[Array, str], array: Array, own: list[Touch]) -> None:
         """Check that no iteration of lanes touches what another one writes, but for sums that the loop names."""
-        sums = {array: how for how, array in loop.sums}
-        if array not in sums and all(self.apart(part, (loop,), lanes=True) for part in self.rows(own, loop)):
-            return
-        here = f"{own[0].site}: lanes of {loop.axis.name}"
+        here = f"lanes of {loop.axis.name}"
         if array in sums:
             if any(touch.how is None or SUMS.get(touch.how) != sums[array] for touch in own):
+                here = f"{own[0].site}: {here}"
                 raise self.wrong(f"{here} take {array.name} apart as a {sums[array]}, and it is used otherwise")
+        elif apart(own, (loop,), lanes=True) or all(apart(part, (loop,), lanes=True) for part in rows(own, loop)):
+            return
         elif self.storage[array].is_memory or own[0].how != How.SET or own[0].site.statement.ranges:
-            raise self.wrong(f"{here} share {shown(own[0].access)}, which each of them writes")
+            raise self.wrong(f"{own[0].site}: {here} share {shown(own[0].access)}, which each of them writes")
         elif len(own) != len(self.touches[array]):
+            here = f"{own[0].site}: {here}"
             raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")
 
     def threads(self, loop: Loop, array: Array, own: list[Touch]) -> None:
         """Check that no thread touches what another one writes but its own buffers, shares of sums and runs of rows."""
-        if all(touch.access.array in self.tree.shares for touch in own):
+        section, around = own[0].site.section, own[0].site.around
+        if section.shares and all(touch.access.array in section.shares for touch in own):
             return
-        tiles = [one for one in own[0].site.around if one.team is loop.axis]
-        made = {one.tile for one in tiles}
-        runs = {one for touch in own for one in touch.site.around if one in tiles or one.window in made}
-        if self.apart(own, (loop,)) or self.apart(own, (*runs,)):
+        tiles = [one for one in around if one.team is loop.axis]
+        made = [one.tile for one in tiles]
+        if apart(own, [*tiles, *[one for one in section.now if one.window in made]]) or apart(own, [loop]):
             return
         inside = len(own) == len(self.touches[array]) and array.is_temporary
         storage = self.storage[array]
@@ -799,81 +929,53 @@ class _Trial:
             written = next(touch for touch in own if touch.how)
             raise self.wrong(f"{written.site}: threads share {shown(written.access)}, which each of them writes")
 
-    def rows(self, own: list[Touch], loop: Loop) -> list[list[Touch]]:
-        """Part accesses where an index that the loop does not walk differs by a number: other rows never meet."""
-        if len({(touch.access.flat, len(touch.terms)) for touch in own}) > 1:
-            return [own]
-        fixed = []
-        for d in range(len(own[0].terms)):
-            steps = {touch.terms[d].steps for touch in own}
-            if len(steps) == 1 and None not in steps and all(one is not loop for one, _ in own[0].terms[d].steps or ()):
-                fixed.append(d)
-        found: dict[Any, list[Touch]] = {}
-        for touch in own:
-            found.setdefault(tuple([touch.terms[d].start for d in fixed]), []).append(touch)
-        return [*found.values()]
-
-    def apart(self, own: list[Touch], walked: Around, *, lanes: bool = False) -> bool:
-        """Whether all accesses of an array walk along one dimension with a loop: then no two iterations meet."""
-        ranks = {(touch.access.flat, len(touch.access.indices)) for touch in own}
-        for d in range(max(rank for _, rank in ranks) if len(ranks) == 1 else 0):
-            found = set()
-            for touch in own:
-                term = touch.terms[d]
-                steps = [step for one, step in term.steps or () if one in walked]
-                others = tuple([each for each in term.steps or () if each[0] not in walked])
-                found.add((*steps, term.start, others if lanes else ()) if steps and (lanes or not others) else None)
-            if len(found) == 1 and None not in found:
-                return True
-        return False
-
     # -- memory
-
-    def flow(self, start: Touch, touch: Touch) -> None:
-        """Note from which statement to which a value is kept: all of a loop that only one of the two stands in."""
-        if self.tree.stage == "allocate":
-            depth = len(common([start.site.around, touch.site.around]))
-            flow = self.tree.reach(start.site, depth)[0], self.tree.reach(touch.site, depth)[1]
-            for array in self.tree.held(touch.access.array):
-                self.flows.setdefault(array, set()).add(flow)
 
     def memory(self) -> None:
         """Check that slots hold what stands in them, lie apart, and are shared by turns."""
+        storage = self.storage
         held: dict[Any, dict[Array, Touch]] = {}
         for found in self.touches.values():
             for touch in found:
-                for array in self.tree.held(touch.access.array):
-                    slot = self.storage[array].slot
+                for array in touch.site.section.held(touch.access.array):
+                    slot = storage[array].slot
                     if slot is not None:
                         held.setdefault(slot, {}).setdefault(array, touch)
-                    elif array.is_temporary and self.storage[array].is_memory:
+                    elif array.is_temporary and storage[array].is_memory:
                         raise self.wrong(f"{touch.site}: {array!r} has no memory")
+        kept: dict[Array, list[tuple[int, int]]] = {}
+        for start, touch in [flow for flows in self.flows.values() for flow in flows]:
+            for array in touch.site.section.held(touch.access.array):  # in all of a loop that one of the two stands in
+                if storage[array].slot is not None:
+                    depth = len(common([start.site.around, touch.site.around]))
+                    kept.setdefault(array, []).extend((start.site.reach(depth)[0], touch.site.reach(depth)[1]))
         for slot, arrays in held.items():
             for array in arrays:
-                elements = prod([self.value(dim) for dim in self.storage[array].shape])
+                elements = prod([self.value(dim) for dim in storage[array].shape])
                 if elements * array.dtype.itemsize > self.value(slot.size):
                     raise self.wrong(f"{array!r} stands in a slot of {slot.size} bytes")
-            self.turns(list(arrays))
+            self.turns(arrays, kept)
         self.layout({next(iter(arrays)): (slot, touch) for slot, arrays in held.items() for touch in arrays.values()})
 
-    def turns(self, arrays: list[Array]) -> None:
+    def turns(self, arrays: Iterable[Array], kept: Mapping[Array, list[tuple[int, int]]]) -> None:
         """Check that of the arrays in one slot none is alive while another one is; a write alone is a life as well."""
         lives = []
         for array in arrays:
             if array in self.vague:
                 return
-            ends = [end for flow in self.flows.get(array, ()) for end in flow]
-            ends += [touch.site.number for touch in self.touches.get(array, ()) if touch.how]
+            writes = [touch.site for touch in self.touches.get(array, ()) if touch.how]
+            ends = [*kept.get(array, ()), *[site.reach(len(site.around))[0] for site in writes]]
             lives.append((min(ends), max(ends), array))
         lives.sort(key=lambda life: life[0])
         for (_, last, one), (first, _, other) in pairwise(lives):
             if first <= last:
-                here = self.tree.sites[first]
+                here = self.verifier.sections[first[0]].sites[first[1]]
                 raise self.wrong(f"{one.name} and {other.name} have one slot, and both are alive {here}")
 
     def layout(self, held: dict[Array, tuple[Any, Touch]]) -> None:
         """Check that the slots of the workspace lie apart, and in it; loops over threads take turns with theirs."""
-        total = self.value(self.program.workspace)
+        whole = self.verifier.program.workspace
+        total = self.value(whole)
         pools: dict[Any, list[tuple[int, int, Array]]] = {None: []}
         for array, (slot, touch) in held.items():
             if slot.place is Place.WORKSPACE:
@@ -886,10 +988,53 @@ class _Trial:
             slots = sorted([*common, *pool], key=lambda slot: slot[:2])
             for begin, end, array in slots:
                 if begin < 0 or end > total:
-                    raise self.wrong(f"{array.name} ends at byte {end} of a workspace of {self.program.workspace}")
+                    raise self.wrong(f"{array.name} ends at byte {end} of a workspace of {whole}")
             for (_, end, one), (begin, last, other) in pairwise(slots):
                 if begin < end and begin < last:
                     raise self.wrong(f"the slots of {one.name} and {other.name} overlap")
+
+
+def rows(own: list[Touch], loop: Loop) -> list[list[Touch]]:
+    """Part accesses where an index that the loop does not walk differs by a number: other rows never meet."""
+    if not alike(own):
+        return [own]
+    fixed = []
+    for d, term in enumerate(own[0].terms):
+        if term.steps is not None and all(one is not loop for one, _ in term.steps):
+            fixed += [d] * all(touch.terms[d].steps == term.steps for touch in own)
+    found: dict[Any, list[Touch]] = {}
+    for touch in own:
+        found.setdefault(tuple([touch.terms[d].start for d in fixed]), []).append(touch)
+    return [*found.values()]
+
+
+def apart(own: list[Touch], walked: Sequence[Loop], *, lanes: bool = False) -> bool:
+    """Whether all accesses of an array walk along one dimension with a loop: then no two iterations meet."""
+
+    def row(term: Term) -> Any:
+        steps = [step for one, step in term.steps or () if one in walked]
+        others = [each for each in term.steps or () if each[0] not in walked]
+        return [*steps, term.start, *others] if steps and (lanes or not others) else None
+
+    for d, term in enumerate(own[0].terms) if alike(own) else ():
+        found = row(term)
+        if found and all(touch.terms[d] is term or row(touch.terms[d]) == found for touch in own):
+            return True
+    return False
+
+
+def alike(own: list[Touch]) -> bool:
+    """Whether accesses have the same number of indices."""
+    flat, rank = own[0].access.flat, len(own[0].terms)
+    return all(touch.access.flat == flat and len(touch.terms) == rank for touch in own)
+
+
+def swept(start: int, walks: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
+    """Return the ends of a number and multiples of what goes from one place to another, each with its factor."""
+    low = high = start
+    for step, first, last in walks:
+        low, high = low + min(step * first, step * last), high + max(step * first, step * last)
+    return low, high
 
 
 def runs_before(start: Touch, touch: Touch | None) -> bool:

@@ -377,3 +377,97 @@ def test_what_a_pass_leaves_is_asked_again_where_the_rest_has_changed() -> None:
             verifier.check(replace(right, **changed), "next")
     parts = verifier.check(replace(right, body=(first, Outlined((last, one, two)))), "parts")
     assert verifier.check(replace(parts, body=body), "again").body is body
+
+
+def found_next(right: LoopProgram, words: str, **changed: Any) -> None:
+    """What is wrong after the next pass is found as if that were the first one."""
+    fresh, verifier = Verifier(), Verifier()
+    verifier.check(right, "pass")
+    for one in (fresh, verifier):
+        with pytest.raises(VerifyError, match=words):
+            one.check(replace(right, **changed), "allocate")
+
+
+def test_a_broken_item_is_found_beside_those_that_are_unchanged() -> None:
+    """In each of three sections in turn, what is inside of a loop being the same objects."""
+    c = Case()
+    first, last = copied(c, c.t, c.x), copied(c, c.y, c.t)
+    inner = set_(a(c.u, c.i), a(c.t, c.i), c.i)
+    loop = over(c.i, inner, set_(a(c.s), a(c.u, c.i), c.i, how="max="))
+    arrays = (c.x, c.y, c.s, c.t, c.u)
+    start = set_(a(c.s), ONE)
+    right = LoopProgram("f", (c.x,), (c.y, c.s), arrays, (first, start, loop, last))
+    for place, other, words in (
+        (0, copied(c, c.t, c.x, c.short), r"t\[i\] is read, and was not written at \[9\]"),
+        (1, set_(a(c.t, 0), ONE), r"s\[\] is read, and nothing was written to s"),
+        (2, loop.with_(body=loop.body[::-1]), r"u\[i\] is read, and nothing was written to u"),
+        (2, loop.with_(body=(inner, over(c.j, loop.body[1]))), r"s\[\] max= once too often for each j"),
+        (2, loop.with_(walk=Walk.LANES), r"lanes of i share s\[\], which each of them writes"),
+        (3, over(c.short, *last.body, members=tuple(last.members)), "a loop of 9 for the axis i of 10"),
+    ):
+        body = [*right.body]
+        body[place] = other
+        found_next(right, words, body=tuple(body))
+
+
+def test_statements_are_asked_again_where_loops_around_them_have_changed() -> None:
+    """The statements are the same objects; what changes is where a loop runs, or how."""
+    c = Case()
+    write, read = set_(a(c.t, c.i), a(c.x, c.i), c.i), set_(a(c.y, c.j), a(c.t, c.j), c.j)
+    one, two = over(c.i, write), over(c.j, read)
+    right = LoopProgram("f", (c.x,), (c.y,), (c.x, c.y, c.t), (one, two))
+    short = one.with_(axis=c.short, members=frozenset([c.short, c.i]))
+    found_next(right, "a loop of 9 for the axis i of 10", body=(short, two))
+    inside = one.with_(piece=Piece.INTERIOR, ends=(1, N))
+    found_next(right, r"t\[j\] is read, and was not written at \[0\]", body=(inside, two))
+    found_next(right, r"the output y is not written at \[0\]", body=(one, two.with_(piece=Piece.INTERIOR, ends=(1, N))))
+    found_next(right, "walks a tile of a loop that is not around it", body=(one, two.with_(window=Tile(c.i, 4))))
+    both = over(c.i, write, read, members=(c.j,))
+    found_next(replace(right, body=(both,)), "nothing was written to t", body=(both.with_(body=(read, write)),))
+    again = over(Axis("k", 2), two)
+    words = r"lanes of k share y\[j\], which each of them writes"
+    found_next(replace(right, body=(one, again)), words, body=(one, again.with_(walk=Walk.LANES)))
+    lanes = two.with_(walk=Walk.LANES)
+    verifier = Verifier()
+    for body in ((one, two), (one, lanes), (one, lanes.with_(poll=8)), (one.with_(poll=8), two)):
+        verifier.check(replace(right, body=body), "marks")  # marks alone break nothing
+    marked = two.with_(poll=8)
+    with pytest.raises(VerifyError, match="stands in the program twice"):
+        verifier.check(replace(right, body=(one, marked, marked)), "twice")
+
+
+def test_arrays_are_asked_again_where_they_are_stored_in_another_way() -> None:
+    """Statements and loops are the same objects."""
+    c = Case()
+    write, read = set_(a(c.t, c.i), a(c.x, c.i), c.i), set_(a(c.y, c.i), a(c.t, c.i), c.i)
+    together = LoopProgram("f", (c.x,), (c.y,), (c.x, c.y, c.t), (over(c.i, write, read),))
+    element = StorageMap({c.t: c.t.stored({}, is_memory=False)})
+    Verifier().check(replace(together, storage=element))
+    right = LoopProgram("f", (c.x,), (c.y,), (c.x, c.y, c.t), (copied(c, c.t, c.x), copied(c, c.y, c.t)))
+    found_next(right, "of which one element is stored", storage=element)
+    slot = Slot(Place.WORKSPACE, DOUBLE, 72)
+    found_next(right, "stands in a slot of 72 bytes", storage=StorageMap({c.t: c.t.whole._replace(slot=slot)}))
+    found_next(right, r"t:float64\[10\] has no memory", storage=StorageMap())
+    c = Case()
+    body, arrays = slots(c)
+    held = LoopProgram("f", (c.x,), (c.y,), arrays, tuple(body), storage=c.storage, workspace=256)
+    verifier = Verifier()
+    verifier.check(held, "allocate")
+    shared = StorageMap({array: storage._replace(slot=c.storage[c.t].slot) for array, storage in c.storage.items()})
+    with pytest.raises(VerifyError, match="t and u have one slot, and both are alive"):
+        verifier.check(replace(held, storage=shared), "again")
+    thread = team(set_(a(c.u, 0), a(c.x, c.i), c.i), set_(a(c.y, c.i), a(c.u, 0), c.i), axis=c.i)
+    alone = c.u.whole._replace(slot=Slot(Place.WORKSPACE, DOUBLE, 80, step=80, private=True))
+    storage = StorageMap({c.u: alone})
+    whole = LoopProgram("f", (c.x,), (c.y,), (c.x, c.y, c.u), (thread,), storage=storage, workspace=256)
+    common = StorageMap({c.u: alone._replace(slot=Slot(Place.WORKSPACE, DOUBLE, 80))})
+    found_next(whole, r"threads share u\[0\], which each of them writes", storage=common)
+
+
+def test_after_what_was_wrong_all_is_asked_again() -> None:
+    c = Case()
+    wrong = LoopProgram("f", (c.x,), (c.y,), (c.x, c.y), (copied(c, c.y, c.x, c.short),))
+    verifier = Verifier()
+    for _ in range(2):
+        with pytest.raises(VerifyError, match="the output y is not written"):
+            verifier.check(wrong, "pass")
