@@ -11,7 +11,6 @@ import os
 import shutil
 import tempfile
 import time
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the user's compilation cache out of it, and verify programs between stages (see `sometimes_verified`).
+    """Keep the user's compilation cache out of it, and verify every program between stages and after every loop pass.
 
     A SYMGRAD_CACHE_DIR that is set is respected: it saves a developer the compiler runs of the last time.
     """
@@ -46,18 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fresh"):
         now = int(time.time()) * 1_000_000
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
-
-
-@pytest.fixture(autouse=True)
-def sometimes_verified(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Verify loops after every pass in tests of passes and of random programs, and by day in one other test of three.
-
-    It takes four times as long as to schedule them; at night all are verified.
-    """
-    here = request.node.nodeid
-    always = here.startswith(("tests/loops/test_passes", "tests/test_random"))
-    if not always and "not nightly" in request.config.getoption("markexpr") and zlib.crc32(here.encode()) % 3:
-        monkeypatch.setenv("SYMGRAD_VERIFY", "0")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
