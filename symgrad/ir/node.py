@@ -84,7 +84,7 @@ class Node:
     @property
     def named(self) -> dict[str, Any]:
         """Its parameters by name, as the op's functions take them."""
-        return dict(zip(self.op.params, self.params, strict=True))
+        return dict(zip(self.op.params, self.params, strict=True)) if self.params else {}
 
 
 class Requirement(NamedTuple):

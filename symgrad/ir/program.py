@@ -109,7 +109,7 @@ class Program:
 
 def bodies(node: Node) -> list[Program]:
     """List the programs that are parameters of a node."""
-    return [param for param in node.params if isinstance(param, Program)]
+    return [param for param in node.params if isinstance(param, Program)] if node.params else []
 
 
 def rebuild(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError, VerifyError
 from symgrad.ir.node import SEVERAL
+from symgrad.ir.op import Elementwise
 from symgrad.ir.program import bodies
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Shape
 
 
 def verify(program: Program, stage: str = "program") -> Program:
@@ -30,6 +34,7 @@ def verify(program: Program, stage: str = "program") -> Program:
         raise VerifyError(f"{stage}: {', '.join(sorted(program.fortran - set(names)))} lies by columns and is no input")
     if program.labels and len(program.labels) != len(program.outputs):
         raise VerifyError(f"{stage}: {len(program.labels)} names for {len(program.outputs)} outputs")
+    known: dict[Any, tuple[Shape, np.dtype[Any]]] = {}
     for node in program.nodes():
         if node.op.name == "input":
             if node not in seen:
@@ -41,20 +46,26 @@ def verify(program: Program, stage: str = "program") -> Program:
             if read not in seen:
                 raise VerifyError(f"{stage}: {node!r} reads {read!r}, which is not defined before it")
         seen.add(node)
-        _verify_node(node, stage)
+        _verify_node(node, stage, known)
     return program
 
 
-def _verify_node(node: Node, stage: str) -> None:
-    """Check a node's parameters, shape and dtype."""
+def _verify_node(node: Node, stage: str, known: dict[Any, tuple[Shape, np.dtype[Any]]]) -> None:
+    """Check a node's parameters, shape and dtype; what an elementwise op makes is asked once for the same inputs."""
     if len(node.params) != len(node.op.params):
         raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
     if node.op.name != "result" and any(i.dtype is SEVERAL for i in node.inputs):
         raise VerifyError(f"{stage}: {node!r} reads what has several results, and not one of them")
-    try:
-        shape, dtype = node.op.infer(*node.inputs, **node.named)
-    except SymgradError as error:
-        raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
+    key = (node.op, node.params, *[(i.shape, i.dtype) for i in node.inputs]) if type(node.op) is Elementwise else None
+    if key in known:
+        shape, dtype = known[key]
+    else:
+        try:
+            shape, dtype = node.op.infer(*node.inputs, **node.named)
+        except SymgradError as error:
+            raise VerifyError(f"{stage}: {node!r} cannot be: {error}") from error
+        if key is not None:
+            known[key] = shape, dtype
     if tuple(shape) != node.shape or dtype != node.dtype:
         raise VerifyError(f"{stage}: {node!r} should be {dtype}{list(shape)}")
     for body in bodies(node):

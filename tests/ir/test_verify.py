@@ -13,8 +13,9 @@ from symgrad.errors import VerifyError
 from symgrad.ir.node import Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ir.verify import verify
-from symgrad.ops.declare.forms import OPS
+from symgrad.ops import OPS, load
 
+load()
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 
 
