@@ -73,6 +73,7 @@ def plot(path, unknown, states):
     axes.bar(years, COUNTS, color="0.8", label="earthquakes")
     axes.step(years, rates[np.argmax(filtered, axis=1)], where="mid", color="C3", label="rate of the likeliest state")
     axes.plot(years, filtered @ rates, color="C0", label="expected rate")
+    axes.set(ylim=(0, 50))
     axes.legend(ncols=3, frameon=False)
     figure.savefig(path, dpi=100)
 

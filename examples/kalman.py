@@ -3,6 +3,7 @@
 The filter is a plain Python loop over a hundred years. symgrad finds the loop in the trace, so that value and gradient
 are one C loop there and one back, however many years there are. SciPy maximizes. It ends with an error when the
 variances are not those of J. Durbin and S. J. Koopman, "Time Series Analysis by State Space Methods" (2012), 2.10.
+With a file name it draws the level (matplotlib).
 """
 
 from __future__ import annotations
@@ -24,20 +25,45 @@ FLOW = np.array([
 """Annual flow at Aswan from 1871 to 1970, in 10^8 cubic metres."""
 
 
-def loss(logs, flow):
-    """Minus the log-likelihood, of the logarithms of both variances; the first year tells where the level begins."""
+def filtered(logs, flow):
+    """Minus the log-likelihood, of the logarithms of both variances, and each year's level with its variance.
+
+    The first year tells where the level begins.
+    """
     noise, drift = np.exp(logs)
     level, variance, total = flow[0], noise, 0.0
+    levels = [np.stack([level, variance])]
     for t in range(1, len(flow)):
         variance = variance + drift
         surprise, spread = flow[t] - level, variance + noise
         total = total + np.log(2 * np.pi * spread) + surprise**2 / spread
         gain = variance / spread
         level, variance = level + gain * surprise, variance * (1 - gain)
-    return total / 2
+        levels.append(np.stack([level, variance]))
+    return total / 2, np.stack(levels)
 
 
-def main() -> None:
+def loss(logs, flow):
+    """Minus the log-likelihood."""
+    return filtered(logs, flow)[0]
+
+
+def plot(path, logs):
+    """Draw the flow, and the level with twice its standard deviation."""
+    import matplotlib.pyplot as plt
+
+    level, variance = filtered(logs, FLOW)[1].T
+    years, width = 1871 + np.arange(len(FLOW)), 2 * np.sqrt(variance)
+    figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
+    axes.plot(years, FLOW, ".", color="0.4", label="flow")
+    axes.plot(years, level, color="C0", label="level, given the years before")
+    axes.fill_between(years, level - width, level + width, color="C0", alpha=0.2, linewidth=0)
+    axes.set(ylabel="$10^8$ m$^3$")
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=100)
+
+
+def main(path=None) -> None:
     """Fit, and print what was found."""
     start = np.log([10_000.0, 1_000.0])
     print("gradient check:", sg.check_grads(lambda logs: loss(logs, FLOW), (start,), order=2))
@@ -53,7 +79,9 @@ def main() -> None:
     print(f"\n{lines} lines of C for value and gradient of {len(FLOW)} years")
     if not np.allclose([noise, drift], [15_099.0, 1_469.1], rtol=1e-3):
         sys.exit("these are not the variances of the book")
+    if path:
+        plot(path, found.x)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -2,7 +2,7 @@
 
 The integrator is a plain Python loop. symgrad finds the loop in the trace: value and gradient are one C loop there and
 one back, whose size does not depend on the number of steps. The program ends with an error when the fit is not where
-the record was made.
+the record was made. With a file name it draws the fit (matplotlib).
 """
 
 from __future__ import annotations
@@ -44,7 +44,20 @@ def loss(unknown, record):
     return np.sum((angles(unknown) - record) ** 2) / (2 * NOISE**2)
 
 
-def main() -> None:
+def plot(path, found, record):
+    """Draw the record and the pendulum that was found in it."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(8, 3.2), layout="constrained")
+    seconds = STEP * np.arange(1, STEPS + 1)
+    axes.plot(seconds, record, ".", color="0.7", markersize=3, label="record")
+    axes.plot(seconds, angles(found), color="C0", label="fit")
+    axes.set(xlabel="seconds", ylabel="angle in radians")
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=100)
+
+
+def main(path=None) -> None:
     """Make a record, fit it, and print what was found."""
     record = angles(TRUE) + NOISE * np.random.default_rng(1).normal(size=STEPS)
     start = np.array([1.0, 0.1, 1.0, 0.1])
@@ -69,7 +82,9 @@ def main() -> None:
         print(f"  {name:8} {found:8.4f} +- {error:.4f}   (made with {true})")
     if np.max(np.abs(fit.x - TRUE) / spread) > 4 or np.linalg.norm(gradient(fit.x, record)[1] * spread) > 1e-2:
         sys.exit("the fit is not where the record was made")
+    if path:
+        plot(path, fit.x, record)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:2])

@@ -240,7 +240,7 @@ def _along(column: Sequence[Node]) -> int | None:
 
 def unrolled(program: Program, least: int = LEAST) -> list[str]:
     """Say of repeats that stay side by side, or are cut in two, which line is why."""
-    nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf)]
+    nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
     found = _repeats(nodes, least) if len(nodes) >= least else []
     place, words = {node: k for k, node in enumerate(nodes)}, _words(nodes)
     patterns = [(start, Counter(words[start : start + period].tolist())) for start, period, _ in found]
