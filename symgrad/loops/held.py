@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from symgrad.errors import Line
 from symgrad.ir.notation import (
     SURE,
     Access,
@@ -35,8 +36,8 @@ from symgrad.ir.op import Elementwise
 from symgrad.ir.shapes import size
 from symgrad.loops.machine import OFTEN
 from symgrad.loops.program import Array, Cond, Kind, Loop, LoopProgram, Walk, While, looped, nested, rebuild, temporary
-from symgrad.ops.elementwise.arithmetic import add
-from symgrad.ops.elementwise.logical import less, logical_and
+from symgrad.ops.elementwise.arithmetic import add, subtract
+from symgrad.ops.elementwise.logical import greater_equal, less, logical_and
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -87,19 +88,21 @@ class Counter:
     def __init__(self, total: Array, length: Dim | None, reverse: bool) -> None:
         """Make it, for rows of a length."""
         self.total, self.reverse = total, reverse
-        self.number = Access(Array("step", (), total.dtype, Kind.TEMPORARY), ())
+        self.number = Access(Array("t0", (), total.dtype, Kind.TEMPORARY, Line("", 0, "step = ...")), ())
         self.place = Lookup(self.number, length, SURE)
 
     def loop(self, body: Items, total: Array) -> Items:
         """Make the loop."""
         step, kind = self.number, self.number.array.dtype
-        zero, one, end = [Number(k, kind) for k in (0, 1, -1)]
-        last = Apply(add, (Access(total, ()), end), kind, kind)
-        more = (end, step) if self.reverse else (step, Access(total, ()))
-        next_ = Apply(add, (step, end if self.reverse else one), kind, kind)
+        zero, one = Number(0, kind), Number(1, kind)
+        last = Apply(subtract, (Access(total, ()), one), kind, kind)
+        more = Apply(greater_equal, (step, zero), np.dtype(bool), kind) if self.reverse else Apply(
+            less, (step, Access(total, ())), np.dtype(bool), kind,
+        )
+        next_ = Apply(subtract if self.reverse else add, (step, one), kind, kind)
         return (
             Statement(step, How.SET, last if self.reverse else zero, ()),
-            While(Apply(less, more, np.dtype(bool), kind), (*body, Statement(step, How.SET, next_, ()))),
+            While(more, (*body, Statement(step, How.SET, next_, ()))),
         )
 
 
@@ -186,7 +189,7 @@ class Again(Held):
         """Make a loop that asks first, in each step, and counts; the count of steps is its first result."""
         (asked, about), (step, outside) = self.inside(reads)
         count = made.get(0) or Array("steps", (), np.dtype(np.int64), Kind.TEMPORARY)
-        on = Array("on", (), np.dtype(bool), Kind.TEMPORARY)
+        on = Array("t0", (), np.dtype(bool), Kind.TEMPORARY, Line("", 0, "goes_on = ..."))
         new = [on, *([] if 0 in made else [count])]
         new += given_homes(asked, about, {})
         state = [reads[k] for k in self.state]

@@ -7,6 +7,7 @@ sum over the steps of products is one product behind the loop. A loop that carri
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import LETTERS, einsum, parse
 from symgrad.ops.arrays.reduce import sum_
+from symgrad.ops.control.call import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.transforms.build import is_number, make, shaped, written
@@ -189,13 +191,35 @@ def _same(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[N
 
 def trim_scans(program: Program) -> Program:
     """Leave out of loops what nobody reads, and carry on nothing that stays as it is; with no carry, it is no loop."""
-    used: dict[Node, set[int]] = {node: set() for node in scans_of(program)}
+    used: dict[Node, set[int]] = defaultdict(set)
     for node in program.nodes():
-        if node.op is result and node.inputs[0] in used:
+        if node.op is result and node.inputs[0].op in {call, scan}:
             used[node.inputs[0]].add(node.param("number"))
+    calls = {node: sorted(own) for node, own in used.items() if node.op is call}
+    if any(len(own) < len(node.param("body").outputs) for node, own in calls.items()):
+        return trim_scans(_trimmed_calls(program, calls))
+    used = {node: used[node] for node in scans_of(program)}
     return applied(program, {
         node: change for node in used if (change := _trimmed(Parts(node), used[node])) is not None
     })
+
+
+def _trimmed_calls(program: Program, calls: dict[Node, list[int]]) -> Program:
+    """Let calls give nothing that nobody reads."""
+    bodies: dict[Any, Program] = {}
+
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        if node in calls:
+            body = node.param("body")
+            key = body, tuple(calls[node])
+            if key not in bodies:
+                bodies[key] = closed(body.inputs, [body.outputs[k] for k in calls[node]], body.name)
+            return make(graph, call, *inputs, body=bodies[key])
+        if node.op is result and node.inputs[0] in calls:
+            return make(graph, result, *inputs, number=calls[node.inputs[0]].index(node.param("number")))
+        return copied(graph, node, inputs)
+
+    return rebuild(program, rewrite)
 
 
 def _trimmed(parts: Parts, used: set[int]) -> Change | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 import symgrad as sg
 from tests import table as t
+from tests.control.programs import both
 from tests.programs import random_program
 
 rng = np.random.default_rng(7)
@@ -115,6 +116,28 @@ def losses(dtype: Any = np.float64) -> dict[str, tuple[sg.Function, tuple[Any, .
         name: (sg.value_and_grad(loss), args if dtype == np.float64 else narrowed(args))
         for name, (loss, args) in LOSSES.items()
     }
+
+
+def rolled(x, W):
+    """A Python loop that is found, whose steps write rows."""
+    h, out = x, np.zeros((40, 3))
+    for k in range(40):
+        h = np.tanh(W @ h + 0.1 * k)
+        out[k] = h
+    return np.sum(out**2)
+
+
+def loops() -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:
+    """Return derivatives of loops and branches, nested, of any number of steps, in runs, in batches."""
+    found = {}
+    for name in ("several", "nested", "unbounded", "times", "steps within steps", "branch in a loop", "table", "until"):
+        ours, _, args, by = both(name)
+        found[name] = sg.value_and_grad(ours, argnums=by), args
+    ours, _, (x, W), _ = both("unbounded")
+    found["a batch"] = sg.vmap(sg.grad(ours), (0, None)), (np.stack([x, -2 * x, 3 * x]), W)
+    found["rolled"] = sg.value_and_grad(rolled, argnums=(0, 1)), (x, W)
+    found["in runs"] = sg.value_and_grad(rolled, options=sg.Options(memory=600)), (x, W)
+    return found
 
 
 def tables(dtype: Any = np.float64) -> dict[str, tuple[sg.Function, tuple[Any, ...]]]:

@@ -40,6 +40,7 @@ GROUPS: dict[str, Callable[[], dict[str, Any]]] = {
     "ops": f.tables,
     "ops f32": lambda: f.tables(np.float32),
     "programs": f.programs,
+    "loops": f.loops,
 }
 
 
@@ -175,7 +176,8 @@ def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]
     body.append(f"char *workspace = malloc({int(loops.workspace) or 1});")
     names = [*[f"in{k}" for k in range(len(inputs))], *[f"out{k}" for k in range(len(results))]]
     names += [f"in{len(inputs) + k}" for k in range(len(passed(loops)))]
-    body.append(f"if ({source.entry}({', '.join([*names, '1', 'workspace'])}) != 0) return 1;")
+    stop = ["0"] * loops.polled
+    body.append(f"if ({source.entry}({', '.join([*names, '1', 'workspace', *stop])}) != 0) return 1;")
     for k, array in enumerate(results):
         body.append(
             f"for (int i = 0; i < {array.size}; ++i) if (!near((double)out{k}[i], (double)wanted{k}[i])) return 2;"
@@ -196,7 +198,7 @@ def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("group", ["losses", "ops", "programs", "own"])
+@pytest.mark.parametrize("group", ["losses", "ops", "programs", "own", "loops"])
 def test_sanitizers_find_nothing(group: str, tmp_path: Path) -> None:
     """AddressSanitizer and UndefinedBehaviorSanitizer, on arrays that are exactly as long as they should be."""
     compiler = shutil.which("gcc") or shutil.which("clang")

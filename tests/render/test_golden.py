@@ -1,4 +1,4 @@
-"""A dozen C files that people have read: what changes in them changes for a reason (`pytest --update-golden`).
+"""A few C files that people have read: what changes in them changes for a reason (`pytest --update-golden`).
 
 They are rendered for a plain target, so that they are the same on every machine.
 """
@@ -65,6 +65,23 @@ def helix(t):
     return np.stack([np.cos(t), np.sin(t), 0.1 * t]).T
 
 
+def follower(gain, flow):
+    def year(level, seen):
+        surprise = seen - level
+        level = level + gain * surprise
+        return level, surprise**2
+
+    _, misses = sg.scan(year, 0.0, flow)
+    return np.sum(misses)
+
+
+def square_root(a):
+    def newton(x):
+        return 0.5 * (x + a / x)
+
+    return sg.while_loop(lambda x: np.abs(x * x - a) > 1e-12 * a, newton, a, max_steps=64)
+
+
 FILES: dict[str, tuple[Callable[[], sg.Function], tuple[str, ...] | tuple[Any, ...]]] = {
     "linear_regression": (
         lambda: sg.value_and_grad(linear_regression, (0, 1)),
@@ -84,6 +101,8 @@ FILES: dict[str, tuple[Callable[[], sg.Function], tuple[str, ...] | tuple[Any, .
     "integers": (lambda: sg.jit(integers), ("i64[12]", "bool[12]")),
     "broadcast": (lambda: sg.value_and_grad(broadcast, (0, 1)), ("f64[n]", "f64[m]")),
     "helix": (lambda: sg.jit(helix), ("f64[n]",)),
+    "follower": (lambda: sg.value_and_grad(follower), ("f64[]", "f64[n]")),
+    "square_root": (lambda: sg.value_and_grad(square_root), ("f64[]",)),
 }
 
 

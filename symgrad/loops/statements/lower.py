@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import ArgumentError
+from symgrad.errors import ArgumentError, Derived, Line
 from symgrad.ir.names import identifier
 from symgrad.ir.notation import (
     SURE,
@@ -42,7 +42,6 @@ from symgrad.ops.numpy.creation import arange
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from symgrad.errors import Line
     from symgrad.ir.node import Node
     from symgrad.ir.notation import Body, Value
     from symgrad.ir.program import Program
@@ -146,7 +145,7 @@ class _Lowering:
             if k < fixed:
                 inside.reading(own, source)
             elif k < fixed + carried:
-                states.append(self.copied(read, source))
+                states.append(self.carried(program, k, read, node.line, program.outputs[k - fixed]))
                 inside.reading(own, _whole(states[-1]))
             elif source.array is None and not count:
                 index = substitute(source.literal.index, {source.axes[0]: place}) if source.axes else None
@@ -173,7 +172,11 @@ class _Lowering:
     def again(self, node: Node) -> list[Source]:
         """Lower a loop that goes on while a condition holds: that is a program of its own as well."""
         fixed, most, _ = node.params[2:]
-        states = [self.copied(read, self.sources[read]) for read in node.inputs[fixed:]]
+        body = node.params[1]
+        states = [
+            self.carried(body, k, read, node.line, body.outputs[k - fixed])
+            for k, read in enumerate(node.inputs[fixed:], fixed)
+        ]
         sources = [*[self.sources[read] for read in node.inputs[:fixed]], *map(_whole, states)]
         reads: dict[Array, int] = {}
         programs, places = [], []
@@ -186,7 +189,7 @@ class _Lowering:
         for state in states:
             reads.setdefault(state, len(reads))
         loop = Again(tuple(programs), tuple(places), tuple([reads[s] for s in states]), most)
-        count = self.temporary((), np.dtype(np.int64), node.line)
+        count = self.temporary((), np.dtype(np.int64), Line("", 0, "steps = ..."))
         self.statements += standing(loop, [*reads], [count, *states], node.line)
         return [_whole(array) for array in (count, *states)]
 
@@ -297,8 +300,15 @@ class _Lowering:
             begin, inner = 0, _whole(self.copied(node.inputs[0], inner))
         return Source(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
 
-    def copied(self, node: Node, source: Source) -> Array:
-        target = self.temporary(node.shape, node.dtype, node.line)
+    def carried(self, program: Program, k: int, read: Node, line: Line | None, after: Node) -> Array:
+        """Make an array for what a loop carries; it has the name of the variable."""
+        name = program.inputs[k].param("name")
+        named = Derived.of(line or Line("", 0, ""), Line("", 0, f"{name} = ..."))
+        named.suffix = ""
+        return self.copied(read, self.sources[read], after.line if re.fullmatch(r"[a-z]\d+", name) else named)
+
+    def copied(self, node: Node, source: Source, line: Line | None = None) -> Array:
+        target = self.temporary(node.shape, node.dtype, line or node.line)
         axes = axes_of(node.shape)
         self.statements.append(Statement(Access(target, axes), How.SET, source.at(axes), axes, node.line))
         return target

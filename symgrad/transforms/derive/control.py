@@ -160,7 +160,9 @@ class Pulled:
                 seen.update(ahead)
                 stack += ahead
             while True:
-                bars = self.bars = {k: make_input(graph, f"y{k}_bar", outputs[k]) for k in sorted(of)}
+                names = [f"{x.param('name')}_bar" for x in inputs[fixed:last]]
+                names += [f"y{k}_bar" for k in range(carried, len(outputs))]
+                bars = self.bars = {k: make_input(graph, names[k], outputs[k]) for k in sorted(of)}
                 seeds = _seeded(trace, [outputs[k] for k in bars], [*bars.values()])
                 found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], guarded=guarded)
                 arrived = {k: bar for k, bar in zip(wrt, found, strict=True) if not is_zero_constant(bar)}
