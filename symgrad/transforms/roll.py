@@ -65,7 +65,7 @@ def roll(program: Program, least: int = LEAST, memory: str | int | None = None) 
     4
     """
     while True:
-        nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
+        nodes = [node for node in _ordered(program) if not isinstance(node.op, Leaf) and not node.op.decides]
         found = _loop(program, nodes, least) if len(nodes) >= least else None
         if found is None:
             return within(program, partial(roll, least=least, memory=memory))
@@ -73,6 +73,18 @@ def roll(program: Program, least: int = LEAST, memory: str | int | None = None) 
 
 
 # -- repeats
+
+
+def _ordered(program: Program) -> list[Node]:
+    """List a program's nodes, first what is made only once, of inputs: the first copy makes it for all."""
+    nodes = program.nodes()
+    kinds = [(node.op, node.line, node.shape, node.dtype) for node in nodes]
+    count = Counter(kinds)
+    early: set[Node] = set()
+    for node, kind in zip(nodes, kinds, strict=True):
+        if isinstance(node.op, Leaf) or (count[kind] == 1 and early.issuperset(node.inputs) and not node.op.decides):
+            early.add(node)
+    return sorted(nodes, key=lambda node: node not in early)
 
 
 def _word(node: Node) -> Any:
@@ -288,7 +300,6 @@ def _rolled(program: Program, loop: _Loop, memory: str | int | None) -> Program:
         node: graph.node(node.op, (), node.params, node.shape, node.dtype, node.line) for node in program.inputs
     }
     number = {node: (k, j) for k, copy in enumerate(loop.copies) for j, node in enumerate(copy)}
-    nodes = program.nodes()
     last = loop.copies[-1][-1].number
     wanted = loop.wanted
     first = loop.copies[0][0]
@@ -297,7 +308,7 @@ def _rolled(program: Program, loop: _Loop, memory: str | int | None) -> Program:
     stacked: dict[int, Node] = {}
     final: dict[int, Node] = {}
     before = graph.line
-    for node in nodes:
+    for node in _ordered(program):
         graph.line = node.line
         if node is first:
             stacked, final = _scan(
