@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import wraps
+from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,20 @@ from symgrad.ir.notation import (
 from symgrad.ir.op import Elementwise
 from symgrad.ir.shapes import size
 from symgrad.loops.machine import OFTEN
-from symgrad.loops.program import Array, Cond, Kind, Loop, LoopProgram, Walk, While, looped, nested, rebuild, temporary
+from symgrad.loops.program import (
+    Array,
+    Cond,
+    Kind,
+    Loop,
+    LoopProgram,
+    Walk,
+    While,
+    kept,
+    looped,
+    nested,
+    rebuild,
+    temporary,
+)
 from symgrad.ops.elementwise.arithmetic import add, subtract
 from symgrad.ops.elementwise.logical import greater_equal, less, logical_and
 
@@ -285,17 +299,26 @@ def deep(apply: Callable[[LoopProgram], LoopProgram]) -> Callable[[LoopProgram],
         for item in program.body:
             found = result_of(item)
             if found is not None:
-                if found.held not in new:
-                    new[found.held] = found.held.with_(programs=tuple(map(applied, found.held.programs)))
-                item = item.with_(routine=found._replace(held=new[found.held]))  # noqa: PLW2901 - the same statement
+                held: Held = found.held
+                if held not in new:
+                    programs = tuple(map(applied, held.programs))
+                    new[held] = held if all(map(is_, programs, held.programs)) else held.with_(programs=programs)
+                if new[held] is not held:
+                    item = item.with_(routine=found._replace(held=new[held]))  # noqa: PLW2901 - the same statement
             body.append(item)
-        return apply(program.with_body(tuple(body)) if new else program)
+        return apply(program.with_body(kept(program.body, body)))
 
     return applied
 
 
-def embed(program: LoopProgram) -> LoopProgram:
-    """Put loops and branches in the places of the statements that stand for them."""
+def embed(program: LoopProgram, known: dict[Any, tuple[Items, list[Array]]] | None = None) -> LoopProgram:
+    """Put loops and branches in the places of the statements that stand for them.
+
+    Args:
+        program: the program.
+        known: those that were made before, of the same items: they are the same objects then.
+    """
+    memory = {} if known is None else known
     made: dict[Held, dict[int, Array]] = {}
     for s, _ in program.paths:
         found: Any = s.routine
@@ -313,7 +336,11 @@ def embed(program: LoopProgram) -> LoopProgram:
         if found.held in done:
             return None
         done.add(found.held)
-        whole, arrays = found.held.unfolded([a.array for a in item.value.args], made[found.held])
+        reads = [a.array for a in item.value.args]
+        key = (found.held, *reads, *made[found.held].items())
+        if key not in memory:
+            memory[key] = found.held.unfolded(reads, made[found.held])
+        whole, arrays = memory[key]
         new.extend(arrays)
         return whole
 

@@ -102,9 +102,10 @@ def schedule(lowered: LoopProgram, options: Options, target: Target) -> LoopProg
 
     verifier = Verifier()
     holds = any(map(result_of, lowered.body))
+    known: dict[Any, Any] = {}
 
     def check(program: LoopProgram, stage: str) -> LoopProgram:
-        verifier.check(embed(program) if holds else program, stage)
+        verifier.check(embed(program, known) if holds else program, stage)
         return program
 
     loops = _scheduled(lowered, options, target, check)

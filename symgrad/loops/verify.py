@@ -68,7 +68,14 @@ class Verifier:
 
     Attributes:
         undecided: what is neither certain nor found wrong, each with the pass after which it was first seen.
+        new, gone, marked, elsewhere: sections that were not there before the pass, are no more, have loops with other
+            marks, and stand in another C function. Where some have changed places, they are `reordered`.
     """
+
+    new: list[Section]
+    gone: list[Section]
+    marked: list[Section]
+    elsewhere: list[Section]
 
     def __init__(self) -> None:
         self.undecided: dict[str, str] = {}
@@ -93,12 +100,12 @@ class Verifier:
             return program
         self.program, self.stage = program, stage
         self._names()
-        self.change = Change()
+        self.new, self.gone, self.marked, self.elsewhere, self.reordered = [], [], [], [], False
         if before is None or program.body is not before.body:
-            self.change = self._sections()
+            self._sections()
         arrays = {*program.arrays, *program.outputs}
         same = before is not None and arrays >= {*before.arrays, *before.outputs}
-        for section in self.change.new if same else self.sections:
+        for section in self.new if same else self.sections:
             for site in () if section.arrays <= arrays else section.sites:
                 for access, *_ in site.facts.touched:
                     if access.array not in arrays:
@@ -142,7 +149,7 @@ class Verifier:
         if len(set(program.arrays)) != len(program.arrays):
             raise self.wrong("an array stands among the arrays twice")
 
-    def _sections(self) -> Change:
+    def _sections(self) -> None:
         """Take a program apart into sections, look into those that are new, and put all of them in order."""
         known = {section.items: section for section in self.sections}
         found: list[tuple[Items, Outlined | None, Section | None]] = []
@@ -152,51 +159,31 @@ class Verifier:
                 bare = part is not None and isinstance(items[0], Statement) and items[0].axes
                 found.append((items, part, None if bare else known.pop(items, None)))
         left = {items[0].axis: section for items, section in known.items() if isinstance(items[0], Loop)}
-        change, last, self.sections = Change(), -1, []
+        last, self.sections = -1, []
         for items, part, before in found:
             axis = items[0].axis if isinstance(items[0], Loop) else None
             section = before
             if before is None and axis in left and left[axis].marked(items):
                 section = left.pop(axis)
-                change.marked.append(section)
+                self.marked.append(section)
             if section is None:
                 section = Section(self, items, part)
-                change.new.append(section)
+                self.new.append(section)
             else:
-                change.reordered, last = change.reordered or section.place < last, section.place
+                self.reordered, last = self.reordered or section.place < last, section.place
                 if section.part is not part:
                     section.part = part
-                    change.other.append(section)
+                    self.elsewhere.append(section)
             self.sections.append(section)
         for place, section in enumerate(self.sections):
             section.place = place
         here = {*self.sections}
-        change.gone += [section for section in known.values() if section not in here]
-        for section in [*change.new, *change.marked]:
+        self.gone = [section for section in known.values() if section not in here]
+        for section in [*self.new, *self.marked]:
             for loop in section.now.values():
                 if self.owners.setdefault(loop, section) is not section and self.owners[loop] in here:
                     raise self.wrong(f"the loop {loop.axis.name} stands in the program twice")
                 self.owners[loop] = section
-        return change
-
-
-class Change:
-    """What is other in a program than after the pass before.
-
-    Attributes:
-        new: sections that were not there.
-        gone: those that are no more.
-        marked: those whose loops have other marks.
-        other: those that stand in another C function.
-        reordered: some have changed places.
-    """
-
-    def __init__(self) -> None:
-        self.new: list[Section] = []
-        self.gone: list[Section] = []
-        self.marked: list[Section] = []
-        self.other: list[Section] = []
-        self.reordered = False
 
 
 def samples(program: LoopProgram) -> Iterator[dict[Any, int]]:
@@ -507,10 +494,10 @@ class _Trial:
 
     def check(self, before: LoopProgram | None) -> None:
         """Check what is other than it was after the pass before; all, where there was none."""
-        verifier, program, change = self.verifier, self.verifier.program, self.verifier.change
+        verifier, program = self.verifier, self.verifier.program
         self.storage = storage = program.storage
-        moved = self.moved(verifier.sections if before is None else [*change.new, *change.gone])
-        other = moved.union(*[section.sums for section in change.other])
+        moved = self.moved(verifier.sections if before is None else [*verifier.new, *verifier.gone])
+        other = moved.union(*[section.sums for section in verifier.elsewhere])
         if before is not None and storage is not (was := before.storage):
             other.update([a for a in {**was, **storage} if was[a] is not storage[a] and was[a] != storage[a]])
         asked = [(array, own) for array, own in self.touches.items() if array in other] if other else []
@@ -525,7 +512,7 @@ class _Trial:
         for output in program.outputs:
             if output in moved or before is None or output not in before.outputs:
                 self.finished(output)
-        other.update(*[section.sums for section in change.marked])
+        other.update(*[section.sums for section in verifier.marked])
         for section in verifier.sections if other else ():
             at_once = {one for one, now in section.now.items() if now.walk is Walk.LANES or now.walk is Walk.THREADS}
             if at_once and not section.sums.isdisjoint(other):
@@ -536,7 +523,7 @@ class _Trial:
     def moved(self, sections: list[Section]) -> set[Array]:
         """List what touches arrays once more where sections are new or gone; return those whose list is another one."""
         found: set[Array] = set().union(*[section.sums for section in sections])
-        if self.verifier.change.reordered:
+        if self.verifier.reordered:
             found.update(self.touches)
         before = {array: self.touches.pop(array, []) for array in found}
         for section in self.verifier.sections if found else ():
@@ -729,6 +716,7 @@ class _Trial:
         self.vague.discard(array)
         starts: list[Touch] = []
         known: dict[Any, Touch] = {}
+        single: dict[tuple[int, ...], Touch] = {}  # of elements that are named by numbers
         for touch in own:
             s = touch.site.statement
             if s.how is How.CALL and touch.array is s.target.array:  # a routine works in what it makes, as a whole
@@ -743,14 +731,16 @@ class _Trial:
             if touch.how is How.SET:
                 starts.append(touch)
                 known[place] = touch
+                if not (ranged or touch.access.flat or any(term.steps != () for term in touch.terms)):
+                    single[tuple([term.start for term in touch.terms])] = touch
                 continue
             start = known.get(place)
             if start is None or not runs_before(start, touch):
-                self.covered(touch, starts)
+                self.covered(touch, starts, single)
             else:
                 flows.append((start, touch))
 
-    def covered(self, touch: Touch, starts: list[Touch]) -> None:
+    def covered(self, touch: Touch, starts: list[Touch], single: Mapping[tuple[int, ...], Touch]) -> None:
         """Check that what an access reads has been written, by one or by several."""
         terms, access = touch.terms, touch.access
         wanted: list[Span] = [((0, self.value(dim) - 1),) for dim in access.array.shape]
@@ -760,6 +750,12 @@ class _Trial:
             raise self.wrong(f"{touch.site}: {shown(access)} is read, and nothing was written to {access.array.name}")
         if not access.flat:
             wanted = [term.span or span for term, span in zip(terms, wanted, strict=True)]
+        if single and prod([last + 1 - first for span in wanted for first, last in span]) <= POINTS:
+            ranges = [[k for first, last in span for k in range(first, last + 1)] for span in wanted]
+            written = [single.get(place) for place in product(*ranges)]
+            if all(start is not None and runs_before(start, touch) for start in written):
+                self.flows[touch.array] += [(start, touch) for start in written if start is not None]
+                return
         left, vague = self.left(wanted, touch, starts)
         plain = touch.plain and not access.flat
         if left and plain and vague:
@@ -864,6 +860,8 @@ class _Trial:
                     break
             cut = tuple([self.at_first(term, start.site, until, exact=False) for term in start.terms])
             boxes = [piece for box in boxes for piece in without(box, cut)]
+            if not boxes:
+                break
         return boxes
 
     def at_first(self, term: Term, site: Site, until: dict[Loop, int], *, exact: bool) -> tuple[int, int]:
