@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,6 +83,22 @@ def test_second_derivatives_by_differences(name, k):
     found = sg.hessian(ours, argnums=k)(*args)
     np.testing.assert_allclose(found, differences(slope, args, k), rtol=2e-6, atol=1e-7)
     close(sg.jacfwd(ours, argnums=k)(*args), sg.grad(ours, argnums=k)(*args))
+
+
+JAX = json.loads((Path(__file__).parent / "jax.json").read_text())
+"""What JAX 0.10 made of the same programs, with `lax.scan` and its kin; of a while loop in forward mode, for it has no
+other."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_jax_has_the_same_numbers(name):
+    ours, _, args, by = both(name)
+    known = JAX[name]
+    args = [np.array(x, arg.dtype) for x, arg in zip(known["args"], args, strict=True)]
+    value, grads = sg.value_and_grad(ours, argnums=by)(*args)
+    close([value, *grads], [known["value"], *[np.array(g) for g in known["gradients"]]])
+    if "hessian" in known:
+        close(sg.hessian(ours, argnums=by[0], options=INTERPRETED)(*args), np.array(known["hessian"]))
 
 
 @pytest.mark.parametrize("name", [
