@@ -22,7 +22,7 @@ from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
 from symgrad.trace.state import Trace, passing
 from symgrad.transforms.build import make
-from symgrad.transforms.derive.control import Pulled, levels
+from symgrad.transforms.derive.control import Pulled, levels, make_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,11 +117,7 @@ def _bytes(node: Node) -> int:
 
 
 def _inputs(graph: Graph, like: Sequence[Node]) -> list[Node]:
-    names = [f"x{k}" for k in range(len(like))]
-    return [
-        graph.node(leaves.input_, (), (name, x.shape, x.dtype), x.shape, x.dtype, x.line)
-        for name, x in zip(names, like, strict=True)
-    ]
+    return [make_input(graph, f"x{k}", x) for k, x in enumerate(like)]
 
 
 def _wrapped(body: Program) -> Program:

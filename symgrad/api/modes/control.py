@@ -73,24 +73,30 @@ def scan(
     >>> sg.scan(lambda total, x: (total + x, total), 0.0, np.array([1.0, 2.0, 3.0]))
     (np.float64(6.0), array([0., 1., 3.]))
     """
-    if current() is None:
-        settings = {"length": length, "reverse": reverse, "checkpoint": checkpoint, "memory": memory}
-        return derived(f, _scan, _OF_SCAN, **settings)(init, xs)  # type: ignore[no-any-return]
-    return _scanned(f, init, xs, length, reverse, checkpoint, memory)  # type: ignore[no-any-return]  # a pair
+    how = {"length": length, "reverse": reverse, "checkpoint": checkpoint, "memory": memory}
+    return _looped(_scan, f, init, xs, **how)  # type: ignore[no-any-return]  # a pair
 
 
-_OF_SCAN = inspect.signature(lambda init, xs: None)  # noqa: ARG005 - two
+def _looped(rule: Callable[..., Any], f: Any, *args: Any, **settings: Any) -> Any:
+    """Apply a rule to traced values; where nothing is traced, compile it."""
+    if current() is not None:
+        return rule(f, *args, **settings)
+    return derived(f, _of_traced, _signature(rule), loop=rule, **settings)(*args)
 
 
-def _scan(
-    f: Any, signature: Signature, leaves: list[Any], *, length: Any, reverse: bool, checkpoint: Any, memory: Any,
-) -> Any:
-    """`scan` on traced values."""
-    (init, xs), _ = signature.join(leaves)
-    return _scanned(f, init, xs, length, reverse, checkpoint, memory)
+@functools.cache
+def _signature(rule: Callable[..., Any]) -> inspect.Signature:
+    """Return what a rule is given besides a function and settings."""
+    _, *found = inspect.signature(rule).parameters.values()
+    return inspect.Signature([p for p in found if p.kind is p.POSITIONAL_OR_KEYWORD])
 
 
-def _scanned(f: Any, init: Any, xs: Any, length: Any, reverse: bool, checkpoint: Any, memory: Any) -> Any:
+def _of_traced(f: Any, signature: Signature, leaves: list[Any], *, loop: Callable[..., Any], **settings: Any) -> Any:
+    args, _ = signature.join(leaves)
+    return loop(f, *args, **settings)
+
+
+def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint: Any, memory: Any) -> Any:
     outer = current()
     assert outer is not None  # noqa: S101 - called while tracing
     signature, leaves = described(f, (init, xs), {})
@@ -220,72 +226,36 @@ def fori_loop(
     Raises:
         ArgumentError: `body` returns another structure.
         ShapeError: `body` returns another shape or dtype.
-        NoGradient: it is differentiated, and the number of steps is a traced value: then `while_loop` with
-            ``max_steps=`` says how many there are at most.
 
     >>> import symgrad as sg
     >>> sg.fori_loop(0, 5, lambda i, total: total + i, 0)
     np.int64(10)
     """
     kept = {"checkpoint": checkpoint, "memory": memory}
-    if current() is not None:
-        return _counted(body, lower, upper, init, **kept)
-    if _traced_count(lower, upper):
-        return derived(body, _fori, _OF_FORI, **kept)(lower, upper, init)
-    return derived(body, _fori_of, _OF_INIT, lower=lower, upper=upper, **kept)(init)
+    if all(isinstance(end, (int, np.integer)) for end in (lower, upper)):
+        return _looped(_fori_between, body, init, lower=lower, upper=upper, **kept)
+    return _looped(_fori, body, lower, upper, init, **kept)
 
 
-_OF_FORI = inspect.signature(lambda lower, upper, init: None)  # noqa: ARG005 - three
-_OF_INIT = inspect.signature(lambda init: None)  # noqa: ARG005 - one
+def _fori_between(body: Any, init: Any, *, lower: int, upper: int, **kept: Any) -> Any:
+    return _fori(body, lower, upper, init, **kept)
 
 
-def _traced_count(*ends: Any) -> bool:
-    return any(not isinstance(end, (int, np.integer)) for end in ends)
-
-
-def _fori(body: Any, signature: Signature, leaves: list[Any], **kept: Any) -> Any:
-    """`fori_loop` on traced values."""
-    (lower, upper, init), _ = signature.join(leaves)
-    return _counted(body, lower, upper, init, **kept)
-
-
-def _fori_of(body: Any, signature: Signature, leaves: list[Any], *, lower: int, upper: int, **kept: Any) -> Any:
-    """`fori_loop` of known ends on a traced value."""
-    ((init,), _) = signature.join(leaves)
-    return _counted(body, lower, upper, init, **kept)
-
-
-def _counted(body: Any, lower: Any, upper: Any, init: Any, *, checkpoint: Any, memory: Any) -> Any:
+def _fori(body: Any, lower: Any, upper: Any, init: Any, *, checkpoint: Any, memory: Any) -> Any:
     if any(type(end) is Tracer for end in (lower, upper)):
-        return _times(body, lower, upper, init, checkpoint, memory)
+        def step(state: Any) -> Any:
+            return state[0] + 1, body(state[0], state[1])
+
+        start: Any = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
+        count = np.maximum(upper - start, 0).astype(np.int64)
+        return _stepped("sg.fori_loop", step, (start, init), checkpoint, memory, count=count)[1]
     count = upper - lower
     rows = np.arange(lower, upper) if type(count) is not int or count > 0 else np.arange(0)
-    value, _ = _scanned(lambda value, i: (body(i, value), None), init, rows, None, False, checkpoint, memory)
-    return value
-
-
-def _times(body: Any, lower: Any, upper: Any, init: Any, checkpoint: Any, memory: Any) -> Any:
-    """`fori_loop` where the number of steps is a traced value."""
-    outer = current()
-    assert outer is not None  # noqa: S101 - called while tracing
-
-    def step(state: Any) -> Any:
-        return state[0] + 1, body(state[0], state[1])
-
-    start: Any = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
-    signature, leaves = described(step, ((start, init),), {})
-    carried = signature.tree.num_leaves
-    point = _carrying("sg.fori_loop", step, signature, leaves, carried, (), pair=False)
-    (own,), reads = lifted(point.program)
-    given = [*reads, *_cast(outer, leaves, own.inputs[len(reads) :], carried)]
-    fixed = len(reads)
-    runs = tuple(_runs(own, fixed, carried, None, checkpoint, memory))
-    count = np.maximum(upper - start, 0).astype(np.int64)
-    found = _made(
-        outer, counted, [as_node(outer, count), *given], carried, body=own, length=None, fixed=fixed, carried=carried,
-        reverse=False, runs=runs,
+    value, _ = _scan(
+        lambda value, i: (body(i, value), None), init, rows, length=None, reverse=False, checkpoint=checkpoint,
+        memory=memory,
     )
-    return optree.tree_unflatten(point.tree, found)[1]
+    return value
 
 
 def while_loop(
@@ -298,11 +268,10 @@ def while_loop(
         cond: ``cond(value)``, one Boolean.
         body: ``body(value) -> value``, of the structure, shapes and dtypes of `init`.
         init: what the first step is given.
-        max_steps: the loop ends after so many steps. Derivatives need it: so many rows are kept of what a step back
-            reads.
-
-        checkpoint: as for `scan`; it needs `max_steps`.
-        memory: as for `scan`; it needs `max_steps`.
+        max_steps: the loop ends after so many steps, and reverse mode keeps so many rows of what a step back reads.
+            Without, it keeps what is carried into runs of steps, and computes the steps of a run again.
+        checkpoint: as for `scan`; ``"sqrt"`` needs `max_steps`.
+        memory: as for `scan`.
 
     Returns:
         The first value of which `cond` is false.
@@ -310,48 +279,51 @@ def while_loop(
     Raises:
         ArgumentError: `body` returns another structure, or `cond` no Boolean.
         ShapeError: `body` returns another shape or dtype.
-        NoGradient: it is differentiated, without `max_steps`.
 
     >>> import symgrad as sg
     >>> sg.while_loop(lambda x: x > 1.0, lambda x: x / 2, 10.0)
     np.float64(0.625)
     """
-    if current() is None:
-        settings = {"cond": cond, "max_steps": max_steps, "checkpoint": checkpoint, "memory": memory}
-        return derived(body, _while, _OF_INIT, **settings)(init)
-    return _looped(cond, body, init, max_steps, checkpoint, memory)
+    kept = {"checkpoint": checkpoint, "memory": memory}
+    return _looped(_while, body, init, cond=cond, max_steps=max_steps, **kept)
 
 
-def _while(
-    body: Any, signature: Signature, leaves: list[Any], *, cond: Any, max_steps: Any, checkpoint: Any, memory: Any,
+def _while(body: Any, init: Any, *, cond: Any, max_steps: Any, checkpoint: Any, memory: Any) -> Any:
+    return _stepped("sg.while_loop", body, init, checkpoint, memory, test=cond, most=max_steps)
+
+
+def _stepped(
+    what: str, body: Any, init: Any, checkpoint: Any, memory: Any, *, test: Any = None, most: Any = None,
+    count: Any = None,
 ) -> Any:
-    """`while_loop` on traced values."""
-    ((init,), _) = signature.join(leaves)
-    return _looped(cond, body, init, max_steps, checkpoint, memory)
-
-
-def _looped(test: Any, body: Any, init: Any, most: Any, checkpoint: Any, memory: Any) -> Any:
+    """Make a loop of as many steps as a value says, or as a condition holds."""
     outer = current()
     assert outer is not None  # noqa: S101 - called while tracing
     signature, leaves = described(body, (init,), {})
     carried = signature.tree.num_leaves
-    point = _carrying("sg.while_loop", body, signature, leaves, carried, (), pair=False)
-    inputs = point.program.inputs
-    specs = tuple([replace(s, dtype=x.dtype, weak=None) for s, x in zip(signature.specs, inputs, strict=True)])
-    asked = at(test, signature, leaves, seen=replace(signature, specs=specs))
-    if [(y.shape, y.dtype.kind) for y in asked.program.outputs] != [((), "b")]:
-        shown = ", ".join([f"{y.dtype.name} of shape {show(y.shape)}" for y in asked.program.outputs])
-        raise ArgumentError(
-            f"the condition of sg.while_loop returns {shown}, not one Boolean", line=definition(test),
-            instead="a comparison, np.any or np.all",
-        )
-    (condition, step), reads = lifted(asked.program, point.program)
+    point = _carrying(what, body, signature, leaves, carried, (), pair=False)
+    tests: list[Program] = []
+    if test is not None:
+        inputs = point.program.inputs
+        specs = tuple([replace(s, dtype=x.dtype, weak=None) for s, x in zip(signature.specs, inputs, strict=True)])
+        tests.append(at(test, signature, leaves, seen=replace(signature, specs=specs)).program)
+        if [(y.shape, y.dtype.kind) for y in tests[0].outputs] != [((), "b")]:
+            shown = ", ".join([f"{y.dtype.name} of shape {show(y.shape)}" for y in tests[0].outputs])
+            raise ArgumentError(
+                f"the condition of {what} returns {shown}, not one Boolean", line=definition(test),
+                instead="a comparison, np.any or np.all",
+            )
+    (step, *tests), reads = lifted(point.program, *tests)
     given = [*reads, *_cast(outer, leaves, step.inputs[len(reads) :], carried)]
     fixed = len(reads)
     with at_user_line(outer):
-        runs = tuple(_runs(step, fixed, carried, most, checkpoint, memory))
-    found = _made(outer, while_, given, 1 + carried, test=condition, body=step, fixed=fixed, most=most, runs=runs)
-    return optree.tree_unflatten(point.tree, found[1:])
+        named = {"body": step, "fixed": fixed, "runs": tuple(_runs(step, fixed, carried, most, checkpoint, memory))}
+    if tests:
+        found = _made(outer, while_, given, 1 + carried, **named, test=tests[0], most=most)[1:]
+    else:
+        given.insert(0, as_node(outer, count))
+        found = _made(outer, counted, given, carried, **named, length=None, carried=carried, reverse=False)
+    return optree.tree_unflatten(point.tree, found)
 
 
 def cond(pred: Any, on_true: Callable[..., Any], on_false: Callable[..., Any], *operands: Any) -> Any:

@@ -529,21 +529,22 @@ scan.zeros, scan.batch = _scan_zeros, _batch_scan
 counted.zeros, counted.batch = _counted_zeros, _batch_counted
 
 
-# -- cond
+# -- cond and call
 
 
-def _pull_cond(
-    gs: Sequence[Any], active: Sequence[bool], test: Tracer, *xs: Tracer, guarded: bool, then: Program, other: Program,
+def _pull_held(
+    op: Control, gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, **held: Program,
 ) -> list[Any]:
-    """Pull cotangents through the side that was taken, which is computed again."""
-    trace = _traced()
-    (back, other_back), given, arrived = _backwards(trace, (then, other), gs, xs, active[1:], guarded)
+    """Pull cotangents through the program that was run, which is computed again: of `cond` and `call`."""
+    trace, bodies = _traced(), [*held.values()]
+    first = len(xs) - len(bodies[0].inputs)
+    derived, given, arrived = _backwards(trace, bodies, gs, xs[first:], active[first:], guarded)
     if not arrived:
-        return [None] * (1 + len(xs))
-    graph = trace.graph
-    made = make(graph, cond, test.node, *given, then=back, other=other_back)
-    found = {k: Tracer(make(graph, result, made, number=place), trace) for place, k in enumerate(arrived)}
-    return [None, *[found.get(k) for k in range(len(xs))]]
+        return [None] * len(xs)
+    tests = [x.node for x in xs[:first]]
+    made = make(trace.graph, op, *tests, *given, **dict(zip(held, derived, strict=True)))
+    found = {first + k: Tracer(make(trace.graph, result, made, number=n), trace) for n, k in enumerate(arrived)}
+    return [found.get(k) for k in range(len(xs))]
 
 
 def _backwards(
@@ -593,20 +594,20 @@ def _seeded(trace: Trace, outputs: Sequence[Node], bars: Sequence[Node]) -> dict
     return seeds
 
 
-def _cond_zeros(zero: Sequence[bool], *, then: Program, other: Program) -> list[bool]:
-    """Say which results are zero on either side."""
-    return [a and b for a, b in zip(zero_outputs(then, zero[1:]), zero_outputs(other, zero[1:]), strict=True)]
+def _held_zeros(zero: Sequence[bool], **held: Program) -> list[bool]:
+    """Say which results are zero whichever program is run."""
+    sides = [zero_outputs(body, zero[len(zero) - len(body.inputs) :]) for body in held.values()]
+    return [all(flags) for flags in zip(*sides, strict=True)]
 
 
-def _batch_cond(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
-    """Branch for all examples at once; where each has its own condition, both sides are computed and one chosen."""
-    graph = trace.graph
-    sides = [batch(body, mapped[1:], size) for body in node.params]
-    has = [any(pair) for pair in zip(*[has for _, has in sides], strict=True)]
-    has = [True] * len(has) if mapped[0] else has
+def _batch_held(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
+    """Run a program for all examples at once; where each has its own condition, both are computed and one chosen."""
+    graph, first = trace.graph, len(xs) - len(bodies(node)[0].inputs)
+    sides = [batch(body, mapped[first:], size) for body in bodies(node)]
+    has = [any(flags) or any(mapped[:first]) for flags in zip(*[has for _, has in sides], strict=True)]
     full = [_all_have(program, own, has, size) for program, own in sides]
-    if not mapped[0]:
-        made = make(graph, cond, *xs, then=full[0], other=full[1])
+    if not any(mapped[:first]):
+        made = make(graph, node.op, *xs, **dict(zip(node.op.params, full, strict=True)))
         return [(make(graph, result, made, number=k), m) for k, m in enumerate(has)]
     found = []
     for a, b in zip(*[replaced(graph, body, xs[1:]) for body in full], strict=True):
@@ -646,32 +647,9 @@ def _push_held(node: Node, dots: Sequence[Any], pushforward: Any) -> list[Any]:
     return [found.get(k) for k in range(len(wanted))]
 
 
-cond.vjp, cond.zeros, cond.batch, cond.push = _pull_cond, _cond_zeros, _batch_cond, _push_held
-
-
-# -- call
-
-
-def _pull_call(gs: Sequence[Any], active: Sequence[bool], *xs: Tracer, guarded: bool, body: Program) -> list[Any]:
-    """Pull cotangents through a program by running it again."""
-    trace = _traced()
-    (back,), given, arrived = _backwards(trace, (body,), gs, xs, active, guarded)
-    if not arrived:
-        return [None] * len(xs)
-    made = make(trace.graph, call, *given, body=back)
-    found = {k: Tracer(make(trace.graph, result, made, number=place), trace) for place, k in enumerate(arrived)}
-    return [found.get(k) for k in range(len(xs))]
-
-
-def _batch_call(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[bool], size: Dim) -> list[Any]:
-    """Run a program for all examples at once."""
-    program, has = batch(node.params[0], mapped, size)
-    made = make(trace.graph, call, *xs, body=program)
-    return [(make(trace.graph, result, made, number=k), m) for k, m in enumerate(has)]
-
-
-call.vjp, call.batch, call.push = _pull_call, _batch_call, _push_held
-call.zeros = lambda zero, *, body: zero_outputs(body, zero)
+for _op in (cond, call):
+    _op.vjp, _op.push = partial(_pull_held, _op), _push_held
+    _op.zeros, _op.batch = _held_zeros, _batch_held
 
 
 # -- while
