@@ -18,6 +18,7 @@ from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp
 from symgrad.api.rules.define import define_op, extern
 from symgrad.api.rules.override import override_gradient
+from symgrad.api.trees import ravel_pytree
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import emit
 from symgrad.emit.files import Package
@@ -33,6 +34,6 @@ __all__ = [
     "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
     "checkpoint", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "fori_loop", "get_num_threads",
     "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named",
-    "override_gradient", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "value_and_grad", "vjp", "vmap",
-    "while_loop",
+    "override_gradient", "ravel_pytree", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "value_and_grad",
+    "vjp", "vmap", "while_loop",
 ]

@@ -18,7 +18,8 @@ from symgrad.ir.evaluate import concrete
 from symgrad.ir.requirements import require
 from symgrad.ir.saved.dims import evaluated
 from symgrad.ops.declare.spelling import stored
-from symgrad.trace.signature import NAMESPACE, flatten
+from symgrad.trace.signature import flatten
+from symgrad.trace.structures import NAMESPACE
 from symgrad.transforms.debug_nans import Looking
 
 if TYPE_CHECKING:

@@ -40,7 +40,8 @@ from symgrad.ir.saved.dims import dim_to_json, evaluated
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.spelling import stored
 from symgrad.render.source import OTHER, called_with_objects
-from symgrad.trace.signature import NAMESPACE, leaf_spec
+from symgrad.trace.signature import leaf_spec
+from symgrad.trace.structures import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence

@@ -61,7 +61,8 @@ def emit(
     from symgrad.api.call.arguments import Arguments, annotated_specs
     from symgrad.emit.derive import Specialization
     from symgrad.emit.package import emit_calls, request
-    from symgrad.trace.signature import NAMESPACE, spec
+    from symgrad.trace.signature import spec
+    from symgrad.trace.structures import NAMESPACE
 
     funs: list[Any] = list(fun) if isinstance(fun, (list, tuple)) else [fun]
     static = (static_argnames,) if isinstance(static_argnames, str) else tuple(static_argnames)

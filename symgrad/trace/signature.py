@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,13 +16,13 @@ from symgrad.ir.shapes import symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace.constants import means_more
 from symgrad.trace.lines import user_line
+from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
     from symgrad.ir.shapes import Shape
 
-NAMESPACE = "symgrad"
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Signature:
 
 def flatten(arguments: Any) -> tuple[list[Any], Any]:
     """Flatten a pytree to its leaves and its structure; None has no leaves, a local array is what it is now."""
-    leaves, tree = optree.tree_flatten(arguments, namespace=NAMESPACE)
+    leaves, tree = flattened(arguments)
     return [value if getattr(type(value), "settle", None) is None else value.settle() for value in leaves], tree
 
 
@@ -171,14 +171,9 @@ def leaf_spec(value: Any, path: str) -> Spec:
                 instead=f"np.asarray({path}), and a mask as an argument of its own, if its plain values are meant",
             )
         return _array_spec(value.view(np.ndarray), path)  # as of memmap
-    instead = "np.asarray of it, or static_argnames= if it is a setting"
-    if is_dataclass(kind):
-        instead = (
-            f"a dict or a namedtuple; or {kind.__name__} registered as a pytree, by optree.register_pytree_node("
-            f"{kind.__name__}, flatten, unflatten, namespace={NAMESPACE!r})"
-        )
     raise ArgumentError(
-        f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number", instead=instead,
+        f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number",
+        instead="np.asarray of it, or static_argnames= if it is a setting",
     )
 
 

@@ -25,7 +25,6 @@ from symgrad.ir.shapes import show, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import (
-    NAMESPACE,
     Signature,
     Spec,
     by_columns,
@@ -37,6 +36,7 @@ from symgrad.trace.signature import (
     spec,
 )
 from symgrad.trace.state import active
+from symgrad.trace.structures import NAMESPACE, flattened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -486,7 +486,7 @@ class Arguments:
                     what = f"the static argument {self.label(key)} is {type(value).__name__}, which cannot be hashed"
                     raise ArgumentError(what, instead="a tuple, or not static") from None
         leaves: list[Any]
-        leaves, tree = optree.tree_flatten((args, kwargs), namespace=NAMESPACE)  # type: ignore[arg-type]
+        leaves, tree = flattened((args, kwargs))
         if active.traces:
             leaves = [leaf.settle() if hasattr(type(leaf), "settle") else leaf for leaf in leaves]
         return Leaves(leaves, tree, tuple(map(_leaf_kind, leaves)), tuple(statics.items()))

@@ -17,8 +17,9 @@ from symgrad.ops.elementwise.selection import astype, stop
 from symgrad.pipeline import stabilize
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.signature import NAMESPACE, flatten
+from symgrad.trace.signature import flatten
 from symgrad.trace.state import current
+from symgrad.trace.structures import NAMESPACE
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import make
 from symgrad.transforms.derive.jvp import fresh, pullback

@@ -23,8 +23,9 @@ from symgrad.ir.names import identifier
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import is_static
 from symgrad.options import Options
-from symgrad.trace.signature import NAMESPACE, Spec, flatten
+from symgrad.trace.signature import Spec, flatten
 from symgrad.trace.state import current
+from symgrad.trace.structures import NAMESPACE
 from symgrad.transforms.derive.jvp import pullback, pushforward
 from symgrad.transforms.derive.residuals import residuals as residuals_of
 

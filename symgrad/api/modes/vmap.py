@@ -13,7 +13,7 @@ from symgrad.api.modes.mode import at, function, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to
-from symgrad.trace.signature import NAMESPACE
+from symgrad.trace.structures import NAMESPACE
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch
 

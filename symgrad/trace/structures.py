@@ -1,0 +1,127 @@
+"""Dataclasses, attrs classes and the user's other objects as structures of arguments and results, like dicts.
+
+A class is registered when its first object is met. What an object holds of arrays and floats, and of containers and
+objects with such in them, are its branches; what else it holds (integers, names, functions) belongs to its kind, and
+objects that differ in it are compiled for apart. An object inside of the traced function is a new one of the same
+class, made without its ``__init__``.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from dataclasses import is_dataclass
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import optree
+
+from symgrad.errors import ArgumentError
+from symgrad.trace.lines import is_user_code
+
+NAMESPACE = "symgrad"
+
+_PLAIN = (np.ndarray, np.generic, bool, int, float)
+_NEVER = (str, bytes, complex, dict, list, tuple, set, frozenset, type, ModuleType, FunctionType, MethodType)
+
+_lock = threading.Lock()
+_known: dict[type, bool] = dict.fromkeys((np.ndarray, bool, int, float, np.float64, np.float32, np.int64), False)
+
+
+class Fixed:
+    """What an object holds beside arrays and floats, as a part of its kind."""
+
+    def __init__(self, value: Any) -> None:
+        """Hold it."""
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        """Equal what is the same, or of one type and equal."""
+        if not isinstance(other, Fixed):
+            return NotImplemented
+        return self.value is other.value or (type(self.value) is type(other.value) and bool(self.value == other.value))
+
+    def __hash__(self) -> int:
+        return hash(type(self.value))
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+
+def flattened(tree: Any) -> tuple[list[Any], Any]:
+    """Flatten a tree to its leaves and its structure; the classes of its objects are registered as they are met.
+
+    Raises:
+        ArgumentError: an object holds itself.
+    """
+    while True:
+        try:
+            leaves, structure = optree.tree_flatten(tree, namespace=NAMESPACE)
+        except RecursionError:
+            raise ArgumentError("an object that holds itself, somewhere in its attributes, as an argument or a result",
+                                instead="its arrays in a dict") from None
+        if not [leaf for leaf in leaves if _known.get(type(leaf)) is not False and _registered(leaf)]:
+            return leaves, structure
+
+
+def _registered(value: Any) -> bool:
+    """Register the class of a leaf, if it is one of objects that have attributes; return whether it was."""
+    kind = type(value)
+    with _lock:
+        if kind in _known:
+            return _known[kind]
+        _known[kind] = found = _is_structure(value)
+        if found:
+            optree.register_pytree_node(
+                kind, _apart, lambda data, parts: _together(kind, data, parts), path_entry_type=optree.GetAttrEntry,
+                namespace=NAMESPACE,
+            )
+        return found
+
+
+def _is_structure(value: Any) -> bool:
+    kind = type(value)
+    if isinstance(value, (*_PLAIN, *_NEVER)) or kind.__module__.startswith("symgrad.") or hasattr(kind, "__array__"):
+        return False
+    if is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"):
+        return True
+    module = sys.modules.get(kind.__module__)
+    file = getattr(module, "__file__", None)
+    own = kind.__module__ == "__main__" if file is None else is_user_code(file)
+    return own and bool(_held(value)) and not issubclass(kind, BaseException)
+
+
+def _held(value: Any) -> dict[str, Any]:
+    """Return an object's attributes, those in slots too."""
+    slots = [name for kind in type(value).__mro__ for name in _names(kind.__dict__.get("__slots__", ()))]
+    return {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
+
+
+def _names(slots: Any) -> list[str]:
+    return [name for name in ([slots] if isinstance(slots, str) else slots) if name not in {"__dict__", "__weakref__"}]
+
+
+def _branches(value: Any) -> bool:
+    """Whether an attribute holds arrays or floats, itself or somewhere in it."""
+    kind = type(value)
+    if isinstance(value, (np.ndarray, np.generic, float)) or kind.__module__.startswith("symgrad."):
+        return True
+    if isinstance(value, (list, tuple, dict)):
+        return any(map(_branches, value.values() if isinstance(value, dict) else value))
+    return _known[kind] if kind in _known else _registered(value)
+
+
+def _apart(value: Any) -> tuple[Any, Any, Any]:
+    held = _held(value)
+    names = tuple([name for name, part in held.items() if _branches(part)])
+    rest = tuple([(name, Fixed(part)) for name, part in held.items() if name not in names])
+    return [held[name] for name in names], (names, rest), names
+
+
+def _together(kind: type, data: Any, parts: Any) -> Any:
+    made: Any = object.__new__(kind)
+    names, rest = data
+    for name, part in [*zip(names, parts, strict=True), *[(name, one.value) for name, one in rest]]:
+        object.__setattr__(made, name, part)
+    return made

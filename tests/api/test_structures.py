@@ -1,0 +1,155 @@
+"""Dataclasses, attrs classes, namedtuples and objects with arrays as attributes, as arguments and results."""
+
+from __future__ import annotations
+
+import threading
+from collections import namedtuple
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import ArgumentError, SymgradError
+
+NO_C = sg.Options(compiler="none")
+W, B = np.arange(6.0).reshape(2, 3), np.array([0.5, -1.0])
+
+
+@dataclass
+class Layer:
+    """A layer with a name and a function, which are no arrays."""
+
+    W: Any
+    b: Any
+    name: str = "dense"
+    activation: Any = np.tanh
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A frozen dataclass with slots in a tuple."""
+
+    W: Any
+    parts: tuple[Any, ...] = ()
+
+
+class Attrs:
+    """What attrs makes of a class: attributes in slots that cannot be set again."""
+
+    __slots__ = ("W", "b")
+    __attrs_attrs__ = ()
+
+    def __init__(self, W: Any, b: Any) -> None:
+        object.__setattr__(self, "W", W)
+        object.__setattr__(self, "b", b)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(name)
+
+
+Named = namedtuple("Named", ["W", "b"])  # noqa: PYI024 - the kind that is tested
+
+
+class Model:
+    """A plain class of the user's, with layers in a list."""
+
+    def __init__(self, W: Any, b: Any) -> None:
+        self.layers, self.depth, self.tags = [Layer(W, b)], 2, ["a", "b"]
+
+    def __call__(self, x: Any) -> Any:
+        return sum([layer.activation(layer.W @ x + layer.b) for layer in self.layers]) * self.depth
+
+
+def affine(m: Any, x: Any) -> Any:
+    return np.sum((m.W @ x + m.b) ** 2)
+
+
+@pytest.mark.parametrize("kind", [Layer, Attrs, Named])
+def test_gradients_have_the_structure_of_the_argument(kind: Any) -> None:
+    x = np.array([1.0, 2.0, -1.0])
+    found = sg.grad(affine, options=NO_C)(kind(W, B), x)
+    assert type(found) is kind
+    np.testing.assert_allclose(found.W, 2 * np.outer(W @ x + B, x))
+    np.testing.assert_allclose(found.b, 2 * (W @ x + B))
+
+
+def test_a_model_with_layers_in_a_list_and_what_is_no_array() -> None:
+    model, x = Model(W, B), np.array([0.1, 0.2, -0.1])
+    loss = sg.jit(lambda m, x: np.sum(m(x)), options=NO_C)
+    assert loss(model, x) == pytest.approx(np.sum(model(x)))
+    model.layers[0].W = 2 * W
+    assert loss(model, x) == pytest.approx(np.sum(model(x)))
+    slopes = sg.grad(lambda m, x: np.sum(m(x)), options=NO_C)(Model(W, B), x)
+    assert slopes.layers[0].b.shape == (2,)
+    assert slopes.layers[0].name == "dense"
+    assert slopes.tags == ["a", "b"]
+
+
+def test_what_is_no_array_belongs_to_the_kind() -> None:
+    apply = sg.jit(lambda layer, x: layer.activation(layer.W @ x) if layer.name == "dense" else x, options=NO_C)
+    x = np.ones(3)
+    np.testing.assert_allclose(apply(Layer(W, B), x), np.tanh(W @ x))
+    np.testing.assert_allclose(apply(Layer(W, B, activation=np.exp), x), np.exp(W @ x))
+    np.testing.assert_allclose(apply(Layer(W, B, "none"), x), x)
+
+
+def test_objects_as_results_and_in_objects() -> None:
+    found = sg.jit(lambda f: Frozen(f.W * 2, (f, {"b": f.parts[0]})), options=NO_C)(Frozen(W, (B,)))
+    assert type(found) is Frozen
+    assert type(found.parts[0]) is Frozen
+    np.testing.assert_allclose(found.parts[1]["b"], B)
+
+
+def test_paths_name_attributes() -> None:
+    with pytest.raises(SymgradError, match=r"m\.W"):
+        sg.grad(affine, options=NO_C)(Layer(np.ones((2, 3), complex), B), np.ones(3))
+
+
+def test_an_object_that_holds_itself_is_refused() -> None:
+    @dataclass
+    class Node:
+        value: Any
+        parent: Any = field(default=None, repr=False)
+
+    node = Node(1.0)
+    node.parent = node
+    with pytest.raises(ArgumentError, match="holds itself"):
+        sg.jit(lambda n: n.value, options=NO_C)(node)
+
+
+def test_threads_meet_a_class_at_once() -> None:
+    @dataclass
+    class Fresh:
+        W: Any
+
+    seen: list[Any] = []
+    gate = threading.Barrier(4)
+
+    def work() -> None:
+        gate.wait(10)
+        seen.append(float(sg.jit(lambda f: np.sum(f.W), options=NO_C)(Fresh(W))))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen == [15.0] * 4
+
+
+def test_ravel_pytree() -> None:
+    flat, unravel = sg.ravel_pytree({"m": Layer(W, B), "k": np.float32(2), "n": 3})
+    assert flat.shape == (10,)
+    back = unravel(flat)
+    assert type(back["m"]) is Layer
+    assert back["k"].dtype == np.float32
+    np.testing.assert_array_equal(back["m"].W, W)
+    slopes = sg.grad(lambda v: np.sum(unravel(v)["m"].W ** 2) + unravel(v)["n"], options=NO_C)(flat)
+    np.testing.assert_allclose(unravel(slopes)["m"].W, 2 * W)
+    assert sg.ravel_pytree(())[0].shape == (0,)
+    with pytest.raises(SymgradError, match="it needs"):
+        unravel(flat[1:])
+    inside = sg.jit(lambda m: sg.ravel_pytree(m)[0] * 2, options=NO_C)(Layer(W, B))
+    np.testing.assert_array_equal(inside, 2 * np.concatenate([W.ravel(), B]))
