@@ -15,7 +15,7 @@ from symgrad.ops.declare.forms import OPS as OPS
 from symgrad.ops.declare.forms import answer_scipy as _answer_scipy
 from symgrad.ops.declare.spelling import is_call
 
-_ROOMS = ("declare", "elementwise", "arrays", "numpy", "linalg", "control")
+_ROOMS = ("declare", "elementwise", "arrays", "numpy", "linalg", "control", "scipy")
 
 
 @cache

@@ -15,6 +15,7 @@ from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.remedies import remedy
 from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
 
@@ -42,8 +43,7 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise UnsupportedError(
             f"{name} has no answer for traced arrays", line=user_line(),
             instead="x[index] = value, for writing into an array made inside of the function" if func in WRITERS else
-            "the functions that have one are listed by `symgrad ops`; compute this outside of the traced "
-            "function, or write it with those",
+            remedy(func) or "the functions that have one, which `symgrad ops` lists; or this outside of the function",
         )
     refuse_others(args)
     refuse_others(kwargs.values())
@@ -66,14 +66,15 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     """Record a ufunc: find its loop as NumPy would, cast the inputs to it, make the node."""
     op = ANSWERS.get(ufunc)
-    if op is None and answer_scipy():
+    if op is None:
+        answer_scipy()
         op = ANSWERS.get(ufunc)
     if not isinstance(op, Elementwise):
         if op is not None:
             return answered(ufunc, tuple([settled(value) for value in inputs]), {})
         raise UnsupportedError(
             f"the ufunc {ufunc.__name__} has no answer for traced arrays", line=user_line(),
-            instead="the functions that have one are listed by `symgrad ops`",
+            instead=remedy(ufunc) or "the functions that have one, which `symgrad ops` lists",
         )
     inputs = tuple([value if type(value) is Tracer else lift(value) for value in inputs])
     if op.exact:

@@ -66,6 +66,12 @@ def compiled(dtype: np.dtype[Any]) -> np.dtype[Any]:
     )
 
 
+def asks(copy: Any) -> bool:
+    """Whether ``copy=`` asks for one, also as SciPy says it."""
+    modes: Any = getattr(np, "_CopyMode", None)
+    return copy is modes.ALWAYS if isinstance(copy, modes) else bool(copy)
+
+
 def refuse_others(args: Any) -> None:
     """Refuse arrays with a meaning of their own at any depth of lists and tuples: NumPy's functions would drop it."""
     for value in args:

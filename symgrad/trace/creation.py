@@ -1,22 +1,14 @@
-"""NumPy's creation functions while a trace is active, which its protocols do not reach.
+"""What NumPy's functions do while a trace is active where its protocols do not reach.
 
 ``np.zeros(3)[0] = x``, ``np.array([x, y])``, ``np.full(3, x)`` and ``np.sum([x, y])`` ask no traced array first. So
-from the first trace's beginning to the last one's end these names of the `numpy` module hold a `Replaced`, which calls
-NumPy's own function unless this thread traces and the call stands in the user's code. There it gives local arrays, and
-traced ones of traced values.
+while a trace is active they have stand-ins (see `replaced`), which give local arrays, and traced ones of traced values.
 """
 
 from __future__ import annotations
 
-import functools
 import operator
-import random
-import sys
-import threading
 import warnings
-from contextlib import contextmanager
-from operator import is_
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,18 +23,18 @@ from symgrad.errors import (
 from symgrad.ir.shapes import show, simplified
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import broadcast_to
-from symgrad.ops.declare.forms import ANSWERS, INT, answer_scipy, dims, is_traced
+from symgrad.ops.declare.forms import INT, dims, is_traced
 from symgrad.ops.numpy.creation import arange, spaced
-from symgrad.trace.answers import GIVES_ARRAYS, answered
-from symgrad.trace.constants import constant
+from symgrad.trace.answers import GIVES_ARRAYS
+from symgrad.trace.constants import asks, constant
 from symgrad.trace.inplace.local import LocalArray, call_function, fresh, lent, wrapped
-from symgrad.trace.lines import calls, located, user_line
+from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.state import Trace, current
 from symgrad.trace.tracer import Extent, Tracer, as_array, as_node, record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
     from symgrad.errors import Line
 
@@ -123,7 +115,7 @@ def _copied(x: Any) -> Tracer:
 
 def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     value, copy = settled(_argument(args, kwargs, 0, "object")), kwargs.get("copy", True)
-    if not copy:
+    if not asks(copy):
         made = _asarray(original, args, {k: v for k, v in kwargs.items() if k != "ndmin"})
         return _of_rank(made, kwargs.get("ndmin", 0))
     if not touches(value):
@@ -142,7 +134,7 @@ def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     name = "object" if "object" in kwargs else "a"
     value, dtype = _argument(args, kwargs, 0, name), _argument(args, kwargs, 1, "dtype")
     if touches(value):
-        if kwargs.get("copy"):
+        if asks(kwargs.get("copy")):
             return _copied(_stacked(settled(value), dtype))
         same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
         order = _argument(args, kwargs, 2, "order")
@@ -275,47 +267,16 @@ MAKERS = {name: _like_arrays(maker) for name, maker in _MAKERS.items()}
 """What answers each name of the `numpy` module in a traced function."""
 
 
-class Replaced:
-    """A NumPy function's stand-in: equal to it, pickled as it, and it in every thread that does not trace."""
-
-    def __init__(self, original: Any, name: str, when_traced: Callable[..., Any]) -> None:
-        """Stand for `original`; ``when_traced(original, args, kwargs)`` answers a traced function's call."""
-        functools.update_wrapper(self, original)
-        self.original, self.name, self.when_traced = original, name, when_traced
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call what this thread and this caller should get."""
-        if current() is None or not calls(sys._getframe(1), self.name, self):  # noqa: SLF001 - the caller, nothing else
-            return self.original(*args, **kwargs)
-        return self.when_traced(self.original, args, kwargs)
-
-    def __eq__(self, other: object) -> bool:
-        """Equal the function it stands for, so that tables of functions find it."""
-        return other is self or other is self.original
-
-    def __hash__(self) -> int:
-        return hash(self.original)
-
-    def __reduce__(self) -> str:
-        return self.name
-
-    def __repr__(self) -> str:
-        return repr(self.original)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.__dict__["original"], name)
-
-
 # -- NumPy functions of lists, and random draws
 
 
-UNASKED = frozenset({np.take, np.select, np.nan_to_num, np.trapezoid})
+_UNASKED = frozenset({np.take, np.select, np.nan_to_num, np.trapezoid})
 """Functions that do not ask every argument for the protocol, as the indices or the default of plain arrays."""
 
 
-def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer a function that got a list with a traced value in it; NumPy's protocol does the rest."""
-    seen = args if original in UNASKED else [a for a in args if isinstance(a, (list, tuple))]
+    seen = args if original in _UNASKED else [a for a in args if isinstance(a, (list, tuple))]
     if touches(seen) or touches(list(kwargs.values())):
         result = call_function(original, args, kwargs)
     else:
@@ -323,17 +284,12 @@ def _of_lists(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return as_array(result) if original in GIVES_ARRAYS else result
 
 
-def _of_traced(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer a Python function of SciPy, which asks no protocol, when it gets a traced value."""
-    if touches(args) or touches(kwargs):
-        return answered(original, settled(args), settled(kwargs))
-    return original(*args, **kwargs)
-
-
 _warned: set[Line | None] = set()
 
 
-def _frozen(module: str) -> Callable[..., Any]:
+def frozen(module: str) -> Callable[..., Any]:
+    """Return what answers the functions of a module that draw random numbers."""
+
     def draw(original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Draw as asked, and warn, once for a line, that every later call will use the same numbers."""
         name, line = f"{module}.{original.__name__}", user_line()
@@ -359,7 +315,7 @@ def _frozen(module: str) -> Callable[..., Any]:
     return draw
 
 
-_DRAWS = frozenset({
+DRAWS = frozenset({
     "beta", "betavariate", "binomial", "bytes", "chisquare", "choice", "choices", "default_rng", "dirichlet",
     "exponential", "expovariate", "f", "gamma", "gammavariate", "gauss", "geometric", "getrandbits", "gumbel",
     "hypergeometric", "laplace", "logistic", "lognormal", "lognormvariate", "logseries", "multinomial",
@@ -369,73 +325,3 @@ _DRAWS = frozenset({
     "standard_exponential", "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises",
     "vonmisesvariate", "wald", "weibull", "weibullvariate", "zipf",
 })
-
-
-# -- putting them in place
-
-
-Row = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
-"""The names of a module, what it has at some of them, and what stands for that."""
-
-
-def _table() -> list[Row]:
-    """List what is replaced."""
-    drawn = ((np.random, "np.random"), (random, "random"))
-    return [
-        _row(np, MAKERS), _functions(np, _of_lists), _functions(np.linalg, _of_lists),
-        *[_row(module, dict.fromkeys(sorted(_DRAWS & set(vars(module))), _frozen(shown))) for module, shown in drawn],
-    ]
-
-
-def _row(module: Any, answers: Mapping[str, Callable[..., Any]]) -> Row:
-    originals = {name: getattr(module, name) for name in answers}
-    stand_ins = {name: Replaced(original, name, answers[name]) for name, original in originals.items()}
-    return vars(module), originals, stand_ins
-
-
-def _functions(module: Any, when_traced: Callable[..., Any]) -> Row:
-    """List the functions of a module that have an answer and are replaced for it; a ufunc asks its arguments itself."""
-    return _row(module, {
-        name: when_traced for name, function in list(vars(module).items())
-        if name not in MAKERS and callable(function) and not isinstance(function, (np.ufunc, type, Replaced))
-        and getattr(function, "__hash__", None) is not None and function in ANSWERS
-    })
-
-
-class _Installed:
-    """How many traces are active, and what is in place meanwhile."""
-
-    lock = threading.Lock()
-    count = 0
-    table: ClassVar[list[Row]] = []
-    scipy = False
-
-
-def _put(table: list[Row], *, back: bool = False) -> None:
-    """Put stand-ins in the place of what they stand for, or that back; what others have put there meanwhile stays."""
-    for names, originals, stand_ins in table:
-        there, instead = (stand_ins, originals) if back else (originals, stand_ins)
-        if all(map(is_, map(names.get, there), there.values())):  # each call is traced between two of these
-            names.update(instead)
-        else:
-            names.update({name: instead[name] for name, held in there.items() if names.get(name) is held})
-
-
-@contextmanager
-def installed() -> Iterator[None]:
-    """Replace NumPy's creation functions until the last trace has ended."""
-    here = _Installed
-    with here.lock:
-        here.count += 1
-        added = [] if here.table else _table()
-        if not here.scipy and answer_scipy():
-            here.scipy = True
-            added.append(_functions(sys.modules["scipy.special"], _of_traced))
-        here.table += added
-        _put(here.table if here.count == 1 else added)
-    try:
-        yield
-    finally:
-        with here.lock:
-            here.count -= 1
-            _put([] if here.count else here.table, back=True)

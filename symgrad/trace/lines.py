@@ -48,7 +48,7 @@ def is_user_code(filename: str) -> bool:
 
 
 def _is_library(filename: str) -> bool:
-    if filename.startswith(("<frozen ", "<__array_function__", *_libraries())):
+    if filename.startswith(("<frozen ", "<__array_function__", *_libraries())) or filename.endswith(".pyx"):
         return True
     try:
         real = os.path.realpath(filename)
@@ -64,6 +64,17 @@ def _libraries() -> tuple[str, ...]:
     elsewhere = scipy.submodule_search_locations if scipy is not None else None
     found = [_HERE, str(Path(np.__file__).absolute().parent), *(elsewhere or ())]
     return tuple([folder.rstrip(os.sep) + os.sep for folder in found])
+
+
+@cache
+def in_scipy(filename: str) -> bool:
+    """Whether a file is SciPy's."""
+    return filename.startswith(_libraries()[2:])
+
+
+def of_the_user(filename: str) -> bool:
+    """Whether a module's file is the user's own and no installed package's; an empty name is a session's."""
+    return not any(site in filename for site in _SITE) and not filename.startswith(_STANDARD) and is_user_code(filename)
 
 
 _ends: set[CodeType] = set()
@@ -105,11 +116,22 @@ def raised_in_library(error: BaseException) -> bool:
     return bool(files) and not is_user_code(files[-1])
 
 
+_through: set[CodeType] = set()
+
+
+def passes_on(function: Any) -> Any:
+    """Mark a function of symgrad's that calls what it stands for: an error of that is not symgrad's."""
+    _through.add(function.__code__)
+    return function
+
+
 def raised_in_symgrad(error: BaseException) -> bool:
     """Whether an error came through symgrad's code after the user's last line."""
     found = False
     for frame, _ in walk_tb(error.__traceback__):
         name = frame.f_code.co_filename
+        if frame.f_code in _through:
+            continue
         found = name.startswith(_HERE + os.sep) or (found and not is_user_code(name))
     return found
 

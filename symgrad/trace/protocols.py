@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ArgumentValueError, UnsupportedError
 from symgrad.ops.declare.forms import ANSWERS, is_unset
 from symgrad.trace.answers import GIVES_ARRAYS, answered, call_ufunc
-from symgrad.trace.constants import constant
+from symgrad.trace.constants import asks, constant
 from symgrad.trace.indexing import getitem
 from symgrad.trace.inplace.local import Flat, LocalArray, wrapped
 from symgrad.trace.inplace.local import call_ufunc as local_ufunc
@@ -184,7 +184,7 @@ def _astype(
     self: Tracer, dtype: Any, order: Any = "K", casting: Any = "unsafe", subok: Any = True, copy: Any = True,  # noqa: ARG001
 ) -> Any:
     """As `ndarray.astype`; order and subok change nothing that is traced."""
-    if not copy and np.dtype(dtype) == self.dtype:
+    if not asks(copy) and np.dtype(dtype) == self.dtype:
         return self
     result = ANSWERS["astype"](self, dtype, casting=casting)
     return result if self.is_number else as_array(result)

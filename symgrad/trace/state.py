@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.shapes import simplified
 from symgrad.options import Options
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import in_scipy, is_user_code, user_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,12 +72,18 @@ class _Stack(threading.local):
         self.outside: list[Any] = []
         self.entered = 0
         self.heeded: list[tuple[dict[str, None], bool]] = []
+        self.scipy = 0
 
 
 active = _Stack()
 """The traces of this thread, the innermost last; the overrides of rules and the named scopes in force, and what stands
-for functions with an overridden rule; what tells the blocks of overrides apart that stand outside of any trace; and how
-many traces and such blocks there are."""
+for functions with an overridden rule; what tells the blocks of overrides apart that stand outside of any trace; how
+many traces and such blocks there are, and how many calls of SciPy's Python run on traced values."""
+
+
+def is_traced_code(filename: str) -> bool:
+    """Whether code of a file is traced: the user's, and SciPy's Python while it runs on traced values."""
+    return is_user_code(filename) or (active.scipy > 0 and in_scipy(filename))
 
 
 def current() -> Trace | None:

@@ -96,10 +96,10 @@ def trace(
         branches: what Python's conditions are computed at; without it they are refused.
         known: where it is nested, what stands for its inputs around it; None where nothing does.
     """
-    from symgrad.trace.creation import installed
+    from symgrad.trace.replaced import installed
 
     prepare()
-    answered, refused = answer_scipy(), len(heard.refusals or ())
+    waited, refused = answer_scipy(), len(heard.refusals or ())
     try:
         with (
             tracing(outer or Trace(Graph(), name, options, branches), ends=outer is None) as now,
@@ -118,7 +118,7 @@ def trace(
             elif asked is not None and known:
                 asked.stand(inputs, known)
             opened = not all(is_static(spec.shape) for spec in signature.specs)
-            with installed() if creation else nullcontext(), nothing_caught(opened=opened):
+            with installed(fun) if creation else nullcontext(), nothing_caught(opened=opened):
                 try:
                     result = call(tracers)
                 except Exception as error:
@@ -152,11 +152,11 @@ def trace(
             refuse(program)
         return Traced(program, tree, now.differentiated)
     except SymgradError:
-        if answered or not answer_scipy():
+        if waited == answer_scipy():
             raise
         if outer is not None and outer.branches is not None:
             outer.branches.lost = None
-    del (heard.refusals or [])[refused:]  # the function has imported scipy.special, whose functions are answered now
+    del (heard.refusals or [])[refused:]  # the function has imported modules of SciPy, which are answered now
     again = branches and Branches(branches.arrays, branches.told)
     return trace(
         fun, signature, call, name=name, options=options, creation=creation, outer=outer, branches=again, known=known,

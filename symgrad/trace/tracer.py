@@ -27,9 +27,10 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, is_traced
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import is_user_code, subscripts, user_line
+from symgrad.trace.lines import subscripts, user_line
 from symgrad.trace.nested import elements, settled
-from symgrad.trace.state import active, current
+from symgrad.trace.remedies import asked_by, remedy
+from symgrad.trace.state import active, current, is_traced_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,6 +66,9 @@ _NO_INT = "x.astype(np.int64), or static_argnums= for an argument that is a sett
 
 
 _INSIDE = ": where sg.vmap, sg.scan or their like run a function, it is another one each time"
+
+
+_FLAGS = np.zeros(1).flags
 
 
 class Tracer:
@@ -161,6 +165,11 @@ class Tracer:
         return self._node.dtype.itemsize
 
     @property
+    def device(self) -> str:
+        """Where NumPy's arrays are."""
+        return "cpu"
+
+    @property
     def T(self) -> Any:  # noqa: N802 - NumPy's name
         """The transpose."""
         return np.transpose(self)
@@ -250,17 +259,22 @@ class Tracer:
         )
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        name, function = asked_by()
+        known = str(getattr(function, "__module__", "")).startswith(("numpy", "scipy"))
         raise self._refuse(
-            "a plain NumPy array",
-            "array @ x, np.dot(array, x), np.take(array, x) in place of a plain array's own methods, array.dot(x); "
-            "np.* functions of traced arrays; arrays built inside the function, by np.zeros(...), np.array([...]), "
-            "np.stack or np.where, written as np.NAME where they are called, not imported by name before; "
-            "np.take(array, i) for a plain array at a traced index",
+            f"{name}(...): a plain NumPy array" if name else "a plain NumPy array",
+            remedy(function) or (
+                "the function by its module's name where it is called (in a default, a list or an attribute it cannot "
+                "be replaced), or np.stack([x, y]) for an array of values" if known and function else
+                "array @ x, np.dot(array, x), np.take(array, x) in place of a plain array's own methods, array.dot(x); "
+                "np.* functions of traced arrays; arrays built inside the function, by np.zeros(...), np.array([...]), "
+                "np.stack or np.where; np.take(array, i) for a plain array at a traced index"
+            ),
         )
 
     def __bool__(self) -> bool:
         asking = sys._getframe(1).f_code  # noqa: SLF001 - who asks
-        if asking.co_filename.endswith("_methods.py") and not is_user_code(asking.co_filename):
+        if asking.co_filename.endswith("_methods.py") and not is_traced_code(asking.co_filename):
             name = asking.co_name.lstrip("_")
             raise self._refuse(
                 f"the method array.{name}(...) of a plain array, with a traced where=,",
@@ -271,14 +285,14 @@ class Tracer:
                 f"the truth value of an array with more than one element is ambiguous: {self._brief()}",
                 line=user_line(), instead="np.any(x) or np.all(x)",
             )
-        if not is_user_code(asking.co_filename):
+        if not is_traced_code(asking.co_filename):
             raise self._refuse(_CONDITION, _INSTEAD)
         one: Any = np.reshape(self, ()) if self._node.shape else self
         return bool(outcome(one if one.dtype.kind == "b" else one != 0, _CONDITION, _INSTEAD))
 
     def __index__(self) -> int:
         frame = sys._getframe(1)  # noqa: SLF001 - who asks
-        if subscripts(frame) or not is_user_code(frame.f_code.co_filename):
+        if subscripts(frame) or not is_traced_code(frame.f_code.co_filename):
             raise self._refuse(_INDEX, _NO_INDEX, numpy=not self._node.shape and self._one("iub"))
         return self.as_index()
 
@@ -289,7 +303,7 @@ class Tracer:
         return int(outcome(self, _INDEX, _NO_INDEX))
 
     def __int__(self) -> int:
-        if not (self._one("biuf") and is_user_code(sys._getframe(1).f_code.co_filename)):  # noqa: SLF001 - as above
+        if not (self._one("biuf") and is_traced_code(sys._getframe(1).f_code.co_filename)):  # noqa: SLF001 - as above
             raise self._refuse("int()", _NO_INT, numpy=self._one())
         one: Any = np.reshape(self, ()) if self._node.shape else self
         if one.dtype.kind == "f" and not outcome(np.isfinite(one), "int()", _NO_INT):
@@ -337,7 +351,9 @@ class Tracer:
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         self.__reduce__()
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
+        if name == "flags" and active.scipy:
+            return _FLAGS  # SciPy asks whether compiled code could read it
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a traced array has no attribute {name!r}")
         raise NoSuchAttribute(
@@ -354,7 +370,6 @@ def _refusal(what: str, instead: str) -> Any:
 
 
 for _name, _words in {
-    "__float__": ("float() or a math.* function", "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)"),
     "__complex__": ("complex()", "real arithmetic; symgrad compiles real dtypes"),
     "__trunc__": ("math.trunc()", "np.trunc(x)"),
     "__floor__": ("math.floor()", "np.floor(x)"),
@@ -362,6 +377,18 @@ for _name, _words in {
     "as_integer_ratio": ("a number (statistics, fractions)", "np.mean, np.std, ... in place of statistics.*"),
 }.items():
     setattr(Tracer, _name, _refusal(*_words))
+
+
+def _float(self: Tracer) -> NoReturn:
+    line, instead = user_line(), "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)"
+    if self.dtype.kind == "b":
+        instead = "np.where(condition, 1.0, 0.0)"
+    elif line is not None and "float(" in line.text:
+        instead = f"the value itself, without float(); {instead}"
+    raise self._refuse("float() or a math.* function", instead, numpy=self._one())
+
+
+setattr(Tracer, "__float__", _float)  # noqa: B010 - beside the others
 
 
 def outcome(value: Any, what: str, instead: str) -> bool | int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import NoGradient
 from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import ANSWERS
 
@@ -78,4 +79,5 @@ def derivatives(op: Any, arrays: list[Any], **params: Any) -> tuple[list[Any], l
 def slopes(op: Any, points: Any, **params: Any) -> list[Any]:
     """Return the rule's partial derivatives at columns of arguments, 0 where it has none."""
     parts = cotangents(op, np.ones(len(points[0])), op.evaluate(*points, **params), *points, **params)
-    return [np.zeros(len(points[0])) if p is None else np.broadcast_to(p, len(points[0])) for p in parts]
+    zeros = np.zeros(len(points[0]))
+    return [zeros if p is None else p if isinstance(p, NoGradient) else np.broadcast_to(p, zeros.shape) for p in parts]

@@ -8,7 +8,6 @@ import warnings
 import numpy as np
 import scipy.optimize
 import scipy.stats
-from numpy import array as bound_array
 
 from symgrad.errors import ArgumentError, ConcretizationError, MutationError, SymgradError, UnsupportedError
 from symgrad.trace.indexing import BadIndex
@@ -54,14 +53,14 @@ def int64_type(x, y):
     return np.int64(x)
 
 
-@plain
-def array_bound_before(x, y):
-    return bound_array([x, y])
+@refused(ConcretizationError, "array(...): a plain NumPy array", "by its module's name")
+def array_bound_as_a_default(x, y, make=np.array):
+    return make([x, y])
 
 
-@plain
-def norm_pdf(x, y):
-    return scipy.stats.norm.pdf(x)
+@refused(ConcretizationError, "scipy.stats.geninvgauss.pdf", "outside of the traced function")
+def a_pdf_in_compiled_code(x, y):
+    return scipy.stats.geninvgauss.pdf(x, 2.0, 1.0)
 
 
 @plain

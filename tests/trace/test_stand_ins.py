@@ -20,9 +20,9 @@ import scipy.special
 
 from symgrad.errors import ConcretizationError, MutationError
 from symgrad.ir.text import as_text
-from symgrad.trace.creation import Replaced, installed
 from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import callee, may_trace
+from symgrad.trace.replaced import Replaced, installed
 from tests.trace.programs import agree, run, traced
 
 V = np.array([1.0, 2.0, 3.5])

@@ -20,6 +20,7 @@ import numpy as np
 
 from symgrad.errors import MutationError, SymgradWarning
 from symgrad.trace.lines import definition, is_user_code
+from symgrad.trace.replaced import stood_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -149,7 +150,7 @@ def _unwrapped(value: Any) -> tuple[Any, Any]:
 
 def _values(places: list[tuple[Any, str | None]]) -> tuple[Any, ...]:
     """Return what stands in the places now."""
-    return tuple([_cell_value(place) if name is None else place.get(name) for place, name in places])
+    return tuple([stood_for(_cell_value(place) if name is None else place.get(name)) for place, name in places])
 
 
 def _cell_value(cell: Any) -> Any:

@@ -26,6 +26,7 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace.branches import Branches, branches_of
+from symgrad.trace.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import active, current
 from symgrad.trace.trace import argument, returned, trace
@@ -497,7 +498,7 @@ class Function:
         if self._mode != "jit":
             return self._fun(signature, leaves)
         args, kwargs = signature.join(leaves)
-        return self._fun(*args, **kwargs)
+        return standing_for(self._fun)(*args, **kwargs)
 
     # -- looking at it
 

@@ -29,6 +29,7 @@ from symgrad.pipeline import stabilize
 from symgrad.trace.constants import constant
 from symgrad.trace.lines import ends_here
 from symgrad.trace.nested import settled
+from symgrad.trace.replaced import standing_for
 from symgrad.trace.signature import leaf_spec
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace
@@ -160,7 +161,7 @@ def at(
 
     def call(tracers: list[Any]) -> Any:
         args, kwargs = signature.join(tracers)
-        return fun(*args, **kwargs)
+        return standing_for(fun)(*args, **kwargs)
 
     name = identifier(getattr(fun, "__name__", type(fun).__name__))
     same = [seen is None] * len(leaves) if alike is None else alike

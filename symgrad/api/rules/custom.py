@@ -17,10 +17,10 @@ from symgrad.ir.op import Composite
 from symgrad.ir.program import Program
 from symgrad.ops.declare import leaves as leaf_ops
 from symgrad.ops.declare.forms import is_traced, name_apart
-from symgrad.trace.creation import installed
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.overrides import checked, floating, override_of, words
+from symgrad.trace.replaced import installed
 from symgrad.trace.signature import Signature, flatten, leaf_spec
 from symgrad.trace.state import current
 from symgrad.trace.trace import trace

@@ -75,7 +75,7 @@ def cotangents(op: Elementwise, g: Any, y: Any, *x: Any, **params: Any) -> tuple
             picked = [[g if j == k else zero if f else x[j] for j, f in enumerate(floats)] for k in range(op.arity)]
             return tuple([op(*v, **params) if f else None for v, f in zip(picked, floats, strict=True)])
         slopes = known.slopes or by_sympy(op)(*x)
-    return tuple([None if d is None else _times(g, d) for d in slopes])
+    return tuple([d if d is None or isinstance(d, NoGradient) else _times(g, d) for d in slopes])
 
 
 def _times(g: Any, slope: Any) -> Any:

@@ -6,6 +6,7 @@ into `ANSWERS` (by the NumPy or SciPy function it answers), which is all the res
 
 from __future__ import annotations
 
+import functools
 import operator
 import sys
 from functools import cache
@@ -29,10 +30,13 @@ FLOATS = frozenset([np.dtype(np.float32), np.dtype(np.float64)])
 
 
 class Late:
-    """A function of scipy.special by its name; importing that takes 0.2 s, which only a program that uses it shall pay.
+    """A function of SciPy's by its name, of scipy.special where that names no other module: ``Late("linalg.solve")``.
 
-    It is imported when this is called, or asked about other dtypes than one float's. Who calls `scipy.special.erf` has
-    imported it: then, and not before, `answer_scipy` enters what was declared for the name.
+    A method is named behind a colon: ``Late("stats._distn_infrastructure:rv_continuous._logcdf")``.
+
+    Importing SciPy takes 0.2 s, which only a program that uses it shall pay. It is imported when this is called, or
+    asked about other dtypes than one float's. Who calls `scipy.special.erf` has imported it: then, and not before,
+    `answer_scipy` enters what was declared for the name.
 
     >>> Late("erf").resolve_dtypes((np.dtype("f4"), None))
     (dtype('float32'), dtype('float32'))
@@ -42,12 +46,13 @@ class Late:
 
     def __init__(self, name: str, nin: int = 1) -> None:
         """Name it and say how many arguments it takes."""
-        self.__name__, self.nin, self.__doc__ = name, nin, None
+        module, _, self.__name__ = name.rpartition(":" if ":" in name else ".")
+        self.module, self.nin, self.__doc__ = f"scipy.{module or 'special'}", nin, None
 
     @property
     def function(self) -> Any:
         """SciPy's function."""
-        return getattr(import_module("scipy.special"), self.__name__)
+        return operator.attrgetter(self.__name__)(import_module(self.module))
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Call it."""
@@ -69,8 +74,14 @@ OPS: dict[str, Op] = {}
 ANSWERS: dict[Any, Any] = {}
 """What answers a NumPy or SciPy function: an elementwise op, or a Python function with NumPy's signature."""
 
-WAITING: dict[str, Any] = {}
-"""What answers a function of scipy.special that nobody has imported yet, by the function's name."""
+WAITING: dict[str, dict[str, Any]] = {}
+"""What answers functions of SciPy's modules that nobody has imported yet, by the module and the function's name."""
+
+SCIPYS: dict[Any, Any] = {}
+"""Of what is answered, SciPy's functions."""
+
+INSIDE: dict[str, dict[str, Callable[[Any], Any]]] = {}
+"""What makes, of names in SciPy's own modules, what stands there while its Python runs on traced values."""
 
 INT = np.dtype(np.int64)
 
@@ -90,23 +101,29 @@ def enter(op: AnyOp) -> AnyOp:
 
 def _answer(function: Any, answer: Any) -> None:
     if isinstance(function, Late):
-        WAITING[function.__name__] = answer
+        WAITING.setdefault(function.module, {})[function.__name__] = answer
     else:
         ANSWERS[function] = answer
 
 
-def answer_scipy() -> bool:
-    """Enter what answers scipy.special's functions if somebody has imported it; return whether it is entered."""
-    if "scipy.special" not in sys.modules:
-        return False
-    special = import_module("scipy.special") if WAITING else None  # it waits where another thread is half-way
-    for name, answer in list(WAITING.items()):
-        function = getattr(special, name)
-        ANSWERS[function] = answer
-        if isinstance(answer, Elementwise):
-            answer.numpy = answer.evaluate = function
-        WAITING.pop(name, None)
-    return True
+def answer_scipy() -> int:
+    """Enter what answers functions of SciPy's modules that somebody has imported; return how many modules still wait.
+
+    A function that this version of SciPy does not have is never asked for.
+    """
+    for module in [name for name in WAITING if name in sys.modules]:
+        functions = vars(import_module(module))  # it waits where another thread is half-way
+        for name, answer in WAITING.get(module, {}).items():
+            first, *rest = name.split(".")
+            function = functools.reduce(lambda found, part: getattr(found, part, None), rest, functions.get(first))
+            if function is None:
+                continue
+            function = getattr(function, "original", function)  # a trace may have put its own in the place
+            ANSWERS[function] = SCIPYS[function] = answer
+            if isinstance(answer, Elementwise):
+                answer.numpy = answer.evaluate = function
+        WAITING.pop(module, None)
+    return len(WAITING)
 
 
 @cache
@@ -281,14 +298,18 @@ def leaf(name: str, params: tuple[str, ...], infer: Any, evaluate: Any, text: An
     return op
 
 
-def answers(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Enter a Python function with NumPy's signature as what answers these NumPy functions when traced."""
+def answers(*functions: Any, writes: int | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Enter a Python function with NumPy's signature as what answers these NumPy functions when traced.
 
-    def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+    `writes` is the place of the argument that it writes into, if there is one.
+    """
+
+    def enter(function: Any) -> Callable[..., Any]:
+        function.writes = writes
         function.__name__ = function.__qualname__ = functions[0].__name__  # in what Python says of wrong arguments
         for answered in functions:
             _answer(answered, function)
-        return function
+        return function  # type: ignore[no-any-return]
 
     return enter
 

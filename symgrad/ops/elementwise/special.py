@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import NoGradient
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import PAIRS, SPECIAL, between, inf, nan, normal, positive
 from symgrad.ops.declare.forms import Late, elementwise
@@ -29,6 +30,24 @@ ndtr = elementwise(
     numpy=Late("ndtr"), value=lambda x: sp.erfc(-x / sp.sqrt(2)) / 2,
     ddx=lambda x, _y: 1 / math.sqrt(2 * math.pi) * np.exp(x * x * -0.5),
     c="0.5{f} * erfc{f}({0} * -0.7071067811865476{f})", sample=normal(), edges=(*SPECIAL, -37.0))
+
+
+def _log_ndtr_slope(x: Any, y: Any) -> Any:
+    """Return the normal density over ndtr; far left by the series of its inverse, A&S 26.2.12, as y itself cancels."""
+    z = 1 / np.square(np.minimum(x, -20))
+    series = 1 + z * (-1 + z * (3 + z * (-15 + z * (105 + z * (-945 + z * (10395 - 135135 * z))))))
+    return np.where(x < -20, -x / series, np.exp(-0.5 * np.square(np.maximum(x, -20)) - y) / math.sqrt(2 * math.pi))
+
+
+log_ndtr = elementwise(
+    numpy=Late("log_ndtr"), value=lambda x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2), ddx=_log_ndtr_slope,
+    c="sg_log_ndtr{f}({0})", sample=normal(), edges=(*SPECIAL, -37.0, -20.5, -15.0, -1e3, 8.0))
+
+ndtr.log = log_ndtr
+
+ndtri = elementwise(
+    numpy=Late("ndtri"), ddx=lambda _x, y: math.sqrt(2 * math.pi) * np.exp(0.5 * y * y), c="sg_ndtri{f}({0})",
+    sample=between(0.05, 0.95), edges=(0.0, 1.0, 0.5, 1e-300, 1e-8, 0.02425, 0.97, -0.5, 1.5, nan))
 
 
 # -- the logistic function
@@ -139,3 +158,79 @@ digamma = elementwise(
 gammaln = elementwise(
     numpy=Late("gammaln"), value=sp.loggamma, c="sg_gammaln{f}({0})", sample=positive(),
     edges=(*POLES, 0.0, -1.0, -inf))
+
+gamma = elementwise(
+    numpy=Late("gamma"), ddx=lambda x, y: y * digamma(x), c="tgamma", sample=positive(),
+    edges=(0.5, 1.0, 1e-8, 1e-100, 5.0, 170.0, inf, nan, -0.5, -2.5))
+
+
+# -- incomplete gamma and beta functions; of their parameters there is no derivative
+
+def no_slope(name: str, parameter: str) -> NoGradient:
+    """Return, in the place of a slope, that there is none by this parameter."""
+    return NoGradient(f"{name} has no derivative by its parameter {parameter}")
+
+
+def _gamma_slopes(name: str, sign: int) -> Any:
+    return lambda a, x, _y: (
+        no_slope(name, "a"), sign * np.exp(xlogy(a - 1, x) - x - gammaln(a)),
+    )
+
+
+_SHAPES = ((1.0, 1.0), (0.5, 3.0), (3.0, 0.5), (30.0, 20.0), (200.0, 210.0), (2.0, 0.0), (0.0, 1.0), (2.0, inf),
+           (2.0, 700.0), (-1.0, 1.0), (1.0, -1.0), (nan, 1.0), (1.0, nan))
+
+gammainc = elementwise(
+    numpy=Late("gammainc", 2), ddx=_gamma_slopes("gammainc", 1), c="sg_gammainc{f}({0}, {1}, 0)",
+    sample=positive(), edges=_SHAPES)
+
+gammaincc = elementwise(
+    numpy=Late("gammaincc", 2), ddx=_gamma_slopes("gammaincc", -1), c="sg_gammainc{f}({0}, {1}, 1)",
+    sample=positive(), edges=_SHAPES)
+
+
+def _beta_slopes(name: str, sign: int) -> Any:
+    def slopes(a: Any, b: Any, x: Any, _y: Any) -> Any:
+        log_beta = gammaln(a) + gammaln(b) - gammaln(a + b)
+        slope = sign * np.exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - log_beta)
+        return no_slope(name, "a"), no_slope(name, "b"), slope
+
+    return slopes
+
+
+_PLACES = ((1.0, 1.0, 0.3), (0.5, 2.0, 0.9), (20.0, 30.0, 0.4), (2.0, 3.0, 0.0), (2.0, 3.0, 1.0), (2.0, 3.0, -0.5),
+           (2.0, 3.0, 1.5), (nan, 1.0, 0.5), (1.0, 1.0, nan))
+_BETA_SAMPLE = (positive(), positive(), between(0.05, 0.95))
+
+betainc = elementwise(
+    numpy=Late("betainc", 3), ddx=_beta_slopes("betainc", 1), sample=_BETA_SAMPLE, edges=_PLACES,
+    c="sg_betainc{f}({0}, {1}, (double){2}, 1.0 - (double){2}, 0)")
+
+betaincc = elementwise(
+    numpy=Late("betaincc", 3), ddx=_beta_slopes("betaincc", -1), sample=_BETA_SAMPLE, edges=_PLACES,
+    c="sg_betainc{f}({0}, {1}, (double){2}, 1.0 - (double){2}, 1)")
+
+
+# -- modified Bessel functions of the first kind, DLMF 10.29.2
+
+def _ratio(i1: Any, x: Any) -> Any:
+    """Return I1(x) / x, which is 1/2 at 0."""
+    small = np.equal(x, 0)
+    return np.where(small, 0.5, i1 / np.where(small, 1, x))
+
+
+i0e = elementwise(
+    numpy=Late("i0e"), ddx=lambda x, y: i1e(x) - np.sign(x) * y, c="sg_bessel_i{f}({0}, 0)", sample=normal(),
+    edges=(*SPECIAL, 19.9, 20.1, -700.0))
+
+i1e: Elementwise = elementwise(
+    numpy=Late("i1e"), ddx=lambda x, y: i0e(x) - _ratio(y, x) - np.sign(x) * y, c="sg_bessel_i{f}({0}, 1)",
+    sample=normal(), edges=(*SPECIAL, 19.9, 20.1, -700.0))
+
+i0 = elementwise(
+    numpy=Late("i0"), ddx=lambda x, _y: i1(x), c="sg_bessel_i{f}({0}, 0) * exp{f}(fabs{f}({0}))", sample=normal(),
+    edges=(0.0, -0.0, 1.0, -2.5, nan, 1e-8, 19.9, 20.1, 100.0))
+
+i1: Elementwise = elementwise(
+    numpy=Late("i1"), ddx=lambda x, y: i0(x) - _ratio(y, x), c="sg_bessel_i{f}({0}, 1) * exp{f}(fabs{f}({0}))",
+    sample=normal(), edges=(0.0, -0.0, 1.0, -2.5, nan, 1e-8, 19.9, 20.1, 100.0))

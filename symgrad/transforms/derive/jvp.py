@@ -179,7 +179,10 @@ def _applied(trace: Trace, node: Node, active: set[Node]) -> tuple[Node, list[No
     found = rule(node.op)(*[Tracer(x, trace) for x in (g, node, *node.inputs)], **node.named)
     trace.graph.line = None
     parts = found if isinstance(found, tuple) else (found,)
-    return g, [p.node for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
+    own = [p for p, i in zip(parts, node.inputs, strict=True) if p is not None and i in active]
+    if any(isinstance(p, NoGradient) for p in own):
+        raise next(p for p in own if isinstance(p, NoGradient))
+    return g, [p.node for p in own]
 
 
 # -- rules that are linear piece by piece: transposing them would lose the pieces

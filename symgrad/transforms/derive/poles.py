@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import NoGradient
 from symgrad.ir import shapes
 from symgrad.ir.op import Composite, Elementwise, Structured
 from symgrad.ir.program import BY_NUMBER
@@ -241,7 +242,8 @@ def tried(
         signs = signs_of(y)
         if {"-", "+"} <= signs:
             signs |= {"0"}  # a root may lie between
-        return signs, tuple([slope is None or bool(np.all(np.isfinite(slope))) for slope in slopes])
+        none = (type(None), NoGradient)
+        return signs, tuple([isinstance(slope, none) or bool(np.all(np.isfinite(slope))) for slope in slopes])
 
 
 def _numbers(dtype: np.dtype[Any], known: Any, *, near: bool) -> Any:

@@ -220,6 +220,8 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     for k, (read, part) in enumerate(zip(node.inputs, parts, strict=True)):
         if read not in active or part is None:
             continue
+        if isinstance(part, NoGradient):  # of this argument there is none, of the others there may be
+            raise _on_the_path(part, node, {read})
         guard = guards[k]
         if total.guard and isinstance(op, Composite):
             guard = both(guard, followed(trace, part.node, total.value.node, total.guard))

@@ -1,0 +1,174 @@
+"""What SciPy's filters call in C: correlations of arrays, their extensions beyond their ends, interpolation, recursion.
+
+Around these SciPy's own Python runs: which modes and axes there are, how wide a Gauss filter is. `scipy.signal` and
+`scipy.ndimage` say both for which arrays, and in which of them the result is written.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import sliced
+from symgrad.ops.declare.forms import Late, answers, shape_of
+
+MODES = {0: "edge", 1: "wrap", 2: "symmetric", 3: "reflect", 4: "constant"}
+"""How numpy.pad names the modes of scipy.ndimage, by the numbers that its C knows."""
+
+
+_pad: Any = np.pad
+
+
+def _slid(x: Any, weights: Any) -> Any:
+    """Let weights slide along an array with as many axes: ``y[i] += w[j] * x[i + j]``, where they lie inside."""
+    extents = [n - m + 1 for n, m in zip(shape_of(x), shape_of(weights), strict=True)]
+    total: Any = None
+    for place in product(*map(range, shape_of(weights))):
+        part = x
+        for axis, (start, extent) in enumerate(zip(place, extents, strict=True)):
+            part = sliced(part, axis, start, extent) if shape_of(part)[axis] != extent else part
+        term = weights[place] * part
+        total = term if total is None else total + term
+    return total
+
+
+def _padded(x: Any, widths: Any, mode: int, cval: Any) -> Any:
+    if mode not in MODES:
+        raise UnsupportedError(f"the mode number {mode} of scipy.ndimage", instead='"reflect", "nearest" or "constant"')
+    return _pad(x, widths, mode=MODES[mode], **({"constant_values": cval} if MODES[mode] == "constant" else {}))
+
+
+@answers(Late("ndimage._nd_image.correlate"), writes=2)
+def correlate(x: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
+    befores = [m // 2 + int(origin) for m, origin in zip(shape_of(weights), origins, strict=True)]
+    widths = [(b, m - 1 - b) for b, m in zip(befores, shape_of(weights), strict=True)]
+    output[...] = _slid(_padded(lift(x), widths, mode, cval), lift(weights))
+
+
+@answers(Late("ndimage._nd_image.correlate1d"), writes=3)
+def correlate_along(x: Any, weights: Any, axis: int, output: Any, mode: int, cval: Any, origin: int) -> None:
+    ones = [1] * np.ndim(x)
+    ones[axis] = shape_of(weights)[0]
+    correlate(x, np.reshape(weights, ones), output, mode, cval, [origin if k == axis else 0 for k in range(len(ones))])
+
+
+@answers(Late("ndimage._nd_image.uniform_filter1d"), writes=3)
+def uniform_along(x: Any, size: int, axis: int, output: Any, mode: int, cval: Any, origin: int) -> None:
+    correlate_along(x, np.full(size, 1 / size), axis, output, mode, cval, origin)
+
+
+@answers(Late("ndimage._nd_image.geometric_transform"), writes=5)
+def interpolate(
+    x: Any, mapping: Any, coordinates: Any, matrix: Any, offset: Any, output: Any, order: int, mode: int, cval: Any,
+    npad: int, *_: Any,
+) -> None:
+    """Look up an array between its elements, linearly or at the nearest one; each mode maps what is beyond its ends."""
+    if coordinates is None or order > 1 or mode not in MODES:
+        raise UnsupportedError(
+            "interpolation by scipy.ndimage of this order, mode or kind on traced arrays",
+            instead='map_coordinates(..., order=1) with the mode "nearest", "reflect", "mirror", "wrap" or "constant"',
+        )
+    x, coordinates = lift(x), lift(coordinates)
+    inside: Any = True
+    corners: list[tuple[tuple[Any, ...], Any]] = [((), 1)]
+    for axis, extent in enumerate(shape_of(x)):
+        c = coordinates[axis]
+        if MODES[mode] == "constant":
+            inside = inside & (c >= 0) & (c <= extent - 1)
+        c = _folded(c, extent, mode)
+        low = np.floor(c + 0.5 if order == 0 else c)
+        part = c - low
+        near, far = [np.clip(low + k, 0, extent - 1).astype(np.int64) for k in (0, 1)]
+        ends = [(near, 1)] if order == 0 else [(near, 1 - part), (far, part)]
+        corners = [((*index, i), weight * w) for index, weight in corners for i, w in ends]
+    found = sum(weight * x[index] for index, weight in corners)
+    output[...] = np.where(inside, found, cval)
+
+
+def _folded(c: Any, extent: int, mode: int) -> Any:
+    """Map a coordinate to one between the ends, as `NI_GeometricTransform` does."""
+    last = extent - 1
+    if MODES[mode] == "reflect":
+        c = np.abs(c)
+        turn = c - 2 * last * np.floor(c / (2 * last)) if last else 0 * c
+        return np.minimum(turn, 2 * last - turn)
+    if MODES[mode] == "symmetric":
+        c = np.abs(c + 0.5)
+        turn = c - 2 * extent * np.floor(c / (2 * extent))
+        return np.clip(np.minimum(turn, 2 * extent - turn) - 0.5, 0, last)
+    if MODES[mode] == "wrap":
+        return np.where((c < 0) | (c > last), c - last * np.floor(c / last), c) if last else 0 * c
+    return np.clip(c, 0, last)
+
+
+# -- scipy.signal
+
+_SAME, _FULL = 1, 2
+
+
+@answers(Late("signal._sigtools._correlateND"), writes=2)
+def correlate_zeros(x: Any, y: Any, out: Any, which: int) -> Any:
+    """Correlate: of ``full`` and ``same`` SciPy has added zeros behind the first array."""
+    x, y = lift(x), lift(y)
+    if which == _FULL:
+        out[...] = _slid(np.pad(x, [(m - 1, 0) for m in shape_of(y)]), y)
+    elif which == _SAME:
+        whole = _slid(np.pad(x, [(m - 1, 0) for m in shape_of(y)]), y)
+        starts = [(m - 1) // 2 for m in shape_of(y)]
+        out[...] = whole[tuple([slice(s, s + n) for s, n in zip(starts, out.shape, strict=True)])]
+    else:
+        out[...] = _slid(x, y)
+    return out
+
+
+_EDGES = {0: "constant", 4: "symmetric", 8: "wrap"}
+
+
+@answers(Late("signal._sigtools._convolve2d"))
+def convolve_plane(x: Any, y: Any, flip: int, which: int, edges: int, fill: Any) -> Any:
+    x, y = lift(x), lift(y)
+    y = y[::-1, ::-1] if flip else y
+    n, m = shape_of(x), shape_of(y)
+    if which == _FULL:
+        widths = [(k - 1, k - 1) for k in m]
+    elif which == _SAME:
+        widths = [((k - 1) // 2, k // 2) if not flip else (k // 2, (k - 1) // 2) for k in m]
+    else:
+        widths = [(0, 0), (0, 0)]
+        if any(a < b for a, b in zip(n, m, strict=True)):
+            return convolve_plane(y, x, flip, which, edges, fill)
+    mode = _EDGES[edges]
+    filled = {"constant_values": np.reshape(fill, ())} if mode == "constant" else {}
+    return _slid(_pad(x, widths, mode=mode, **filled), y)
+
+
+@answers(Late("signal._signaltools.choose_conv_method"))
+def choose_conv_method(*_: Any, **__: Any) -> str:
+    return "direct"
+
+
+@answers(Late("signal.fftconvolve"), Late("signal.oaconvolve"))
+def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
+    if axes is not None:
+        raise UnsupportedError("scipy.signal.fftconvolve(..., axes=) on traced arrays", instead="leave axes= away")
+    return Late("signal.convolve")(in1, in2, mode, "direct")
+
+
+@answers(Late("signal._sigtools._linear_filter"))
+def linear_filter(b: Any, a: Any, x: Any, axis: int, zi: Any = None) -> Any:
+    """Filter along an axis: ``a[0] * y[t] = b[0] * x[t] + b[1] * x[t - 1] + ... - a[1] * y[t - 1] - ...``."""
+    if zi is not None:
+        raise UnsupportedError("scipy.signal.lfilter(..., zi=) on traced arrays", instead="leave zi= away")
+    x = np.moveaxis(lift(x), axis, 0)
+    b, a = lift(b) / a[0], lift(a) / a[0]
+    count, taps = shape_of(x)[0], shape_of(b)[0]
+    padded = np.concatenate([np.zeros((taps - 1, *shape_of(x)[1:]), x.dtype), x])
+    driven = sum(b[k] * sliced(padded, 0, taps - 1 - k, count) for k in range(taps))
+    made: list[Any] = []
+    for t in range(count):
+        made.append(driven[t] - sum(a[k] * made[t - k] for k in range(1, min(shape_of(a)[0], t + 1))))
+    return np.moveaxis(np.stack(made), 0, axis)

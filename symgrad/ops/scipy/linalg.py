@@ -1,0 +1,152 @@
+"""Answers for scipy.linalg, where it is other than numpy.linalg: which triangle is read, factors, special matrices."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.forms import Late, answers, shape_of
+from symgrad.ops.linalg import solve as factored
+from symgrad.ops.linalg import systems
+
+_ANSWERS: dict[str, Any] = {
+    "inv": lambda a, *_, **__: systems.inv(a), "det": lambda a, *_, **__: systems.det(a),
+    "cholesky": lambda a, lower=False, *_, **__: np.linalg.cholesky(lift(a), upper=not lower),
+    "cho_factor": lambda a, lower=False, *_, **__: (np.linalg.cholesky(lift(a), upper=not lower), lower),
+    "cho_solve": lambda c_and_lower, b, *_, **__: systems.cho_solve((lift(c_and_lower[0]), c_and_lower[1]), b),
+    "solve_triangular": lambda a, b, trans=0, lower=False, unit_diagonal=False, *_, **__: systems.solve_triangular(
+        a, b, trans, lower, unit_diagonal),
+    "solve_toeplitz": lambda c_or_cr, b, *_, **__: systems.solve(
+        toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr), b),
+}
+for _name, _answer in _ANSWERS.items():
+    answers(Late(f"linalg.{_name}"))(_answer)
+
+
+@answers(Late("linalg.norm"))
+def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
+    return np.linalg.norm(a, ord, axis, keepdims)
+
+
+@answers(Late("linalg.solve"))
+def solve(
+    a: Any, b: Any, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+    check_finite: bool = True, assume_a: Any = None, transposed: bool = False,
+) -> Any:
+    a = lift(a)
+    if assume_a in {"sym", "her", "pos", "symmetric", "hermitian", "positive definite"}:  # one triangle is read
+        half = np.tril(a, -1) if lower else np.triu(a, 1)
+        a = half + np.swapaxes(half, -1, -2) + _diagonal(a)
+    elif assume_a in {"upper triangular", "lower triangular"}:
+        a = np.tril(a) if assume_a[0] == "l" else np.triu(a)
+    elif assume_a == "diagonal":
+        a = _diagonal(a)
+    elif assume_a not in {None, "gen", "general"}:
+        raise UnsupportedError(f"scipy.linalg.solve(..., assume_a={assume_a!r})", instead="leave assume_a= away")
+    return systems.solve(np.swapaxes(a, -1, -2) if transposed else a, lift(b))
+
+
+def _diagonal(a: Any) -> Any:
+    return a * np.eye(a.shape[-1], dtype=a.dtype)
+
+
+class Factors:
+    """What scipy.linalg.lu_factor gives: for lu_solve and for nothing else, as only that knows how it is held."""
+
+    def __init__(self, a: Any) -> None:
+        """Factor a matrix."""
+        self._held = a, factored.lu(a)
+
+    def _refuse(self, *_: Any) -> NoReturn:
+        raise UnsupportedError(
+            "what scipy.linalg.lu_factor gives of a traced matrix is for scipy.linalg.lu_solve alone",
+            instead="np.linalg.slogdet or np.linalg.det for a determinant",
+        )
+
+    __array__ = __array_ufunc__ = __array_function__ = __getattr__ = __getitem__ = __len__ = __iter__ = _refuse
+
+
+@answers(Late("linalg.lu_factor"))
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    made = Factors(systems.squared("lu_factor", lift(a)))
+    return made, made
+
+
+@answers(Late("linalg.lu_solve"))
+def lu_solve(
+    lu_and_piv: Any, b: Any, trans: Any = 0, overwrite_b: bool = False, check_finite: bool = True,
+) -> Any:
+    if type(lu_and_piv[0]) is not Factors:
+        raise UnsupportedError(
+            "scipy.linalg.lu_solve of a traced right-hand side with factors made outside",
+            instead="scipy.linalg.lu_factor inside of the traced function, or np.linalg.solve",
+        )
+    a, factors = lu_and_piv[0]._held  # noqa: SLF001 - its own class
+    a, b, vector = systems.system("lu_solve", a, b)
+    if systems.TRANSPOSED[trans]:
+        return systems.solve(np.swapaxes(a, -1, -2), b[..., 0] if vector else b)
+    a, b = systems.batched(a, b)
+    x = factored.lu_solve(a, factors, b, trans=False, checked=True)
+    return x[..., 0] if vector else x
+
+
+# -- matrices of a vector's elements, by places
+
+
+def _vector(x: Any) -> Any:
+    x = np.ravel(lift(x))
+    if type(shape_of(x)[0]) is not int:
+        raise ShapeError("a matrix of a vector's elements needs to know how many there are")
+    return x
+
+
+@answers(Late("linalg.toeplitz"))
+def toeplitz(c: Any, r: Any = None) -> Any:
+    c = _vector(c)
+    r = c if r is None else _vector(r)
+    n, m = len(c), len(r)
+    return np.concatenate([c[::-1], r[1:]])[n - 1 - np.arange(n)[:, None] + np.arange(m)]
+
+
+@answers(Late("linalg.hankel"))
+def hankel(c: Any, r: Any = None) -> Any:
+    c = _vector(c)
+    r = np.zeros_like(c) if r is None else _vector(r)
+    return np.concatenate([c, r[1:]])[np.arange(len(c))[:, None] + np.arange(len(r))]
+
+
+@answers(Late("linalg.circulant"))
+def circulant(c: Any) -> Any:
+    c = _vector(c)
+    places = np.arange(len(c))
+    return c[(places[:, None] - places) % len(c)]
+
+
+# -- the exponential of a matrix
+
+_PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+         670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)
+_THETA, _MOST = 5.371920351148152, 16
+
+
+@answers(Late("linalg.expm"))
+def expm(A: Any) -> Any:
+    """By a Pade approximant of degree 13, scaled and squared: N. J. Higham, SIAM J. Matrix Anal. Appl. 26 (2005)."""
+    a = systems.squared("expm", lift(A))
+    size = np.max(np.sum(np.abs(a), axis=-2, keepdims=True), axis=-1, keepdims=True)
+    squarings = np.ceil(np.log2(np.maximum(size, _THETA) / _THETA))
+    a = a * np.exp2(-squarings)
+    unit = np.eye(a.shape[-1], dtype=a.dtype)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a2 @ a4
+    p = [float(value) for value in _PADE]
+    odd = a @ (a6 @ (p[13] * a6 + p[11] * a4 + p[9] * a2) + p[7] * a6 + p[5] * a4 + p[3] * a2 + p[1] * unit)
+    even = a6 @ (p[12] * a6 + p[10] * a4 + p[8] * a2) + p[6] * a6 + p[4] * a4 + p[2] * a2 + p[0] * unit
+    x = np.linalg.solve(even - odd, even + odd)
+    for k in range(_MOST):
+        x = np.where(k < squarings, x @ x, x)
+    return np.where(squarings <= _MOST, x, np.nan)

@@ -1,0 +1,108 @@
+"""SciPy's selection by a condition, as its distributions use it: what is not selected is computed, too, and dropped.
+
+SciPy takes the elements where a condition holds, computes with these and writes the results back. Of traced values
+nobody knows how many there are: all are computed, and `numpy.where` chooses; what it drops has no part in derivatives.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ops.arrays.joining import holds_traced, lift
+from symgrad.ops.declare.forms import INSIDE, Late, answers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+
+@answers(Late("_lib._util._lazywhere"))
+def lazywhere(cond: Any, arrays: Any, f: Any, fillvalue: Any = None, f2: Any = None) -> Any:
+    return apply_where(cond, arrays, f, f2, fill_value=fillvalue)
+
+
+@answers(Late("_lib.array_api_extra.apply_where"))
+def apply_where(cond: Any, args: Any, f1: Any, f2: Any = None, /, *, fill_value: Any = None, xp: Any = None) -> Any:
+    given = args if isinstance(args, (tuple, list)) else (args,)
+    cond, *given = np.broadcast_arrays(lift(cond), *[lift(a) for a in given])
+    return np.where(cond, lift(f1(*given)), fill_value if f2 is None else lift(f2(*given)))
+
+
+@answers(Late("_lib._util._lazyselect"))
+def lazyselect(condlist: Any, choicelist: Any, arrays: Any, default: Any = 0) -> Any:
+    arrays = np.broadcast_arrays(*[lift(a) for a in arrays])
+    result = lift(default)
+    for cond, f in zip(reversed(condlist), reversed(choicelist), strict=True):
+        result = np.where(cond, f(*arrays), result)
+    return result
+
+
+class _Namespace:
+    """A module's names with others among them."""
+
+    def __init__(self, module: ModuleType, **names: Any) -> None:
+        self._module = module
+        self.__dict__.update(names)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+def _unless_traced(answer: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return what makes of a function one that answers otherwise for traced arguments."""
+
+    def made(original: Any) -> Any:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (answer if holds_traced([_now(value) for value in args]) else original)(*args, **kwargs)
+
+        return call
+
+    return made
+
+
+def _now(value: Any) -> Any:
+    """Return a local array as the traced or plain one it is now."""
+    return value.settle() if hasattr(type(value), "settle") else value
+
+
+def _reduced(cond: Any, *args: Any) -> list[Any]:
+    """Take the elements where a condition holds: all of them, with an axis at least, as some distributions want it."""
+    given = [np.atleast_1d(lift(_now(a))) for a in args]
+    given = [a.astype(np.float64) if a.dtype.kind in "iu" else a for a in given]
+    return list(np.broadcast_arrays(*given, lift(_now(cond))))[:-1]
+
+
+def _place(array: Any, mask: Any, values: Any) -> None:
+    """Write what was computed of such elements: each at its own place."""
+    values = lift(_now(values))
+    array[...] = np.where(mask, values if np.ndim(array) else np.reshape(values, ()), array)
+
+
+_any = _unless_traced(lambda cond: True)
+_float64: Any = _unless_traced(lambda x: lift(_now(x)).astype(np.float64))(np.float64)
+_float64.dtype = np.dtype(np.float64)  # it is a data type there, too
+
+INSIDE["scipy.stats._distn_infrastructure"] = {
+    "argsreduce": _unless_traced(_reduced), "place": _unless_traced(_place), "putmask": _unless_traced(_place),
+    "np": lambda module: _Namespace(module, any=_any(module.any)),
+}
+INSIDE["scipy.integrate._quadrature"] = {"np": lambda module: _Namespace(module, float64=_float64)}
+INSIDE["scipy.stats._continuous_distns"] = {"np": lambda module: _Namespace(module, all=_any(module.all))}
+
+
+# -- what SciPy asks of arrays
+
+_HELPERS = "_lib.array_api_compat.common._helpers"
+
+for _name in ("is_numpy_array", "is_writeable_array", "is_array_api_obj"):
+    answers(Late(f"{_HELPERS}.{_name}"))(lambda x: True)
+
+
+@answers(Late(f"{_HELPERS}.array_namespace"))
+def array_namespace(*xs: Any, api_version: Any = None, use_compat: Any = None) -> Any:
+    return import_module("scipy._lib.array_api_compat.numpy")

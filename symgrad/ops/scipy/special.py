@@ -1,0 +1,210 @@
+"""Functions of scipy.special in terms of others, as SciPy's distributions call them."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.declare.domains import nan, normal, positive
+from symgrad.ops.declare.forms import Late, answers, elementwise
+from symgrad.ops.elementwise import special
+from symgrad.ops.elementwise.special import no_slope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+def _cast(op: Any) -> Callable[..., Any]:
+    """Return an op that casts its arguments to one floating type, as SciPy's ufuncs do."""
+
+    def call(*xs: Any) -> Any:
+        kinds = [x.dtype for x in xs if hasattr(x, "dtype")]
+        kind = np.result_type(*kinds, np.float32) if kinds else np.dtype(np.float64)
+        return op(*[x if getattr(x, "dtype", None) == kind else lift(x).astype(kind) for x in xs])
+
+    return call
+
+
+gamma, gammaln, gammainc, gammaincc = map(_cast, (special.gamma, special.gammaln, special.gammainc, special.gammaincc))
+betainc, betaincc, xlogy, xlog1py = map(_cast, (special.betainc, special.betaincc, special.xlogy, special.xlog1py))
+
+
+for _ufunc in (np.log1p, np.expm1, np.cbrt, np.exp2):  # SciPy's of the same name are others
+    answers(Late(_ufunc.__name__))(partial(_ufunc.__call__))
+
+
+@answers(Late("betaln"))
+def betaln(a: Any, b: Any) -> Any:
+    return gammaln(a) + gammaln(b) - gammaln(a + b)
+
+
+@answers(Late("beta"))
+def beta(a: Any, b: Any) -> Any:
+    return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), gamma(a) * gamma(b) / gamma(a + b))
+
+
+@answers(Late("poch"))
+def poch(z: Any, m: Any) -> Any:
+    return np.where(np.minimum(z, z + m) > 0, np.exp(gammaln(z + m) - gammaln(z)), gamma(z + m) / gamma(z))
+
+
+@answers(Late("binom"))
+def binom(n: Any, k: Any) -> Any:
+    return 1 / ((n + 1) * beta(n - k + 1, k + 1))
+
+
+@answers(Late("loggamma"))
+def loggamma(z: Any) -> Any:
+    return np.where(z >= 0, gammaln(z), np.nan)  # of real numbers below 0 it would be complex
+
+
+@answers(Late("multigammaln"))
+def multigammaln(a: Any, d: int) -> Any:
+    a, places = lift(a), 0.5 * np.arange(d)
+    terms = gammaln(a[..., None] - places)
+    total = np.sum(terms, axis=-1) + 0.25 * d * (d - 1) * math.log(math.pi)
+    return np.where(a > 0.5 * (d - 1), total, np.nan)  # where SciPy raises an error
+
+
+def _zero_at(value: Any, at_zero: Any, otherwise: Callable[[Any], Any]) -> Any:
+    """Return a quotient by a parameter, or its limit where that is 0."""
+    zero = np.equal(value, 0)
+    return np.where(zero, at_zero, otherwise(np.where(zero, 1, value)))
+
+
+@answers(Late("boxcox"))
+def boxcox(x: Any, lmbda: Any) -> Any:
+    return _power_less_one(np.log(x), lmbda)
+
+
+@answers(Late("boxcox1p"))
+def boxcox1p(x: Any, lmbda: Any) -> Any:
+    return _power_less_one(np.log1p(x), lmbda)
+
+
+def _power_less_one(log: Any, lmbda: Any) -> Any:
+    return _zero_at(lmbda, log, lambda k: np.expm1(k * log) / k)
+
+
+@answers(Late("inv_boxcox"))
+def inv_boxcox(y: Any, lmbda: Any) -> Any:
+    return np.exp(_zero_at(lmbda, y, lambda k: np.log1p(k * y) / k))
+
+
+@answers(Late("inv_boxcox1p"))
+def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
+    return np.expm1(_zero_at(lmbda, y, lambda k: np.log1p(k * y) / k))
+
+
+@answers(Late("powm1"))
+def powm1(x: Any, y: Any) -> Any:
+    return np.where(x > 0, np.expm1(xlogy(y, x)), np.power(x, y) - 1)
+
+
+@answers(Late("cosm1"))
+def cosm1(x: Any) -> Any:
+    return -2 * np.square(np.sin(0.5 * x))
+
+
+@answers(Late("entr"))
+def entr(x: Any) -> Any:
+    return np.where(x >= 0, -xlogy(x, x), -np.inf)
+
+
+@answers(Late("rel_entr"))
+def rel_entr(x: Any, y: Any) -> Any:
+    inside = (x > 0) & (y > 0)
+    return np.where(inside, x * np.log(x / y), np.where((x == 0) & (y >= 0), 0, np.inf))
+
+
+@answers(Late("kl_div"))
+def kl_div(x: Any, y: Any) -> Any:
+    return rel_entr(x, y) - x + y
+
+
+# -- distributions
+
+@answers(Late("chdtr"))
+def chdtr(v: Any, x: Any) -> Any:
+    return np.where(x < 0, 0, gammainc(0.5 * v, 0.5 * x))
+
+
+@answers(Late("chdtrc"))
+def chdtrc(v: Any, x: Any) -> Any:
+    return np.where(x < 0, 1, gammaincc(0.5 * v, 0.5 * x))
+
+
+@answers(Late("pdtr"))
+def pdtr(k: Any, m: Any) -> Any:
+    return gammaincc(np.floor(k) + 1.0, m)
+
+
+@answers(Late("pdtrc"))
+def pdtrc(k: Any, m: Any) -> Any:
+    return gammainc(np.floor(k) + 1.0, m)
+
+
+@answers(Late("fdtr"))
+def fdtr(dfn: Any, dfd: Any, x: Any) -> Any:
+    return betaincc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
+
+
+@answers(Late("fdtrc"))
+def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
+    return betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
+
+
+def _student(df: Any, t: Any, _y: Any) -> Any:
+    log = betaln(0.5 * df, np.asarray(0.5, np.result_type(df))) + 0.5 * np.log(df)
+    return no_slope("stdtr", "df"), np.exp(-log - 0.5 * (df + 1) * np.log1p(t * t / df))
+
+
+_TAIL = "0.5{f} * sg_betainc{f}(0.5{f} * {0}, 0.5{f}, (double){0}, (double){1} * (double){1}, 0)"
+
+stdtr = elementwise(
+    numpy=Late("stdtr", 2), ddx=_student, c=f"{{1}} < 0.0{{f}} ? {_TAIL} : 1.0{{f}} - {_TAIL}",
+    sample=(positive(), normal()),
+    edges=((1.0, 0.0), (2.0, 1e-9), (5.0, -40.0), (5.0, 40.0), (30.0, 1.5), (nan, 1.0), (1.0, nan)))
+
+
+@answers(Late("special._ufuncs._beta_pdf"))
+def beta_pdf(x: Any, a: Any, b: Any) -> Any:
+    return np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b))
+
+
+def _choose(n: Any, k: Any) -> Any:
+    """Return the logarithm of a binomial coefficient."""
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+
+@answers(Late("special._ufuncs._binom_pmf"))
+def binom_pmf(x: Any, n: Any, p: Any) -> Any:
+    return np.exp(_choose(n, x) + xlogy(x, p) + xlog1py(n - x, -p))
+
+
+@answers(Late("special._ufuncs._binom_cdf"))
+def binom_cdf(x: Any, n: Any, p: Any) -> Any:
+    return np.where(x >= n, 1, betaincc(x + 1, np.maximum(n - x, 1), p))
+
+
+@answers(Late("special._ufuncs._binom_sf"))
+def binom_sf(x: Any, n: Any, p: Any) -> Any:
+    return np.where(x >= n, 0, betainc(x + 1, np.maximum(n - x, 1), p))
+
+
+@answers(Late("special._ufuncs._nbinom_pmf"))
+def nbinom_pmf(x: Any, n: Any, p: Any) -> Any:
+    return np.exp(gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p))
+
+
+@answers(Late("special._ufuncs._nbinom_cdf"))
+def nbinom_cdf(x: Any, n: Any, p: Any) -> Any:
+    return betainc(n, x + 1, p)
+
+
+@answers(Late("special._ufuncs._nbinom_sf"))
+def nbinom_sf(x: Any, n: Any, p: Any) -> Any:
+    return betaincc(n, x + 1, p)

@@ -1,0 +1,378 @@
+"""Stand-ins for functions of NumPy and SciPy while a trace is active, by whatever name they were bound.
+
+From the first trace's beginning to the last one's end the names of `numpy` and of SciPy's public modules, those in the
+user's modules (``from numpy import zeros``) and in the closures of what is traced hold a `Replaced`. It calls the
+function itself unless this thread traces. SciPy's functions that are written in Python run themselves on traced values:
+while they do, the names in SciPy's own modules hold stand-ins, too.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+import threading
+from contextlib import contextmanager, nullcontext
+from operator import is_
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from symgrad.errors import NoGradient, SymgradError, UnsupportedError
+from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
+from symgrad.ops.numpy.own import REFUSED
+from symgrad.trace.answers import answered
+from symgrad.trace.creation import DRAWS, MAKERS, frozen, of_lists
+from symgrad.trace.inplace.local import LocalArray
+from symgrad.trace.lines import calls, in_scipy, may_trace, of_the_user, passes_on, raised_in_library, user_line
+from symgrad.trace.nested import settled, touches
+from symgrad.trace.remedies import remedy
+from symgrad.trace.state import active, current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+
+class Replaced:
+    """A NumPy function's stand-in: equal to it, pickled as it, and it in every thread that does not trace."""
+
+    def __init__(self, original: Any, name: str, when_traced: Callable[..., Any]) -> None:
+        """Stand for `original`; ``when_traced(original, args, kwargs)`` answers a traced function's call."""
+        functools.update_wrapper(self, original)
+        self.original, self.name, self.when_traced = original, name, when_traced
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what this thread and this caller should get: the user's code, or SciPy's that runs on traced values."""
+        if current() is None:
+            return self.original(*args, **kwargs)
+        frame = sys._getframe(1)  # noqa: SLF001 - the caller, nothing else
+        if (active.scipy and in_scipy(frame.f_code.co_filename)) or calls(frame, self.name, self):
+            return self.when_traced(self.original, args, kwargs)
+        return self.original(*args, **kwargs)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal the function it stands for, so that tables of functions find it."""
+        return other is self or other is self.original
+
+    def __hash__(self) -> int:
+        return hash(self.original)
+
+    def __reduce__(self) -> Any:
+        return self.name
+
+    def __repr__(self) -> str:
+        return repr(self.original)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["original"], name)
+
+
+# -- SciPy's functions that are written in Python, which ask no protocol
+
+
+class OfScipy(Replaced):
+    """A stand-in for a Python function of SciPy's: its answer, or its own Python run on traced values."""
+
+    @passes_on
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, in another way where it gets a traced value in this thread's trace."""
+        if current() is None:
+            return self.original(*args, **kwargs)
+        traced = touches(args) or touches(kwargs) or self.holds(args)
+        if self.original in ANSWERS and (traced or (active.scipy and any(type(a) is LocalArray for a in args))):
+            place = getattr(ANSWERS[self.original], "writes", None)
+            given = [value if k == place else settled(value) for k, value in enumerate(args)]
+            return answered(self.original, tuple(given), settled(kwargs))
+        if active.scipy:
+            return self.original(*args, **kwargs)
+        if traced:
+            _put_inside()
+        active.scipy = int(traced)
+        try:
+            with np.errstate(all="ignore") if traced else nullcontext():  # of numbers that are dropped
+                return self.original(*args, **kwargs)
+        except _ERRORS as error:
+            raise _named(error, self.said(args), self.original, traced=traced) from None
+        finally:
+            active.scipy = 0
+
+    def __reduce__(self) -> Any:
+        return getattr, (sys.modules[self.original.__module__], self.original.__name__)
+
+    def holds(self, args: Any) -> bool:  # noqa: ARG002 - a method's object may
+        """Whether a traced value is in what the function is bound to."""
+        return False
+
+    def said(self, args: Any) -> str:  # noqa: ARG002 - of a method it depends on the object
+        """Name the function as the user does."""
+        return self.name
+
+
+class Method(OfScipy):
+    """A stand-in for a method of one of SciPy's classes, whose objects may hold traced values."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind it to an object, as methods are."""
+        return self if instance is None else MethodType(self, instance)
+
+    def holds(self, args: Any) -> bool:
+        """Whether a traced value is an attribute of its object."""
+        return touches(list(getattr(args[0], "__dict__", {}).values()))
+
+    def said(self, args: Any) -> str:
+        """Name it with the distribution."""
+        own = vars(args[0]) if hasattr(args[0], "__dict__") else {}
+        kind = own.get("dist", own.get("_dist", args[0]))
+        name = getattr(kind, "name", None) or type(kind).__name__.removesuffix("_gen").removesuffix("_frozen")
+        return f"scipy.stats.{name}" + (f".{self.name}" if self.name[0] != "_" else "")
+
+
+_ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
+
+
+def _named(error: Exception, name: str, function: Any, *, traced: bool) -> Exception:
+    """Return the error of a call of SciPy's, with its name; the user's own errors in a callback as they are."""
+    cause = error if isinstance(error, SymgradError) else error.__cause__ or error.__context__
+    line = user_line()
+    instead = remedy(function) or "this outside of the traced function, or its formula with NumPy's functions"
+    if isinstance(cause, SymgradError) and (cause is error or raised_in_library(error)):
+        said = cause.what if name in cause.what else f"{name}: {cause.what}"
+        elsewhere = cause.line is not None and line is not None and cause.line.number != line.number
+        kept = isinstance(cause, NoGradient) or elsewhere  # of a function of the user's that SciPy called
+        return cause if kept else type(cause)(said, line=line, instead=instead)
+    if not traced or not raised_in_library(error):
+        return error
+    if isinstance(error, TypeError):  # of compiled code, which got a traced array
+        return UnsupportedError(f"{name} has no answer for traced arrays: {error}", line=line, instead=instead)
+    kind = next(made for raised, made in REFUSED.items() if isinstance(error, raised))
+    return kind(f"{name}: {error}", line=line)  # type: ignore[no-any-return]
+
+
+def standing_for(function: Any) -> Any:
+    """Return what stands for a function while a trace is active, which may be the one that is traced; else itself."""
+    found = _Installed.stand_ins.get(id(function))
+    if found is None and type(function) is MethodType:
+        found = _Installed.stand_ins.get(id(function.__func__))
+        return function if found is None else MethodType(found, function.__self__)
+    return function if found is None else found
+
+
+def stood_for(value: Any) -> Any:
+    """Return what a stand-in stands for; anything else as it is."""
+    return value.original if isinstance(value, Replaced) else value
+
+
+# -- what is replaced
+
+
+Row = tuple[Any, dict[str, Any], dict[str, Any]]
+"""The names of a module (or a class, or a closure's cell), what it has at some of them, and what stands for that."""
+
+_PUBLIC = tuple([f"scipy.{name}" for name in (
+    "cluster.vq", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "signal.windows",
+    "sparse.linalg", "spatial", "spatial.distance", "special", "stats",
+)])
+_CLASSES = ("scipy.stats._distn_infrastructure", "scipy.stats._multivariate")
+_CELL = "cell_contents"
+
+
+class _Installed:
+    """How many traces are active, what is in place meanwhile, and what is known of modules."""
+
+    lock = threading.Lock()
+    count = 0
+    in_place: ClassVar[dict[int, Row]] = {}
+    stand_ins: ClassVar[dict[int, Replaced]] = {}
+    libraries: ClassVar[dict[str, list[Row]]] = {}
+    inside: ClassVar[dict[str, Row]] = {}
+    users: ClassVar[dict[str, tuple[ModuleType | None, int, Row | None]]] = {}
+    others: ClassVar[set[str]] = set()
+    modules = 0
+
+
+def _stand_in(original: Any, name: str, when_traced: Callable[..., Any] | None, kind: Any = Replaced) -> Replaced:
+    made: Replaced = kind(original, name, when_traced)  # one for each name: `calls` asks for it
+    _Installed.stand_ins.setdefault(id(original), made)
+    return made
+
+
+def _row(module: Any, answers: Mapping[str, Callable[..., Any] | None], kind: Any = Replaced, prefix: str = "") -> Row:
+    originals = {name: vars(module)[name] for name in answers}
+    originals = {name: value for name, value in originals.items() if not isinstance(value, Replaced)}
+    made = {name: _stand_in(value, prefix + name, answers[name], kind) for name, value in originals.items()}
+    return module if isinstance(module, type) else vars(module), originals, made
+
+
+def _functions(module: Any) -> dict[str, Callable[..., Any]]:
+    """List the functions of a module that have an answer and are replaced for it; a ufunc asks its arguments itself."""
+    return {
+        name: of_lists for name, function in list(vars(module).items())
+        if name not in MAKERS and callable(function) and not isinstance(function, (np.ufunc, type, Replaced))
+        and getattr(function, "__hash__", None) is not None and function in ANSWERS
+    }
+
+
+def _numpy_rows() -> list[Row]:
+    drawn = ((np.random, "np.random"), (random, "random"))
+    return [
+        _row(np, {**MAKERS, **_functions(np)}), _row(np.linalg, _functions(np.linalg)),
+        *[_row(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
+    ]
+
+
+def _scipy_rows(name: str) -> list[Row]:
+    """List a public module's functions in Python, or the methods of the classes that are defined in a module."""
+    module = sys.modules[name]
+    if name not in _CLASSES:
+        written = [
+            key for key, value in list(vars(module).items())
+            if key[0] != "_" and (type(value) in _FUNCTIONS or type(value).__name__ == "cython_function_or_method")
+        ]
+        return [_row(module, dict.fromkeys(written), OfScipy, f"{name}.")]
+    defined = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == name]
+    return [
+        _row(kind, dict.fromkeys([
+            key for key, value in vars(kind).items()
+            if type(value) is FunctionType and (key[0] != "_" or key in {"__call__", "__init__"} or value in ANSWERS)
+        ]), Method)
+        for kind in defined if kind not in ANSWERS
+    ]
+
+
+_FUNCTIONS = frozenset({FunctionType, BuiltinFunctionType})
+
+
+def _bound(names: dict[str, Any]) -> Row | None:
+    """Find the names of a module that are bound to what has a stand-in."""
+    made = {name: standing_for(value) for name, value in list(names.items())}
+    changed = [name for name, instead in made.items() if instead is not names.get(name, instead)]
+    return (names, {k: names[k] for k in changed}, {k: made[k] for k in changed}) if changed else None
+
+
+def _closures(fun: Any) -> Iterator[Row]:
+    """Find what the function's module, and its closures and those of the functions in them, bound to such."""
+    seen: set[int] = set()
+    stack = [fun]
+    while stack:
+        function: Any = stack.pop()
+        for _ in range(20):  # methods, partials and wrappers, to a Python function
+            if isinstance(function, FunctionType) or function is None:
+                break
+            inner = (getattr(function, name, None) for name in ("__func__", "func", "__wrapped__"))
+            called = getattr(type(function), "__call__", None)  # noqa: B004 - what it calls, not whether it can
+            function = next((f for f in inner if f is not None), called)
+        if not isinstance(function, FunctionType) or id(function) in seen:
+            continue
+        seen.add(id(function))
+        stack.append(getattr(function, "__wrapped__", None))
+        if not may_trace(function.__code__.co_filename):
+            continue
+        if (row := _bound(function.__globals__)) is not None:
+            yield row
+        for cell in function.__closure__ or ():
+            try:
+                value = cell.cell_contents
+            except ValueError:  # not yet there
+                continue
+            if (instead := standing_for(value)) is not value:
+                yield cell, {_CELL: value}, {_CELL: instead}
+            stack.append(value if isinstance(value, FunctionType) else None)
+
+
+def _users() -> Iterator[Row]:
+    """Find what the user's modules bound to such; a module is looked through again when it has other names."""
+    here = _Installed
+    for name, loaded in list(sys.modules.items()) if len(sys.modules) != here.modules else ():
+        if name not in here.users and name not in here.others:
+            own = of_the_user(getattr(loaded, "__file__", None) or ("" if name == "__main__" else "<frozen>"))
+            if own:
+                here.users[name] = (None, 0, None)
+            else:
+                here.others.add(name)
+    here.modules = len(sys.modules)
+    for name, (known, length, before) in here.users.items():
+        module: Any = sys.modules.get(name)
+        if module is None:
+            continue
+        same = module is known and len(vars(module)) == length and name != "__main__"
+        row = before if same else _bound(vars(module))
+        here.users[name] = (module, len(vars(module)), row)
+        if row is not None:
+            yield row
+
+
+# -- putting it in place
+
+
+def _put(row: Row, *, back: bool = False) -> None:
+    """Put stand-ins in the place of what they stand for, or that back; what others have put there meanwhile stays."""
+    names, originals, stand_ins = row
+    there, instead = (stand_ins, originals) if back else (originals, stand_ins)
+    if type(names) is not dict:
+        for name, held in there.items():
+            if (names.__dict__.get(name) if isinstance(names, type) else names.cell_contents) is held:
+                setattr(names, name, instead[name])
+    elif all(map(is_, map(names.get, there), there.values())):  # each call is traced between two of these
+        names.update(instead)
+    else:
+        names.update({name: instead[name] for name, held in there.items() if names.get(name) is held})
+
+
+def _place(rows: Iterable[Row]) -> None:
+    """Put rows in place that are not yet there."""
+    for row in rows:
+        if id(row[0]) not in _Installed.in_place:
+            _Installed.in_place[id(row[0])] = row
+            _put(row)
+
+
+def _libraries() -> Iterator[Row]:
+    """Yield the rows of NumPy and of SciPy's public modules, of those that are imported."""
+    found = _Installed.libraries
+    answer_scipy()
+    for name in ("numpy", *_PUBLIC, *_CLASSES):
+        if name not in found and name in sys.modules:
+            found[name] = _numpy_rows() if name == "numpy" else _scipy_rows(name)
+        yield from found.get(name, ())
+
+
+def _put_inside() -> None:
+    """Put stand-ins among the names of SciPy's own modules, until the last trace has ended."""
+    here = _Installed
+    with here.lock:
+        for function in list(SCIPYS):  # also what users do not call
+            if id(function) not in here.stand_ins and not isinstance(function, np.ufunc):
+                _stand_in(function, function.__name__, None, OfScipy)
+        for name, module in list(sys.modules.items()):
+            if name.startswith("scipy.") and name not in here.inside and isinstance(module, ModuleType):
+                row = _bound(vars(module))
+                names, originals, stand_ins = row or (vars(module), {}, {})
+                for key, made in INSIDE.get(name, {}).items():
+                    if key in names:
+                        originals[key] = names[key]
+                        stand_ins[key] = made(names[key])
+                here.inside[name] = names, originals, stand_ins
+        _place([row for row in here.inside.values() if row[1]])
+
+
+@contextmanager
+def installed(fun: Any = None) -> Iterator[None]:
+    """Replace NumPy's and SciPy's functions until the last trace has ended: for all, and in the closures of one."""
+    here = _Installed
+    with here.lock:
+        here.count += 1
+        _place(_libraries())
+        if here.count == 1:
+            _place(_users())
+        if fun is not None:
+            _place(_closures(fun))
+    try:
+        yield
+    finally:
+        with here.lock:
+            here.count -= 1
+            if not here.count:
+                for row in here.in_place.values():
+                    _put(row, back=True)
+                here.in_place.clear()

@@ -1,0 +1,1 @@
+"""SciPy's functions that are written in Python, traced."""

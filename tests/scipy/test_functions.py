@@ -1,0 +1,132 @@
+"""Functions of SciPy's: values as SciPy's, derivatives to second order as its differences, from one table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.integrate
+import scipy.linalg as la
+import scipy.ndimage as nd
+import scipy.optimize
+import scipy.signal as ss
+import scipy.spatial.distance as sd
+import scipy.special as sc
+import scipy.stats as st
+
+import symgrad as sg
+from symgrad.errors import SymgradError
+from tests.scipy.along import INTERPRETED, agree
+
+si, so = scipy.integrate, scipy.optimize
+_rng = np.random.default_rng(5)
+ARRAYS: dict[str, Any] = {
+    "A": _rng.normal(size=(3, 3)) + 3 * np.eye(3), "B": _rng.normal(size=(3, 2)), "b": _rng.normal(size=3),
+    "v": _rng.normal(size=7), "k": _rng.normal(size=3), "I": _rng.normal(size=(6, 7)), "K": _rng.normal(size=(3, 3)),
+    "X": _rng.normal(size=(5, 3)), "Y": _rng.normal(size=(4, 3)), "p": np.array([0.2, 0.3, 0.5]), "s": np.float64(1.3),
+    "e": _rng.normal(size=(4, 4)), "c": _rng.uniform(0.1, 4.9, (2, 8)),
+}
+"""A square, right-hand sides, a signal, a kernel, an image, a plane kernel, points, chances, a number, places."""
+
+CALLS = """
+la.solve(A, b)|la.solve(A, B, transposed=True)|la.solve(A @ A.T, b, assume_a='pos')|la.inv(A)|la.det(A)
+la.solve(A + A.T, b, lower=True, assume_a='sym')|la.solve_triangular(A, b)
+la.solve_triangular(A, b, trans=1, lower=True)|la.cholesky(A @ A.T)|la.cholesky(A @ A.T, lower=True)
+la.cho_solve(la.cho_factor(A @ A.T), B)|la.cho_solve(la.cho_factor(A @ A.T, lower=True), b)
+la.lu_solve(la.lu_factor(A), b)|la.lu_solve(la.lu_factor(A), B, 1)|la.expm(0.3 * A)|la.expm(3 * A)|la.block_diag(A, B)
+la.toeplitz(b)|la.toeplitz(b, v)|la.hankel(b)|la.hankel(b, v)|la.circulant(b)|la.solve_toeplitz(3 * p + b * b, k)
+la.norm(A)|la.norm(A, axis=1)|la.norm(b, 1)|la.companion(v)|si.trapezoid(v)|si.trapezoid(v, np.cumsum(v * v))
+si.simpson(v)|si.simpson(v, x=np.cumsum(v * v + 0.1))|si.simpson(v[:6], dx=0.1)
+si.simpson(v[:6], x=np.cumsum(v[:6] ** 2 + 0.1))|si.cumulative_trapezoid(v, initial=0)
+si.cumulative_trapezoid(I, axis=0)|si.cumulative_trapezoid(v, np.cumsum(v * v))|si.cumulative_simpson(v, dx=0.1)
+ss.convolve(v, k)|ss.convolve(v, k, 'same')|ss.convolve(k, v, 'valid')|ss.convolve(I, K)|ss.convolve(I, e, 'same')
+ss.convolve2d(I, K)|ss.convolve2d(I, K, 'same', 'symm')|ss.convolve2d(I, e, 'same', 'wrap')|ss.fftconvolve(v, k)
+ss.convolve2d(I, e, 'valid')|ss.correlate(v, k)|ss.correlate(v, k, 'same')|ss.correlate(k, v, 'same')
+ss.correlate(I, K, 'valid')|ss.correlate(I, e, 'same')|ss.correlate2d(I, K, 'valid')|ss.correlate2d(I, e, 'same')
+ss.correlate2d(I, e, 'full', 'fill', 0.5)|ss.correlate(k, v)|ss.correlate(v[:4], k, 'same')
+ss.lfilter(k, [1.0, 0.5, 0.2], v)|ss.lfilter([1.0, 0.3], k + np.array([3.0, 0, 0]), v)|ss.lfilter(k, [2.0], I, axis=0)
+ss.lfilter([1.0], [1.0, -0.4], I)|ss.chirp(v, 1.0, 1.0, 2.0)|ss.gausspulse(v, fc=0.5)|sd.cdist(X, Y)
+sd.cdist(X, Y, 'sqeuclidean')|sd.cdist(X, Y, 'cityblock')|sd.cdist(X, Y, 'chebyshev')|sd.cdist(X, Y, 'minkowski', p=3)
+sd.cdist(X, Y, 'cosine')|sd.cdist(X, Y, 'correlation')|sd.cdist(X, Y, 'braycurtis')|sd.cdist(X, Y, 'canberra')
+sd.cdist(X, Y, 'seuclidean')|sd.cdist(X, Y, 'mahalanobis')|sd.pdist(X)|sd.pdist(X, 'cosine')
+sd.cdist(X, Y, 'mahalanobis', VI=A @ A.T)|sd.cdist(X, Y, 'euclidean', w=p)|sd.squareform(sd.pdist(X))
+sd.squareform(v[:6])|sd.squareform(sd.squareform(v[:6]), checks=False)|sd.euclidean(b, k)|sd.cosine(b, k)
+sd.sqeuclidean(b, k)|sd.cityblock(b, k)|sd.chebyshev(b, k)|sd.correlation(b, k)|sd.minkowski(b, k, 3)
+sd.canberra(b, k)|sd.mahalanobis(b, k, A @ A.T)|sd.braycurtis(b, k)|sd.jensenshannon(p, b * b)|nd.convolve(I, K)
+nd.convolve(I, e, mode='constant', cval=0.5)|nd.convolve(I, K, origin=1)|nd.correlate(I, e)
+nd.correlate(I, K, mode='nearest', origin=-1)|nd.correlate(I, K, mode='mirror')|nd.correlate(I, K, mode='wrap')
+nd.convolve1d(I, k, axis=0)|nd.correlate1d(I, k, mode='constant')|nd.gaussian_filter(I, 1.2)|nd.sobel(I)|nd.laplace(I)
+nd.gaussian_filter(I, [0.7, 1.0], mode='wrap', order=1)|nd.gaussian_filter1d(I, 1.2, mode='mirror')
+nd.uniform_filter(I, 3)|nd.map_coordinates(I, c, order=1)|nd.map_coordinates(I, c, order=0)
+nd.map_coordinates(I, 3 * c - 5, order=1, mode='nearest')|nd.map_coordinates(I, 3 * c - 5, order=1, mode='constant')
+nd.map_coordinates(I, 3 * c - 5, order=1, mode='mirror')|nd.map_coordinates(I, 3 * c - 5, order=1, mode='reflect')
+nd.map_coordinates(I, 3 * c - 5, order=1, mode='wrap')|so.rosen(v)|so.rosen_der(v)|so.rosen_hess(v)
+sc.logsumexp(I, axis=0)|sc.logsumexp(v, b=v * v)|sc.softmax(I, axis=1)|sc.log_softmax(v)|sc.multigammaln(s + 3, 3)
+sc.betaln(p, p + 1)|sc.beta(p, 2 * p)|sc.poch(p, 0.5)|sc.binom(s + 3, p)|sc.loggamma(p)|sc.boxcox(p, s)
+sc.boxcox1p(p, s)|sc.inv_boxcox(p, s)|sc.inv_boxcox1p(p, s)|sc.powm1(p, s)|sc.cosm1(v)|sc.entr(p)|sc.rel_entr(p, s)
+sc.kl_div(p, s)|sc.log1p(p)|sc.expm1(v)|sc.cbrt(p)|sc.exp2(v)|sc.log_ndtr(20 * v)|sc.log_ndtr(-300 * p)|sc.ndtri(p)
+sc.gamma(s + v * v)|sc.i0(v)|sc.i1(v)|sc.i0e(30 * v)|sc.i1e(30 * v)|sc.gammainc(2.5, p + s)|sc.gammaincc(0.5, p + s)
+sc.stdtr(4.0, v)|sc.betainc(2.5, 0.5, p)|sc.betaincc(2.5, 1.5, p)|sc.chdtr(3.0, p)|sc.chdtrc(3.0, p)
+sc.fdtr(3.0, 4.0, p)|sc.pdtr(2, p)|sc.fdtrc(3.0, 4.0, p)|sc.pdtrc(2, p)|st.multivariate_normal.logpdf(X, b, A @ A.T)
+st.multivariate_normal(b, A @ A.T).pdf(X)|st.multivariate_normal.pdf(b)
+st.multivariate_normal(mean=b, cov=s).logpdf(X)|st.multivariate_t.pdf(X, b, A @ A.T)
+st.multivariate_t.logpdf(X, b, A @ A.T, df=4)|st.multivariate_t(b, A @ A.T, 5.0).logpdf(X)
+st.dirichlet.logpdf(p / np.sum(p), k * k)|st.dirichlet(k * k + 1).pdf(np.array([0.3, 0.4, 0.3]))
+st.multinomial.logpmf([1, 2, 2], 5, p / np.sum(p))
+st.multinomial(5, p / np.sum(p)).pmf([[1, 2, 2], [0, 5, 0], [1, 1, 1]])
+st.matrix_normal.logpdf(K, A, A @ A.T, np.eye(3))|st.norm(b, p).logpdf(k)|st.norm(loc=s).cdf(v)
+st.gamma(a=p, scale=s).logpdf(k * k)|st.norm.ppf(p, b, s)|st.expon.ppf(p)|st.norm(b, p).entropy()|st.norm(s, p).mean()
+st.gmean(v * v)|st.zscore(v)|st.skew(v)|st.kurtosis(v)|st.sem(v)|st.entropy(p)|st.boxcox_llf(0.5, v * v)
+"""
+"""Calls of these arrays, in which each that is named is traced and moves."""
+
+
+@pytest.mark.parametrize("text", [text for line in CALLS.strip().splitlines() for text in line.split("|")])
+def test_as_scipy(text: str) -> None:
+    used = [name for name in ARRAYS if re.search(rf"(?<![\w.'\]]){name}\b(?![='(])", text)]
+    call: Any = eval(f"lambda {', '.join(used)}: {text}", globals())  # noqa: S307 - the table is this project's
+    moves = [np.sin(3.0 + np.arange(np.size(ARRAYS[n]))).reshape(np.shape(ARRAYS[n])) for n in used]
+    if "map_coordinates" in text:
+        moves[-1] = 0.01 * moves[-1]  # the kinks are at the elements
+    agree(call, [ARRAYS[name] for name in used], moves, rtol=1e-4 if "stdtr" in text else 3e-6)
+
+
+VERSION = tuple(int(part) for part in scipy.__version__.split(".")[:2])
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (la.eigh, "scipy.linalg.eigh"),
+    (lambda x: np.diag(la.lu_factor(x)[0]), "scipy.linalg.lu_solve alone"),
+    (lambda x: la.solve(x, x[0], assume_a="banded"), "assume_a='banded'"),
+    (lambda x: sd.cdist(x, x, "jaccard"), "metric='jaccard'"),
+    (lambda x: sd.pdist(x[0]), "a point in each row"),
+    (lambda x: ss.lfilter([1.0], [1.0, 0.5], x, zi=x[:, :1]), "zi="),
+    (lambda x: nd.zoom(x, 2.0, order=1), "scipy.ndimage.zoom"),
+    (lambda x: nd.map_coordinates(x, x[:2], order=3), "scipy.ndimage.map_coordinates"),
+    (lambda x: si.quad(lambda t: t, 0.0, x[0, 0]), "scipy.integrate.quad"),
+    (lambda x: so.minimize(lambda v: (v - x[0, 0]) ** 2, 0.0).x, "scipy.optimize.minimize"),
+    (lambda x: st.multivariate_normal.logpdf(x, cov=x, allow_singular=True), "allow_singular=True"),
+    (lambda x: st.geninvgauss.logpdf(x, 2.0, 1.0), "scipy.stats.geninvgauss.logpdf"),
+    (lambda x: st.norm.cdf(x, 0.0, 1.0, 2.0, 3.0), "scipy.stats.norm.cdf"),
+    (lambda x: sc.gammaincinv(2.0, x), "gammaincinv"),
+])
+def test_what_is_refused_names_the_function_and_the_line(call: Any, words: str) -> None:
+    with pytest.raises(SymgradError) as error:
+        sg.jit(call, options=INTERPRETED)(np.eye(3) + 0.5)
+    assert words in str(error.value)
+    assert "test_functions.py:" in str(error.value)
+
+
+def test_a_function_of_scipy_itself_is_differentiated() -> None:
+    x = ARRAYS["v"]
+    np.testing.assert_allclose(sg.grad(so.rosen, options=INTERPRETED)(x), so.rosen_der(x), rtol=1e-12)
+    np.testing.assert_allclose(sg.hessian(so.rosen, options=INTERPRETED)(x), so.rosen_hess(x), rtol=1e-12)
+
+
+def test_a_parameter_without_a_derivative_is_refused_by_its_name() -> None:
+    assert sg.grad(lambda x: sc.gammainc(2.0, x), options=INTERPRETED)(1.0) == pytest.approx(np.exp(-1.0))
+    for mode in (sg.grad, sg.jacfwd):
+        with pytest.raises(SymgradError, match="gammainc has no derivative by its parameter a"):
+            mode(lambda a: sc.gammainc(a, 2.0), options=INTERPRETED)(1.0)
