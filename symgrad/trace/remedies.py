@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.trace.lines import callee, is_user_code
@@ -36,13 +37,16 @@ def remedy(function: Any) -> str:
     name = getattr(function, "__name__", "")
     if name in OTHERWISE:
         return OTHERWISE[name]
+    import difflib
+
     known = {f.__name__: f for f in list(ANSWERS) if getattr(f, "__name__", "_")[0] != "_"}
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     return f"{_shown(known[near[0]])}, which has an answer" if near and near[0] != name else ""
 
 
 def _shown(function: Any) -> str:
-    module = str(getattr(function, "__module__", None) or "numpy")
+    ufuncs = "numpy" if hasattr(np, function.__name__) else "scipy.special"
+    module = str(getattr(function, "__module__", None) or ufuncs)
     public = [part for part in module.split(".") if part[0] != "_"]
     return ".".join(["np" if public[0] == "numpy" else public[0], *public[1:], function.__name__])
 
@@ -56,9 +60,11 @@ def asked_by() -> tuple[str, Any]:
     if frame is None:
         return "", None
     if inner is not None and "symgrad" not in (module := str(inner.f_globals.get("__name__", ""))):
-        found = inner.f_globals.get(inner.f_code.co_name)
+        called = inner.f_code.co_name
+        if called == "__init__" and inner.f_code.co_argcount:
+            called = type(inner.f_locals.get(inner.f_code.co_varnames[0])).__name__
         public = [part for part in module.split(".") if part[0] != "_"]
-        return ".".join([*public, inner.f_code.co_name]), found
+        return ".".join([*public, called]), inner.f_globals.get(called)
     name = callee(frame.f_code, frame.f_lasti) or ""
     found = frame.f_locals.get(name, frame.f_globals.get(name))
     known = str(getattr(found, "__module__", "")).startswith(("numpy", "scipy"))

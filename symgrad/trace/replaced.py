@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 import sys
 import threading
 from contextlib import contextmanager, nullcontext
@@ -137,7 +138,8 @@ def _named(error: Exception, name: str, function: Any, *, traced: bool) -> Excep
     line = user_line()
     instead = remedy(function) or "this outside of the traced function, or its formula with NumPy's functions"
     if isinstance(cause, SymgradError) and (cause is error or raised_in_library(error)):
-        said = cause.what if name in cause.what else f"{name}: {cause.what}"
+        what = re.sub(r"^[\w.]+\(\.\.\.\): ", "", cause.what)  # its own Python, of which the user knows nothing
+        said = what if name in what else f"{name}: {what}"
         elsewhere = cause.line is not None and line is not None and cause.line.number != line.number
         kept = isinstance(cause, NoGradient) or elsewhere  # of a function of the user's that SciPy called
         return cause if kept else type(cause)(said, line=line, instead=instead)
