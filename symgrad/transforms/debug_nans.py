@@ -114,7 +114,7 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
     values: list[Value] = []
     flags = _flags(trace.graph, program, numbers, values)
     found = _joined(trace.graph, flags)
-    results = tuple(dict.fromkeys([k for o in program.outputs for k in numbers[o]]))
+    results = tuple(dict.fromkeys([k for o in program.results for k in numbers[o]]))
     labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
     return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), Watch(
         program.name, values, results

@@ -372,3 +372,23 @@ def test_what_may_fail_in_a_loop_fails_after_the_conditions_before_it():
     np.testing.assert_allclose(compiled(x, index), f(x, index), rtol=1e-12)
     index[7] = 9
     np.testing.assert_allclose(compiled(x, index), f(x, index), rtol=1e-12)
+
+
+def test_a_path_whose_extents_do_not_fit_is_no_obstacle():
+    def f(x):
+        return 2 * x[5] if np.sum(x) > 0 else x[0] * 1.0
+
+    compiled = sg.jit(f, specs=("f64[n]",))
+    assert compiled(np.ones(8)) == 2.0
+    assert compiled(-np.ones(3)) == -1.0
+    with pytest.raises(IndexError, match="index 5 is out of bounds for axis 0 with size 3"):
+        compiled(np.ones(3))
+
+
+def test_a_condition_on_nan_is_no_nan_of_a_result():
+    def f(x, y):
+        return y * 2 if np.isnan(x) else x
+
+    compiled = sg.jit(f, options=sg.Options(debug_nans=True))
+    assert compiled(np.nan, 2.0) == 4.0
+    assert compiled(3.0, np.nan) == 3.0

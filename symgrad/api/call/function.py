@@ -19,7 +19,17 @@ from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_s
 from symgrad.api.call.captures import Captured, captured_rng, captured_writes
 from symgrad.api.call.sizes import Sizes, pattern_of
 from symgrad.build.call import MISS, Call, as_inputs
-from symgrad.errors import ArgumentError, Missed, PathsError, SymgradWarning, ToolchainError
+from symgrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    IndexOutOfBounds,
+    Missed,
+    PathsError,
+    SymgradError,
+    SymgradWarning,
+    ToolchainError,
+)
+from symgrad.ir.evaluate import evaluate
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.forms import is_traced
@@ -286,6 +296,10 @@ class Function:
                 result = run(entry)
             except Missed as error:
                 missed = error.number
+            except (IndexOutOfBounds, ArgumentValueError):  # extents that another path may be fit for
+                missed = _missed(entry, call)
+                if missed is None:
+                    raise
             if missed is None:
                 break
             tried.append(entry)
@@ -731,6 +745,18 @@ class Function:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method, so that a decorated method works."""
         return self if instance is None else functools.partial(self, instance)
+
+
+def _missed(path: Entry, call: Leaves) -> int | None:
+    """Return the first guard that a call does not take a path for, as NumPy says; None where there is none."""
+    program = path.built.program
+    try:
+        evaluate(replace(program, outputs=program.guards), as_inputs(call.leaves, path.signature))
+    except Missed as error:
+        return error.number
+    except (IndexError, SymgradError):  # the guards themselves need what does not hold
+        return None
+    return None
 
 
 def _shown(signature: Signature) -> list[tuple[Any, ...]]:
