@@ -19,6 +19,7 @@ from symgrad.errors import (
     ConcretizationError,
     LeakedTracerError,
     MutationError,
+    RangeError,
     UnsupportedError,
 )
 from symgrad.ir import shapes
@@ -248,13 +249,13 @@ class Tracer:
         """Whether NumPy would have one number here, of one of these kinds: an array of several raises there."""
         return all(dim == 1 for dim in self._node.shape) and (not kinds or self._node.dtype.kind in kinds)
 
-    def _refuse(self, what: str, instead: str, *, numpy: bool = True) -> ConcretizationError:
-        """Compose a refusal; `numpy` tells whether NumPy would give an answer."""
+    def _refuse(self, what: str, instead: str, *, numpy: bool = True, inside: str = "") -> ConcretizationError:
+        """Compose a refusal; `numpy` tells whether NumPy would give an answer, `inside` why there is no value."""
         if not self.owner.alive:
             raise leaked(self)
         return ConcretizationError(
             f"{what} needs the value of a traced array {self._brief()}, which is not known while "
-            f"{self.owner.function}() is traced{'' if self.owner.branches is None else _INSIDE}",
+            f"{self.owner.function}() is traced{inside}",
             line=user_line(), instead=instead, numpy_too=not numpy,
         )
 
@@ -306,8 +307,12 @@ class Tracer:
         if not (self._one("biuf") and is_traced_code(sys._getframe(1).f_code.co_filename)):  # noqa: SLF001 - as above
             raise self._refuse("int()", _NO_INT, numpy=self._one())
         one: Any = np.reshape(self, ()) if self._node.shape else self
-        if one.dtype.kind == "f" and not outcome(np.isfinite(one), "int()", _NO_INT):
-            raise ValueError("cannot convert float NaN or infinity to integer")
+        if one.dtype.kind == "f" and not outcome(abs(one) < 2.0**63, "int()", _NO_INT):
+            if outcome(np.isfinite(one), "int()", _NO_INT):
+                raise RangeError("int() of a number of more than 64 bits", line=user_line(), instead="np.trunc(x)")
+            raise (ValueError if outcome(np.isnan(one), "int()", _NO_INT) else OverflowError)(
+                "cannot convert float NaN or infinity to integer"
+            )
         return int(outcome(one if one.dtype.kind in "iu" else one.astype(np.int64), "int()", _NO_INT))
 
     def __hash__(self) -> int:
@@ -398,7 +403,7 @@ def outcome(value: Any, what: str, instead: str) -> bool | int:
         raise leaked(value)
     found: bool | int | None = trace.outcome(value.node)
     if found is None:
-        raise value._refuse(what, instead)  # noqa: SLF001 - a tracer's own
+        raise value._refuse(what, instead, inside=_INSIDE if trace.branches else "")  # noqa: SLF001 - a tracer's own
     return found
 
 

@@ -155,14 +155,17 @@ class _Loop:
         """Make a round of the variables, and of what stands before the loop."""
         known = {self.variables[k][name]: own for name, own in zip(self.names, self.inputs, strict=True)}
         roots = self.roots(k)
-        for node in Program((*known,), tuple(roots)).nodes():
-            if node in known:
-                continue
-            if node.number <= self.begin and (node.inputs or node.op is leaves.input_):
-                known[node] = self.stand(node)
-            else:
-                known[node] = copied(self.body, node, tuple([known[i] for i in node.inputs]))
-        return [known[node] for node in roots]
+
+        def of(node: Node) -> Node:
+            if node not in known:
+                before = node.inputs or node.op is leaves.input_
+                known[node] = self.stand(node) if before else copied(self.body, node, ())
+            return known[node]
+
+        for node in Program((*known,), tuple(roots), start=self.begin + 1).nodes():
+            if node not in known:
+                known[node] = copied(self.body, node, tuple([of(i) for i in node.inputs]))
+        return [of(node) for node in roots]
 
     def stand(self, node: Node) -> Node:
         """Return what stands in a round for a node before the loop."""

@@ -197,6 +197,40 @@ def test_errors_of_the_user_are_the_users():
     assert f.cache_info().compilations == 1
 
 
+def test_integers_of_floats():
+    f = sg.jit(lambda x: int(x) * 0.5, options=sg.Options(compiler="none"))
+    for x in (3.7, -3.7, 1e18, 0.0):
+        assert f(x) == int(x) * 0.5
+    with pytest.raises(OverflowError, match=r"int\(\) of a number of more than 64 bits\n.*test_branches.py"):
+        f(1e20)
+    with pytest.raises(OverflowError, match="infinity"):
+        f(-np.inf)
+    with pytest.raises(ValueError, match="NaN"):
+        f(np.nan)
+
+
+def test_rules_may_branch_on_what_they_keep():
+    @sg.custom_vjp
+    def own(x):
+        return x * x if x > 0 else -x
+
+    def back(kept, g):
+        return (g * (10.0 if kept > 0 else 20.0),)
+
+    own.defvjp(lambda x: (own(x), x), back)
+    value_and_slope = sg.value_and_grad(lambda x: own(x) * x)
+    twice = sg.grad(lambda x: sg.grad(lambda y: own(y) * x)(2 * x))
+    for x, value, rule in ((2.0, 4.0, 10.0), (-1.0, 1.0, 20.0), (3.0, 9.0, 10.0), (-4.0, 4.0, 20.0)):
+        assert value_and_slope(x) == (value * x, value + rule * x)
+        assert sg.jvp(lambda x: own(x) * x, (x,), (1.0,))[1] == value + rule * x
+        assert twice(x) == rule
+    own.defvjp(lambda x: (own(x), x), lambda _, g: (g if np.sum(g) > 0 else -g,))
+    slope = sg.grad(lambda x: own(x) * x)
+    assert [slope(x) for x in (2.0, -3.0, 5.0)] == [4.0 + 2.0, 3.0 + 3.0, 25.0 + 5.0]
+    with pytest.raises(ConcretizationError, match=r"a condition (.|\n)*test_branches.py"):
+        sg.vjp(own, 2.0)
+
+
 def test_sizes_and_paths():
     """A path is of one signature; of open extents it serves every size."""
     compiled = sg.grad(lambda x: np.sum(np.sin(x)) if np.sum(x) > 0 else np.sum(x**2))

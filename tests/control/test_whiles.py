@@ -88,7 +88,16 @@ def three_ways(x):
     return y
 
 
-ONE_PATH = [newton, forever, bisection, previous, descent, structure]
+def one_after_another(x):
+    y, z = x + 1.0, 3.0 * x + 1.0
+    while y > 0.1:
+        y = y * 0.5
+    while z > 0.1:
+        z = z * 0.5 - y * 0.01
+    return y + z * z
+
+
+ONE_PATH = [newton, forever, bisection, previous, descent, structure, one_after_another]
 MORE = [tries, three_ways]
 POINTS = (0.3, 2.0, 7.3, 9.0, 55.0, 4321.0, 2.0)
 

@@ -26,6 +26,7 @@ from symgrad.ir.program import copied, replaced
 from symgrad.ops.declare.forms import OPS
 from symgrad.options import Options
 from symgrad.pipeline import stabilize
+from symgrad.trace.branches import level
 from symgrad.trace.constants import constant
 from symgrad.trace.lines import ends_here
 from symgrad.trace.nested import settled
@@ -103,8 +104,10 @@ class Point:
         """Derive the program; the first one that is derived in a trace is kept for who wants to look at it."""
         if self.outer.differentiated is None:
             self.outer.differentiated = self.traced, self.program
-        with self.outer.graph.apart(self.table):
-            return make(self.program)
+        with level(self.outer.branches) as guards, self.outer.graph.apart(self.table):
+            made = make(self.program)
+        decided(self.outer, replace(self.program, outputs=tuple(guards)), self.leaves)  # what rules have asked
+        return made
 
     def put(self, program: Program, more: Sequence[Any] = (), rewrite: Rewrite = copied) -> list[Tracer]:
         """Put a program in the place of the call: its inputs are the function's arguments, and more."""

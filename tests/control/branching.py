@@ -1,0 +1,401 @@
+"""Random programs with Python's own conditions: ifs, loops that end early, whiles, states, modes within.
+
+A condition stands between ``«`` and ``»``: NumPy's side of a test notes there which way it goes, symgrad's reads the
+source without them. So a path of NumPy's is known, and arguments can be searched for that leave it anywhere.
+"""
+
+from __future__ import annotations
+
+import linecache
+from contextlib import suppress
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import symgrad as sg
+
+UNARY = ("np.sin({})", "0.7 * {}", "np.tanh({}) + 0.2", "np.cos({} * 1.5)", "{} / (1.0 + {} * {})", "-{}", "abs({})")
+BINARY = ("0.6 * {} - 0.5 * {}", "np.tanh({} * {})", "np.sin({} + {})", "min({}, {})", "max({}, {}, 0.1)",
+          "sorted([{}, {}])[0]", "np.where({} > {}, 0.3, 0.8)", "{} * 0.5 + np.cos({})")
+VECTORS = ("np.sin({v})", "0.5 * {v} + {s}", "{v}[::-1] * 0.7", "np.tanh({v} * {v2})", "np.maximum({v}, {s})",
+           "np.cumsum({v}) * 0.4", "A[{k}] * {s}", "np.array([{s}, {s2}, 0.3])", "0.8 * {v} - 0.3 * {v2}")
+SCALARS = ("np.sum({v}) * 0.4", "{v}[{j}]", "np.max({v})", "{v} @ {v2} * 0.5", "x[{j}]", "np.prod({v})", "A[{k}, {j}]")
+CONDITIONS = (
+    "{s} > {c}", "{s} < {s2}", "not {s} > {c}", "{s} >= {c} and {s2} < 0.4", "{s} > 0.5 or {s2} > {c}",
+    "-0.3 < {s} < 0.5",
+    "np.sum({v}) > {c}", "np.any({v} > 0.7)", "np.all({v} < 0.6)", "np.max({v}) > {s}", "{v}[0] > {v2}[{j}]",
+    "n > 2", "n % 2 == 0", "i[{j}] == 1", "i[{j}] in (0, 2)", "{s} > 0.2 and not ({s2} > {c} or n == 3)",
+    "abs({s}) <= 0.5", "min({s}, {s2}) < {c}", "i[{j}]", "({s} > 0) == ({s2} > 0)", "np.argmax({v}) == {j}",
+    "{v}[{j}] * {s} > {c} > -0.4", "np.sum({v} > 0.1) >= 2", "{s} != {s}",
+)
+INNER = (  # a function of one number, and its derivative
+    ("u * u * 0.5 if «u > {c}» else np.sin(u)", "u if u > {c} else np.cos(u)"),
+    ("np.exp(-u) if «abs(u) < 0.6» else 0.3 * u", "-np.exp(-u) if abs(u) < 0.6 else 0.3 + 0 * u"),
+    ("max(u * u, u)", "2 * u if u * u > u else 1 + 0 * u"),
+)
+RAISED = (ValueError, AssertionError, KeyError, IndexError)
+
+
+
+class WayError(Exception):
+    """A program of NumPy's that asks too much."""
+
+
+class Branching(NamedTuple):
+    """A program with conditions, as text.
+
+    Attributes:
+        text: it defines `program`, with marks around conditions.
+        draws: of its arguments.
+    """
+
+    text: str
+    seed: int
+
+    def compiled_from(self) -> Any:
+        """Define the program as a user has it, with lines that a trace can name."""
+        return self._defined(self.text.replace("«", "(").replace("»", ")"), {
+            "jit": sg.jit, "checkpoint": sg.checkpoint, "slope_of": lambda f, _: sg.grad(f),
+            "rows_of": lambda f, rows, y: sg.vmap(f, in_axes=(0, None))(rows, y),
+            "scan_of": lambda f, start, rows: sg.scan(lambda h, r: (f(h, r), None), start, rows)[0],
+        })
+
+    def numpys(self, log: list[Any]) -> Any:
+        """Define the program for NumPy, which notes where its conditions go."""
+        def note(value: Any) -> Any:
+            log.append(bool(value) if isinstance(value, (bool, np.bool_)) else value)
+            if len(log) > 1500:
+                raise WayError
+            return value
+
+        def scanned(f: Any, start: Any, rows: Any) -> Any:
+            for row in rows:
+                start = f(start, row)
+            return start
+
+        return self._defined(self.text.replace("«", "note(").replace("»", ")"), {
+            "jit": lambda f: f, "checkpoint": lambda f: f, "slope_of": lambda _, g: g, "note": note,
+            "rows_of": lambda f, rows, y: np.array([f(row, y) for row in rows]), "scan_of": scanned,
+        })
+
+    def _defined(self, text: str, names: dict[str, Any]) -> Any:
+        name = f"<random branches {self.seed} {len(names)}>"
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        space = {"np": np, **names}
+        exec(compile(text, name, "exec"), space)
+        return space["program"]
+
+    def args(self, rng: np.random.Generator) -> tuple[Any, ...]:
+        """Draw arguments."""
+        scale = rng.choice([0.3, 1.0, 1.0, 2.0])
+        return (rng.normal(size=4) * scale, rng.normal(size=(5, 3)) * scale, int(rng.integers(0, 6)),
+                rng.integers(0, 4, 4))
+
+
+class _Writer:
+    """A program while it is written."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.lines: list[str] = []
+        self.count, self.size, self.cost = 0, 0, 1
+
+    def expression(self, text: str, s: list[str], v: list[str]) -> str:
+        """Fill a form: ``{}`` and ``{s}`` are numbers, ``{v}`` arrays, ``{c}`` constants, ``{j}``, ``{k}`` indices."""
+        rng = self.rng
+        while "{}" in text:
+            text = text.replace("{}", rng.choice(s), 1)
+        for word, choice in (("{s}", s), ("{s2}", s), ("{v}", v), ("{v2}", v)):
+            while word in text:
+                text = text.replace(word, rng.choice(choice), 1)
+        return (text.replace("{c}", str(round(rng.uniform(-0.6, 0.8), 2))).replace("{j}", str(rng.randrange(3)))
+                .replace("{k}", str(rng.randrange(5))))
+
+    def condition(self, s: list[str], v: list[str]) -> str:
+        return f"«{self.expression(self.rng.choice(CONDITIONS), s, v)}»"
+
+    def number(self, s: list[str], v: list[str]) -> str:
+        return self.expression(self.rng.choice((*UNARY, *BINARY, *BINARY, *SCALARS)), s, v)
+
+    def array(self, s: list[str], v: list[str]) -> str:
+        return self.expression(self.rng.choice(VECTORS), s, v)
+
+    def new(self, letter: str) -> str:
+        self.count += 1
+        return f"{letter}{self.count}"
+
+    def put(self, depth: int, text: str) -> None:
+        self.lines += ["    " * depth + line for line in text.split("\n")]
+
+    def block(self, depth: int, s: list[str], v: list[str], loop: str, lines: int) -> None:
+        """Write a few statements; a new name is known until the block ends."""
+        s, v = [*s], [*v]
+        before = len(self.lines)
+        for _ in range(lines):
+            self.statement(depth, s, v, loop)
+        if len(self.lines) == before:
+            self.put(depth, "pass")
+
+    def statement(self, depth: int, s: list[str], v: list[str], loop: str) -> None:
+        rng = self.rng
+        self.size += 1
+        deep = depth > 4 or self.size > 26
+        kind = rng.randrange(30)
+        old = [name for name in s if name[0] in "abh"]
+        if kind < 5 or (deep and kind >= 12):
+            self.put(depth, f"{rng.choice(old)} = {self.number(s, v)}")
+        elif kind < 7:
+            self.put(depth, f"{rng.choice(['p', 'q'])} = {self.array(s, v)}")
+        elif kind == 7:
+            name = self.new("t")
+            self.put(depth, f"{name} = {self.number(s, v)} if {self.condition(s, v)} else {self.number(s, v)}")
+            s.append(name)
+        elif kind == 8:
+            place, how = rng.randrange(3), rng.choice(["=", "+=", "*="])
+            self.put(depth, f"p = np.array(p); p[{place}] {how} {self.number(s, v)}")
+        elif kind == 9:
+            self.put(depth, rng.choice([
+                "state['h'] = " + self.number([*s, "state['h']"], v),
+                f"many.append({self.number(s, v)})", f"a, b = b, {self.number(s, v)}",
+                "many[-1] = " + self.number([*s, "many[0]"], v), "a = many.pop() if len(many) > 1 else b",
+            ]))
+        elif kind == 10 and loop:
+            ends = ["break", "continue"] if loop == "for" else ["break"]
+            self.put(depth, f"if {self.condition(s, v)}: {rng.choice(ends)}")
+        elif kind == 11:
+            self.put(depth, f"if {self.condition(s, v)}: return {rng.choice(s)} * {rng.choice(s)}")
+        elif kind < 18:
+            self.put(depth, f"if {self.condition(s, v)}:")
+            self.block(depth + 1, s, v, loop, rng.randrange(1, 4))
+            if rng.random() < 0.4:
+                self.put(depth, f"elif {self.condition(s, v)}:")
+                self.block(depth + 1, s, v, loop, rng.randrange(1, 3))
+            if rng.random() < 0.6:
+                self.put(depth, "else:")
+                self.block(depth + 1, s, v, loop, rng.randrange(1, 3))
+        elif kind < 22:
+            self.for_(depth, s, v)
+        elif kind < 25:
+            self.while_(depth, s, v)
+        elif kind < 27:
+            self.helper(depth, s, v)
+        elif kind == 27:
+            self.put(depth, rng.choice([
+                f"m = «int({rng.choice(s)} * 3)»\n{rng.choice(old)} = np.sum(x[:m]) * 0.3",
+                "m = «int(n)»\np = p * 0.5 + np.sum(np.arange(m)) * 0.01",
+                f"b = np.sum(x[: i[{rng.randrange(3)}]]) * 0.4 + 0.1",
+                f"a = sum([r for r in x if «r > {rng.uniform(-1, 1):.2f}»])",
+                f"{rng.choice(old)} = float(any([«r > 0.9» for r in p])) * 0.1 + {rng.choice(s)}",
+            ]))
+        elif kind == 28:
+            self.put(depth, rng.choice([
+                f"assert «{rng.choice(s)} > -9.0», 'far'", f"if «{rng.choice(s)} > 1.4»: raise ValueError('far')",
+                (f"try:\n    if {self.condition(s, v)}: raise KeyError\n    a = a * 0.5\n"
+                "except KeyError:\n    b = 0.1 + b"),
+            ]))
+        else:
+            self.put(depth, "if «n > 0» and «np.take(x, n - 1) > 0.1»: a = a + 0.1 * np.take(x, n - 1)\n"
+                     "g = np.linalg.solve(np.eye(2) * (1.5 + a * a), x[:2]) if «abs(a) > 0.2» else x[2:]\n"
+                     "b = 0.5 * b + 0.2 * g[0]")
+
+    def for_(self, depth: int, s: list[str], v: list[str]) -> None:
+        rng = self.rng
+        t = self.new("k")
+        steps = rng.choice([2, 3, 4, 5, 5, 36, 40]) if self.cost == 1 else rng.choice([2, 3])
+        head, more, arrays = rng.choice([
+            (f"for {t} in range({steps}):", [f"0.1 * {t}"], []), (f"for {t} in range({steps}):", [f"x[{t} % 4]"], []),
+            (f"for {t} in A:", [], [t]), (f"for {t} in x:", [t], []), (f"for {t} in range(n):", [f"x[{t} % 4]"], []),
+            (f"for {t}, w in zip(i, x):", [f"w * {t}"], []), ("for _ in range(i[1]):", [], []),
+        ])
+        self.put(depth, head)
+        self.cost *= 5
+        self.block(depth + 1, [*s, *more], [*v, *arrays], "for", rng.randrange(1, 4))
+        self.cost //= 5
+        if rng.random() < 0.15:
+            self.put(depth, "else:")
+            self.block(depth + 1, s, v, "", 1)
+
+    def while_(self, depth: int, s: list[str], v: list[str]) -> None:
+        """Write a loop until something is small; it ends for every argument."""
+        rng = self.rng
+        h = self.new("h")
+        kind = rng.randrange(6)
+        factor, small = round(rng.uniform(0.4, 0.8), 2), rng.choice([0.05, 0.3, 1e-3])
+        self.put(depth, f"{h} = 1.5 * abs({rng.choice(s)}) + {rng.choice(['0.0', '0.4', 'abs(a)'])}")
+        fall = f"{h} = {factor} * {h}"
+        if kind == 0:
+            self.put(depth, f"r = 0\nwhile «{h} > {small}»:\n    r += 1")
+            fall += " - 0.001 * r"
+        elif kind == 1:
+            self.put(depth, f"while True:\n    if «{h} < {small}»: break")
+        elif kind == 2:
+            self.put(depth, f"m = n * 1\nwhile «m > 0» and «{h} > 1e-3»:\n    m = m - 1")
+        elif kind == 3:
+            self.put(depth, f"while «not {h} <= {small}»:\n    if «{h} > 1.1»: {h} = 0.3 * {h}")
+        else:
+            self.put(depth, f"while «{h} > {small}»:")
+        self.cost *= 9
+        body, known = len(self.lines), ([*s], [*v])
+        for _ in range(rng.randrange(0, 3)):
+            self.statement(depth + 1, *known, "while")
+        for at in range(body, len(self.lines)):  # nothing else writes the variable that falls
+            self.lines[at] = self.lines[at].replace("continue", "break")
+        self.put(depth + 1, fall)
+        self.cost //= 9
+        s.append(h.replace("h", "g"))
+        self.put(depth, f"{s[-1]} = {h}")
+
+    def helper(self, depth: int, s: list[str], v: list[str]) -> None:
+        """Write a function of one number within, and call it as it is or by a mode."""
+        rng = self.rng
+        f = self.new("f")
+        value, slope = [self.expression(text, s, v) for text in rng.choice(INNER)]
+        c = str(round(rng.uniform(-0.5, 0.5), 2))
+        self.put(depth, f"def {f}(u): return {value}".replace("{c}", c))
+        kind = rng.randrange(7)
+        arg = rng.choice(s)
+        if kind == 0:
+            self.put(depth, f"def d{f}(u): return {slope}".replace("{c}", c))
+            self.put(depth, f"a = slope_of({f}, d{f})({arg} * 1.0) * 0.5")
+        elif kind == 1:
+            self.put(depth, f"q = rows_of(lambda r, y: r * {f}(y), p, {arg})")
+        elif kind == 2:
+            self.put(depth, f"b = scan_of(lambda g, r: np.sin(g + r) * 0.5 + 0.0 * {f}({arg}), 0.0 * a, x)")
+        elif kind == 3:
+            self.put(depth, f"total = 0.1\ndef add(u):\n    nonlocal total\n    if «u > {c}»: total = total + 0.2 * u\n"
+                     f"for r in p: add(r)\na = total")
+        elif kind == 4:
+            self.put(depth, f"def deep(u, k): return u if k == 0 or «u > 0.9» else deep({f}(u) * 0.9 + 0.1, k - 1)\n"
+                     f"b = deep({arg}, 4)")
+        else:
+            self.put(depth, f"{rng.choice('ab')} = {rng.choice(['jit', 'checkpoint', ''])}({f})({arg} * 1.0)")
+
+
+def _drawn(rng: Random, seed: int) -> Branching:
+    writer = _Writer(rng)
+    writer.block(1, ["a", "b", "x[1]", "0.3"], ["p", "q", "x[1:]"], "", rng.randrange(3, 7))
+    text = "\n".join([
+        "def program(x, A, n, i):", "    a, b, p, q = x[0], x[3] * 0.5, A[1], 0.5 * x[:3]",
+        "    many, state = [a, b], {'h': a}", *writer.lines,
+        "    return a + 0.7 * b + np.sum(p) + 0.3 * np.sum(q * q) + 0.2 * sum(many) + state['h'] * 0.1", "",
+    ])
+    return Branching(text, seed)
+
+
+def random_branching(seed: int) -> Branching:
+    """Write a program that NumPy runs, and that asks something."""
+    for k in range(200):
+        one = _drawn(Random(1000 * seed + k), seed)
+        rng = np.random.default_rng(seed)
+        with suppress(WayError, *RAISED):
+            log: list[Any] = []
+            f = one.numpys(log)
+            for _ in range(3):
+                f(*one.args(rng))
+            if log:
+                return one
+    raise AssertionError(seed)
+
+
+class Point(NamedTuple):
+    """Arguments, where NumPy goes there, and what it gives: a number, or an exception."""
+
+    args: tuple[Any, ...]
+    way: tuple[Any, ...]
+    value: Any
+
+
+def at(program: Branching, args: tuple[Any, ...]) -> Point:
+    """Run NumPy."""
+    log: list[Any] = []
+    try:
+        with np.errstate(all="ignore"):
+            value: Any = program.numpys(log)(*args)
+    except RAISED as error:
+        value = error
+    return Point(args, tuple(log), value)
+
+
+def divergence(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
+    """Return where two ways part; -1 where they do not."""
+    for k, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return k
+    return -1 if len(one) == len(other) else min(len(one), len(other))
+
+
+def points(program: Branching, count: int = 5, tried: int = 120) -> list[Point]:
+    """Search for arguments that leave the first ones' path at as many of its conditions as there are."""
+    rng = np.random.default_rng(program.seed + 1)
+    found: list[Point] = []
+    spare: list[Point] = []
+    seen: set[Any] = set()
+    for k in range(tried):
+        args = program.args(rng)
+        if found and k % 2:  # near the first ones
+            x, A, n, i = found[0].args
+            args = (x + args[0] * 0.3, A + args[1] * 0.3, n if k % 4 < 2 else args[2], i if k % 8 < 4 else args[3])
+        with suppress(WayError):
+            point = at(program, args)
+            parts = divergence(found[0].way, point.way) if found else None
+            if parts not in seen:
+                seen.add(parts)
+                found.append(point)
+            elif point.way != found[0].way:
+                spare.append(point)
+    first, rest = found[0], found[1:]
+    return [first, *(rest + spare)[: count - 1]]
+
+
+def slope(program: Branching, point: Point, along: tuple[Any, Any]) -> float | None:
+    """Differentiate NumPy's path along a direction by Richardson's differences; None where it is no path there."""
+    x, A, n, i = point.args
+
+    def f(t: float) -> float:
+        other = at(program, (x + t * along[0], A + t * along[1], n, i))
+        if other.way != point.way or isinstance(other.value, Exception):
+            raise WayError
+        return float(other.value)
+
+    try:
+        every = []
+        for h in (1e-3, 3e-4):
+            d1, d2, d3 = [(f(g) - f(-g)) / (2 * g) for g in (h, h / 2, h / 4)]
+            e1, e2 = (4 * d2 - d1) / 3, (4 * d3 - d2) / 3
+            every.append((16 * e2 - e1) / 15)
+    except WayError:
+        return None
+    one, other = every
+    return one if abs(one - other) <= 1e-7 * (1 + abs(one)) else None
+
+
+def disagreements(program: Branching, options: sg.Options, gradients: bool = True, count: int = 5) -> list[str]:
+    """Compare what is compiled with NumPy's run of the same source, on arguments that take several paths."""
+    fun = program.compiled_from()
+    compiled = sg.value_and_grad(fun, argnums=(0, 1), options=options) if gradients else sg.jit(fun, options=options)
+    wrong = []
+    every = points(program, count)
+    rng = np.random.default_rng(program.seed + 2)
+    for k, point in enumerate([*every, *every[:2]]):
+        said = f"seed {program.seed}, point {k} ({point.way[:6]}...): "
+        try:
+            with np.errstate(all="ignore"):
+                result = compiled(*point.args)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is NumPy's or wrong
+            if not (isinstance(point.value, Exception) and isinstance(error, type(point.value))):
+                wrong.append(f"{said}{type(error).__name__}: {error}")
+            continue
+        if isinstance(point.value, Exception):
+            wrong.append(f"{said}gave {result}, and NumPy {point.value!r}")
+            continue
+        value, by = result if gradients else (result, None)
+        if not np.allclose(value, point.value, rtol=1e-10, atol=1e-10, equal_nan=True):
+            wrong.append(f"{said}is {value!r}, and NumPy's {point.value!r}")
+        if by is not None and np.isfinite(point.value):
+            along = rng.normal(size=4), rng.normal(size=(5, 3))
+            wanted = slope(program, point, along)
+            given = sum(np.sum(a * b) for a, b in zip(by, along, strict=True))
+            if wanted is not None and not abs(given - wanted) <= 1e-6 * (1 + abs(wanted)):
+                wrong.append(f"{said}has slope {given!r}, and differences {wanted!r}")
+    return wrong
