@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import pkgutil
 from collections.abc import Iterator
+from typing import Any
+
+from symgrad.ir.op import Op
 
 # Each of these turns text into code, or may.
 FORBIDDEN_NAMES = frozenset({"eval", "exec", "execfile", "__import__", "parse_expr", "lambdify"})
@@ -75,3 +79,29 @@ def c_in_python(tree: ast.AST) -> Iterator[tuple[int, str]]:
             found = C_PUNCTUATION & set(node.value)
             if found:
                 yield node.lineno, f"{node.value!r} holds {' '.join(sorted(found))}"
+
+
+def named_ops(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
+    """Literals that are names of ops, and comparisons with an op that is imported."""
+    imported = {
+        alias.asname or alias.name: f"{node.module}.{alias.name}" for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("symgrad") for alias in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in names:
+            yield node.lineno, str(node.value)
+        for side in (node.left, *node.comparators) if isinstance(node, ast.Compare) else ():
+            for one in side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else (side,):
+                if isinstance(_meant(ast.unparse(one), imported), Op):
+                    yield side.lineno, ast.unparse(node)
+
+
+def _meant(text: str, imported: dict[str, str]) -> Any:
+    """Return what an imported name is, or an attribute of one; None for anything else."""
+    first, *rest = text.split(".")
+    if first not in imported or len(rest) > 1 or not all(map(str.isidentifier, rest)):
+        return None
+    try:
+        return pkgutil.resolve_name(".".join((imported[first], *rest)))
+    except (ImportError, AttributeError):
+        return None

@@ -13,12 +13,15 @@ import sys
 import textwrap
 import venv
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.ops import load
+from symgrad.ops.declare.forms import OPS
 from tests import lint
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +52,32 @@ def test_the_order_of_reading_names_modules_that_are_there():
             named.append(folder / Path(path).name)
     assert len(named) > 40
     assert [name(path) for path in named if path not in PACKAGE] == []
+
+
+WORDS = {"add", "all", "any", "call", "cond", "constant", "each", "extent", "input", "max", "min", "multiply", "place",
+         "result", "scan", "subtract", "sum", "where"}
+"""Names of ops that are the words for other things as well: literals of these are not counted."""
+
+OP_MENTIONS = 120
+"""How often the package may name an op outside of `ops/`, as a literal or by comparing with it: what is true of an op
+is said where it is declared, and passes ask for that. There were 633 literals when this began to be counted."""
+
+
+def test_what_is_true_of_an_op_is_said_on_the_op():
+    load()
+    outside = [path for path in PACKAGE if "ops" not in path.parts]
+    found = [where for path in outside for where in complaints(partial(lint.named_ops, names={*OPS} - WORDS), path)]
+    assert len(found) < OP_MENTIONS, "\n".join(found)
+
+
+@pytest.mark.parametrize(("source", "count"), [
+    ("if node.op.name == 'reshape': pass", 1),
+    ("from symgrad.ops.arrays.views import reshape\nreshape(x), node.op in {reshape, 3}, node.op is not reshape", 2),
+    ("from symgrad.ops.declare import leaves\nfrom symgrad import ops\nx is leaves.constant, y is ops.log, ops.log", 2),
+    ("reshape = 1\nif x == reshape: pass", 0),
+])
+def test_mentions_of_ops_are_counted(source, count):
+    assert len([*lint.named_ops(ast.parse(source), {*OPS} - WORDS)]) == count
 
 
 @pytest.mark.parametrize("path", PACKAGE, ids=name)

@@ -16,8 +16,7 @@ from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize
 from symgrad.loops.program import Loop, LoopProgram, Place, Team, Walk, paths, walk
 from symgrad.loops.storage.allocate import bytes_of, lives
-from symgrad.ops.declare import leaves
-from symgrad.ops.elementwise.selection import where
+from symgrad.ops.declare.traits import chooses
 from symgrad.transforms.derive.poles import Ranges
 from symgrad.transforms.roll import unrolled
 
@@ -358,7 +357,7 @@ def _steep_lines(program: Program) -> list[str]:
             continue
         argument, words, at_zero = steep
         x = node.inputs[argument]
-        fixed = not x.inputs and x.op is not leaves.input_
+        fixed = not x.inputs and not x.is_input
         if fixed or (at_zero and signs.of(x) <= {"+", "!"}):
             continue
         guards: set[str] = set()
@@ -368,7 +367,7 @@ def _steep_lines(program: Program) -> list[str]:
             one = stack.pop()
             free |= one in program.outputs
             for user, position in users.get(one, []):
-                if user.op is where and position > 0:
+                if chooses(user.op) and position > 0:
                     guards.add(str(user.line))
                 elif not user.op.nondiff and user.dtype.kind == "f" and user not in seen:
                     seen.add(user)

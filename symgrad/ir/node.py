@@ -77,6 +77,16 @@ class Node:
         """Print one line, never the graph behind it."""
         return f"<node {self.number}: {self.op.name} {self.dtype}{list(self.shape)}>"
 
+    @property
+    def is_input(self) -> bool:
+        """Whether it is an argument of a program."""
+        return self.op.name == "input"
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is a number or an array that the program knows."""
+        return self.op.name == "constant"
+
     def param(self, name: str) -> Any:
         """Return the parameter of this name."""
         return self.params[self.op.params.index(name)]

@@ -48,6 +48,7 @@ class Op:
         whole: it moves elements and leaves none of its operands' out, whatever its parameters are.
         columns: operands of which each column goes into the same column of the result and no other.
         linear: operands in each of which, whatever the others are, the result is linear; not of what moves elements.
+        labels: of a sum of products, the labels of the axes of each operand and of the result, ``labels(**params)``.
         batched: its parameters where every operand has one more axis in front, ``batched(size, **params)``; None where
             no parameters say so, and index notation must.
         aligned: operands stand at the last axes of the result, as in broadcasting.
@@ -80,6 +81,7 @@ class Op:
     whole: bool = False
     columns: tuple[int, ...] = ()
     linear: tuple[int, ...] = ()
+    labels: Any = None
     batched: Callable[..., dict[str, Any]] | None = None
     aligned: bool = False
     put: Callable[..., Any] | None = None
@@ -177,6 +179,13 @@ class Control(Op):
     needs: Callable[..., tuple[bool, ...]] = None  # type: ignore[assignment]
     batch: Callable[..., Any] = None  # type: ignore[assignment]
     push: Callable[..., list[Any]] = None  # type: ignore[assignment]
+
+    kind = "control"
+
+
+@dataclass(eq=False, repr=False)
+class Result(Op):
+    """Takes one of the results of such an op, by its number."""
 
     kind = "control"
 

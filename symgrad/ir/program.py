@@ -95,7 +95,7 @@ class Program:
         if all(i.number >= self.start for node in self.nodes() for i in node.inputs):
             whole.__dict__["_nodes"] = self.nodes()
             return whole
-        outer = [node for node in whole.nodes() if node.op.name == "input" and node not in self.inputs]
+        outer = [node for node in whole.nodes() if node.is_input and node not in self.inputs]
         if not outer:
             return whole
         graph, names = Graph(), list[str]()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SymgradError, VerifyError
 from symgrad.ir.node import SEVERAL
-from symgrad.ir.op import Elementwise
+from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import bodies
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def verify(program: Program, stage: str = "program") -> Program:
     """
     seen = set(program.inputs)
     for node in program.inputs:
-        if node.op.name != "input":
+        if not node.is_input:
             raise VerifyError(f"{stage}: {node!r} stands among the inputs and is no input")
     names = [node.param("name") for node in program.inputs]
     if len(set(names)) < len(names):
@@ -36,7 +36,7 @@ def verify(program: Program, stage: str = "program") -> Program:
         raise VerifyError(f"{stage}: {len(program.labels)} names for {len(program.outputs)} outputs")
     known: dict[Any, tuple[Shape, np.dtype[Any]]] = {}
     for node in program.nodes():
-        if node.op.name == "input":
+        if node.is_input:
             if node not in seen:
                 raise VerifyError(f"{stage}: {node!r} is read and is no argument of the program")
             continue
@@ -54,7 +54,7 @@ def _verify_node(node: Node, stage: str, known: dict[Any, tuple[Shape, np.dtype[
     """Check a node's parameters, shape and dtype; what an elementwise op makes is asked once for the same inputs."""
     if len(node.params) != len(node.op.params):
         raise VerifyError(f"{stage}: {node!r} has {len(node.params)} parameters for {node.op.params}")
-    if node.op.name != "result" and any(i.dtype is SEVERAL for i in node.inputs):
+    if not isinstance(node.op, Result) and any(i.dtype is SEVERAL for i in node.inputs):
         raise VerifyError(f"{stage}: {node!r} reads what has several results, and not one of them")
     key = (node.op, node.params, *[(i.shape, i.dtype) for i in node.inputs]) if type(node.op) is Elementwise else None
     if key in known:

@@ -41,6 +41,7 @@ from symgrad.ops.declare.spelling import (
     suffix,
     uses,
 )
+from symgrad.ops.declare.traits import chooses
 from symgrad.render.names import Names, Scope
 from symgrad.render.printer import (
     ATOMS,
@@ -108,8 +109,6 @@ ACCUMULATIONS = {
     How.MAXIMUM: np.maximum, How.MINIMUM: np.minimum, How.OR: np.logical_or, How.AND: np.logical_and,
     How.MULTIPLY: np.multiply, How.ADD: np.add,
 }
-
-NAMES = frozenset({"maximum", "minimum"})
 
 
 class Functions:
@@ -492,7 +491,7 @@ class Block:
 
         To let NaN win costs each step of the maximum itself a comparison more, and what joins lanes a branch.
         """
-        found = [array for how, array in loop.sums if how in NAMES and array.dtype.kind == "f"]
+        found = [array for how, array in loop.sums if how != "+" and array.dtype.kind == "f"]
         for array in found if loop.walk is Walk.LANES and not self.target.plain else ():
             self.apart_from[array] = self.fresh(None)
             made.append(LetView(ctype(array.dtype), self.apart_from[array], literal(0.0, array.dtype)))
@@ -662,7 +661,7 @@ class Block:
                 arguments.append(Printed(""))  # what it would need has no use either
                 continue
             value = self.value(arg, made, loads)
-            chosen = v.op.name == "where" and k > 0 and self.lanes is not None and "[" in value.text
+            chosen = k > 0 and chooses(v.op) and self.lanes is not None and "[" in value.text
             if chosen or (not c.isidentifier() and uses(c, k) > 1):  # what is chosen is read before:
                 value = self.bound(value, dtypes[k], made)  # compilers make slow lanes of loads in one branch, or none
             arguments.append(value)

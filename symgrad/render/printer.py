@@ -324,8 +324,9 @@ def size(expression: Any) -> str:
         return str(expression)
     kind = type(expression).__name__
     if kind in {"floor", "Mod"}:
-        above, below = expression.args[0].together().as_numer_denom() if kind == "floor" else expression.args
-        return f"({size(above)} {'/' if kind == 'floor' else '%'} {size(below)})"
+        sign = "%" if kind == "Mod" else "/"
+        above, below = expression.args if kind == "Mod" else expression.args[0].together().as_numer_denom()
+        return f"({size(above)} {sign} {size(below)})"
     first = kind == "Mul"  # a sum ends with its number, a product begins with it
     terms = sorted(expression.args, key=lambda t: (t.is_Integer != first, str(t)))
     terms = [expression.base] * int(expression.exp) if kind == "Pow" else terms

@@ -16,7 +16,6 @@ from symgrad.errors import UnsupportedError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.node import SEVERAL
 from symgrad.ops.control.guard import guard
-from symgrad.ops.declare import leaves
 from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.signature import flatten
@@ -212,7 +211,7 @@ class Branches:
             self._counts[line] += 1
             forced = None if self.policy is None or frame is None else self.policy(frame)
             outcome = self._known[node] = forced if forced is not None else found.item() if told is None else told
-            if node.op is not leaves.constant:
+            if not node.is_constant:
                 params = outcome, len(self.taken)
                 if frame is not None:
                     self.moments[len(self.taken)] = moment(trace, frame)
@@ -237,7 +236,7 @@ class Branches:
                     continue
                 if each in stands:
                     values[each] = values[stands[each]]
-                elif each.op is leaves.input_:
+                elif each.is_input:
                     return None
                 else:
                     params = {k: concrete(v, self._dims) for k, v in zip(each.op.params, each.params, strict=True)}

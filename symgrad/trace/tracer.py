@@ -646,7 +646,7 @@ def operand(trace: Trace, value: Any, dtype: np.dtype[Any]) -> Node:
     node = as_node(trace, value)
     if node.dtype == dtype:
         return node
-    if node.op is leaves.constant:
+    if node.is_constant:
         return constant(trace, node.params[0].array, dtype)
     return cast(trace, node, dtype)
 

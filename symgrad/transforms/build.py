@@ -10,10 +10,11 @@ from symgrad.ir.node import Constant, Graph, Node
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, rebuild
 from symgrad.ops.arrays.indexing import gather
-from symgrad.ops.arrays.views import slice_
+from symgrad.ops.arrays.views import broadcast_to, slice_
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.ops.declare.traits import AND, OR, truth
+from symgrad.ops.elementwise.arithmetic import multiply, negative
 from symgrad.trace.state import Trace, active_on, current, passing
 from symgrad.trace.tracer import Tracer, as_node
 
@@ -45,12 +46,12 @@ def literal(graph: Graph, value: Any, dtype: Any = None) -> Node:
 
 def minus(graph: Graph, node: Node) -> Node:
     """Make -x, and x of -x; a factor that is a number takes the sign."""
-    if node.op.name == "negative":
+    if node.op is negative:
         return node.inputs[0]
-    if node.op.name == "multiply" and node.inputs[0].op is leaves.constant:
+    if node.op is multiply and node.inputs[0].is_constant:
         factor, x = node.inputs
-        return make(graph, "multiply", literal(graph, -factor.params[0].array), x)
-    return make(graph, "negative", node)
+        return make(graph, multiply, literal(graph, -factor.params[0].array), x)
+    return make(graph, negative, node)
 
 
 def again(graph: Graph, node: Node, source: Node) -> Node:
@@ -62,7 +63,7 @@ def again(graph: Graph, node: Node, source: Node) -> Node:
 
 def array(node: Node) -> Any:
     """Return a constant's array, None for anything else."""
-    return node.params[0].array if node.op is leaves.constant else None
+    return node.params[0].array if node.is_constant else None
 
 
 def behind_spread(node: Node) -> Node:
@@ -135,7 +136,7 @@ def is_along(shape: Shape, full: Shape, axes: tuple[int, ...]) -> bool:
 
 def shaped(graph: Graph, node: Node, shape: Any) -> Node:
     """Broadcast a node to a shape, unless it has it."""
-    return node if node.shape == shape else make(graph, "broadcast_to", node, shape=shape)
+    return node if node.shape == shape else make(graph, broadcast_to, node, shape=shape)
 
 
 DEPTH = 6

@@ -15,7 +15,7 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.joining import concatenate
-from symgrad.ops.arrays.views import slice_
+from symgrad.ops.arrays.views import reshape, slice_
 from symgrad.ops.control.call import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
@@ -145,7 +145,7 @@ def scanned(
     rows = given[last:]
     whole = [_part(graph, x, 0, count * run) for x in rows]
     rest = [_part(graph, x, count * run, steps - count * run) for x in rows]
-    rows_of_runs = [make(graph, "reshape", x, shape=(count, run, *x.shape[1:])) for x in whole]
+    rows_of_runs = [make(graph, reshape, x, shape=(count, run, *x.shape[1:])) for x in whole]
     inner = Graph()
     inputs = _inputs(inner, [*given[:last], *[_row(x) for x in rows_of_runs]])
     segment = Program(
@@ -159,7 +159,7 @@ def scanned(
                 carried=carried, reverse=reverse,
             )
             found = _results(graph, made, len(body.outputs))
-            ys = [make(graph, "reshape", y, shape=(count * run, *y.shape[2:])) for y in found[carried:]]
+            ys = [make(graph, reshape, y, shape=(count * run, *y.shape[2:])) for y in found[carried:]]
         elif steps % run:
             left = [*given[:fixed], *state, *rest]
             found = scanned(graph, body, left, steps % run, fixed, carried, reverse, runs[1:])

@@ -208,8 +208,8 @@ def _inside(
 
 
 def _words(node: Node) -> str:
-    if node.op is leaves.input_:
+    if node.is_input:
         return f"the argument {node.param('name')!r} holds"
-    if node.op is leaves.constant:
+    if node.is_constant:
         return "a constant holds"
     return f"{node.op.name}, {node.dtype}{shapes.show(node.shape)}, gives"

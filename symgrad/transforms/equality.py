@@ -22,7 +22,6 @@ import numpy as np
 from symgrad.ir.node import Constant
 from symgrad.ir.notation import Access, Apply, Axis, How, Number
 from symgrad.ir.op import Elementwise, Structured
-from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.selection import where
 
@@ -166,7 +165,7 @@ class Equality:
 
     def _leaf(self, node: Node, labels: Labels) -> Value:
         """Number what is not looked behind: it is equal to itself, at the same indices."""
-        if node.op is not leaves.constant:
+        if not node.is_constant:
             return Value(self.number((node, labels)))
         array = node.params[0].array
         if array.ndim == 0 and node.dtype.kind == "f":
@@ -313,7 +312,7 @@ def _chosen(equality: Equality, node: Node, read: Read, values: list[Value]) -> 
 def _is_zero(node: Node) -> bool:
     while node.op.view:
         node = node.inputs[0]
-    return node.op is leaves.constant and node.shape == () and bool(node.params[0].array == 0)
+    return node.is_constant and node.shape == () and bool(node.params[0].array == 0)
 
 
 _RULES: dict[Any, Callable[[Equality, Node, Read, list[Value]], Value | None]] = {

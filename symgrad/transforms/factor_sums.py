@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import copied, rebuild
-from symgrad.ops.arrays.contract import einsum, parse
+from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
@@ -39,7 +39,7 @@ def factor_sums(program: Program) -> Program:
     """
     nodes = program.nodes()
     sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
-    if not any(x.op is einsum or _is_linear(x) for x, _ in sums):
+    if not any(x.op.labels or _is_linear(x) for x, _ in sums):
         return program
     uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
     if not any(_pays(x, x, axes, uses) for x, axes in sums):
@@ -64,7 +64,7 @@ def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth
     """Whether a value has a product in it that can be taken after the sum."""
     if new.op is not old.op or uses[old] != 1:
         return False
-    if old.op is einsum:
+    if old.op.labels:
         return _factor(new, axes) is not None
     return depth > 0 and _is_linear(new) and any(
         _pays(o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
@@ -80,7 +80,7 @@ def _is_linear(node: Node) -> bool:
 def _total(graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> Node:
     """Sum a value along axes, each term by itself."""
     if new.op is old.op and uses[old] == 1:
-        factor = _factor(new, axes) if new.op is einsum else None
+        factor = _factor(new, axes) if new.op.labels else None
         if factor is not None:
             return _after(graph, new, axes, factor)
         if depth and _is_linear(new):
@@ -104,7 +104,7 @@ def _sum(graph: Graph, node: Node, axes: frozenset[int]) -> Node:
 
 def _factor(node: Node, axes: frozenset[int]) -> int | None:
     """Choose the factor that alone has the axes to be summed, if it is no larger without them than the sum is."""
-    terms, result = parse(node.param("subscripts"))
+    terms, result = node.op.labels(**node.named)
     gone = {result[axis] for axis in axes}
     having = [k for k, term in enumerate(terms) if gone & set(term)]
     if len(having) != 1 or len(terms) < 2 or len(result) != len(set(result)):
@@ -121,7 +121,7 @@ def _factor(node: Node, axes: frozenset[int]) -> int | None:
 
 def _after(graph: Graph, node: Node, axes: frozenset[int], factor: int) -> Node:
     """Multiply what is summed."""
-    terms, result = parse(node.param("subscripts"))
+    terms, result = node.op.labels(**node.named)
     gone = {result[axis] for axis in axes}
     inputs = list(node.inputs)
     inputs[factor] = _sum(graph, inputs[factor], frozenset(k for k, label in enumerate(terms[factor]) if label in gone))

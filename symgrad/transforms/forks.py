@@ -18,6 +18,7 @@ from symgrad.ir.program import Program, copied
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
+from symgrad.ops.elementwise.logical import logical_not, logical_or
 from symgrad.trace.rounds import names_read
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
@@ -183,7 +184,7 @@ class _Loop:
                 return own
         first = column[0]
         if all(node is first for node in column) and not self.moves(first, moving):
-            if first.op is leaves.constant:
+            if first.is_constant:
                 return copied(self.body, first, ())
             return self.stand(self.fixed, first, first, "x")
         return None
@@ -220,7 +221,7 @@ class _Loop:
         flags = []
         if lost:
             flags = [self.body.node(leaves.input_, (), ("lost", (), first.dtype), (), first.dtype, first.line)]
-            outputs[-1] = make(self.body, "logical_or", flags[0], outputs[-1])
+            outputs[-1] = make(self.body, logical_or, flags[0], outputs[-1])
         body = closed([*self.fixed.values(), *self.inputs, *flags, *self.rows.values()], outputs, "step")
 
         def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
@@ -235,11 +236,11 @@ class _Loop:
                 reverse=False,
             )
             results = [make(graph, result, hub, number=k) for k in range(len(state))]
-            return results, make(graph, "logical_not", results[-1]) if lost else None
+            return results, make(graph, logical_not, results[-1]) if lost else None
 
         needed = [*self.fixed, *[value for name in self.names if isinstance(value := begin[name], Node)]]
         for row in self.rows:
-            needed += [row[0].inputs[0]] if slides(row) else [node for node in row if node.op is not leaves.constant]
+            needed += [row[0].inputs[0]] if slides(row) else [node for node in row if not node.is_constant]
         gone = [*self.fork.guards[: self.steps], *[g for each in self.fork.inside[: self.steps] for g in each]]
         return placed(self.program, gone, last, needed, loop)
 
@@ -248,6 +249,6 @@ def _same(variable: Any, value: Node) -> bool:
     """Whether a value is a variable: the same node, or a plain number's."""
     if isinstance(variable, Node):
         return variable is value
-    if value.op is not leaves.constant or value.shape:
+    if not value.is_constant or value.shape:
         return False
     return bool(np.asarray(variable, value.dtype).tobytes() == value.params[0].array.tobytes())

@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Graph
-from symgrad.ir.op import Control, Elementwise, Leaf
+from symgrad.ir.op import Control, Elementwise, Leaf, Result
 from symgrad.ir.program import Program, afresh, copied
 from symgrad.ir.shapes import is_static, size
 from symgrad.ir.text import as_text
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
-from symgrad.ops.arrays.views import expand_dims, slice_
+from symgrad.ops.arrays.views import expand_dims, slice_, transpose
 from symgrad.ops.control.guard import UNTOLD, guard
-from symgrad.ops.control.results import result
 from symgrad.ops.declare import leaves
 from symgrad.transforms.build import literal, make, written
 from symgrad.transforms.checkpoints import fitting, scanned
@@ -164,7 +163,7 @@ class _Loop:
             return False  # it would fail where a guard of an earlier copy leads elsewhere
         read = {i for node in program.nodes() if node not in own and not node.op.decides for i in node.inputs}
         one_each = len(asked & self.wanted - read - {*program.outputs})  # whose guards are one
-        apart = [row for row in self.rows if not all(node.op is leaves.constant for node in row)]
+        apart = [row for row in self.rows if not all(node.is_constant for node in row)]
         rows = sum([1 + sum(1 for _ in _runs([_row_of(node) for node in row])) for row in apart])
         if len(own) <= FEW and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
             not is_static(node.shape) or size(node.shape) >= SWEPT for node in self.copies[-1]
@@ -333,7 +332,7 @@ def _guarded_as_one(graph: Graph, program: Program) -> Program:
     rows: dict[tuple[Node, bool], list[Node]] = {}
     for node in program.guards:
         row = _row_of(node.inputs[0])
-        if row is not None and type(node.param("outcome")) is bool and row[0].op is result:
+        if row is not None and type(node.param("outcome")) is bool and isinstance(row[0].op, Result):
             rows.setdefault((row[0], node.param("outcome")), []).append(node)
     one: dict[Node, Node | None] = {}
     for (x, outcome), own in rows.items():
@@ -372,7 +371,7 @@ def _scan(
         made = by[key] = body.node(leaves.input_, (), params, like.shape, like.dtype, like.line)
         return made
 
-    fixed = [node for node in loop.fixed if node.inputs or node.op is leaves.input_]
+    fixed = [node for node in loop.fixed if node.inputs or node.is_input]
     state = sorted(loop.state)
     inputs = [stand(node, node, "x") for node in fixed]
     inputs += [stand(("state", *key), loop.state[key], "s") for key in state]
@@ -422,7 +421,7 @@ def rows_of(graph: Graph, row: Sequence[Node], get: Callable[[Node], Node]) -> N
 
 def _stacked(graph: Graph, row: list[Node]) -> Node:
     """Put one thing for each step into an array."""
-    if all(node.op is leaves.constant for node in row):
+    if all(node.is_constant for node in row):
         return literal(graph, np.stack([node.params[0].array for node in row]))
     return _concatenated(graph, [make(graph, expand_dims, node, axes=(0,)) for node in row], 0)
 
@@ -447,7 +446,7 @@ def _slid(graph: Graph, x: Node, column: Sequence[Node]) -> Node:
         places = np.array(starts)[:, None] + inner * np.arange(count)
         made = written(graph, np.take, make(graph, slice_, x, index=tuple(index)), places, axis=front)
     order = (front, *[d for d in range(len(made.shape)) if d != front])
-    return made if not front else make(graph, "transpose", made, axes=order)
+    return made if not front else make(graph, transpose, made, axes=order)
 
 
 # -- what reads all copies
@@ -492,7 +491,7 @@ def _to(graph: Graph, x: Node, axis: int) -> Node:
     """Move the first axis."""
     order = [*range(1, len(x.shape))]
     order.insert(axis, 0)
-    return x if not axis else make(graph, "transpose", x, axes=tuple(order))
+    return x if not axis else make(graph, transpose, x, axes=tuple(order))
 
 
 def _concatenated(graph: Graph, parts: list[Node], axis: int) -> Node:

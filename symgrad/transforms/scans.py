@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Graph
-from symgrad.ir.op import Control, Elementwise
+from symgrad.ir.op import Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import LETTERS, einsum, parse
@@ -110,7 +110,7 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
                 carried=carried, reverse=node.param("reverse"),
             )
             return made[node]  # type: ignore[no-any-return]
-        if node.op is result and node.inputs[0] in changes:
+        if isinstance(node.op, Result) and node.inputs[0] in changes:
             old = node.inputs[0]
             change = changes[old]
             return change.results[node.param("number")](graph, made.get(change.home or old), given[old])
@@ -193,7 +193,7 @@ def trim_scans(program: Program) -> Program:
     """Leave out of loops what nobody reads, and carry on nothing that stays as it is; with no carry, it is no loop."""
     used: dict[Node, set[int]] = defaultdict(set)
     for node in program.nodes():
-        if node.op is result and node.inputs[0].op in {call, scan}:
+        if isinstance(node.op, Result) and node.inputs[0].op in {call, scan}:
             used[node.inputs[0]].add(node.param("number"))
     calls = {node: sorted(own) for node, own in used.items() if node.op is call}
     if any(len(own) < len(node.param("body").outputs) for node, own in calls.items()):
@@ -314,9 +314,11 @@ def _hoisted(parts: Parts) -> Change | None:
             moving.add(node)
         elif not by_row.isdisjoint(node.inputs):
             by_row.add(node)
-            if node.op is einsum and len(node.inputs) == 2:
+            if node.op.labels and len(node.inputs) == 2:
                 products.append(node)
-        elif node.inputs and (sure or isinstance(node.op, Elementwise) or node.op.view or node.op in {einsum, sum_}):
+        elif node.inputs and (
+            sure or isinstance(node.op, Elementwise) or node.op.view or node.op.labels or node.op is sum_
+        ):
             invariant.append(node)
         elif node.inputs:
             moving.add(node)  # it may fail, and there may be no step
@@ -357,7 +359,7 @@ def _late(parts: Parts) -> Change | None:
         if users != [y] or y.op.numpy is not np.add or x in parts.body.outputs:
             continue
         (term,) = [i for i in y.inputs if i is not x] or [x]
-        if term.op is einsum and len(term.inputs) == 2 and term.shape == x.shape and y not in _inside(parts.body):
+        if term.op.labels and len(term.inputs) == 2 and term.shape == x.shape and y not in _inside(parts.body):
             count = upper(size(term.shape))
             if count >= LARGE and count > sum([upper(size(i.shape)) for i in term.inputs]):
                 late[k] = term

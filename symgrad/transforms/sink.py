@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import copied, rebuild
 from symgrad.ops.declare.spelling import calls
+from symgrad.ops.declare.traits import chooses
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import make
 
@@ -28,13 +29,13 @@ def sink(program: Program) -> Program:
     >>> f.lower(1.0, 2.0).as_text("stable").count("np.sin")
     1
     """
-    choices = [node for node in program.nodes() if node.op is where] if where in program.ops else []
+    choices = [node for node in program.nodes() if chooses(node.op)] if any(map(chooses, program.ops)) else []
     if all(_differing(*node.inputs[1:]) is None for node in choices):
         return program
     uses = Counter([read for node in program.nodes() for read in node.inputs] + list(program.outputs))
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
-        if old.op is not where:
+        if not chooses(old.op):
             return copied(graph, old, inputs)
         condition, *branches = inputs
         before = list(old.inputs[1:])

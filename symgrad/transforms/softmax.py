@@ -14,10 +14,11 @@ import numpy as np
 
 from symgrad import ops
 from symgrad.ir.program import copied, rebuild
-from symgrad.ops.arrays.reduce import max_, sum_
-from symgrad.ops.elementwise.arithmetic import add, multiply, subtract
+from symgrad.ops.declare.traits import chooses
+from symgrad.ops.elementwise.arithmetic import add, multiply
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import again, behind_spread, core, is_along, is_number, literal, make, written
+from symgrad.transforms.rewrite.engine import PARAM, Form, viewed
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
@@ -73,9 +74,9 @@ def _found(node: Node) -> _Quotient | None:
     None for any other exponential.
     """
     (logarithm,), tie = node.inputs, None
-    if logarithm.op is where and is_number(logarithm.inputs[1], 0.0):
+    if chooses(logarithm.op) and is_number(logarithm.inputs[1], 0.0):
         tie, _, logarithm = logarithm.inputs
-    if logarithm.op is not subtract:
+    if not _DIFFERENCE(logarithm):
         return None
     x, total = logarithm.inputs
     views: list[Node] = []
@@ -99,15 +100,16 @@ def _found(node: Node) -> _Quotient | None:
 
 def _summed(node: Node) -> Node | None:
     """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
-    inner = core(node.inputs[0]) if node.op is ops.log else None
-    if inner is None or inner.op is not sum_ or inner.inputs[0].op is not ops.exp:
+    found = _SUMMED(node)
+    if found is None or not _DIFFERENCE(found["x"]):
         return None
-    (x,) = inner.inputs[0].inputs
-    if x.op is not subtract:
-        return None
+    x, axes = found["x"], found["axes"]
     shift = core(x.inputs[1])
-    if shift.op is where:
-        shift = core(shift.inputs[1])
-    if shift.op is not max_ or shift.inputs[0] is not x.inputs[0] or shift.param("axes") != inner.param("axes"):
-        return None
-    return x if is_along(x.inputs[1].shape, x.shape, shift.param("axes")) else None
+    shift = core(shift.inputs[1]) if chooses(shift.op) else shift
+    is_shift = _LARGEST(shift) == {"x": x.inputs[0], "axes": axes} and is_along(x.inputs[1].shape, x.shape, axes)
+    return x if is_shift else None
+
+
+_DIFFERENCE = Form(lambda x, y: x - y)
+_SUMMED = Form(lambda x, axes: np.log(viewed(ops.sum(np.exp(x), axes=axes))), axes=PARAM)
+_LARGEST = Form(lambda x, axes: ops.max(x, axes=axes), axes=PARAM)

@@ -22,9 +22,7 @@ import numpy as np
 
 from symgrad.ir.node import Graph
 from symgrad.ir.program import copied
-from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.views import transpose
-from symgrad.ops.declare import leaves
 from symgrad.transforms.build import written
 from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.rewrite.cheaper import simplified
@@ -88,10 +86,10 @@ def _outlines(program: Program) -> dict[Node, int]:
     found: dict[Node, int] = {}
     for node in program.nodes():
         if not node.inputs:
-            found[node] = 0 if node.op is leaves.constant else node.number
+            found[node] = 0 if node.is_constant else node.number
             continue
         parts = [part for i in node.inputs if (part := found.get(i, i.number))]
-        kind = np.multiply if node.op is einsum else node.op.numpy or node.op
+        kind = np.multiply if node.op.labels else node.op.numpy or node.op
         kind = np.add if kind is np.subtract else kind
         is_plain = node.op.view or kind is np.negative or (kind is np.multiply and len(parts) == 1)
         found[node] = sum(parts) if is_plain or not parts else hash((kind, sum(parts)))

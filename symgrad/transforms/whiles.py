@@ -20,6 +20,7 @@ from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
+from symgrad.ops.elementwise.logical import logical_and, logical_not
 from symgrad.trace.rounds import names_read, position, remembers, runs_out
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
@@ -158,7 +159,7 @@ class _Loop:
 
         def of(node: Node) -> Node:
             if node not in known:
-                before = node.inputs or node.op is leaves.input_
+                before = node.inputs or node.is_input
                 known[node] = self.stand(node) if before else copied(self.body, node, ())
             return known[node]
 
@@ -216,9 +217,9 @@ class _Loop:
         flags = [self.body.node(leaves.input_, (), (f"flag{k}", (), first.dtype), (), first.dtype, first.line)
                  for k in range(1 + lost)]
         inputs = (*self.fixed.values(), *self.inputs, *flags)
-        goes_on = flags[0] if first.param("outcome") else make(self.body, "logical_not", flags[0])
+        goes_on = flags[0] if first.param("outcome") else make(self.body, logical_not, flags[0])
         if lost:
-            goes_on = make(self.body, "logical_and", goes_on, make(self.body, "logical_not", flags[1]))
+            goes_on = make(self.body, logical_and, goes_on, make(self.body, logical_not, flags[1]))
         test, body = closed(inputs, [goes_on], "test"), closed(inputs, outputs, "step")
 
         def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
@@ -230,9 +231,9 @@ class _Loop:
             if not self.bounded and not lost:
                 return results, None
             ended = results[len(names)]
-            ended = make(graph, "logical_not", ended) if first.param("outcome") else ended
+            ended = make(graph, logical_not, ended) if first.param("outcome") else ended
             if lost:
-                ended = make(graph, "logical_and", ended, make(graph, "logical_not", results[-1]))
+                ended = make(graph, logical_and, ended, make(graph, logical_not, results[-1]))
             return results, ended
 
         needed = [*self.fixed, first.inputs[0], *[self.variables[0][name] for name in self.names]]
@@ -351,7 +352,7 @@ def _branched(
         for side in (True, False)
     ]
     cone = Program(tuple(there), (*done, test)).nodes()
-    cuts = {node for node in (*there, *cone) if node.inputs or node.op is leaves.input_}
+    cuts = {node for node in (*there, *cone) if node.inputs or node.is_input}
     read: dict[Node, None] = {}
     for side in sides:
         inner = Program(tuple(cuts), tuple(side))

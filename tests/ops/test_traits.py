@@ -20,7 +20,7 @@ from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.domains import SPECIAL
 from symgrad.ops.declare.forms import one_axis_more
 from symgrad.ops.declare.spelling import pattern
-from symgrad.ops.declare.traits import Traits, traits, truth
+from symgrad.ops.declare.traits import Traits, chooses, traits, truth
 from tests.ops.test_structured import concrete_params, traced, values
 
 load()
@@ -111,6 +111,14 @@ def test_matrices_of_a_stack_stay_apart(op: Any) -> None:
             one = np.asarray(op.evaluate(*xs, **params))
             two = np.asarray(op.evaluate(*twice, **params))
         np.testing.assert_allclose(two, np.stack([one, one]), rtol=1e-12, atol=1e-12)
+
+
+@having("labels")
+def test_labels_say_what_is_multiplied_and_summed(op: Any) -> None:
+    for xs, params, _ in calls(op):
+        terms, result = op.labels(**params)
+        summed = np.einsum(f"{','.join(terms)}->{result}", *xs)
+        np.testing.assert_allclose(op.evaluate(*xs, **params), summed, rtol=1e-12)
 
 
 @having("columns")
@@ -291,6 +299,10 @@ def given(_row: Tried, x: list[Any]) -> list[Any]:
     return x
 
 
+def magnitudes(row: Tried, x: list[Any]) -> list[Any]:
+    return [np.abs(v) if row.kinds[k] == "float" else v for k, v in enumerate(x)]
+
+
 @cache
 def opposite(*which: int) -> Any:
     return lambda row, x: [-v if k in which and row.kinds[k] == "float" else v for k, v in enumerate(x)]
@@ -341,6 +353,8 @@ def test_traits_hold_on_the_bits_of_the_c(row: Tried, dtype: Any) -> None:
                 assert equal(y, parity * other if y.dtype.kind == "f" else other, zeros=True)
             assert known.sees_zero[k] or equal(at(row, zeros(k, 1.0), dtype), at(row, zeros(k, -1.0), dtype))
             assert not known.sees_zero[k] or not equal(at(row, zeros(k, 1.0), dtype), at(row, zeros(k, -1.0), dtype))
+    assert known.positive != np.any(y < 0)
+    assert known.keeps_sign != np.any(at(row, magnitudes, dtype) < 0)
     other = at(row, opposite(*range(row.op.arity)), dtype)
     if known.joint:
         assert equal(y, known.joint * other if y.dtype.kind == "f" else other)
@@ -409,6 +423,10 @@ def test_truth_tables_on_the_c(op: Any) -> None:
         assert tuple(sg.jit(op)(*columns).tolist()) == truth(op)
 
 
+def test_choices() -> None:
+    assert [op.name for op in OPS.values() if chooses(op)] == ["where"]
+
+
 def test_of_a_users_op_nothing_is_known() -> None:
     mine = sg.extern("mine", "double mine(double x) { return x; }", lambda x: x)
     assert traits(mine) == Traits((0,), sees_zero=(True,))
@@ -422,6 +440,11 @@ def nothing_put(x: Any, value: Any, *others: Any, **params: Any) -> Any:
     return x
 
 
+def transposed(subscripts: str) -> tuple[list[str], str]:
+    terms, result = subscripts.split("->")
+    return terms.split(","), result[::-1]
+
+
 DECLARED: dict[str, tuple[str, str, Any, Any]] = {
     "linear, though it is not": ("prod", "linear", (0,), test_linear_is_what_the_declaration_says),
     "linear, and not declared": ("recurrence", "linear", (), test_linear_is_what_the_declaration_says),
@@ -429,6 +452,7 @@ DECLARED: dict[str, tuple[str, str, Any, Any]] = {
     "parameters that do not say it": ("gather", "batched", one_axis_more, test_parameters_of_a_batch),
     "parameters that would say it": ("sum", "batched", None, test_parameters_of_a_batch),
     "parameters that say something else": ("transpose", "batched", one_axis_more, test_parameters_of_a_batch),
+    "labels of another product": ("einsum", "labels", transposed, test_labels_say_what_is_multiplied_and_summed),
     "nothing is written back": ("slice", "put", nothing_put, test_what_is_written_through_a_view_is_read_there),
     "elements that are left out": ("slice", "whole", True, test_whole_and_ordered_are_what_the_declaration_says),
     "elements that are not": ("reshape", "whole", False, test_whole_and_ordered_are_what_the_declaration_says),
@@ -457,6 +481,9 @@ FOUND: dict[str, tuple[str, dict[str, Any], Any]] = {
     "blind for zeros": ("reciprocal", {"sees_zero": (False,)}, test_traits_hold_on_the_bits_of_the_c),
     "not blind for zeros": ("exp", {"sees_zero": (True,)}, test_traits_hold_on_the_bits_of_the_c),
     "blind for NaN": ("copysign", {"sees_nan": False}, test_traits_hold_on_the_bits_of_the_c),
+    "never negative": ("tanh", {"positive": True}, test_traits_hold_on_the_bits_of_the_c),
+    "negative": ("exp", {"positive": False}, test_traits_hold_on_the_bits_of_the_c),
+    "not negative of what is not": ("subtract", {"keeps_sign": True}, test_traits_hold_on_the_bits_of_the_c),
     "opposite together": ("maximum", {"joint": -1}, test_traits_hold_on_the_bits_of_the_c),
 }
 

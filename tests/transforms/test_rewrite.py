@@ -85,7 +85,7 @@ def cases(r: Rule) -> list[Case]:
     kinds = {name: r.variables.get(name, VALUE) for name in arguments(r.what)}
     names = [name for name, kind in kinds.items() if kind == VALUE]
     others = {
-        name: PARAMS[name] if kind == PARAM else NUMBERS if kind == NUMBER else [OPS[op] for op in sorted(kind)]
+        name: PARAMS[name] if kind == PARAM else NUMBERS if kind == NUMBER else sorted(kind, key=repr)
         for name, kind in kinds.items() if kind != VALUE
     }
     found = []

@@ -232,7 +232,7 @@ def _linearized(fun: Any, signature: Signature, leaves: list[Any], *, forward: b
         rest = replace(rest, inputs=(*[primals[k] for k in places], *rest.inputs))
         words: list[str] = []
         for node in rest.inputs:
-            words.append(identifier(node.param("name") if node.op.name == "input" else "kept", words))
+            words.append(identifier(node.param("name") if node.is_input else "kept", words))
         unread = frozenset([k for k in places if primals[k] not in read])
         linear = replace(linear, places=places, unread=unread, words=words, run=_as_function(rest, words))
         kept = point.put(replace(whole, inputs=inputs, outputs=stored))

@@ -23,7 +23,7 @@ from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.node import Table
 from symgrad.ir.program import copied, replaced
-from symgrad.ops.declare.forms import OPS
+from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
 from symgrad.pipeline import stabilize
 from symgrad.trace.branches import level
@@ -147,7 +147,7 @@ class Point:
     def zeros(self, like: Node) -> Any:
         """Return zeros of a value's shape and dtype."""
         zero = Tracer(constant(self.outer, 0, like.dtype), self.outer)
-        return OPS["broadcast_to"](zero, shape=like.shape) if like.shape else zero
+        return broadcast_to(zero, shape=like.shape) if like.shape else zero
 
 
 def at(

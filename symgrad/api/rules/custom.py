@@ -15,7 +15,6 @@ from symgrad.ir import shapes
 from symgrad.ir.names import identifier
 from symgrad.ir.op import Composite
 from symgrad.ir.program import Program
-from symgrad.ops.declare import leaves as leaf_ops
 from symgrad.ops.declare.forms import is_traced, name_apart
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
@@ -229,7 +228,7 @@ def outer_input(values: Iterable[Node], known: Collection[Node] = ()) -> Node | 
     seen = set(stack)
     while stack:
         node = stack.pop()
-        if node.op is leaf_ops.input_:
+        if node.is_input:
             return node
         new = [i for i in node.inputs if i not in known and i not in seen]
         seen.update(new)

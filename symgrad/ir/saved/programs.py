@@ -16,7 +16,7 @@ from symgrad.ir import shapes
 from symgrad.ir.bounds import obligations
 from symgrad.ir.names import identifier
 from symgrad.ir.node import SEVERAL, Constant, Graph, Requirement
-from symgrad.ir.op import Control, Structured
+from symgrad.ir.op import Control, Result, Structured
 from symgrad.ir.program import Program
 from symgrad.ir.saved.dims import dim_from_json, dim_to_json
 
@@ -235,7 +235,7 @@ class _Reader:
         inputs = tuple([self.nodes[_position(n, f"{path}.inputs[{k}]", before)] for k, n in places])
         params = self.params(op, _record(row.get("params", {}), f"{path}.params"), f"{path}.params")
         line = self.line(row, path)
-        if op.name != "result" and any(i.dtype is SEVERAL for i in inputs):
+        if not isinstance(op, Result) and any(i.dtype is SEVERAL for i in inputs):
             raise _wrong(path, f"{op.name} of what has several results, not of one of them")
         try:
             shape, dtype = op.infer(*inputs, **params)
@@ -301,7 +301,7 @@ class _Reader:
                 self.symbols.setdefault(symbol.name, path)
 
     def arguments(self, inputs: tuple[Node, ...], path: str) -> None:
-        leaves = [node for node in self.nodes if node.op.name == "input"]
+        leaves = [node for node in self.nodes if node.is_input]
         if len(set(inputs)) != len(inputs) or set(inputs) != set(leaves):
             raise _wrong(path, "they must be the input nodes, each once")
 

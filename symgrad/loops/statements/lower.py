@@ -27,12 +27,11 @@ from symgrad.ir.notation import (
     substitute,
     symbolic,
 )
-from symgrad.ir.op import Elementwise
+from symgrad.ir.op import Elementwise, Result
 from symgrad.loops.held import Again, Branch, Counter, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.ops.control.call import call
 from symgrad.ops.control.cond import cond
-from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import counted as counted_
 from symgrad.ops.control.scan import scan
 from symgrad.ops.control.while_ import while_
@@ -122,7 +121,7 @@ class _Lowering:
     def nodes(self) -> None:
         """Lower all nodes."""
         for node in self.program.nodes():
-            if node.op is result:
+            if isinstance(node.op, Result):
                 self.sources[node] = self.several[node.inputs[0]][node.param("number")]
             elif node.op in self.lowers:
                 self.several[node] = self.lowers[node.op](self, node)
@@ -251,11 +250,11 @@ class _Lowering:
 
     def lowered(self, node: Node) -> Source:
         op = node.op
-        if op is leaves.constant:
+        if node.is_constant:
             return self.constant(node)
         if op is leaves.extent:
             return Source(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
-        if op is arange and node.inputs[0].op is leaves.constant:
+        if op is arange and node.inputs[0].is_constant:
             return counted(node)
         if isinstance(op, Elementwise):
             axes = axes_of(node.shape)

@@ -117,7 +117,7 @@ def _text(node: Node, names: list[str]) -> str:
 
 einsum = structured(
     name="einsum", params=("subscripts",), infer=_infer, evaluate=_evaluate, body=_body, vjp=_vjp, text=_text,
-    regular=True, linear=(0, 1, 2),
+    regular=True, linear=(0, 1, 2), labels=parse,
     sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),
             case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)),
             case(lambda a, b: np.einsum("ij,kj->ik", a, b) ** 2, (2, 3), (4, 3)),

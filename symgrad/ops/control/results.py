@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ShapeError
 from symgrad.ir.node import SEVERAL, Node
-from symgrad.ir.op import Control, Op
+from symgrad.ir.op import Control, Result
 from symgrad.ops.declare.forms import enter
 
 if TYPE_CHECKING:
@@ -29,18 +29,12 @@ def _evaluate(several: Any, *, number: int) -> Any:
     return several[number]
 
 
-class Result(Op):
-    """Takes one of several results."""
-
-    kind = "control"
-
-
 result = enter(Result("result", ("number",), evaluate=_evaluate, infer=_infer, sample=(), edges=()))
 
 
 def needed(node: Node) -> Sequence[Node]:
     """Return what a node is made of: of one of several results, what that one is."""
-    if node.op is not result:
+    if not isinstance(node.op, Result):
         return node.inputs
     several: Any = node.inputs[0]
     flags = several.op.needs(node.param("number"), **several.named)

@@ -39,6 +39,8 @@ class Traits(NamedTuple):
         sees_nan: it tells the sign of a NaN.
         linear: it is linear in all floating-point arguments together, whatever the others are.
         slopes: of a linear op of such arguments alone, its partial derivatives.
+        positive: it is never negative.
+        keeps_sign: it is not negative where none of its arguments is.
     """
 
     parity: tuple[int, ...]
@@ -49,6 +51,8 @@ class Traits(NamedTuple):
     sees_nan: bool = True
     linear: bool = False
     slopes: tuple[float, ...] = ()
+    positive: bool = False
+    keeps_sign: bool = False
 
 
 def kinds(op: Elementwise) -> list[str]:
@@ -91,6 +95,7 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
                              for k in floats),
             linear=linear,
             slopes=tuple([float(at(*unit)) for unit in np.eye(op.arity)]) if linear and len(floats) == op.arity else (),
+            positive=not np.any(y < 0), keeps_sign=not np.any(at(*map(np.abs, x)) < 0),
         )
 
 
@@ -130,6 +135,18 @@ def _same(one: Any, other: Any) -> bool:
 
 AND, OR, NOT = (False, False, False, True), (False, True, True, True), (True, False)
 """Truth tables."""
+
+CHOICE = (True, False), np.array([2.0, 3.0]), np.array([5.0, 7.0])
+"""What choices are tried at."""
+
+
+@cache
+def chooses(op: Op) -> bool:
+    """Whether an op is a choice: its second argument where the first, a Boolean, holds, and else the third."""
+    if OPS.get(op.name) is not op or not isinstance(op, Elementwise) or op.params or op.arity != len(CHOICE):
+        return False
+    there = np.array(CHOICE[0])
+    return kinds(op)[0] == "bool" and _same(np.asarray(op.evaluate(there, *CHOICE[1:])), np.where(there, *CHOICE[1:]))
 
 
 @cache

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError, VerifyError
-from symgrad.ir.op import Composite, Control, Elementwise
+from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import simplified
-from symgrad.ops.arrays.contract import LETTERS, einsum, parse
+from symgrad.ops.arrays.contract import LETTERS
 from symgrad.ops.arrays.views import broadcast_to, expand_dims, reshape
 from symgrad.ops.batched import each, stand_in
-from symgrad.ops.control.results import result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import passing
@@ -63,7 +62,7 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
         if many.isdisjoint(node.inputs):
             new[node] = copied(graph, node, inputs)
             continue
-        if node.op is result:
+        if isinstance(node.op, Result):
             new[node], has = several[node.inputs[0]][node.param("number")]
             many.update([node] if has else [])
             continue
@@ -85,7 +84,7 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
     op, graph, params = node.op, trace.graph, node.named
     if isinstance(op, Elementwise):
         found = graph.node(op, _aligned(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
-    elif op is einsum:
+    elif op.labels:
         found = make(graph, op, *xs, subscripts=_labelled(node, mapped))
     elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
         found = make(graph, for_all(op, mapped), *xs, **params)
@@ -111,9 +110,8 @@ def _aligned(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
 
 def _labelled(node: Node, mapped: tuple[bool, ...]) -> str:
     """Give the batched operands of a sum of products and its result one more label."""
-    subscripts = node.param("subscripts")
-    terms, result = parse(subscripts)
-    new = next((label for label in LETTERS if label not in subscripts), None)
+    terms, result = node.op.labels(**node.named)
+    new = next((label for label in LETTERS if all(label not in term for term in terms)), None)
     if new is None:
         raise UnsupportedError(f"vmap of a sum of products over {len(LETTERS)} labels", line=node.line)
     return f"{','.join([new + t if m else t for t, m in zip(terms, mapped, strict=True)])}->{new}{result}"

@@ -19,6 +19,7 @@ from symgrad.ir.names import identifier
 from symgrad.ir.node import Graph
 from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, bodies, replaced
+from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
 from symgrad.ops.control.call import call
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.results import closure, needed, read_by, result
@@ -54,10 +55,10 @@ def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Progra
     there = Program(tuple(inputs), tuple(outputs), name)
     made: list[Node] = []
     for node in there.inputs:
-        names.append(identifier(node.param("name") if node.op is leaves.input_ else "v", names))
+        names.append(identifier(node.param("name") if node.is_input else "v", names))
         made.append(make_input(own, names[-1], node))
     known = {*there.inputs}
-    idle = [node for node in there.nodes() if node.op is leaves.input_ and node not in known]
+    idle = [node for node in there.nodes() if node.is_input and node not in known]
     whole = replace(there, inputs=(*there.inputs, *idle))
     if idle and not read_by(whole, outputs).isdisjoint(idle):
         raise VerifyError(f"{name} reads what is no input of it")
@@ -83,7 +84,7 @@ def lifted(*programs: Program) -> tuple[list[Program], list[Node]]:
 
 
 def _has_a_value(node: Node) -> bool:
-    return node.op is leaves.input_ or not isinstance(node.op, Leaf)
+    return node.is_input or not isinstance(node.op, Leaf)
 
 
 def nested(graph: Graph, body: Program) -> Program:
@@ -435,7 +436,7 @@ def _given(
 ) -> list[Node]:
     """Return what a batched loop is given: what is carried for all examples, and rows before these."""
     given = [
-        x if m == n else make(graph, "broadcast_to", x, shape=(size, *x.shape))
+        x if m == n else make(graph, broadcast_to, x, shape=(size, *x.shape))
         for x, m, n in zip(xs, mapped, many, strict=True)
     ]
     return [_swapped(graph, x) if k >= rows and many[k] else x for k, x in enumerate(given)]
@@ -443,7 +444,7 @@ def _given(
 
 def _held(graph: Graph, on: Node, inner: Program, fixed: int, carried: int, size: Dim) -> list[Node]:
     """Let examples that are done keep what they carry."""
-    wide = [make(graph, "reshape", on, shape=(size, *[1] * (len(y.shape) - 1))) for y in inner.outputs[:carried]]
+    wide = [make(graph, reshape, on, shape=(size, *[1] * (len(y.shape) - 1))) for y in inner.outputs[:carried]]
     outputs = zip(wide, inner.outputs, inner.inputs[fixed : fixed + carried], strict=False)
     return [written(graph, np.where, test, y, x) for test, y, x in outputs]
 
@@ -457,7 +458,7 @@ def _unswapped(
 
 
 def _swapped(graph: Graph, x: Node) -> Node:
-    return make(graph, "transpose", x, axes=(1, 0, *range(2, len(x.shape))))
+    return make(graph, transpose, x, axes=(1, 0, *range(2, len(x.shape))))
 
 
 def _counted_zeros(zero: Sequence[bool], *, runs: tuple[int, ...], **named: Any) -> list[bool]:
@@ -611,7 +612,7 @@ def _batch_held(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[b
         return [(make(graph, result, made, number=k), m) for k, m in enumerate(has)]
     found = []
     for a, b in zip(*[replaced(graph, body, xs[1:]) for body in full], strict=True):
-        test = make(graph, "reshape", xs[0], shape=(size, *[1] * (len(a.shape) - 1)))
+        test = make(graph, reshape, xs[0], shape=(size, *[1] * (len(a.shape) - 1)))
         found.append((written(graph, np.where, test, a, b), True))
     return found
 
@@ -623,7 +624,7 @@ def _all_have(program: Program, has: Sequence[bool], wanted: Sequence[bool], siz
     inner = nested(Graph(), program)
     graph: Any = inner.scope
     outputs = [
-        y if own or not want else make(graph, "broadcast_to", y, shape=(size, *y.shape))
+        y if own or not want else make(graph, broadcast_to, y, shape=(size, *y.shape))
         for y, own, want in zip(inner.outputs, has, wanted, strict=True)
     ]
     return closed(inner.inputs, outputs, program.name)
@@ -674,7 +675,7 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
     if apart:  # each example has a number of steps of its own, which is carried, too
         inner = nested(Graph(), program)
         own: Any = inner.scope
-        zero = make(graph, "broadcast_to", literal(graph, 0, np.int64), shape=(size,))
+        zero = make(graph, broadcast_to, literal(graph, 0, np.int64), shape=(size,))
         steps = make_input(own, "steps", zero)
         (on,) = replaced(own, asked, inner.inputs)
         next_ = written(own, np.add, steps, written(own, lambda b: b.astype(np.int64), on))

@@ -15,12 +15,10 @@ import numpy as np
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ir.shapes import is_static
-from symgrad.ops.arrays.contract import einsum, parse
 from symgrad.ops.arrays.indexing import first_axis, scatter_add
 from symgrad.ops.arrays.running import cumsum
 from symgrad.ops.arrays.views import broadcast_to, place
 from symgrad.ops.batched import each
-from symgrad.ops.declare import leaves
 from symgrad.ops.declare.traits import AND, NOT, OR, traits
 from symgrad.ops.elementwise.logical import logical_not
 from symgrad.trace.tracer import Tracer
@@ -227,7 +225,7 @@ def always(condition: Node) -> bool:
 def _computed(node: Node, depth: int = DEPTH) -> Any:
     """Compute what a few ops make of constants; None for anything else."""
     op = node.op
-    if op is leaves.constant:
+    if node.is_constant:
         return array(node)
     if not node.inputs or not depth or not is_static(node.shape) or not (op.nondiff or moves(op)):
         return None
@@ -278,7 +276,7 @@ def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
         return [g if g.shape == () else _node(np.reshape(Tracer(g, trace), ()))] * count
     if op.aligned:
         return [reduced(trace, g, node.inputs[0].shape, node.shape, node.dtype)]
-    if op is einsum:
+    if op.labels:
         return _through_einsum(trace, node, g)
     whole: Any = broadcast_to(Tracer(g, trace), shape=node.shape)
     if moves(meant(node)) and not meant(node).regular:
@@ -308,7 +306,7 @@ def _carried(trace: Trace, node: Node, g: Node) -> Sequence[Node | None]:
 
 def _through_einsum(trace: Trace, node: Node, g: Node) -> list[Node | None]:
     """Carry a condition through a sum of products: along the labels an operand shares with the result."""
-    terms, result = parse(node.params[0])
+    terms, result = node.op.labels(**node.named)
     own = result[len(result) - len(g.shape) :]
     carried: list[Node | None] = []
     for labels in terms:

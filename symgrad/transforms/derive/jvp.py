@@ -15,9 +15,8 @@ import numpy as np
 
 from symgrad.errors import NoGradient, VerifyError
 from symgrad.ir.node import SEVERAL
-from symgrad.ir.op import Composite, Control, Elementwise
+from symgrad.ir.op import Composite, Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies
-from symgrad.ops.control.results import result
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import passing
@@ -158,7 +157,7 @@ def check_rules(trace: Trace, program: Program, wrt: Sequence[Node], *, within: 
                 inner = nested(trace.graph, body)
                 check_rules(trace, inner, [i for i in inner.inputs if i.dtype.kind == "f"], within=True)
             continue
-        if node.op is result:
+        if isinstance(node.op, Result):
             continue
         g, outputs = _applied(trace, node, active)
         seeds = {o: Tracer(fresh(trace, "t", o), trace) for o in outputs}

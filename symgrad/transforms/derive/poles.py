@@ -13,10 +13,10 @@ import numpy as np
 
 from symgrad.errors import NoGradient
 from symgrad.ir import shapes
-from symgrad.ir.op import Composite, Elementwise, Structured
+from symgrad.ir.op import Composite, Elementwise, Result, Structured
 from symgrad.ir.program import BY_NUMBER
 from symgrad.ops.batched import each
-from symgrad.ops.control.results import needed, result
+from symgrad.ops.control.results import needed
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.calculus import cotangents
 from symgrad.ops.declare.forms import OPS
@@ -70,7 +70,7 @@ class Ranges:
 
     def _found(self, node: Node) -> Signs:
         op = meant(node)
-        if op is leaves.constant:
+        if node.is_constant:
             return signs_of(array(node))
         if not node.inputs:
             return POSITIVE if self.near and op is leaves.extent else every(node.dtype)
@@ -168,7 +168,7 @@ def zeros_among(nodes: Iterable[Node], zero: set[Node]) -> set[Node]:
     """Return those of a run of nodes that are zero, given some of what they are made of that is."""
     found = {*zero}
     for node in nodes:
-        several = node.inputs[0] if node.op is result else node
+        several = node.inputs[0] if isinstance(node.op, Result) else node
         flags = [i in found or is_zero_constant(i) for i in several.inputs]
         if node in found or not node.inputs:
             continue

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError, Derived, Line, NoGradient
-from symgrad.ir.op import Composite
+from symgrad.ir.op import Composite, Result
 from symgrad.ops.arrays.views import unbroadcast
 from symgrad.ops.control.results import needed, result
-from symgrad.ops.declare import leaves
-from symgrad.ops.elementwise.selection import where
+from symgrad.ops.declare.traits import chooses
 from symgrad.trace.constants import constant
 from symgrad.trace.state import passing
 from symgrad.trace.tracer import Tracer
@@ -144,7 +143,7 @@ def sweep(
             _own(total.value.node, node)
             if node in wanted:
                 wanted[node] = total.value.node
-            if node.op is result:
+            if isinstance(node.op, Result):
                 several.setdefault(node.inputs[0], []).append((node.param("number"), total))
             elif node.inputs:
                 for read, part in pulled(trace, node, total, poles):
@@ -159,7 +158,7 @@ def sweep(
 def _own(cotangent: Node, node: Node) -> None:
     """Say whose cotangent it is that has just been made, for its name in C."""
     made, owner = cotangent.line, node.line
-    if node.op is leaves.input_:
+    if node.is_input:
         owner = Line("", 0, f"{node.param('name')} = ...")  # as if a line assigned it
     elif isinstance(owner, Derived):
         owner = owner.owner
@@ -174,7 +173,7 @@ def depends(nodes: Sequence[Node], wrt: Sequence[Node]) -> set[Node]:
     for node in nodes:
         if node.dtype.kind == "f" and not node.op.nondiff and not active.isdisjoint(needed(node)):
             active.add(node)
-            active.update(node.inputs[:1] if node.op is result else ())  # what gives it is on the path, too
+            active.update(node.inputs[:1] if isinstance(node.op, Result) else ())  # what gives it is on the path, too
     return active
 
 
@@ -194,9 +193,10 @@ def meet(trace: Trace, parts: list[Cotangent], poles: Poles, node: Node) -> Cota
 def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator[tuple[Node, Cotangent]]:
     """Apply a node's rule: the cotangents of its inputs."""
     op, active = node.op, poles.active
-    chosen = total.chosen or op is where
+    picks = chooses(op)
+    chosen = total.chosen or picks
     guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
-    wanted = [op is where or (guarded and i in poles.behind) for i in node.inputs]
+    wanted = [picks or (guarded and i in poles.behind) for i in node.inputs]
     steep = bool(total.guard) and poles.at(node)
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
@@ -262,7 +262,7 @@ def _on_the_path(error: NoGradient, node: Node, active: set[Node]) -> NoGradient
     seen, stack, by = {through}, [through], []
     while stack:
         read = stack.pop()
-        by += [read.param("name")] if read.op.name == "input" else []
+        by += [read.param("name")] if read.is_input else []
         more = [i for i in read.inputs if i in active and i not in seen]
         seen.update(more)
         stack.extend(more)

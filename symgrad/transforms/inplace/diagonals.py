@@ -14,7 +14,6 @@ from symgrad.ir.program import copied, rebuild
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
 from symgrad.ops.arrays.views import reshape
-from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import array, scalar, written
@@ -81,7 +80,7 @@ def _is_at_places(node: Node, inputs: tuple[Node, ...]) -> bool:
         return False
     if index.op is arange:
         return bool(index.param("step") == 1 and scalar(index.inputs[0]) == 0)
-    return np.array_equal(array(index), np.arange(n)) if index.op is leaves.constant else False
+    return np.array_equal(array(index), np.arange(n)) if index.is_constant else False
 
 
 def _chosen(x: Any, value: Any, *, add: bool = False) -> Any:

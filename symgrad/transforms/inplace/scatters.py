@@ -19,7 +19,6 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.indexing import first_axis, gather, gathered_shape
 from symgrad.ops.arrays.updates import add_at, assemble, scatter_set
 from symgrad.ops.arrays.views import broadcast_to, reshape, slice_
-from symgrad.ops.declare import leaves
 from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import array, scalar
@@ -124,7 +123,7 @@ def _one_place(one: tuple[Node, ...], other: tuple[Node, ...]) -> bool:
 
     if all(a is b or is_flat(b, a) for a, b in zip(one, other, strict=True)):
         return True
-    if any(index.op is not leaves.constant for index in (*one, *other)):
+    if any(not index.is_constant for index in (*one, *other)):
         return False
     first, second = [np.broadcast_arrays(*map(array, indices)) for indices in (one, other)]
     return all(np.array_equal(a.ravel(), b.ravel()) for a, b in zip(first, second, strict=True))

@@ -12,9 +12,9 @@ import numpy as np
 
 from symgrad import ops
 from symgrad.ir import shapes
-from symgrad.ir.op import Elementwise, Op
+from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ops.arrays.views import expand_dims
-from symgrad.ops.declare import leaves
+from symgrad.ops.elementwise import logical
 from symgrad.transforms.build import array, literal, make
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import not_zero, on_diagonal, placed
@@ -61,7 +61,7 @@ def signs(program: Program) -> Program:
 
 def fold(run: Run, node: Node) -> Node | None:
     """Compute an op of scalar constants now."""
-    if node.shape != () or not all(i.op is leaves.constant for i in node.inputs):
+    if node.shape != () or not all(i.is_constant for i in node.inputs):
         return None
     with np.errstate(all="ignore"):
         value = node.op.evaluate(*map(array, node.inputs), **node.named)
@@ -69,7 +69,7 @@ def fold(run: Run, node: Node) -> Node | None:
 
 
 def _is_known(op: Op, inputs: tuple[Any, ...] | None) -> bool:
-    return isinstance(op, Elementwise) and all(not isinstance(i, Op) or i is leaves.constant for i in inputs or ())
+    return isinstance(op, Elementwise) and all(not isinstance(i, Op) or isinstance(i, Leaf) for i in inputs or ())
 
 
 def narrow(run: Run, node: Node) -> Node | None:
@@ -140,7 +140,7 @@ def absorbed(run: Run, node: Node) -> Node | None:
     for k in (1, 0) if is_sum else (1,):
         found = opposite(run, node.inputs[k])
         if found is not None:
-            return make(run.graph, "subtract" if is_sum else "add", node.inputs[1 - k], found)
+            return make(run.graph, ops.subtract if is_sum else "add", node.inputs[1 - k], found)
     return None
 
 
@@ -157,8 +157,9 @@ def _one_after_another(order: tuple[int, ...], outer: tuple[int, ...]) -> tuple[
     return tuple([order[a] for a in outer])
 
 
-REDUCTION = family("sum", "prod", "any", "all", "max", "min")
-AND, OR, NOT = family("logical_and", "bitwise_and"), family("logical_or", "bitwise_or"), family("logical_not", "invert")
+REDUCTION = family(ops.sum, ops.prod, ops.any, ops.all, ops.max, ops.min)
+AND, OR = family(logical.logical_and, logical.bitwise_and), family(logical.logical_or, logical.bitwise_or)
+NOT = family(logical.logical_not, logical.invert)
 
 CHEAPER = Table(
     By(fold, _is_known),
@@ -197,31 +198,31 @@ CHEAPER = Table(
     rule(lambda f, g, p: f(g(p)), lambda p: p, f=NOT, g=NOT, kinds="b"),
 
     # reductions
-    by(folded, "any", "all", "max", "min"),
+    by(folded, ops.any, ops.all, ops.max, ops.min),
     rule(lambda f, x: f(x, axes=()), lambda x: x, f=REDUCTION, kinds=ANY),
     rule(lambda f, x, axes: f(x, axes=axes), lambda x, axes: ops.squeeze(x, axes=axes), f=REDUCTION, axes=PARAM,
          kinds=ANY, when=are_ones),
     rule(lambda f, x, s, axes: f(ops.reshape(x, shape=s), axes=axes),
-         lambda f, x: f(x, axes=computed(_all_axes, x)), f=family("sum", "any", "all", "max", "min"), axes=PARAM,
-         s=PARAM, kinds=ANY, when=lambda s, axes: len(axes) == len(s)),
+         lambda f, x: f(x, axes=computed(_all_axes, x)), f=REDUCTION - {ops.prod}, axes=PARAM, s=PARAM, kinds=ANY,
+         when=lambda s, axes: len(axes) == len(s)),
 
     # views
     rule(lambda x, shape: ops.broadcast_to(x, shape=shape), lambda x: x, shape=PARAM, kinds=ANY),
     rule(lambda x, shape, wide: ops.broadcast_to(ops.broadcast_to(x, shape=shape), shape=wide),
          lambda x, wide: ops.broadcast_to(x, shape=wide), shape=PARAM, wide=PARAM, kinds=ANY),
-    By(broadcast_behind, lambda op, x: op is ops.broadcast_to and (x is None or getattr(x[0], "ordered", False))),
+    by(broadcast_behind, ops.broadcast_to, among=lambda x: getattr(x, "ordered", False)),
     rule(lambda x, order: ops.transpose(x, axes=order), lambda x: x, order=PARAM, kinds=ANY,
          when=lambda order: order == tuple(range(len(order)))),
     rule(lambda x, order, outer: ops.transpose(ops.transpose(x, axes=order), axes=outer),
          lambda x, order, outer: ops.transpose(x, axes=computed(_one_after_another, order, outer)),
          order=PARAM, outer=PARAM, kinds=ANY),
     By(ordered, lambda op, _inputs: op.ordered),
-    by(sliced, "slice"),
+    by(sliced, ops.slice),
 
     # conditions on places
-    by(placed, "place", "scatter_add"),
-    by(on_diagonal, "embed_diagonal"),
-    By(not_zero, lambda op, x: op is ops.not_equal and (x is None or x[0] is ops.embed_diagonal)),
+    by(placed, ops.place, ops.scatter_add),
+    by(on_diagonal, ops.embed_diagonal),
+    by(not_zero, logical.not_equal, among=lambda x, *_: x is ops.embed_diagonal),
 )
 
 SIGNS = Table(

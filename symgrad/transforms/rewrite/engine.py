@@ -7,7 +7,7 @@ rule fits. Operands of commutative ops are matched in any order. A variable stan
 - a value, whatever computes it (the default); two of one name are one node;
 - a number: a constant that is the same everywhere (``c=NUMBER``);
 - an op's parameter, such as the axes of a reduction (``axes=PARAM``);
-- an op of a family (``f=family("sum", "max")``): the rule is written out, once for each.
+- an op of a family (``f=family(ops.sum, ops.max)``): the rule is written out, once for each.
 
 A result that has not the dtype of what it replaces is not used, nor one of another shape; but what rules without
 parameters write is elementwise, and is broadcast.
@@ -22,16 +22,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from symgrad.ir.node import Graph
-from symgrad.ir.op import Elementwise, Op
+from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ir.program import rebuild
 from symgrad.ops import load
-from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import ANSWERS, OPS
 from symgrad.ops.declare.traits import traits
 from symgrad.transforms.build import core, literal, make, minus, number, same_number, shaped
@@ -49,9 +49,9 @@ VALUE, NUMBER, PARAM = "value", "number", "parameter"
 """What a variable stands for; or for an op of a `family`."""
 
 
-def family(*names: str) -> frozenset[str]:
-    """Return a variable for the ops of these names."""
-    return frozenset(names)
+def family(*ops: Op) -> frozenset[Op]:
+    """Return a variable for any of these ops."""
+    return frozenset(ops)
 
 
 # -- what the functions of a rule are run on
@@ -153,8 +153,8 @@ class Rule:
         """Write the rule out, for each op of its families."""
         families = {name: kind for name, kind in self.variables.items() if isinstance(kind, frozenset)}
         given: dict[str, Any] = {n: Variable(n, self.variables.get(n, VALUE)) for n in arguments(self.what)}
-        for chosen in product(*[sorted(kind) for kind in families.values()]):
-            given.update(zip(families, [OPS[name] for name in chosen], strict=True))
+        for chosen in product(*[sorted(kind, key=attrgetter("name")) for kind in families.values()]):
+            given.update(zip(families, chosen, strict=True))
             what, instead = [f(*[given[n] for n in arguments(f)]) for f in (self.what, self.instead)]
             yield Pair(self, what, instead, arguments(self.when) if self.when else ())
 
@@ -206,7 +206,7 @@ class Pair:
         if node.dtype.kind not in self.rule.kinds:
             return None
         found: dict[str, Any] = {"node": node, "run": run}
-        if not self._matches(run, self.what, node, found):
+        if not _matches(self.what, node, found, run if self.rule.once else None):
             return None
         if self.rule.when is not None and not self.rule.when(*[found[name] for name in self.asked]):
             return None
@@ -214,27 +214,6 @@ class Pair:
         new = value if hasattr(value, "op") else literal(run.graph, value, node.dtype)
         same = new.shape == node.shape or PARAM not in self.rule.variables.values()
         return new if same and new.dtype == node.dtype else None
-
-    def _matches(self, run: Run, term: Any, node: Node, found: dict[str, Any]) -> bool:
-        """Whether a node is as a term says; put into `found` what its variables are."""
-        kind = type(term)
-        if kind is Variable and term.kind == VALUE:
-            return found.setdefault(term.name, node) is node
-        if kind is Term:
-            if node.op is not term.op or (self.rule.once and term is not self.what and not run.is_single(node)):
-                return False
-            for wanted, value in zip(term.params, node.params, strict=True):
-                if (found.setdefault(wanted.name, value) if type(wanted) is Variable else wanted) != value:
-                    return False
-            for wanted, read in zip(term.inputs, node.inputs, strict=True):
-                if not self._matches(run, wanted, read, found):
-                    return False
-            return True
-        if kind is Viewed:
-            return self._matches(run, term.term, core(node), found)
-        value = number(node)
-        wanted = found.setdefault(term.name, value) if kind is Variable else term
-        return value is not None and same_number(value, wanted)
 
     def _value(self, graph: Graph, term: Any, found: dict[str, Any], like: Node) -> Any:
         """Return the node of a term, or the number that it is: what is made of numbers alone is computed now."""
@@ -256,6 +235,48 @@ class Pair:
         return make(graph, term.op, *[v if hasattr(v, "op") else literal(graph, v, dtype) for v in values], **params)
 
 
+def _matches(term: Any, node: Node, found: dict[str, Any], once: Run | None = None) -> bool:
+    """Whether a node is as a term says; put into `found` what its variables are.
+
+    With `once`, what stands between the root and the variables has one use.
+    """
+    kind = type(term)
+    if kind is Variable and term.kind == VALUE:
+        return found.setdefault(term.name, node) is node
+    if kind is Term:
+        if node.op is not term.op or (once is not None and node is not found["node"] and not once.is_single(node)):
+            return False
+        for wanted, value in zip(term.params, node.params, strict=True):
+            if (found.setdefault(wanted.name, value) if type(wanted) is Variable else wanted) != value:
+                return False
+        return all(_matches(wanted, read, found, once) for wanted, read in zip(term.inputs, node.inputs, strict=True))
+    if kind is Viewed:
+        return _matches(term.term, core(node), found, once)
+    value = number(node)
+    wanted = found.setdefault(term.name, value) if kind is Variable else term
+    return value is not None and same_number(value, wanted)
+
+
+class Form:
+    """What nodes look like, by example: ``Form(lambda x: np.log(1 + x))``; the variables are those of rules."""
+
+    def __init__(self, what: Callable[..., Any], **variables: Any) -> None:
+        self.rule = Rule(what, what, **variables)
+
+    @cached_property
+    def _terms(self) -> list[Any]:
+        load()
+        return [order for pair in self.rule.pairs() for order in orders(pair.what)]
+
+    def __call__(self, node: Node) -> dict[str, Any] | None:
+        """Return what the variables are, None for what looks otherwise."""
+        for term in self._terms:
+            found: dict[str, Any] = {}
+            if _matches(term, node, found):
+                return found
+        return None
+
+
 def _may_be(term: Any, part: Any) -> bool:
     """Whether a node of an op, or a number, may be what a term says."""
     kind = type(term)
@@ -266,7 +287,7 @@ def _may_be(term: Any, part: Any) -> bool:
     if kind is Variable and term.kind == VALUE:
         return True
     if isinstance(part, Op):
-        return part is leaves.constant or part.ordered or part.aligned
+        return isinstance(part, Leaf) or part.ordered or part.aligned
     return kind is Variable or term == part
 
 
@@ -296,9 +317,11 @@ class By:
         return self.function(run, node)
 
 
-def by(function: Callable[[Run, Node], Node | None], *names: str) -> By:
-    """Declare a function as a rule for the ops of these names."""
-    return By(function, lambda op, _inputs: op.name in names)
+def by(
+    function: Callable[[Run, Node], Node | None], *ops: Op, among: Callable[..., bool] = lambda *_: True,
+) -> By:
+    """Declare a function as a rule for some ops, where `among` holds for their first operands, ops or numbers."""
+    return By(function, lambda op, inputs: op in ops and (inputs is None or among(*inputs)))
 
 
 # -- tables
@@ -333,15 +356,15 @@ class Table:
 
     def fitting(self, node: Node) -> list[Pair | By]:
         """Return the rules that may fit a node, by its op and the ops of its first operands, or their numbers."""
-        key = (node.op, *[i.op if i.op is not leaves.constant else self._part(i) for i in node.inputs[:3]])
+        key = (node.op, *[i.op if i.inputs else self._part(i) for i in node.inputs[:3]])
         found = self._fitting.get(key)
         if found is None:
             found = self._fitting[key] = [each for each in self.of(node.op) if each.fits(node.op, key[1:])]
         return found
 
     def _part(self, node: Node) -> Any:
-        """Return a scalar constant's number where that matters, None where no rule names it."""
-        if node.shape != ():
+        """Return a scalar constant's number where that matters, None where no rule names it; else the op."""
+        if node.shape != () or not node.is_constant:
             return node.op
         value = node.params[0].array.item()
         return value if value in self.numbers else None

@@ -79,19 +79,19 @@ def _inside(zero: Any, region: Any, shape: Shape) -> Any:
     return reduce(np.logical_and, found) if found else Tracer(literal(zero.owner.graph, True, bool), zero.owner)
 
 
-def _along(zero: Any, place: Any, entry: Any, dim: Dim) -> list[Any]:
+def _along(zero: Any, at: Any, entry: Any, dim: Dim) -> list[Any]:
     """Say which places a region has along one axis: from one to another one, and how far apart."""
     if len(entry) == 1:
-        return [place == _number(zero, entry[0])]
+        return [at == _number(zero, entry[0])]
     start, count, step = entry
     ends = start, simplified(start + (count - 1) * step)
     (first, last), step = ends if step > 0 else ends[::-1], abs(step)
-    found = [] if first == 0 else [place >= _number(zero, first)]
+    found = [] if first == 0 else [at >= _number(zero, first)]
     beyond = simplified(dim - 1 - last)
     if type(beyond) is not int or not 0 <= beyond < step:
-        found.append(place <= _number(zero, last))
+        found.append(at <= _number(zero, last))
     if step > 1:
-        found.append((place - _number(zero, first) if first != 0 else place) % step == 0)
+        found.append((at - _number(zero, first) if first != 0 else at) % step == 0)
     return found
 
 

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad import ops
-from symgrad.ops.arrays.contract import parse
-from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, may_select, number
-from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Table, by, computed, family, rule, viewed
+from symgrad.ir.op import Elementwise, Structured
+from symgrad.ops.declare.traits import traits
+from symgrad.ops.elementwise import arithmetic, exponential
+from symgrad.ops.numpy import exponential_sums
+from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, may_select, number, written
+from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Form, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.logarithms import BOUNDED, GROWS, Logarithms
 
 if TYPE_CHECKING:
@@ -45,23 +48,23 @@ def safer(program: Program) -> Program:
 
 def is_nonnegative(x: Node, deep: int = 8) -> bool:
     """Whether a value cannot be negative, by its form: sums and multiples of squares, magnitudes, exponentials."""
-    op = x.op
-    if op in {ops.square, ops.absolute, ops.exp, ops.sqrt, ops.hypot, ops.expit}:
-        return True
-    if (op is ops.multiply and x.inputs[0] is x.inputs[1]) or (op is ops.power_int and x.params[0] == 2):
-        return True
-    known = number(x)
+    op, known = x.op, number(x)
     if known is not None:
         return bool(known >= 0)
-    if op is ops.einsum and len({*x.inputs}) == 1 and len({*parse(x.params[0])[0]}) == 1:
+    scalar = traits(op, x.params) if isinstance(op, Elementwise) else None
+    if scalar is not None and (scalar.positive or (op is ops.multiply and x.inputs[0] is x.inputs[1])):
+        return True
+    if op.labels and len({*x.inputs}) == 1 and len({*op.labels(**x.named)[0]}) == 1:
         return len(x.inputs) == 2  # x @ x
-    made_of = x.inputs if op in {ops.add, ops.multiply, ops.divide, ops.sum} or op.view else ()
-    return bool(deep and made_of) and all(is_nonnegative(i, deep - 1) for i in made_of)
+    keeps = scalar.keeps_sign if scalar else isinstance(op, Structured) and (op.view or op.regular)
+    if not deep or not keeps:
+        return False
+    return all(is_nonnegative(i, deep - 1) for i in x.inputs if i.dtype.kind == "f")
 
 
 def is_unsigned(x: Node) -> bool:
     """Whether x ** 0.5 is sqrt(x): it differs for -infinity and -0.0."""
-    return (x.op.name == "astype" and x.inputs[0].dtype.kind != "f") or is_nonnegative(x)
+    return (x.op is ops.astype and x.inputs[0].dtype.kind != "f") or is_nonnegative(x)
 
 
 def is_same_along(m: Node, x: Node, axes: Any) -> bool:
@@ -95,7 +98,7 @@ def grows(run: Run, x: Node) -> bool:
 
 def better_log(run: Run, x: Node) -> Node:
     """Return log(x), in a better form if there is one."""
-    log = make(run.graph, "log", x)
+    log = make(run.graph, ops.log, x)
     if run.deep == DEEP:
         return log
     run.deep += 1
@@ -113,44 +116,47 @@ def log_by_form(run: Run, node: Node) -> Node | None:
     return of_exponentials(run, x)
 
 
+_PRODUCT, _QUOTIENT = Form(lambda x, y: x * y), Form(lambda x, y: x / y)
+
+
 def log_of_parts(run: Run, node: Node) -> Node | None:
     """Take log(a * b) and log(a / b) where one is positive for sure: the other decides whether there is a logarithm."""
     x, logs = node.inputs[0], run.recall(Logarithms)
-    if x.op.name not in {"multiply", "divide"} or all(logs.kind(factor) < BOUNDED for factor in x.inputs):
+    if not (_PRODUCT(x) or _QUOTIENT(x)) or all(logs.kind(factor) < BOUNDED for factor in x.inputs):
         return None
-    parts = [better_log(run, factor) for factor in x.inputs]
-    return make(run.graph, "add" if x.op.name == "multiply" else "subtract", *parts)
+    return written(run.graph, x.op.logs, *[better_log(run, f) for f in x.inputs])  # type: ignore[arg-type]  # they have it
 
 
 def log_of_base(run: Run, node: Node) -> Node | None:
     """Take log2 and log10 where the natural logarithm has a better form."""
     log = better_log(run, node.inputs[0])
-    if log.op.name == "log" and log.inputs[0] is node.inputs[0]:
+    if log.op is ops.log and log.inputs[0] is node.inputs[0]:
         return None
     factor = 1 / math.log(2 if node.op is ops.log2 else 10)
     return make(run.graph, ops.multiply, literal(run.graph, factor, log.dtype), log)
 
 
+_BOUNDED = Form(lambda u: np.exp(-np.absolute(u)))
+
+
 def softplus(run: Run, node: Node) -> Node | None:
     """Take log1p(x) of exponentials that may overflow: exp(-|u|) may not."""
     x = node.inputs[0]
-    if not grows(run, x) or (
-        x.op.name == "exp" and x.inputs[0].op.name == "negative" and x.inputs[0].inputs[0].op.name == "absolute"
-    ):
+    if not grows(run, x) or _BOUNDED(x):
         return None
     log = of_exponentials(run, x)
-    return None if log is None else make(run.graph, "logaddexp", literal(run.graph, 0, node.dtype), log)
+    return None if log is None else make(run.graph, ops.logaddexp, literal(run.graph, 0, node.dtype), log)
 
 
 def softmax(run: Run, node: Node) -> Node | None:
     """Divide exponentials, masked or weighted ones too, by their sums along axes: a softmax."""
     a, b = node.inputs
-    b = b.inputs[0] if b.op.name == "broadcast_to" else b
+    b = b.inputs[0] if b.op is ops.broadcast_to else b
     total = core(b)
-    if total.op.name != "sum" or total.inputs[0] is not a or not is_along(b.shape, a.shape, total.param("axes")):
+    if total.op is not ops.sum or total.inputs[0] is not a or not is_along(b.shape, a.shape, total.param("axes")):
         return None
     x = of_exponentials(run, a) if grows(run, a) else None
-    return None if x is None else make(run.graph, "softmax", x, axes=total.param("axes"))
+    return None if x is None else make(run.graph, ops.softmax, x, axes=total.param("axes"))
 
 
 def exponent(run: Run, node: Node) -> Node | None:
@@ -159,7 +165,7 @@ def exponent(run: Run, node: Node) -> Node | None:
     while is_selection(node) and len(selections) < DEEP:
         selections.append(node)
         node = node.inputs[0]
-    if node.op.name != "exp":
+    if node.op is not ops.exp:
         return None
     u = node.inputs[0]
     for selection in reversed(selections):
@@ -172,7 +178,7 @@ def exponential_over(run: Run, node: Node) -> Node | None:
     a, b = node.inputs
     u = exponent(run, a) if grows(run, b) else None
     below = of_exponentials(run, b) if u is not None else None
-    return None if u is None or below is None else make(run.graph, "exp", make(run.graph, "subtract", u, below))
+    return None if u is None or below is None else make(run.graph, ops.exp, make(run.graph, ops.subtract, u, below))
 
 
 # -- the table
@@ -194,7 +200,7 @@ LESS: list[Any] = [
 ]
 """Functions y of x, and 1 - y in a form that does not cancel."""
 
-POWERS: dict[str, Any] = {"f": family("power", "float_power"), "c": NUMBER}
+POWERS: dict[str, Any] = {"f": family(arithmetic.power, arithmetic.float_power), "c": NUMBER}
 
 SAFER = Table(
     # 1 - y and 1 + y for functions with limits -1, 0 or 1
@@ -207,7 +213,7 @@ SAFER = Table(
     rule(lambda x: np.exp(-x) - np.exp(x), lambda x: -2 * np.sinh(x)),
 
     # logarithms
-    by(log_by_form, "log"),
+    by(log_by_form, exponential.log),
     rule(lambda x: np.log(1 + x), lambda x: np.log1p(x)),
     rule(lambda x: np.log(1 - x), lambda x: np.log1p(-x)),
     rule(lambda x: np.log(-np.expm1(x)), lambda x: ops.log1mexp(x)),
@@ -217,14 +223,15 @@ SAFER = Table(
     rule(lambda x, n: np.log(ops.power_int(x, exponent=n)), lambda x, n: computed(float, n) * np.log(np.absolute(x)),
          n=PARAM, when=lambda n: n % 2 == 0),
     rule(lambda x, n: np.log(ops.power_int(x, exponent=n)), lambda x, n: computed(float, n) * np.log(x), n=PARAM),
-    by(log_of_parts, "log"),
-    *[rule(lambda f, x, s=square: f(s(x)), lambda f, x: 2 * f(np.absolute(x)), f=family("log2", "log10"),
-           when=lambda x, run: run.recall(Logarithms).kind(x) < BOUNDED) for square in SQUARES],
-    by(log_of_base, "log2", "log10"),
+    by(log_of_parts, exponential.log),
+    *[rule(lambda f, x, s=square: f(s(x)), lambda f, x: 2 * f(np.absolute(x)),
+           f=family(exponential.log2, exponential.log10), when=lambda x, run: run.recall(Logarithms).kind(x) < BOUNDED)
+      for square in SQUARES],
+    by(log_of_base, exponential.log2, exponential.log10),
     rule(lambda x: np.log1p(np.expm1(x)), lambda x: x),
     rule(lambda x: np.log1p(-np.exp(x)), lambda x: ops.log1mexp(x)),
     rule(lambda x: np.log1p(-ops.expit(x)), lambda x: ops.log_expit(-x)),
-    by(softplus, "log1p"),
+    by(softplus, exponential.log1p),
     rule(lambda x: ops.relu(x) + np.log1p(np.exp(-np.absolute(x))), lambda x: np.logaddexp(0, x)),
 
     # quotients of exponentials
@@ -238,12 +245,12 @@ SAFER = Table(
     rule(lambda x, y: np.exp(x) / (np.exp(x) + np.exp(y)), lambda x, y: ops.expit(x - y),
          when=lambda x, y: x is not y),
     rule(lambda x: 2 * np.sinh(x) / (np.exp(x) + np.exp(-x)), lambda x: np.tanh(x)),
-    By(softmax, lambda op, x: op is ops.divide and (x is None or x[1] is ops.sum or getattr(x[1], "view", False))),
-    By(exponential_over, lambda op, x: op is ops.divide and (x is None or x[0] is ops.exp or may_select(x[0]))),
+    by(softmax, arithmetic.divide, among=lambda _, total: total is ops.sum or getattr(total, "view", False)),
+    by(exponential_over, arithmetic.divide, among=lambda x, _: x is ops.exp or may_select(x)),
 
     # logsumexp and softmax written by hand with their shifts, which need no derivative
     rule(lambda f, x, m, axes: f(x - m, axes=axes), lambda f, x, axes: f(x, axes=axes), axes=PARAM,
-         f=family("softmax", "log_softmax"), when=is_same_along),
+         f=family(exponential_sums.softmax, exponential_sums.log_softmax), when=is_same_along),
     rule(lambda s, x, m, axes: s + viewed(ops.logsumexp(x - m, axes=axes)),
          lambda x, axes: ops.logsumexp(x, axes=axes), axes=PARAM, when=is_shift),
     rule(lambda s, x, m, axes: s + viewed(ops.logsumexp(x - m, axes=axes)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from symgrad.ir.program import copied
-from symgrad.ops.arrays.contract import einsum, parse
+from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.views import embed_diagonal
 from symgrad.transforms.build import make, scalar
 
@@ -18,8 +18,8 @@ def without_units(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
 
     A column of a Jacobian is then A's own, also beside an infinity: 0 * inf is not in it.
     """
-    if node.op is einsum and len(inputs) > 1:
-        terms, result = parse(node.param("subscripts"))
+    if node.op.labels and len(inputs) > 1:
+        terms, result = node.op.labels(**node.named)
         for k, x in enumerate(inputs):
             if x.op is not embed_diagonal or x.param("offset") != 0 or len(x.shape) != 2 or scalar(x.inputs[0]) != 1:
                 continue
