@@ -88,6 +88,9 @@ SHORT_MAXIMUM = 16
 TILE_ROWS = 64
 """Rows of a tile of a loop with loops inside. Chosen: what lives for a tile fits the first cache."""
 
+TILE_PIECES = 4 * TILE_ROWS
+"""Rows of a tile of such a loop that walks pieces of the rows of matrices. Chosen: a piece is some lines of a cache."""
+
 TILE_TERMS = 1024
 """Terms of a tile of a plain sum. Chosen: the error of a long sum grows with the number of tiles."""
 
@@ -196,10 +199,17 @@ LONG_CALL = 20_000_000
 LONG_ITERATION = 100_000_000
 """Operations of an iteration inside of which loops look too: 100 ms. As `LONG_CALL`."""
 
+GUESSED = 16
+"""Iterations between two looks of a loop around one of unknown extent, at least. Chosen: it may be much shorter than
+`INNER`."""
+
 SELDOM = 4096
 """Operations between two looks of a loop with short iterations. Chosen: too seldom to be measured."""
 
-# -- compile time
+# -- compile time and size of C
+
+TEXT = 4096
+"""Bytes of a constant that is text in C, at most; larger ones are passed. Chosen: a page of numbers can be read."""
 
 LONG = 1000
 """Statements of a C function, or of the body of an innermost loop, at most. Measured with gcc 12: its time grows faster

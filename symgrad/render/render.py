@@ -12,6 +12,7 @@ import numpy as np
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.cost import count
+from symgrad.loops.machine import TEXT
 from symgrad.loops.program import Walk
 from symgrad.ops import math_functions
 from symgrad.ops.declare.spelling import stored
@@ -46,9 +47,6 @@ FILES = {
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
 }
 """The templates of functions of whole matrices that do not stand among linear algebra's."""
-
-TEXT = 4096
-"""Constants of up to so many bytes are text, larger ones are data passed to the function."""
 
 
 def render(loops: LoopProgram, options: Options, target: Target) -> Source:

@@ -17,6 +17,7 @@ from symgrad.ops.declare.traits import AND, OR, truth
 from symgrad.ops.elementwise.arithmetic import multiply, negative
 from symgrad.trace.state import Trace, active_on, current, passing
 from symgrad.trace.tracer import Tracer, as_node
+from symgrad.transforms.tuned import CONDITIONS_DEEP, VIEWS_BEHIND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,13 +111,10 @@ def may_select(op: Any) -> bool:
     return getattr(op, "view", False) or op is gather
 
 
-DEEP = 8
-"""How many views in a row are looked behind."""
-
 
 def core(node: Node) -> Node:
     """Look behind views that keep all elements in their order: new axes of extent 1, reshapes, ``[:, 0]`` of them."""
-    for _ in range(DEEP):
+    for _ in range(VIEWS_BEHIND):
         drops_ones = node.op is slice_ and all(
             entry == (0, d, 1) or (entry == (0,) and d == 1)
             for entry, d in zip(node.params[0], node.inputs[0].shape, strict=True)
@@ -139,11 +137,8 @@ def shaped(graph: Graph, node: Node, shape: Any) -> Node:
     return node if node.shape == shape else make(graph, broadcast_to, node, shape=shape)
 
 
-DEPTH = 6
-"""So many ops of constants are computed to find out a condition."""
 
-
-def known(condition: Node, depth: int = DEPTH) -> bool | None:
+def known(condition: Node, depth: int = CONDITIONS_DEEP) -> bool | None:
     """Return what a condition always is, when scalar constants decide it; None for any other."""
     op, value = condition.op, scalar(condition)
     if value is not None or not depth or not isinstance(op, Elementwise):

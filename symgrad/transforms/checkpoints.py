@@ -23,14 +23,12 @@ from symgrad.ops.declare import leaves
 from symgrad.trace.state import Trace, passing
 from symgrad.transforms.build import make
 from symgrad.transforms.derive.control import Pulled, levels, make_input
+from symgrad.transforms.tuned import RUNS_DEEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.ir.node import Node
-
-LEVELS = 24
-"""Runs of runs are tried to this depth: beyond it two steps make a run."""
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
 
@@ -102,7 +100,7 @@ def fitting(body: Program, fixed: int, carried: int, steps: Any, memory: str | i
             least = reach[-1] * (state * (len(reach) - 1) + each)
             if least <= most:
                 return [*reach]
-    for depth in range(LEVELS + 1 if steps is not None else 0):
+    for depth in range(RUNS_DEEP + 1 if steps is not None else 0):
         runs = [max(2, ceil(steps ** ((depth + 1 - k) / (depth + 1)))) for k in range(1, depth + 1)]
         kept = sum([ceil(long / short) * state for long, short in zip([steps, *runs], runs, strict=False)])
         kept += (runs[-1] if runs else steps) * each

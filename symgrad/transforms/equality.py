@@ -24,6 +24,7 @@ from symgrad.ir.notation import Access, Apply, Axis, How, Number
 from symgrad.ir.op import Elementwise, Structured
 from symgrad.ops.declare.traits import traits
 from symgrad.ops.elementwise.selection import where
+from symgrad.transforms.tuned import COMPARED_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -38,9 +39,6 @@ Item: TypeAlias = "tuple[Node, Labels]"
 
 Bound: TypeAlias = "tuple[tuple[int, Dim], ...]"
 """The labels that a reduction goes along, or that there are zeros between, and how far."""
-
-LARGEST = 1_000_000
-"""Constants of more elements are equal to themselves alone."""
 
 FACTOR = 64.0
 """Powers of two between its inverse and it are factors; a product's are, where it is one."""
@@ -170,7 +168,7 @@ class Equality:
         array = node.params[0].array
         if array.ndim == 0 and node.dtype.kind == "f":
             return self._constant(array)
-        if array.size > LARGEST or len(set(labels)) != len(labels):
+        if array.size > COMPARED_ELEMENTS or len(set(labels)) != len(labels):
             return Value(self.number((node, labels)))
         order = sorted(range(array.ndim), key=lambda k: -1 if labels[k] is None else labels[k])  # type: ignore[arg-type, return-value]
         return Value(self.number((Constant(array.transpose(order)), *[labels[k] for k in order])))

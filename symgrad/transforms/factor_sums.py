@@ -20,13 +20,11 @@ from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
 from symgrad.ops.declare.traits import traits
 from symgrad.transforms.build import make
+from symgrad.transforms.tuned import TERMS_DEEP
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
-
-DEPTH = 6
-"""So many sums, differences and signs stand between a sum and the product at most."""
 
 
 def factor_sums(program: Program) -> Program:
@@ -60,7 +58,7 @@ def _is_sum(node: Node) -> bool:
     return node.op is sum_ and node.dtype.kind == "f" and node.dtype.itemsize == 8
 
 
-def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> bool:
+def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = TERMS_DEEP) -> bool:
     """Whether a value has a product in it that can be taken after the sum."""
     if new.op is not old.op or uses[old] != 1:
         return False
@@ -77,7 +75,9 @@ def _is_linear(node: Node) -> bool:
     return isinstance(op, Elementwise) and kept and traits(op, node.params).linear
 
 
-def _total(graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = DEPTH) -> Node:
+def _total(
+    graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = TERMS_DEEP,
+) -> Node:
     """Sum a value along axes, each term by itself."""
     if new.op is old.op and uses[old] == 1:
         factor = _factor(new, axes) if new.op.labels else None

@@ -29,30 +29,15 @@ from symgrad.transforms.build import literal, make, written
 from symgrad.transforms.checkpoints import fitting, scanned
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
+from symgrad.transforms.tuned import COPIES_TRIED, PEELED, PERIODS, REPEATED, STRAIGHT_ELEMENTS, STRAIGHT_NODES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from symgrad.ir.node import Node
 
-LEAST = 32
-"""So many copies are a loop; fewer are worth having side by side."""
 
-PERIODS = 40
-"""So many periods are tried, those that most neighbours have first."""
-
-PEELED = 2
-"""So many copies may stay outside at either end."""
-
-FEW, SWEPT = 512, 1 << 13
-"""So few elementwise nodes on so large arrays stay side by side: fused, they are one sweep over memory. Measured:
-50 steps of ``0.5 * x + 0.1 * x * x`` on 100,000 numbers take 1.6 times as long as a loop, their gradient 3.9 times."""
-
-TRIED = 6
-"""So many copies in the middle of a repeat are looked at first."""
-
-
-def roll(program: Program, least: int = LEAST, memory: str | int | None = None) -> Program:
+def roll(program: Program, least: int = REPEATED, memory: str | int | None = None) -> Program:
     """Make loops of repeats of at least so many copies, whose reverse mode keeps no more than some memory.
 
     >>> import numpy as np, symgrad as sg
@@ -165,8 +150,8 @@ class _Loop:
         one_each = len(asked & self.wanted - read - {*program.outputs})  # whose guards are one
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
         rows = sum([1 + sum(1 for _ in _runs([_row_of(node) for node in row])) for row in apart])
-        if len(own) <= FEW and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
-            not is_static(node.shape) or size(node.shape) >= SWEPT for node in self.copies[-1]
+        if len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
+            not is_static(node.shape) or size(node.shape) >= STRAIGHT_ELEMENTS for node in self.copies[-1]
         ):
             return False  # one sweep over memory serves all steps
         return 2 * (len(self.wanted) - one_each) + rows + 4 * len(self.moving) < len(own)
@@ -188,7 +173,7 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _Loop | None:
         return _classified(_Loop(runs), place, first, period)
 
     for start, period, copies in _repeats(nodes, least):
-        if classified(start + copies // 2 * period, period, min(TRIED, copies - copies // 2)) is None:
+        if classified(start + copies // 2 * period, period, min(COPIES_TRIED, copies - copies // 2)) is None:
             continue  # what is a loop is one in its middle
         ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
         counts = [(start + early * period, copies - early - late) for early, late in ends]
@@ -249,7 +234,7 @@ def _along(column: Sequence[Node]) -> int | None:
     return moving[0] if len(moving) == 1 else None
 
 
-def unrolled(program: Program, least: int = LEAST) -> list[str]:
+def unrolled(program: Program, least: int = REPEATED) -> list[str]:
     """Say of repeats that stay side by side, or are cut in two, which line is why."""
     nodes = [node for node in program.nodes() if not isinstance(node.op, Leaf) and not node.op.decides]
     found = _repeats(nodes, least) if len(nodes) >= least else []
@@ -263,7 +248,7 @@ def unrolled(program: Program, least: int = LEAST) -> list[str]:
             continue
         taken[start:end] = True
         loops = []
-        for first, count in ((start + copies // 2 * period, min(TRIED, copies - copies // 2)),
+        for first, count in ((start + copies // 2 * period, min(COPIES_TRIED, copies - copies // 2)),
                              (start + PEELED * period, copies - 2 * PEELED)):
             loops.append(_Loop([nodes[first + k * period : first + (k + 1) * period] for k in range(count)]))
             if _classified(loops[-1], place, first, period) is None:

@@ -25,14 +25,12 @@ from symgrad.ops.control.scan import scan
 from symgrad.transforms.build import is_number, make, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
+from symgrad.transforms.tuned import LATE_ELEMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from symgrad.ir.node import Node
-
-LARGE = 64
-"""A sum over steps of products with so many elements is a product behind the loop."""
 
 
 def within(program: Program, change: Callable[[Program], Program]) -> Program:
@@ -361,7 +359,7 @@ def _late(parts: Parts) -> Change | None:
         (term,) = [i for i in y.inputs if i is not x] or [x]
         if term.op.labels and len(term.inputs) == 2 and term.shape == x.shape and y not in _inside(parts.body):
             count = upper(size(term.shape))
-            if count >= LARGE and count > sum([upper(size(i.shape)) for i in term.inputs]):
+            if count >= LATE_ELEMENTS and count > sum([upper(size(i.shape)) for i in term.inputs]):
                 late[k] = term
     if not late:
         return None

@@ -26,14 +26,12 @@ from symgrad.ops.arrays.views import transpose
 from symgrad.transforms.build import written
 from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.rewrite.cheaper import simplified
+from symgrad.transforms.tuned import PERMUTED_AXES
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.ir.shapes import Shape
-
-AXES = 4
-"""Of results with more axes, those are compared that have them in the same order."""
 
 
 def symmetric_sums(program: Program) -> Program:
@@ -118,7 +116,7 @@ def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
 @cache
 def _orders(rank: int) -> list[tuple[int, ...]]:
     """List the orders that axes may have; beyond four axes, that which they have."""
-    return list(permutations(range(rank))) if rank <= AXES else [tuple(range(rank))]
+    return list(permutations(range(rank))) if rank <= PERMUTED_AXES else [tuple(range(rank))]
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:

@@ -25,6 +25,7 @@ from symgrad.trace.rounds import names_read, position, remembers, runs_out
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
+from symgrad.transforms.tuned import ROUNDS_PEELED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
     Name = tuple[str, Any, int]
     Way = tuple[bool, ...]
-
-PEELED = 3
-"""So many rounds may stay outside before the loop: what a variable is there differs from what it becomes."""
 
 
 def whiles(program: Program, change: Callable[[Program], Program] = lambda body: body) -> Program:
@@ -67,7 +65,7 @@ def _loops(program: Program, tried: set[int]) -> Iterator[Program]:
         ]:
             continue
         tried.add(asked[0].param("number"))
-        for since in range(min(PEELED, len(asked) - 3) + 1):
+        for since in range(min(ROUNDS_PEELED, len(asked) - 3) + 1):
             loop = _Loop(program, asked[since:])
             if loop.is_one():
                 yield loop.put()

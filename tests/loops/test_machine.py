@@ -1,4 +1,4 @@
-"""The page of constants: each says what it counts and where the number comes from, and none stands elsewhere."""
+"""The pages of constants: each one says what it counts and where the number comes from, and none stands elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import pytest
 
 import symgrad
 from symgrad.loops import machine
+from symgrad.transforms import tuned
 
 ORIGINS = ("Counted", "Measured", "Tried", "Chosen", "As `", "likewise")
 
 OTHERS = {
     "EVEN", "POINTS", "BOXES", "SMALL_STEPS", "LARGE_STEPS",  # what is checked, and where the verifier tries
-    "WIDE", "WORTH", "TEXT", "NARROW", "INT32",  # how C is written
+    "WIDE", "WORTH", "NARROW", "INT32",  # how C is written
+    "NEAR", "POWER", "FACTOR",  # what ops are tried at, and numbers that are factors
     "READY", "OTHER", "KNOWN", "PARAMETERS", "STACK_WORKSPACE", "SURE",  # proofs and interfaces
 }
 """Numbers that are not chosen for speed."""
@@ -33,7 +35,8 @@ def constants(path: Path) -> Iterator[tuple[str, str]]:
             yield ast.unparse(node.targets[0]).strip("()"), str(told)
 
 
-PAGE = dict(constants(Path(inspect.getfile(machine))))
+PAGES = [Path(inspect.getfile(page)) for page in (machine, tuned)]
+PAGE = {name: told for page in PAGES for name, told in constants(page)}
 
 
 @pytest.mark.parametrize("name", PAGE)
@@ -43,6 +46,6 @@ def test_a_constant_says_where_it_comes_from(name: str) -> None:
 
 def test_no_other_module_has_one() -> None:
     package = Path(inspect.getfile(symgrad)).parent
-    files = [f for room in ("loops", "render") for f in sorted((package / room).rglob("*.py")) if f.stem != "machine"]
-    found = {f"{f.stem}.{name}" for f in files for name, _ in constants(f) if name not in OTHERS}
+    files = [f for room in ("loops", "render", "transforms") for f in sorted((package / room).rglob("*.py"))]
+    found = {f"{f.stem}.{name}" for f in files if f not in PAGES for name, _ in constants(f) if name not in OTHERS}
     assert found == set()

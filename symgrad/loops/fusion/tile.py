@@ -20,6 +20,7 @@ from symgrad.loops.machine import (
     GRAIN,
     TILE_BLOCKS,
     TILE_LEAST,
+    TILE_PIECES,
     TILE_ROWS,
     TILE_SUMS,
     TILE_TERMS,
@@ -80,7 +81,7 @@ def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
     """Choose the tile of loops with loops inside: longer where it walks pieces of the rows of matrices, not rows."""
     read = [a for s in inside for a in s.reads if a.array.kind is Kind.INPUT]
     ends = [a.indices[-1] in members for a in read if len(a.indices) > 1]
-    return 4 * TILE_ROWS if 2 * sum(ends) > len(ends) else TILE_ROWS
+    return TILE_PIECES if 2 * sum(ends) > len(ends) else TILE_ROWS
 
 
 def shares(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from symgrad.ir.notation import Statement
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import estimate, total, trips
-from symgrad.loops.machine import BLOCKED, INNER, LONG_CALL, LONG_ITERATION, OUTER, SELDOM
+from symgrad.loops.machine import BLOCKED, GUESSED, INNER, LONG_CALL, LONG_ITERATION, OUTER, SELDOM
 from symgrad.loops.program import Loop, Walk, While, rebuild
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _every(loop: Loop, size: float) -> int:
     """Choose how many iterations there are between looks, a power of two; a guessed length may be much shorter."""
     if loop.tile:
         return 1
-    every = 16 if any(not isinstance(inner.extent, int) for inner in loop.body if isinstance(inner, Loop)) else 1
+    every = GUESSED if any(not isinstance(inner.extent, int) for inner in loop.body if isinstance(inner, Loop)) else 1
     while every * max(size, 1) < SELDOM:
         every *= 2
     return every

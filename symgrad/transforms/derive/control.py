@@ -34,6 +34,7 @@ from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.poles import is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
 from symgrad.transforms.derive.vjp import depends, sweep
+from symgrad.transforms.tuned import RUNS_KEEP, RUNS_NESTED, RUNS_REACH
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -321,21 +322,17 @@ def _loop(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple[i
     )
 
 
-FAR, DEEP, KEPT = 1 << 16, 4, 1 << 26
-"""Runs of runs reach so many steps, or are so deep: a loop of more steps begins again for each run of them. What is
-carried into runs takes so many bytes, where nobody says more."""
-
 
 def default_runs(state: Sequence[Node]) -> tuple[int, ...]:
     """Return how long runs are of a loop of any number of steps."""
     each = sum([shapes.upper(shapes.size(x.shape)) * x.dtype.itemsize for x in state])
-    return levels(max(2, min(256, KEPT // max(1, each))))
+    return levels(max(2, min(256, RUNS_KEEP // max(1, each))))
 
 
 def levels(run: int) -> tuple[int, ...]:
     """Return runs of runs that reach far."""
     runs = [run]
-    while 1 < runs[0] < FAR and len(runs) < DEEP:
+    while 1 < runs[0] < RUNS_REACH and len(runs) < RUNS_NESTED:
         runs.insert(0, runs[0] * run)
     return tuple(runs)
 

@@ -22,9 +22,10 @@ from symgrad.ops.batched import each
 from symgrad.ops.declare.traits import AND, NOT, OR, traits
 from symgrad.ops.elementwise.logical import logical_not
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import DEPTH, array, known, literal, make, truth_table
+from symgrad.transforms.build import array, known, literal, make, truth_table
 from symgrad.transforms.derive.poles import behind, is_zero, is_zero_constant, leaves_out, meant, moves
 from symgrad.transforms.derive.rules import each_rule
+from symgrad.transforms.tuned import CONDITIONS_DEEP, GUARDS_JOINED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
     Guard = tuple[Node, ...]
-
-MANY = 8
-"""So many guards that differ are joined where cotangents meet; a sum of more is guarded by what they share."""
 
 
 def joined(values: list[Any]) -> list[Any]:
@@ -124,7 +122,7 @@ def either(trace: Trace, guards: Sequence[Guard], *, many: bool = False) -> Guar
     """Return the guard of a sum of cotangents: what they share, and that one of them holds, however `many` they are."""
     shared = tuple([g for g in guards[0] if all(g in guard for guard in guards[1:])])
     rest = _merged(trace.graph, [frozenset(guard) - frozenset(shared) for guard in guards])
-    if frozenset() in rest or (len(rest) > MANY and not many):
+    if frozenset() in rest or (len(rest) > GUARDS_JOINED and not many):
         return shared
     parts = joined([conjunction(trace, tuple(sorted(part, key=lambda node: node.number))) for part in rest])
     while len(parts) > 1:
@@ -140,7 +138,7 @@ def _merged(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]
         return not left or not right or (len(left) == len(right) == 1 and opposite(graph, *left) in right)
 
     parts = list(dict.fromkeys(parts))
-    while 1 < len(parts) <= MANY:
+    while 1 < len(parts) <= GUARDS_JOINED:
         pairs = ((a, b) for k, a in enumerate(parts) for b in parts[k + 1 :])
         found = next(((a, b) for a, b in pairs if is_simpler(a - b, b - a)), None)
         if found is None:
@@ -222,7 +220,7 @@ def always(condition: Node) -> bool:
     return value is not None and bool(np.all(value))
 
 
-def _computed(node: Node, depth: int = DEPTH) -> Any:
+def _computed(node: Node, depth: int = CONDITIONS_DEEP) -> Any:
     """Compute what a few ops make of constants; None for anything else."""
     op = node.op
     if node.is_constant:

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise, Leaf
+from symgrad.transforms.tuned import AGAIN_FOR_TAPE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
-
-LITTLE = 8
-"""So many arithmetic operations for each element are done again instead of keeping their result."""
 
 
 def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:
@@ -77,7 +75,7 @@ def _known(nodes: Sequence[Node], kept: set[Node]) -> tuple[dict[Node, int], lis
             work[node] = 0
         elif _cheap(node) and all(i in work for i in node.inputs):
             total = sum(work[i] for i in node.inputs) + isinstance(node.op, Elementwise)
-            if total <= LITTLE:
+            if total <= AGAIN_FOR_TAPE:
                 work[node] = total
         if node in kept and node not in work:
             work[node] = 0

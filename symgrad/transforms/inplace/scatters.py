@@ -22,6 +22,7 @@ from symgrad.ops.arrays.views import broadcast_to, reshape, slice_
 from symgrad.trace.state import active_on, passing
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.build import array, scalar
+from symgrad.transforms.tuned import PLACES_COMPARED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from symgrad.trace.state import Trace
 
 WRITES = (scatter_set, add_at)
-
-FEW = 64
-"""So many places are compared, each with each, for one that is named twice."""
 
 
 class _Write(NamedTuple):
@@ -94,7 +92,7 @@ def _write(node: Node, uses: Counter[Node]) -> _Write | None:
     if len(places) > 1 or not all(is_static(place) and len(place) == 1 for place in places):
         return None
     plain = _Write(node.op, before, value, tuple(indices), axes)
-    if node.op is add_at or any(place > (FEW,) and not node.param("unique") for place in places):
+    if node.op is add_at or any(place > (PLACES_COMPARED,) and not node.param("unique") for place in places):
         return plain
     once = bool(places) and not node.param("unique")
     whole = (value,) if value.op is reshape and uses[value] == 1 else ()

@@ -18,14 +18,12 @@ from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import set_slice, slice_
 from symgrad.transforms.build import literal, make, shaped
 from symgrad.transforms.inplace.scatters import gather_scatters
+from symgrad.transforms.tuned import PIECES
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
     from symgrad.ir.regions import Region
-
-MANY = 64
-"""An array is assembled when so many of its pieces are no single elements, and so are reads of more elements."""
 
 
 def gather_writes(program: Program) -> Program:
@@ -71,7 +69,7 @@ class _Pieces:
         found = [wide for wide in self.wide if self.written[wide][0][0] < length and not regions.apart(wide, region)]
         if regions.is_point(region):
             return found
-        if regions.count(region) <= MANY:
+        if regions.count(region) <= PIECES:
             places = (place for place, _ in regions.points(region))
             return found + [p for p in places if p in self.written and self.written[p][0][0] < length][:1]
         others = (p for p in self.written if p not in self.wide and self.written[p][0][0] < length)
@@ -136,7 +134,7 @@ class _Writes:
             if own is not None:
                 before: Node = pieces.value(meeting[0], length)  # type: ignore[assignment]  # it is written
                 region, value = meeting[0], self.written(graph, before, value, own)
-            elif meeting or len(pieces.wide) >= MANY:
+            elif meeting or len(pieces.wide) >= PIECES:
                 pieces = _Pieces(self.whole(graph, x))
         pieces.add(region, value)
         self.versions[made] = _Version(pieces, pieces.length)
@@ -156,7 +154,7 @@ class _Writes:
                 x, region = pieces.value(meeting[0], length), own  # type: ignore[assignment]  # it is written
             elif not meeting:
                 x = pieces.base
-            elif any(wide in pieces.wide for wide in meeting) or regions.count(region) > MANY:
+            elif any(wide in pieces.wide for wide in meeting) or regions.count(region) > PIECES:
                 x = self.whole(graph, x)
             else:
                 return self.gathered(graph, version, region)

@@ -19,6 +19,7 @@ from symgrad.transforms.build import array, literal, make
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import not_zero, on_diagonal, placed
 from symgrad.transforms.rewrite.views import broadcast_behind, ordered, sliced
+from symgrad.transforms.tuned import FACTORS_DEEP
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
@@ -115,11 +116,8 @@ def folded(run: Run, node: Node) -> Node | None:
     return None if x is None or not x.size else literal(run.graph, node.op.evaluate(x, **node.named))
 
 
-FACTORS = 4
-"""So many factors deep a sign is looked for."""
 
-
-def opposite(run: Run, node: Node, deep: int = FACTORS) -> Node | None:
+def opposite(run: Run, node: Node, deep: int = FACTORS_DEEP) -> Node | None:
     """Return what a value is the negative of, where that is no more work: ``-x``, ``(-x) * y``, ``(-x) / y``."""
     if node.op.numpy is np.negative:
         return node.inputs[0]

@@ -35,15 +35,13 @@ from symgrad.ops import load
 from symgrad.ops.declare.forms import ANSWERS, OPS
 from symgrad.ops.declare.traits import traits
 from symgrad.transforms.build import core, literal, make, minus, number, same_number, shaped
+from symgrad.transforms.tuned import REWRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
-
-ROUNDS = 16
-"""A node is rewritten at most so often, so that what looks behind a thousand writes does not cost their square."""
 
 VALUE, NUMBER, PARAM = "value", "number", "parameter"
 """What a variable stands for; or for an op of a `family`."""
@@ -423,7 +421,7 @@ class Run:
 
     def settled(self, node: Node, rules: list[Pair | By] | None = None) -> Node:
         """Rewrite a node until no rule fits; `rules` are those that may fit it, where they are known."""
-        for _ in range(ROUNDS):
+        for _ in range(REWRITTEN):
             new = self.applied(node, self.table.fitting(node) if rules is None else rules)
             if new is None:
                 break

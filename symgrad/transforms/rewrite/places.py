@@ -17,14 +17,12 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import array, is_number, literal, make, scalar, shaped, written
+from symgrad.transforms.tuned import SLICES_COMPARED
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Dim, Shape
     from symgrad.transforms.rewrite.engine import Run
-
-FEW = 4
-"""So many slices are compared with; where there are more, a table says which elements they have."""
 
 INT = np.dtype(np.int64)
 
@@ -34,7 +32,7 @@ def placed(run: Run, node: Node) -> Node | None:
     pieces = node.inputs if node.op is place else node.inputs[:1]
     if node.dtype.kind != "b" or not all(scalar(i) for i in pieces):
         return None
-    if node.op is place and len(node.inputs) <= FEW:
+    if node.op is place and len(node.inputs) <= SLICES_COMPARED:
         regions = node.param("indices")
 
         def somewhere(zero: Any) -> Any:

@@ -19,17 +19,12 @@ from symgrad.ops.numpy import exponential_sums
 from symgrad.transforms.build import again, core, is_along, is_selection, literal, make, may_select, number, written
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, Form, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.logarithms import BOUNDED, GROWS, Logarithms
+from symgrad.transforms.tuned import LOGARITHM_DEEP, POWER
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.transforms.rewrite.engine import Run
-
-LARGEST_POWER = 64
-"""Integer powers up to this one are products."""
-
-DEEP = 8
-"""So many views, factors and quotients deep the logarithm of what is made of exponentials is looked for."""
 
 
 def safer(program: Program) -> Program:
@@ -99,7 +94,7 @@ def grows(run: Run, x: Node) -> bool:
 def better_log(run: Run, x: Node) -> Node:
     """Return log(x), in a better form if there is one."""
     log = make(run.graph, ops.log, x)
-    if run.deep == DEEP:
+    if run.deep == LOGARITHM_DEEP:
         return log
     run.deep += 1
     found = run.settled(log)
@@ -162,7 +157,7 @@ def softmax(run: Run, node: Node) -> Node | None:
 def exponent(run: Run, node: Node) -> Node | None:
     """Return u where the node is exp(u), or views and gathers of it."""
     selections: list[Node] = []
-    while is_selection(node) and len(selections) < DEEP:
+    while is_selection(node) and len(selections) < LOGARITHM_DEEP:
         selections.append(node)
         node = node.inputs[0]
     if node.op is not ops.exp:
@@ -272,7 +267,7 @@ SAFER = Table(
     rule(lambda f, x: f(x, 2), lambda x: np.square(x), f=POWERS["f"]),
     rule(lambda f, x: f(x, -1), lambda x: np.reciprocal(x), f=POWERS["f"]),
     rule(lambda f, x, c: f(x, c), lambda x, c: ops.power_int(x, exponent=computed(int, c)), **POWERS,
-         when=lambda c: float(c).is_integer() and abs(c) <= LARGEST_POWER),
+         when=lambda c: float(c).is_integer() and abs(c) <= POWER),
     rule(lambda f, x: f(2, x), lambda x: np.exp2(x), f=POWERS["f"]),
     *[rule(lambda x, s=square: s(np.absolute(x)), lambda x: np.square(x)) for square in SQUARES],
     *[rule(lambda x, s=square: s(np.where(x == 0, 0, np.sqrt(x))), lambda x: x, when=is_nonnegative)

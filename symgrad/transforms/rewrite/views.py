@@ -8,13 +8,11 @@ from symgrad.ir import regions
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.views import broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
 from symgrad.transforms.build import make, shaped
+from symgrad.transforms.tuned import WRITES_BEHIND
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Graph, Node
     from symgrad.transforms.rewrite.engine import Run
-
-DEEP = 32
-"""How many writes into one array a slice looks behind."""
 
 
 def broadcast_behind(run: Run, node: Node) -> Node | None:
@@ -113,7 +111,7 @@ def _behind_concatenate(graph: Graph, node: Node, x: Node, index: Any) -> Node |
 
 def _behind_set_slice(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
     """Look behind writes: the value that was written there, or what stood there when the write was elsewhere."""
-    for _ in range(DEEP):
+    for _ in range(WRITES_BEHIND):
         if x.op is not set_slice:
             break
         written = x.params[0]
@@ -129,7 +127,7 @@ def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
     """Place what lies in the slice; all of what it is, where there is one piece that is all of it."""
     if len(x.inputs) == 1 and x.params[0] == (index,):
         return x.inputs[0]
-    if len(x.inputs) > DEEP or not all(regions.is_known(i) for i in (index, *x.params[0])):
+    if len(x.inputs) > WRITES_BEHIND or not all(regions.is_known(i) for i in (index, *x.params[0])):
         return None
     pieces, indices = [], []
     for piece, placed in zip(x.inputs, x.params[0], strict=True):

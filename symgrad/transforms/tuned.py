@@ -1,0 +1,91 @@
+"""The page of constants of `transforms/`: every number that was chosen for speed, memory or compile time.
+
+None of them changes what a program means. Each has its unit, and where it comes from, in the words of
+`symgrad.loops.machine`: *counted*, *measured*, *tried* or *chosen*.
+"""
+
+from __future__ import annotations
+
+# -- how far is looked: bounds on compile time
+
+VIEWS_BEHIND = 8
+"""Views in a row that something is looked for behind. Chosen."""
+
+WRITES_BEHIND = 32
+"""Writes into one array that a slice looks behind. Chosen: beyond it the writes become one array (`PIECES`)."""
+
+CONDITIONS_DEEP = 6
+"""Ops of constants that are computed to find out a condition. Chosen."""
+
+LOGARITHM_DEEP = 8
+"""Views, factors and quotients that the logarithm of what is made of exponentials is looked for behind. Chosen."""
+
+FACTORS_DEEP = 4
+"""Factors in a row that a sign is looked for in. Chosen."""
+
+TERMS_DEEP = 6
+"""Sums, differences and signs between a sum and the product that is summed. Chosen."""
+
+REWRITTEN = 16
+"""Times that one node is rewritten. Chosen: what looks behind a thousand writes does not cost their square."""
+
+COMPARED_ELEMENTS = 1_000_000
+"""Elements of constants that are compared for being equal. Chosen: some milliseconds."""
+
+PERMUTED_AXES = 4
+"""Axes of results that are compared in every order. Counted: 24 orders."""
+
+PLACES_COMPARED = 64
+"""Places that are compared, each with each, for one that is named twice. Chosen: 2,016 comparisons."""
+
+GUARDS_JOINED = 8
+"""Guards that differ and are joined where cotangents meet. Chosen: a sum of more is guarded by what they share."""
+
+# -- what pays
+
+REPEATED = 32
+"""Copies of a step that are a loop. Chosen: fewer are worth having side by side."""
+
+PERIODS = 40
+"""Periods of a repeat that are tried, those that most neighbours have first. Chosen."""
+
+PEELED = 2
+"""Copies that may stay outside of a loop at either end. Chosen: first steps differ, and what is made of them."""
+
+ROUNDS_PEELED = 3
+"""Rounds of a `while` that may stay outside before the loop. Chosen: what a variable is there differs from what it
+becomes."""
+
+COPIES_TRIED = 6
+"""Copies in the middle of a repeat that are looked at first. Chosen: most periods fail there."""
+
+STRAIGHT_NODES, STRAIGHT_ELEMENTS = 512, 1 << 13
+"""Elementwise nodes, at most, on arrays of so many elements, at least, that stay side by side: fused, they are one
+sweep over memory. Measured: 50 steps of ``0.5 * x + 0.1 * x * x`` on 100,000 numbers take 1.6 times as long as a loop,
+their gradient 3.9 times."""
+
+LATE_ELEMENTS = 64
+"""Elements of a sum over steps of products that is a product behind the loop, at least. Chosen."""
+
+RUNS_DEEP = 24
+"""Levels of runs of runs of a checkpointed loop. Counted: beyond it two steps make a run."""
+
+RUNS_REACH, RUNS_NESTED = 1 << 16, 4
+"""Steps that runs of runs reach, and how deep they are, where nobody knows how many steps there will be: a loop of more
+begins again for each run of them. Chosen."""
+
+RUNS_KEEP = 1 << 26
+"""Bytes of what is carried into such runs, where nobody says more. Chosen."""
+
+AGAIN_FOR_TAPE = 8
+"""Operations for each element that a pullback does again instead of keeping their result. Chosen: of the order of what
+storing and loading eight bytes takes."""
+
+PIECES = 64
+"""Pieces of an array, no single elements, from which on it is assembled; so are reads of more elements. Chosen."""
+
+SLICES_COMPARED = 4
+"""Slices that an index is compared with; of more a table says which elements they have. Chosen."""
+
+POWER = 64
+"""Exponents of integer powers that are products, at most. Counted: six squarings."""
