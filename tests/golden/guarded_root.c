@@ -2,7 +2,7 @@
  * reads x: float64[n]
  * writes value: float64[]
  * writes x_bar: float64[n]
- * flops: 9*n + floor(n/1024 + 1023/1024) + 256
+ * flops: 7*n + floor(n/1024 + 1023/1024) + 256
  * bytes: 8*n read, 8*n + 8 written
  * workspace: 0 bytes
  * threads: at most 256
@@ -50,7 +50,7 @@ APART void sg_guarded_root_part1(
             const _Bool result_1 = x[i_n] > 0.0;
             const double result_2 = sqrt(x[i_n]);
             result_tile += result_1 ? result_2 : 0.0;
-            x_bar[i_n] = result_1 ? (result_1 ? 1.0 : 0.0) * (0.5 * (1.0 / result_2)) : 0.0;
+            x_bar[i_n] = result_1 ? 0.5 * (1.0 / result_2) : 0.0;
         }
         result_own += result_tile;
     }
@@ -71,7 +71,7 @@ int32_t sg_guarded_root(
     double result_copies[256];
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double result = 0.0;
-    if (n >= 118518) {
+    if (n >= 139130) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, result_copies);
     } else {

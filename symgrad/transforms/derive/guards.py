@@ -19,7 +19,7 @@ from symgrad.ops.arrays.indexing import first_axis, scatter_add
 from symgrad.ops.arrays.running import cumsum
 from symgrad.ops.arrays.views import broadcast_to, place
 from symgrad.ops.batched import each
-from symgrad.ops.declare.traits import AND, NOT, OR, traits
+from symgrad.ops.declare.traits import AND, NOT, OR, chooses, traits
 from symgrad.ops.elementwise.logical import logical_not
 from symgrad.trace.tracer import Tracer
 from symgrad.transforms.build import array, known, literal, make, truth_table
@@ -163,6 +163,18 @@ def together(trace: Trace, guard: Guard) -> Guard:
 def selected(trace: Trace, guard: Guard, part: Any) -> Any:
     """Set a cotangent to zero outside of its guard; what it is there (0 * inf) does not matter."""
     return np.where(conjunction(trace, guard), part, np.zeros((), part.dtype))
+
+
+def unselected(trace: Trace, value: Any, guard: Guard) -> Any:
+    """Return what a cotangent is where its guard holds, behind selections that say no more than the guard."""
+    node = value.node
+    while chooses(node.op):
+        condition, *sides = node.inputs
+        held = [c for c in (condition, opposite(trace.graph, condition)) if {*conditions(trace.graph, c)} <= {*guard}]
+        if not held or (side := sides[held[0] is not condition]).shape != node.shape:
+            break
+        node = side
+    return Tracer(node, trace)
 
 
 # -- through an op

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import ArgumentError, Derived, Line, NoGradient
-from symgrad.ir.op import Composite, Result
+from symgrad.ir.op import Composite, Elementwise, Result
 from symgrad.ops.arrays.views import unbroadcast
 from symgrad.ops.control.results import needed, result
 from symgrad.ops.declare.traits import chooses
@@ -32,6 +32,7 @@ from symgrad.transforms.derive.guards import (
     passed,
     selected,
     together,
+    unselected,
 )
 from symgrad.transforms.derive.poles import Poles, leaves_out, meant, moves
 from symgrad.transforms.derive.rules import rule
@@ -198,6 +199,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     guarded = bool(total.guard) or op.used is not None or (moves(meant(node)) and leaves_out(node))
     wanted = [picks or (guarded and i in poles.behind) for i in node.inputs]
     steep = bool(total.guard) and poles.at(node)
+    selects = steep or (chosen and not keeps_zeros(node))
     inputs = [Tracer(i, trace) for i in node.inputs]
     y = Tracer(node, trace)
     if steep and meant(node).regular:
@@ -210,7 +212,10 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
     if isinstance(op, Composite) and op.override:
         trace.graph.rules[op.override if node.line is None else f"{op.override} at {node.line}"] = None
     try:
-        parts = rule(op)(total.value, y, *inputs, **node.named)
+        g = total.value
+        if selects and isinstance(op, Elementwise):
+            g = unselected(trace, g, total.guard)  # what is made of it is selected by all of the guard again
+        parts = rule(op)(g, y, *inputs, **node.named)
     except NoGradient as error:
         raise _on_the_path(error, node, active) from None
     parts = parts if isinstance(parts, tuple) else (parts,)
@@ -225,7 +230,7 @@ def pulled(trace: Trace, node: Node, total: Cotangent, poles: Poles) -> Iterator
         guard = guards[k]
         if total.guard and isinstance(op, Composite):
             guard = both(guard, followed(trace, part.node, total.value.node, total.guard))
-        if guard and (steep or (chosen and not keeps_zeros(node))):
+        if guard and selects:
             part = selected(trace, guard, part)  # noqa: PLW2901 - the same cotangent, guarded
         guard = guard if chosen or wanted[k] else ()  # in front of no pole it is not needed
         if wanted[k] and part.node.shape != read.shape:
