@@ -1,7 +1,9 @@
 """``python -m benchmarks --ablate``: what each pass is worth, by leaving it out, one at a time, of every program.
 
 Every program is tried as it is, in single precision, and, where `benchmarks.named` knows names for its extents, with
-those. A pass says what it is for; one for time has to show it here: on some program it gains at least five per cent.
+those; in one thread, but for passes about threads. Calls with and without a pass take turns, and minima are compared,
+so that other programs on the machine matter little. A pass says what it is for; one for time has to show it here: on
+some program it gains at least five per cent.
 """
 
 from __future__ import annotations
@@ -113,40 +115,59 @@ def c_of(program: Any, options: sg.Options) -> str:
     return loops_and_c(Stages(options) if toolchain is None else Stages(options, toolchain.target), program)[1].text
 
 
+class Whole(NamedTuple):
+    """A variant with all passes: its function, program, text, C and results, and the seconds of its first call."""
+
+    function: Any
+    program: Any
+    text: str
+    code: str
+    results: list[Any]
+    seconds: float
+
+    @classmethod
+    def of(cls, variant: Variant, options: sg.Options) -> Whole:
+        """Compile it."""
+        function = variant.make(options)
+        program = function.lower(*variant.arguments).program
+        return cls(function, program, as_text(program), c_of(program, options), *first(function, variant.arguments))
+
+
 def ablate(works: Iterable[Workload], seconds: float, step: Callable[[str], None]) -> list[Worth]:
     """Leave out each pass of each program, where it may be left out; compare results and times, calls interleaved."""
     target = Target() if (tools := find(sg.Options())) is None else tools.target
     worths = [Worth(one) for one in passes() if one.purpose is not Purpose.NECESSITY and one.runs(sg.Options(), target)]
     before = {one.name for one in (*STABILIZE, *OPTIMIZE)}
+    threads = {w.found.name: 1 if w.found.runs(sg.Options(threads=1), target) else None for w in worths}
     for work in works:
         step(work.name)
         for variant in variants(work):
-            whole = variant.make(sg.Options(cache=False))
-            program = whole.lower(*variant.arguments).program
-            text, code = as_text(program), c_of(program, sg.Options())
-            expected, compiling = first(whole, variant.arguments)
+            wholes = {n: Whole.of(variant, sg.Options(cache=False, threads=n)) for n in {*threads.values()}}
             for worth in worths:
-                without = sg.Options(cache=False, without=(worth.found.name,))
+                number = threads[worth.found.name]
+                without, whole = sg.Options(cache=False, threads=number, without=(worth.found.name,)), wholes[number]
                 try:
-                    less, other = variant.make(without), program
+                    less, other = variant.make(without), whole.program
                     if worth.found.name in before:
                         other = less.lower(*variant.arguments).program
-                        if as_text(other) == text:
+                        if as_text(other) == whole.text:
                             continue
                     changed = c_of(other, without)
-                    if changed == code:
+                    if changed == whole.code:
                         continue
                     results, longer = first(less, variant.arguments)
                 except sg.SymgradError as error:
                     worth.failed[variant.name] = str(error).splitlines()[0]
                     continue
-                calls = {"with": lambda: whole(*variant.arguments), "without": lambda: less(*variant.arguments)}  # noqa: B023
-                times = interleaved(calls, seconds)
-                space, more = [each.memory(*variant.arguments).peak for each in (whole, less)]
+                calls = {
+                    name: partial(f, *variant.arguments) for name, f in (("with", whole.function), ("without", less))
+                }
+                times = interleaved(calls, seconds, of=min)
+                space, more = [each.memory(*variant.arguments).peak for each in (whole.function, less)]
                 worth.losses[variant.name] = Loss(
-                    times["without"] / times["with"], longer / compiling,
+                    times["without"] / times["with"], longer / whole.seconds,
                     more / space if space else float("inf") if more else 1.0,
-                    changed.count("\n") - code.count("\n"), distance(results, expected),
+                    changed.count("\n") - whole.code.count("\n"), distance(results, whole.results),
                 )
     return worths
 

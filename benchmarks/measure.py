@@ -12,13 +12,17 @@ BLOCK = 0.02
 """Seconds of calls before the next one's turn; the first call of a block, into another's caches, is not counted."""
 
 
-def interleaved(calls: Mapping[str, Callable[[], Any]], seconds: float, rounds: int = 5) -> dict[str, float]:
-    """Return the median seconds of a call for each.
+def interleaved(
+    calls: Mapping[str, Callable[[], Any]], seconds: float, rounds: int = 5,
+    of: Callable[[list[float]], float] = statistics.median,
+) -> dict[str, float]:
+    """Return the seconds of a call for each.
 
     Args:
         calls: what to call, each compiled and called before.
         seconds: how long all of it may take, about.
         rounds: how many turns each has at least.
+        of: what is taken of all times: the median, or the minimum, which other programs do not change.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     block = min(BLOCK, seconds / rounds / max(len(calls), 1))
@@ -33,7 +37,7 @@ def interleaved(calls: Mapping[str, Callable[[], Any]], seconds: float, rounds: 
             turn += 1
     finally:
         gc.enable()
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: of(found) for name, found in times.items()}
 
 
 def several(call: Callable[[], Any], seconds: float) -> Iterator[float]:
