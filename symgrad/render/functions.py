@@ -50,6 +50,8 @@ from symgrad.render.printer import (
     UNARIES,
     Level,
     Printed,
+    divisions,
+    dummy,
     index,
     literal,
     number,
@@ -822,23 +824,52 @@ class Block:
         """
         slots = {slot: self.names[a] for a in arrays if (slot := self.storage[a].slot) is not None}
         stack = [self.slot(slot, name, "") for slot, name in slots.items() if slot.place is Place.STACK]
-        workspace: list[ArrayView] = []
+        placed: list[tuple[Slot, Slot | None, Any, str]] = []
         bases: list[Slot] = []  # what the last one may be counted from, and the last one
         there = [slot for slot in slots if slot.place is Place.WORKSPACE]
         for slot in sorted(there, key=lambda slot: (slot.step != 0, type(slot.offset) is not int, upper(slot.offset))):
             own = f"{self.thread}*{index(slot.step, self.name, ATOMS)}" if slot.step != 0 else ""
-            place = " + ".join(text for text in (index(slot.offset, self.name), own) if text not in {"", "0"})
+            length = len(index(slot.offset, self.name)) + len(own)
+            base: Slot | None = None
+            further = slot.offset
             known = [(slot.offset - base.offset, base) for base in bases if base.step == slot.step]
             if known and (own or type(slot.offset) is not int):
-                near = [(index(simplified(further), self.name), base) for further, base in known]
-                further, base = min(near, key=lambda pair: 0 if pair[0].isdigit() else len(pair[0]))
-                if len(further) < len(place) - WORTH:
-                    at = f"{slots[base]}_at"
-                    place, bases = f"{at} + {further}", [base]
-                    workspace = [replace(v, at=at) if v.name == slots[base] else v for v in workspace]
-            workspace.append(self.slot(slot, slots[slot], place))
+                near = [(simplified(distance), other) for distance, other in known]
+                texts = [index(distance, self.name) for distance, _ in near]
+                k = min(range(len(near)), key=lambda k: 0 if texts[k].isdigit() else len(texts[k]))
+                if len(texts[k]) < length - WORTH:
+                    further, base = near[k]
+                    own, bases = "", [base]
+            placed.append((slot, base, further, own))
             bases = [*bases[:1], slot]
-        return tuple(stack), tuple(workspace)
+        return tuple(stack), self.placed(placed, slots)
+
+    def placed(
+        self, there: Sequence[tuple[Slot, Slot | None, Any, str]], names: dict[Slot, str],
+    ) -> tuple[ArrayView, ...]:
+        """Print places in the workspace, each from its start or from another one's; what repeats in them has a name."""
+        counted = {base for _, base, *_ in there}
+        often = Counter([part for _, _, further, _ in there for part in divisions(further)])
+        named: dict[Any, Any] = {}
+        called: dict[Any, str] = {}
+        views = []
+
+        def name(e: Any) -> str:
+            return called.get(e) or self.name(e)
+
+        for slot, base, further, own in there:
+            sizes = []
+            for part in divisions(further):
+                if often[part] > 1 and part not in named:
+                    text, stand_in = index(part.xreplace(named), name), dummy(part)
+                    named[part], called[stand_in] = stand_in, self.scope.numbered("size")
+                    sizes.append(LetView("const int64_t", called[stand_in], text))
+            text = index(further.xreplace(named) if named and type(further) is not int else further, name)
+            parts = ["" if base is None else f"{names[base]}_at", text, own]
+            place = " + ".join([part for part in parts if part not in {"", "0"}])
+            at = f"{names[slot]}_at" if slot in counted else ""
+            views.append(replace(self.slot(slot, names[slot], place), at=at, sizes=tuple(sizes)))
+        return tuple(views)
 
     def slot(self, slot: Slot, name: str, place: str) -> ArrayView:
         """Describe one piece of memory.

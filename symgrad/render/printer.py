@@ -214,6 +214,22 @@ def index(expression: Any, name: Names, allowed: Levels = ANY) -> str:
     return printed(expression, name).within(allowed)
 
 
+def divisions(e: Any) -> list[Any]:
+    """List the divisions in a size, those inside of others first."""
+    if type(e) is int:
+        return []
+    from sympy import floor
+
+    return sorted(e.atoms(floor), key=lambda one: (one.count_ops(), str(one)))
+
+
+def dummy(e: Any) -> Any:
+    """Return what stands for a size that has a name."""
+    from sympy import Dummy
+
+    return Dummy(integer=e.is_integer)
+
+
 def printed(e: Any, name: Names) -> Printed:
     """Print an index or an extent."""
     if type(e) is int:

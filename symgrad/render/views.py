@@ -161,7 +161,7 @@ class NoteView(View):
 class ArrayView(View):
     """An array of its own: on the stack (with an extent), in the workspace (with an offset), or constant data.
 
-    The offset has a name if others are counted from it (`at`).
+    The offset has a name if others are counted from it (`at`); what it is made of may have names, too (`sizes`).
     """
 
     ctype: str
@@ -171,6 +171,7 @@ class ArrayView(View):
     values: str = ""
     restrict: str = ""
     at: str = ""
+    sizes: tuple[LetView, ...] = ()
 
 
 @dataclass(frozen=True)
