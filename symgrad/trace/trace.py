@@ -173,7 +173,7 @@ def _refuse_strays(program: Program) -> None:
         return
     inputs, start = {*program.inputs}, program.start
     for node in program.nodes():
-        if node.is_input and node not in inputs and node.number >= start:
+        if not node.inputs and node.is_input and node not in inputs and node.number >= start:
             reader = next((user for user in program.nodes() if node in user.inputs), node)
             raise LeakedTracerError(
                 f"{node.param('name')!r}, an argument of a function that is traced by itself (for sg.scan, sg.cond, "

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,8 +89,9 @@ def _words(nodes: Sequence[Node]) -> Any:
 
 def _repeats(nodes: Sequence[Node], least: int) -> list[tuple[int, int, int]]:
     """List runs that equal themselves one period later, as ``(start, period, copies)``, the longest first."""
-    if max(Counter([(node.op, node.line) for node in nodes]).values(), default=0) < least:
-        return []  # most programs, at next to no cost
+    for alike in (attrgetter("op"), attrgetter("op", "line")):
+        if max(Counter(map(alike, nodes)).values(), default=0) < least:
+            return []  # most programs, at next to no cost
     words = _words(nodes)
     places: dict[int, list[int]] = defaultdict(list)
     for k, word in enumerate(words.tolist()):
