@@ -66,6 +66,6 @@ def asked_by() -> tuple[str, Any]:
         public = [part for part in module.split(".") if part[0] != "_"]
         return ".".join([*public, called]), inner.f_globals.get(called)
     name = callee(frame.f_code, frame.f_lasti) or ""
-    found = frame.f_locals.get(name, frame.f_globals.get(name))
+    found: Any = frame.f_locals.get(name, frame.f_globals.get(name))
     known = str(getattr(found, "__module__", "")).startswith(("numpy", "scipy"))
     return found.__name__ if known and hasattr(found, "__name__") else name, found

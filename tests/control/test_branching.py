@@ -7,8 +7,7 @@ import pytest
 import symgrad as sg
 from tests.control.branching import disagreements, random_branching
 
-MANY = {"paths": 500}
-INTERPRETED, COMPILED = sg.Options(compiler="none", **MANY), sg.Options(flags=("-O0",), **MANY)
+INTERPRETED, COMPILED = sg.Options(compiler="none", paths=500), sg.Options(flags=("-O0",), paths=500)
 
 
 def wrong(seeds, options):
