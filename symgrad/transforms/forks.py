@@ -24,6 +24,7 @@ from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
 from symgrad.transforms.scans import within
+from symgrad.transforms.tuned import ROUNDS_AFTER
 from symgrad.transforms.whiles import is_tree, placed, round_of
 
 if TYPE_CHECKING:
@@ -40,10 +41,6 @@ def forks(program: Program, change: Callable[[Program], Program] = lambda body: 
         return program
     made = _Loop(program, program.fork).put()
     return replace(program, fork=None) if made is None else within(made, change)
-
-
-OUTSIDE = 6
-"""So many rounds may stay outside at the end, until each variable is one that the loop made."""
 
 
 class _Loop:
@@ -73,7 +70,7 @@ class _Loop:
         own = [moment.variables for moment in fork.moments]
         if not self.named(own):
             return None
-        ends = [k for k in range(max(2, len(own) - OUTSIDE), len(own)) if self.is_apart(own[k])]
+        ends = [k for k in range(max(2, len(own) - ROUNDS_AFTER), len(own)) if self.is_apart(own[k])]
         if not ends or not all(any(self.is_apart(each.before) for each in one) for one in fork.rounds.values()):
             return None
         steps = self.steps = ends[-1]

@@ -89,3 +89,7 @@ SLICES_COMPARED = 4
 
 POWER = 64
 """Exponents of integer powers that are products, at most. Counted: six squarings."""
+
+ROUNDS_AFTER = 6
+"""Rounds of a Python `for` with branches that may stay outside behind its loop, until the loop has made each variable.
+Chosen: where both ways are as likely, one call in 64 goes one way six times in the end."""
