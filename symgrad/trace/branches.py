@@ -81,14 +81,14 @@ class Moment(NamedTuple):
 
     Attributes:
         code, at: the code that asked, and which of its instructions.
-        frame: tells the calls of the code apart.
+        frame: tells the calls of the code apart; kept, so that no other call gets its identity.
         variables: the nodes of traced variables, and what plain ones are, by name and place in a structure.
         globals: of the code.
     """
 
     code: CodeType
     at: int
-    frame: int
+    frame: FrameType
     variables: dict[tuple[str, Any, int], Any]
     globals: dict[str, Any]
 
@@ -115,7 +115,7 @@ def moment(trace: Trace, frame: FrameType) -> Moment:
                 found[name, tree, k] = as_node(trace, leaf) if leaf.owner is trace else leaf
             else:
                 found[name, tree, k] = leaf if type(leaf) in {bool, int, float, str} else Opaque(leaf)
-    return Moment(frame.f_code, frame.f_lasti, id(frame), found, frame.f_globals)
+    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals)
 
 
 class Opaque:

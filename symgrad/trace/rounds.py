@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dis
+import sys
 from functools import cache
+from inspect import CO_OPTIMIZED
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +27,31 @@ def position(code: CodeType, at: int) -> Any:
 
 
 @cache
-def names_read(code: CodeType) -> frozenset[str]:
-    """Return the names that a code reads."""
-    return frozenset([str(i.argval) for i in dis.get_instructions(code) if i.opname.startswith("LOAD_")])
+def names_alive(code: CodeType, at: int) -> frozenset[str]:
+    """Return the names that may be read, before they are set, after an instruction."""
+    every = list(dis.get_instructions(code))
+    reads: list[frozenset[str]] = [frozenset(map(str, i.argval if isinstance(i.argval, tuple) else (i.argval,)))
+             if i.opname.startswith(("LOAD_", "STORE_FAST_", "DELETE_")) else frozenset() for i in every]
+    number = {i.offset: k for k, i in enumerate(every)}
+    handlers = getattr(code, "co_exceptiontable", b"") or any(i.opname.startswith("SETUP_") for i in every)
+    if handlers or not code.co_flags & CO_OPTIMIZED or at not in number:
+        return frozenset[str]().union(*reads)  # a handler goes on from anywhere; a module's names others read
+    after: list[list[int]] = []
+    for k, i in enumerate(every):
+        leaves = i.opname.startswith(("RETURN_", "RAISE_", "RERAISE", "JUMP_")) and "IF" not in i.opname
+        after.append([] if leaves or k + 1 == len(every) else [k + 1])
+        if i.opcode in _JUMPS:
+            after[-1].append(number[i.argval])
+    alive: list[frozenset[str]] = [frozenset()] * len(every)
+    changed = True
+    while changed:
+        changed = False
+        for k in reversed(range(len(every))):
+            sets = {str(every[k].argval)} if every[k].opname == "STORE_FAST" else set[str]()
+            found = reads[k] | frozenset[str]().union(*[alive[n] for n in after[k]]) - sets
+            changed |= found != alive[k]
+            alive[k] = found
+    return frozenset[str]().union(*[alive[n] for n in after[number[at]]], code.co_cellvars, code.co_freevars)
 
 
 @cache
@@ -46,7 +70,8 @@ def remembers(moment: Moment) -> bool:
     """
     codes = [(moment.code, moment.globals)]
     seen: set[CodeType] = set()
-    plain = [value.value for value in moment.variables.values() if type(value).__name__ == "Opaque"]
+    opaque = [value.value for value in moment.variables.values() if type(value).__name__ == "Opaque"]
+    plain: list[tuple[Any, CodeType]] = [(value, moment.code) for value in opaque]
     while codes:
         code, names = codes.pop()
         if code in seen:
@@ -56,25 +81,38 @@ def remembers(moment: Moment) -> bool:
             if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS):
                 return True
             if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in names:
-                plain.append(names[i.argval])
+                plain.append((names[i.argval], code))
         codes += [(one, names) for one in code.co_consts if isinstance(one, CodeType)]
         while plain:
-            value = plain.pop()
+            value, user = plain.pop()
             value = getattr(value, "__wrapped__", value)
             if isinstance(value, FunctionType):
                 if is_user_code(value.__code__.co_filename):
                     codes.append((value.__code__, value.__globals__))
-                    plain += [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
+                    own = [cell.cell_contents for cell in value.__closure__ or () if _is_full(cell)]
+                    own += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+                    plain += [(one, value.__code__) for one in own]
+            elif isinstance(value, tuple):
+                plain += [(one, user) for one in value]
+            elif isinstance(value, ModuleType):
+                if is_user_code(getattr(value, "__file__", None) or "<frozen "):
+                    plain += [(vars(value)[name], user) for name in user.co_names if name in vars(value)]
+            elif isinstance(value, type):  # the user's may count its calls
+                home = sys.modules.get(value.__module__)
+                if is_user_code(getattr(home, "__file__", None) or "<frozen "):
+                    return True
             elif not isinstance(value, _STILL) and not type(value).__module__.startswith(("symgrad", "numpy", "scipy")):
                 return True
     return False
 
 
+_JUMPS = frozenset({*dis.hasjrel, *dis.hasjabs})
 _CHANGES = frozenset({"STORE_ATTR", "STORE_GLOBAL", "STORE_DEREF", "DELETE_ATTR", "DELETE_GLOBAL", "YIELD_VALUE"})
 _WALKS = frozenset({"next", "iter", "setattr", "exec", "eval"})
-_STILL = (ModuleType, type, BuiltinFunctionType, np.ndarray, np.generic, np.ufunc, np.dtype, str, bool, int, float,
-          type(None), tuple, list, dict, range, slice)
-"""What keeps nothing that a call of it could change, or is looked at from moment to moment."""
+_STILL = (
+    BuiltinFunctionType, np.ndarray, np.generic, np.ufunc, np.dtype, str, bool, int, float, type(None), range, slice,
+)
+"""What keeps nothing that a call of it could change; an array that is written while a function is traced is refused."""
 
 
 def _is_full(cell: Any) -> bool:

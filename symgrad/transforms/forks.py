@@ -19,7 +19,7 @@ from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.logical import logical_not, logical_or
-from symgrad.trace.rounds import names_read
+from symgrad.trace.rounds import names_alive
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
@@ -100,15 +100,17 @@ class _Loop:
         """Find the variables that change; whether they are all that does."""
         rounds = [each for one in self.fork.rounds.values() for each in one]
         every = [*own, *[each.before for each in rounds], *[each.after for each in rounds]]
-        common = set(own[0]).intersection(*every)
-        read = names_read(self.fork.moments[0].code)
-        for name in (name for name in own[0] if name in common):
+        alive = frozenset[str]().union(*[names_alive(moment.code, moment.at) for moment in self.fork.moments])
+        keys = [name for name in own[0] if name[0] in alive]
+        if any({*keys} != {name for name in each if name[0] in alive} for each in every):
+            return False  # some are not set yet, or a structure changes
+        for name in keys:
             values = [each[name] for each in every]
             nodes = [value for value in values if isinstance(value, Node)]
             if not nodes:
                 sides = [[one.before[name] for one in each] for each in self.fork.rounds.values()]
                 told = [each[name] for each in own[:-1]]
-                if name[0] in read and any(side != told for side in sides):
+                if any(side != told for side in sides):
                     return False
             elif any(value is not nodes[0] for value in values):
                 plain = [value for value in values if not isinstance(value, Node)]

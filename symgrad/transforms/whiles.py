@@ -21,7 +21,7 @@ from symgrad.ops.control.results import result
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.logical import logical_and, logical_not
-from symgrad.trace.rounds import names_read, position, remembers, runs_out
+from symgrad.trace.rounds import names_alive, position, remembers, runs_out
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
@@ -101,7 +101,7 @@ class _Loop:
         self.variables: list[dict[Name, Any]] = [moment.variables for moment in moments]
         self.bounded = any(runs_out(moment.code, moment.at) for moment in moments[1:])
         self.moment = moments[0]
-        self.read = names_read(moments[0].code)
+        self.alive = frozenset[str]().union(*[names_alive(moment.code, moment.at) for moment in moments])
         self.begin = self.asked[0].number
 
     # -- whether it is a loop
@@ -110,15 +110,15 @@ class _Loop:
         """Whether all rounds are the same."""
         if remembers(self.moment):
             return False
-        common = set(self.variables[0]).intersection(*self.variables[1:])
-        for name in (name for name in self.variables[0] if name in common):
+        keys = [name for name in self.variables[0] if name[0] in self.alive]
+        if any(keys != [name for name in own if name[0] in self.alive] for own in self.variables):
+            return False  # some are not set yet, or a structure changes
+        for name in keys:
             column = [own[name] for own in self.variables]
-            if all(value is column[0] or value == column[0] for value in column):
+            if all(value is column[0] or (type(value), value) == (type(column[0]), column[0]) for value in column):
                 continue
             if not all(isinstance(value, Node) for value in column):
-                if name[0] in self.read:
-                    return False
-                continue
+                return False
             if any((node.shape, node.dtype) != (column[0].shape, column[0].dtype) for node in column):
                 return False
             if not any([own[other] for own in self.variables] == column for other in self.names):

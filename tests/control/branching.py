@@ -34,7 +34,7 @@ INNER = (  # a function of one number, and its derivative
     ("np.exp(-u) if «abs(u) < 0.6» else 0.3 * u", "-np.exp(-u) if abs(u) < 0.6 else 0.3 + 0 * u"),
     ("max(u * u, u)", "2 * u if u * u > u else 1 + 0 * u"),
 )
-RAISED = (ValueError, AssertionError, KeyError, IndexError)
+RAISED = (ValueError, AssertionError, KeyError, IndexError, UnboundLocalError)
 
 
 
@@ -100,6 +100,7 @@ class _Writer:
         self.rng = rng
         self.lines: list[str] = []
         self.count, self.size, self.cost = 0, 0, 1
+        self.within = rng.random() < 0.5  # functions within: what they share is no variable of the loop's alone
 
     def expression(self, text: str, s: list[str], v: list[str]) -> str:
         """Fill a form: ``{}`` and ``{s}`` are numbers, ``{v}`` arrays, ``{c}`` constants, ``{j}``, ``{k}`` indices."""
@@ -178,9 +179,9 @@ class _Writer:
             self.for_(depth, s, v)
         elif kind < 25:
             self.while_(depth, s, v)
-        elif kind < 27:
-            self.helper(depth, s, v)
-        elif kind == 27:
+        elif kind < 27 and self.within:
+            self.helper(depth, s)
+        elif kind < 28:
             self.put(depth, rng.choice([
                 f"m = «int({rng.choice(s)} * 3)»\n{rng.choice(old)} = np.sum(x[:m]) * 0.3",
                 "m = «int(n)»\np = p * 0.5 + np.sum(np.arange(m)) * 0.01",
@@ -220,7 +221,7 @@ class _Writer:
         """Write a loop until something is small; it ends for every argument."""
         rng = self.rng
         h = self.new("h")
-        kind = rng.randrange(6)
+        kind = rng.randrange(9)
         factor, small = round(rng.uniform(0.4, 0.8), 2), rng.choice([0.05, 0.3, 1e-3])
         self.put(depth, f"{h} = 1.5 * abs({rng.choice(s)}) + {rng.choice(['0.0', '0.4', 'abs(a)'])}")
         fall = f"{h} = {factor} * {h}"
@@ -233,6 +234,15 @@ class _Writer:
             self.put(depth, f"m = n * 1\nwhile «m > 0» and «{h} > 1e-3»:\n    m = m - 1")
         elif kind == 3:
             self.put(depth, f"while «not {h} <= {small}»:\n    if «{h} > 1.1»: {h} = 0.3 * {h}")
+        elif kind == 4:
+            self.put(depth, f"o = {h} + 1.0\nwhile «abs(o - {h}) > {small}»:\n    o = {h} * 1.0")
+        elif kind == 5:
+            self.put(depth, f"z = {{'h': q * 1.0, 'l': [{h}]}}\nwhile «z['l'][0] > {small}»:")
+            self.put(depth + 1, f"z = {{'h': np.sin(z['h']) + 0.1 * {h}, 'l': [z['l'][0] * {factor}]}}")
+            self.put(depth + 1, "q = z['h'] * 0.9")
+        elif kind == 6:  # a name that one way sets, and another reads
+            self.put(depth, f"while «{h} > {small}»:\n    if «{h} > {small * 4}»: e{h} = 0.1 * {h}")
+            self.put(depth + 1, rng.choice([f"else: a = a - 0.2 * e{h}", f"elif «{h} < 1.0»: a = a + 0.1 * e{h}"]))
         else:
             self.put(depth, f"while «{h} > {small}»:")
         self.cost *= 9
@@ -246,17 +256,17 @@ class _Writer:
         s.append(h.replace("h", "g"))
         self.put(depth, f"{s[-1]} = {h}")
 
-    def helper(self, depth: int, s: list[str], v: list[str]) -> None:
+    def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
         f = self.new("f")
-        value, slope = [self.expression(text, s, v) for text in rng.choice(INNER)]
         c = str(round(rng.uniform(-0.5, 0.5), 2))
-        self.put(depth, f"def {f}(u): return {value}".replace("{c}", c))
+        value, slope = [text.replace("{c}", c) for text in rng.choice(INNER)]
+        self.put(depth, f"def {f}(u): return {value}")
         kind = rng.randrange(7)
         arg = rng.choice(s)
         if kind == 0:
-            self.put(depth, f"def d{f}(u): return {slope}".replace("{c}", c))
+            self.put(depth, f"def d{f}(u): return {slope}")
             self.put(depth, f"a = slope_of({f}, d{f})({arg} * 1.0) * 0.5")
         elif kind == 1:
             self.put(depth, f"q = rows_of(lambda r, y: r * {f}(y), p, {arg})")
