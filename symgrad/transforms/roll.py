@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.node import Graph
+from symgrad.ir.node import SEVERAL, Graph
 from symgrad.ir.op import Control, Elementwise, Leaf, Result
 from symgrad.ir.program import Program, afresh, copied
 from symgrad.ir.shapes import is_static, size
@@ -145,6 +145,8 @@ class _Loop:
         own = {node for copy in self.copies for node in copy}
         self.wanted = {i for node in program.nodes() if node not in own for i in node.inputs if i in own}
         self.wanted |= own.intersection(program.outputs)
+        if any(node.dtype is SEVERAL for node in self.wanted):
+            return False
         asked = {node.inputs[0] for node in program.guards}
         if not asked.isdisjoint(own) and any(map(_may_fail, self.copies[-1])):
             return False  # it would fail where a guard of an earlier copy leads elsewhere
@@ -174,8 +176,12 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _Loop | None:
         runs = [nodes[first + k * period : first + (k + 1) * period] for k in range(copies)]
         return _classified(_Loop(runs), place, first, period)
 
-    for start, period, copies in _repeats(nodes, least):
-        if classified(start + copies // 2 * period, period, min(COPIES_TRIED, copies - copies // 2)) is None:
+    for begin, period, found_copies in _repeats(nodes, least):
+        # A copy begins with no part of what the one before made.
+        shift = next((k for k in range(period) if not isinstance(nodes[begin + k].op, Result)), 0)
+        start, copies = begin + shift, found_copies - (shift > 0)
+        tried = min(COPIES_TRIED, copies - copies // 2)
+        if copies < least or classified(start + copies // 2 * period, period, tried) is None:
             continue  # what is a loop is one in its middle
         ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
         counts = [(start + early * period, copies - early - late) for early, late in ends]
@@ -208,6 +214,8 @@ def _classified(loop: _Loop, place: dict[Node, int], first: int, period: int) ->
             same, back = at[-1], 0
             while same < 0 and back < 2 and inside[-1]:
                 same, back = same + period, back + 1
+            if read[-1].dtype is SEVERAL and not (inside[-1] and at[-1] >= 0):
+                return no(column[-1], "takes apart what another step made")
             if inside[-1] and 0 <= same < period and all(p == at[-1] for p in at[back:]) and not any(inside[:back]):
                 loop.reads[j, a] = (same, back)
                 for b in range(1, back + 1):

@@ -371,3 +371,18 @@ def test_the_threshold_and_the_memory_of_loops_that_are_found():
         sg.Options(roll=3)
     with pytest.raises(sg.SymgradError, match="is less than any runs keep"):
         sg.grad(f, options=sg.Options(memory=10))(x)
+
+
+@pytest.mark.parametrize("results", [1, 2])
+def test_a_loop_of_scans(results):
+    """A copy begins with what holds a program, not with a result of the copy before."""
+    def nested(x):
+        b, c = x[0], x[1]
+        for _ in range(40):
+            own = sg.scan(lambda g, r, b=b: (np.sin(g + r) * 0.5 + 0.1 * b, np.cos(g) * r), 0.0 * b, x)
+            b, c = own[0], c * 0.5 + np.sum(own[1]) if results == 2 else c
+        return b + c
+
+    rolled = same_bits(nested, (np.array([0.3, 0.5, 0.2]),))
+    assert lengths(rolled) == [40]
+    assert len(rolled.nodes()) < 30
