@@ -221,7 +221,7 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
         written = sum(prod(shape) * dtype.itemsize for shape, dtype in outputs.values())
         if calls and (sum(prod(shape) for shape, _ in wanted.values()) > MOST or max(space, written) > ROOM):
             continue
-        rng, found, share = np.random.default_rng(seed), None, -1.0
+        rng, found, part = np.random.default_rng(seed), None, -1.0
         for attempt in range(TRIES):
             try:
                 inputs, formulas = _drawn(wanted, _intervals(attempt, wanted, rng), rng)
@@ -234,9 +234,9 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
             except (SymgradError, IndexError) as error:  # an extremum of nothing, an index beyond the end
                 refused = refused or error
                 continue
-            if (finite := _finite(results)) > share:
-                found, share = RecordedCall(case, inputs, results, formulas), finite
-            if share == 1.0:
+            if (finite := _finite(results)) > part:
+                found, part = RecordedCall(case, inputs, results, formulas), finite
+            if part == 1.0:
                 break
         calls += [] if found is None else [found]
     if not calls and refused is not None:
@@ -246,8 +246,8 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
 
 def _finite(outputs: Arrays) -> float:
     """Return how much of the results is finite: a mean over the arrays that have elements."""
-    shares = [float(np.isfinite(a).mean()) for a in outputs.values() if a.dtype.kind == "f" and a.size]
-    return sum(shares) / len(shares) if shares else 1.0
+    parts = [float(np.isfinite(a).mean()) for a in outputs.values() if a.dtype.kind == "f" and a.size]
+    return sum(parts) / len(parts) if parts else 1.0
 
 
 def never_finite(calls: Sequence[RecordedCall]) -> list[str]:

@@ -130,13 +130,13 @@ class Graph:
     numbered through, so that those of the caller come before.
     """
 
-    __slots__ = ("_count", "again", "line", "requirements", "rules", "share", "table")
+    __slots__ = ("_count", "again", "interned", "line", "requirements", "rules", "table")
 
-    def __init__(self, *, share: bool = True) -> None:
-        """Start empty; ``share=False`` makes every node a new one (to read a written one)."""
+    def __init__(self, *, interned: bool = True) -> None:
+        """Start empty; ``interned=False`` makes every node a new one (to read a written one)."""
         self.table = Table()
         self._count = 0
-        self.share = share
+        self.interned = interned
         self.line: Line | None = None
         self.requirements: list[Requirement] = []
         self.again = 0  # how often derivatives compute anew what they kept nothing of, one within the other
@@ -157,7 +157,7 @@ class Graph:
     ) -> Node:
         """Return the node of these arguments, a new one if there is none; leaves named inputs apart."""
         key = None
-        if self.share and op.name != "input":
+        if self.interned and op.name != "input":
             key = (op, inputs, params, shape, dtype)
             found = self.table.nodes.get(key)
             if found is not None:

@@ -185,7 +185,7 @@ class _Reader:
 
     def __init__(self, ops: Mapping[str, Op], lines: list[Line], depth: int = 0) -> None:
         self.ops, self.lines, self.depth = ops, lines, depth
-        self.graph = Graph(share=False)  # node for node what was written
+        self.graph = Graph(interned=False)  # node for node what was written
         self.nodes: list[Node] = []
         self.names: set[str] = set()
         self.symbols: dict[str, str] = {}

@@ -59,7 +59,7 @@ def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, h
     inner = any(isinstance(item, Loop) for nest in nests for item in nest.body)
     size = 1 if heavy else rows(inside, members) if inner or len(nests) > 1 else TILE_TERMS
     whole = type(axis.extent) is int and axis.extent <= size  # its sums have few terms, and need no parts
-    apart = [] if whole else [s for s in sums if shares(s.target.array, inside, frozenset(sums))]
+    apart = [] if whole else [s for s in sums if may_be_partial(s.target.array, inside, frozenset(sums))]
     before, after, named = partial_sums(apart)
     new.extend(named.values())
     tile, outer = Tile(Axis(axis.name, axis.extent), axis.extent if whole else size), frozenset(nests)
@@ -84,7 +84,7 @@ def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
     return TILE_PIECES if 2 * sum(ends) > len(ends) else TILE_ROWS
 
 
-def shares(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:
+def may_be_partial(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:
     """Whether sums may be taken in a copy first: small, at plain places, and touched by nothing else in the loop."""
     if array.dtype.kind != "f" or elements(array.shape) > TILE_SUMS:
         return False
