@@ -7,6 +7,7 @@ import importlib.util
 import keyword
 import re
 import sys
+import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -201,6 +202,31 @@ def units(words: Sequence[str]) -> dict[str, str]:
             raise Refused(f"--unit {word!r}: write NAME=UNIT, such as speed=m/s")
         found[name] = unit.strip()
     return found
+
+
+def example(file: str, found: Given) -> dict[str, Any]:
+    """Read the values of arguments from a file of NumPy's, by names as those of ``--arg``: ``w``, ``params.w``."""
+    try:
+        with np.load(file, allow_pickle=False) as opened:
+            arrays = {name: opened[name][()] for name in opened.files}
+    except (OSError, ValueError, AttributeError, zipfile.BadZipFile) as error:
+        raise Refused(f"--example {file}: it cannot be read as a file of numpy.savez: {error}") from error
+
+    def value(name: str, at: Any) -> Any:
+        """Return an argument, or an entry of one; of what is in no file, nothing."""
+        if isinstance(at, Spec):
+            return arrays.pop(name, None)
+        named = at if isinstance(at, dict) else at._asdict() if hasattr(at, "_fields") else dict(enumerate(at))
+        made = {key: value(f"{name}.{key}", part) for key, part in named.items()}
+        if any(one is None for one in made.values()):
+            return None
+        if isinstance(at, dict):
+            return made
+        return type(at)(*made.values()) if hasattr(at, "_fields") else type(at)(made.values())
+
+    specs = {**dict(zip(found.names, found.args, strict=False)), **found.kwargs}
+    values = {name: value(name, spec) for name, spec in specs.items() if name not in found.static}
+    return {name: one for name, one in values.items() if one is not None} | arrays
 
 
 def data(found: Given, extents: dict[str, int], seed: int, *, positive: bool = False) -> Given:

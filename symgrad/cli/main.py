@@ -98,14 +98,17 @@ def show(target: str, words: dict[str, Any], stage: str, kind: str | None, wrt: 
 @click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="An extent of the recorded calls.",
               callback=lambda _context, _option, words: arguments.sizes(words))
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the recorded calls' arguments.")
+@click.option("--example", "files", multiple=True, metavar="FILE.npz", help="Values for the arguments, by their names: "
+              "where conditions on values decide, the package has the paths that these take; once for each.")
 def emit(
-    targets: tuple[str, ...], words: dict[str, Any], wrt: str | None, whats: tuple[str, ...], out: str, **options: Any,
+    targets: tuple[str, ...], words: dict[str, Any], wrt: str | None, whats: tuple[str, ...], out: str,
+    files: tuple[str, ...], **options: Any,
 ) -> None:
     """Write a package of C: value and gradient as functions that need no Python, with their tests.
 
     Example: symgrad emit loss.py:loss --arg w=f64[d] --arg X=f64[n,d] --arg y=f64[n] --out build/loss_grad
     """
-    from symgrad.emit.derive import Specialization
+    from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
 
     if not targets:
@@ -122,7 +125,9 @@ def emit(
             own = words if len(targets) == 1 else {name: spec for name, spec in words.items() if name in known}
             used.update(own)
             found = arguments.call(fun, own)
-            calls.append(Specialization(fun, found.args, found.kwargs, found.static))
+            call = Specialization(fun, found.args, found.kwargs, found.static)
+            examples = [arguments.example(file, found) for file in files]
+            calls.append(examples_for(call, examples, several=len(targets) > 1))
             by.append(arguments.argnums(wrt, found))
         for name in words:
             if name not in used:

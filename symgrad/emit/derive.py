@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import symgrad.api.modes.derivatives as first
 import symgrad.api.modes.derivatives as second
 from symgrad.api.call.arguments import chosen
 from symgrad.api.modes.mode import at, described, function
 from symgrad.errors import ArgumentError, ArgumentValueError
+from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.names import identifier
-from symgrad.ir.shapes import size
+from symgrad.ir.shapes import show, size
 from symgrad.trace.signature import Spec, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from symgrad.api.call.arguments import Argnums
     from symgrad.api.call.function import Function, Lowered
+    from symgrad.ir.program import Program
     from symgrad.options import Options
+
+    Arrays = dict[str, np.ndarray[Any, Any]]
     from symgrad.trace.signature import Signature
 
 WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
@@ -30,12 +37,17 @@ WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jac
 
 @dataclass(frozen=True)
 class Specialization:
-    """A function with specs in the places of its arguments; those named by `static` are settings."""
+    """A function with specs in the places of its arguments; those named by `static` are settings.
+
+    Attributes:
+        examples: values for the arguments that are no settings, by name.
+    """
 
     fun: Callable[..., Any]
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
     static: tuple[str, ...] = ()
+    examples: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def plain_name(self) -> str:
@@ -47,9 +59,97 @@ class Specialization:
         """The function's name, as an identifier."""
         return identifier(self.plain_name)
 
-    def lower(self, derived: Function, **further: Spec) -> Lowered:
-        """Lower a derivative of the function for the specs."""
-        return derived.lower(*self.args, **self.kwargs, **further)
+    @property
+    def positions(self) -> list[str]:
+        """The names of the arguments that are given by position."""
+        signature = signature_of(self.fun)
+        return [] if signature is None else [*signature.parameters][: len(self.args)]
+
+    def lower(
+        self, derived: Function, further: Mapping[str, Spec] | None = None, drawn: Sequence[Arrays] = (),
+    ) -> Paths:
+        """Lower a derivative of the function for the specs, and `further` ones, drawn for each example."""
+        specs = self.args, {**self.kwargs, **(further or {})}
+        if not self.examples:
+            return Paths((derived.lower(*specs[0], **specs[1]),))
+        calls = []
+        for example, more in zip(self.examples, drawn or [{}] * len(self.examples), strict=True):
+            args = tuple([example.get(name, spec) for name, spec in zip(self.positions, self.args, strict=False)])
+            calls.append((args, {name: {**example, **more}.get(name, spec) for name, spec in specs[1].items()}))
+        paths, arrays = derived.lower_paths(specs, calls)
+        self.check_results(paths)
+        names = paths[0].signature.names
+        return Paths(tuple(paths), tuple([dict(zip(names, each, strict=True)) for each in arrays]))
+
+    def check_results(self, paths: Sequence[Lowered]) -> None:
+        """Refuse paths that return something else: a function of C writes the same arrays in each call."""
+        kinds = [(one.tree, [(y.shape, y.dtype) for y in one.program.results]) for one in paths]
+        for path, kind in zip(paths, kinds, strict=True):
+            if kind != kinds[0]:
+                said = [", ".join([f"{d.name}{show(shape)}" for shape, d in each]) for _, each in (kinds[0], kind)]
+                asked = [[*one.entry.taken.values()] for one in (paths[0], path) if one.entry is not None]
+                line = next((a.line for a, b in zip(*asked, strict=False) if a != b), None)
+                raise ArgumentError(
+                    f"{self.name}() returns {said[0]} on one path and {said[1]} on another one, and a function of C "
+                    "writes the same arrays in each call", line=line,
+                    instead="results of the same structure, shapes and dtypes (0.0 in the place of 0), or a package "
+                    "for each path",
+                )
+
+
+def examples_for(of: Specialization, examples: Sequence[Any], *, several: bool) -> Specialization:
+    """Give a function its examples; of `several` functions, each those that have all of its arguments."""
+    wanted = [name for name in (*of.positions, *of.kwargs) if name not in of.static]
+    found = []
+    for k, example in enumerate(examples, 1):
+        by_name = isinstance(example, Mapping)
+        given = {**example} if by_name else dict(zip(wanted, example, strict=False))
+        wrong = [name for name in given if name not in wanted]
+        missing = [name for name in wanted if name not in given]
+        if not by_name and len(example) != len(wanted):
+            wrong = [f"{len(example)} values"]
+        if several and (missing or not by_name):
+            continue
+        if missing or (wrong and not several):
+            said = f"has no {missing[0]}" if missing else f"has {wrong[0]}"
+            raise ArgumentError(
+                f"example {k} of {of.name}() {said}; its arguments are {', '.join(wanted)}",
+                instead="a tuple of values for them, or a dict by name",
+            )
+        found.append({name: given[name] for name in wanted})
+    return replace(of, examples=tuple(found))
+
+
+@dataclass(frozen=True)
+class Paths:
+    """A function lowered for specs: a program for each path of its conditions that an example takes, mostly one.
+
+    Attributes:
+        examples: the arguments of each example, by their names in C.
+    """
+
+    each: tuple[Lowered, ...]
+    examples: tuple[Arrays, ...] = ()
+
+    @property
+    def branched(self) -> bool:
+        """Whether a call may take none of them."""
+        return bool(self.program.guards)
+
+    @property
+    def signature(self) -> Signature:
+        """The arguments, which all have."""
+        return self.each[0].signature
+
+    @property
+    def program(self) -> Program:
+        """The first one's program: results of the others have the same shapes and dtypes."""
+        program: Program = self.each[0].program
+        return program
+
+    def extents(self, example: Arrays) -> dict[Any, int]:
+        """Return the open extents in an example, by their symbols."""
+        return extents(self.program, [example[name] for name in self.signature.names])
 
 
 @dataclass(frozen=True)
@@ -67,9 +167,9 @@ class Derivative:
 
     what: str
     of: Specialization
-    lowered: Lowered
+    lowered: Paths
     outputs: tuple[str, ...]
-    base: Lowered | None = None
+    base: Paths | None = None
     base_outputs: tuple[str, ...] = ()
     form: str = ""
     wrt: tuple[str, ...] = ()
@@ -78,7 +178,7 @@ class Derivative:
     @property
     def narrow(self) -> bool:
         """Whether something on the way is single precision."""
-        return any(node.dtype.str[1:] == "f4" for node in self.lowered.program.nodes())
+        return any(node.dtype.str[1:] == "f4" for one in self.lowered.each for node in one.program.nodes())
 
 
 def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: str = "wrt=") -> Derivative:
@@ -105,7 +205,7 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
     if what in {"hvp", "hessian"}:
         base, base_outputs = of.lower(first.grad(of.fun, wrt, **given)), bars
     specs = dict(zip(signature.names, signature.specs, strict=True))
-    outputs = dict(zip(results, value.program.outputs, strict=True))
+    outputs = dict(zip(results, value.program.results, strict=True))
     floating = [name for name, y in outputs.items() if y.dtype.kind == "f"]
     if what in {"hessian", "jacobian"}:
         matrix: Any = second.hessian
@@ -139,7 +239,8 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
         "hvp": tuple([f"{bar}_dot" for bar in bars]),
     }
     form = "pull" if what == "vjp" else "push"
-    made = of.lower(mode, **further)
+    drawn = [_drawn(further, value.extents(example), k) for k, example in enumerate(value.examples)]
+    made = of.lower(mode, further, drawn)
     return Derivative(what, of, made, tails[what], base, base_outputs, form, names, tuple(further))
 
 
@@ -164,12 +265,19 @@ def _along(
     return pushed if what == "hvp" else [*point.put(point.program), *itertools.compress(pushed, floating)]
 
 
-def _result_names(value: Lowered) -> tuple[str, ...]:
+def _drawn(specs: Mapping[str, Spec], sizes: Mapping[Any, int], seed: int) -> Arrays:
+    """Draw directions or cotangents for an example."""
+    rng = np.random.default_rng(seed)
+    shapes = {name: concrete(tuple(spec.shape), sizes) for name, spec in specs.items()}
+    return {name: np.round(rng.uniform(-2, 2, shape), 6).astype(specs[name].dtype) for name, shape in shapes.items()}
+
+
+def _result_names(value: Paths) -> tuple[str, ...]:
     """Name the arrays of a function's result: by their places in it, or as the only one."""
-    if len(value.program.outputs) == 1:
+    if len(value.program.results) == 1:
         return ("value",)
     names: list[str] = []
-    for path in value.tree.paths():
+    for path in value.each[0].tree.paths():
         names.append(identifier("_".join(["result", *map(str, path)]), names))
     return tuple(names)
 

@@ -17,7 +17,7 @@ def emit(
     what: str | Iterable[str] = "value_and_grad", wrt: Argnums | list[int | str] = 0, name: str | None = None,
     profile: str = "embedded", blas: bool = False, python: bool = False, line_directives: bool = False,
     cc: str | None = None, units: Mapping[str, str] | None = None, sizes: Mapping[str, int] | None = None,
-    static_argnames: str | Iterable[str] = (), seed: int = 0,
+    static_argnames: str | Iterable[str] = (), seed: int = 0, examples: Sequence[Any] = (),
 ) -> Package:
     """Write a package of C that computes a function's derivatives: C99 with its tests, for make and for CMake.
 
@@ -41,6 +41,9 @@ def emit(
         sizes: extents of the recorded calls; else small ones.
         static_argnames: arguments that are settings; `specs` has their values.
         seed: of the recorded calls' arguments.
+        examples: values for the arguments, each a tuple of them, or a dict by name: where conditions on values
+            (``if x > 0``) decide what is computed, the package holds the paths that these take, and its functions
+            return the status ``NAME_NO_PATH`` where a call takes none of them. They are recorded calls, too.
 
     Returns:
         The `Package`.
@@ -48,7 +51,7 @@ def emit(
     Raises:
         ArgumentValueError: `out` holds files that were not written by `emit`; a name, a profile or a unit is none;
             `blas` without the profile ``fast``.
-        ArgumentError, NoGradient, ...: what tracing and deriving the function raises.
+        ArgumentError, NoGradient, ...: what tracing and deriving the function raises; an example fits no spec.
 
     >>> import numpy as np, symgrad as sg, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +62,7 @@ def emit(
     import optree
 
     from symgrad.api.call.arguments import Arguments, annotated_specs
-    from symgrad.emit.derive import Specialization
+    from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
     from symgrad.trace.signature import spec
     from symgrad.trace.structures import NAMESPACE
@@ -71,12 +74,12 @@ def emit(
     calls = []
     for one in funs:
         parameters = Arguments(one).parameters
-        if not isinstance(given, dict) or not all(name in parameters for name in given if len(funs) == 1):
-            calls.append(Specialization(one, given if isinstance(given, tuple) else (given,), {}, static))
-            continue
-        own = {name: value for name, value in given.items() if name in parameters}
-        own |= annotated_specs(one, own)
-        calls.append(Specialization(one, (), own, tuple([name for name in static if name in own])))
+        args, own, settings = given if isinstance(given, tuple) else (given,), dict[str, Any](), static
+        if isinstance(given, dict) and all(name in parameters for name in given if len(funs) == 1):
+            args, own = (), {name: value for name, value in given.items() if name in parameters}
+            own |= annotated_specs(one, own)
+            settings = tuple([name for name in static if name in own])
+        calls.append(examples_for(Specialization(one, args, own, settings), examples, several=len(funs) > 1))
     asked = request(
         out, name=name, profile=profile, blas=blas, python=python, line_directives=line_directives, cc=cc, units=units,
         sizes=sizes, seed=seed,

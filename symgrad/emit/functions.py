@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.passes import schedule
 from symgrad.loops.statements.lower import lower
-from symgrad.loops.storage.allocate import bytes_of
+from symgrad.loops.storage.allocate import bytes_of, larger
 from symgrad.ops import math_functions
+from symgrad.ops.control.guard import UNTOLD
 from symgrad.ops.declare.spelling import ctype
 from symgrad.options import TEAM, Options, Target
 from symgrad.pipeline import uncollected
 from symgrad.render import render
 from symgrad.render.package import (
+    DispatchView,
     EntryView,
     ErrorView,
+    PathView,
     PortView,
     PythonView,
     WatchView,
@@ -33,9 +37,10 @@ from symgrad.trace.lines import definition
 from symgrad.transforms.debug_nans import with_flags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from symgrad.emit.derive import Derivative
+    from symgrad.api.call.function import Lowered
+    from symgrad.emit.derive import Derivative, Paths
     from symgrad.errors import Line
     from symgrad.ir.program import Program
     from symgrad.loops.program import Array, LoopProgram
@@ -80,32 +85,61 @@ class Core:
 
 
 @dataclass(frozen=True)
-class Exported:
-    """A function of a package: what it derives, and its cores; `first` is added to the numbers of its checks."""
+class Cores:
+    """A path of a function: its core, and the one that looks at every value; its first status is after `first`."""
 
-    name: str
-    derivative: Derivative
+    lowered: Lowered
     core: Core
     watched: Core
     watch: Watch
-    base: Core | None
     first: int
 
     @property
-    def extents(self) -> list[str]:
-        """Names of its open extents."""
-        return [str(dim) for dim in render.extents(self.core.loops)]
-
-    @property
-    def requirements(self) -> list[Any]:
-        """What its extents must satisfy, and is not decided."""
-        every = self.derivative.lowered.program.requirements
-        return [r for r in every if not (type(r.index) is int and type(r.extent) is int)]
+    def requirements(self) -> list[tuple[int, Any]]:
+        """What its extents must satisfy, and is not decided; their statuses follow those of the checks."""
+        every = [r for r in self.lowered.program.requirements if not (type(r.index) is int and type(r.extent) is int)]
+        return [*enumerate(every, self.first + len(self.core.loops.checks) + 1)]
 
     @property
     def statuses(self) -> int:
         """How many statuses it has of its own: one for each check and each requirement."""
         return len(self.core.loops.checks) + len(self.requirements)
+
+    @property
+    def conditions(self) -> list[str]:
+        """What its conditions come to, in words."""
+        taken = {} if self.lowered.entry is None else self.lowered.entry.taken
+        words = [
+            f"the loop at {one.line} ends" if number >= UNTOLD else f"{one.line} comes to {one.outcome}"
+            for number, one in taken.items()
+        ]
+        counts = [(text, len([*same])) for text, same in groupby(words)]
+        return [text if count == 1 else f"{text} {count} times" for text, count in counts]
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A function of a package: what it derives, its paths, and cores of what finite differences are taken of."""
+
+    name: str
+    derivative: Derivative
+    each: tuple[Cores, ...]
+    bases: tuple[Core, ...]
+
+    @property
+    def core(self) -> Core:
+        """The core of its first path: those of others read and write the same."""
+        return self.each[0].core
+
+    @property
+    def branched(self) -> bool:
+        """Whether a call may take none of its paths."""
+        return self.derivative.lowered.branched
+
+    @property
+    def extents(self) -> list[str]:
+        """Names of its open extents."""
+        return [str(dim) for dim in render.extents(self.core.loops)]
 
     @property
     def origin(self) -> str:
@@ -141,17 +175,32 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
             raise ArgumentError(
                 f"{of.of.name}() has an argument {taken}, a name of the module {module}", instead="another name"
             )
-    core = _core(program, of.outputs, f"{name}_core", options, target)
-    flagged, watch = with_flags(replace(program, labels=of.outputs))
-    watched = _core(flagged, (*of.outputs, "sg_flags"), f"{name}_core_watched", PORTABLE, EMBEDDED)
-    base = None if of.base is None else _core(of.base.program, of.base_outputs, f"{name}_base", PORTABLE, EMBEDDED)
-    return Exported(name, of, core, watched, watch, base, first)
+    paths: list[Cores] = []
+    for number, path in _numbered(f"{name}_core", of.lowered):
+        core = _core(path.program, of.outputs, number, options, target)
+        flagged, watch = with_flags(_labelled(path.program, of.outputs))
+        watched = _core(flagged, (*of.outputs, "sg_flags"), f"{number}_watched", PORTABLE, EMBEDDED)
+        paths.append(Cores(path, core, watched, watch, first + sum(one.statuses for one in paths)))
+    bases = [] if of.base is None else _numbered(f"{name}_base", of.base)
+    based = [_core(path.program, of.base_outputs, number, PORTABLE, EMBEDDED) for number, path in bases]
+    return Exported(name, of, tuple(paths), tuple(based))
+
+
+def _numbered(name: str, paths: Paths) -> list[tuple[str, Lowered]]:
+    """Name what is made of each path."""
+    return [(f"{name}_{k}" if paths.branched else name, path) for k, path in enumerate(paths.each, 1)]
+
+
+def _labelled(program: Program, names: Sequence[str]) -> Program:
+    """Name the results of a program, among which guards may stand."""
+    left = iter(names)
+    return replace(program, labels=tuple(["guard" if node.op.decides else next(left) for node in program.outputs]))
 
 
 def _core(program: Program, labels: tuple[str, ...], name: str, options: Options, target: Target) -> Core:
     """Take an optimized program through lower, schedule and the naming of its C."""
     with uncollected():
-        loops = schedule(lower(replace(program, labels=labels)), options, target)
+        loops = schedule(lower(_labelled(program, labels)), options, target)
         aimed = render.aimed(loops, options, target)
         view, functions = render.function(loops, name, aimed)
     return Core(name, loops, view, functions, aimed)
@@ -214,11 +263,6 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
     def is_open(dim: Any) -> bool:
         return not (type(dim) is int or dim.is_Integer)
 
-    def condition(requirement: Any) -> str:
-        at, extent = requirement.index, requirement.extent
-        below = f"{size(at)} < {size(extent)}"
-        return below if type(at) is int and at >= 0 else f"{size(at)} >= 0 && {below}"
-
     dims, team = [f"int64_t {n}" for n in names], ["int32_t threads"] * threads
     parameters = [f"const {shown(a.dtype)} *{a.name}" for a in loops.inputs]
     parameters += [*[f"{shown(a.dtype)} *{a.name}" for a in loops.outputs], *dims, *team, "void *workspace"]
@@ -229,49 +273,82 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
         if is_open(bytes_of(array.shape, array.dtype)):
             sized.setdefault(size(bytes_of(array.shape, array.dtype)), []).append(array.name)
     space = f"{made.name}_workspace_bytes({', '.join(given)})"
-    notes = [*render.work(loops), f"{space} bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
-    notes += [f"steps of loops that keep little are computed {1 + loops.again} times"] if loops.again else []
+    notes = [*render.work(loops)]
+    if made.branched:
+        notes = [f"has {len(made.each)} paths, by Python's conditions on values:"]
+        for k, path in enumerate(made.each, 1):
+            notes += [f"{k}. {'; '.join([*path.conditions, *render.work(path.core.loops)])}"]
+    notes += [f"{space} bytes of workspace, aligned as malloc aligns; NULL where that is 0"]
+    again = max(path.core.loops.again for path in made.each)
+    notes += [f"steps of loops that keep little are computed {1 + again} times"] if again else []
     notes += [f"threads: at most so many, 1 to {TEAM}; the numbers depend on it in their last bits"] * threads
-    codes = ", or a status from 1 on where an index is out of bounds" if made.statuses else ""
+    codes = " or where no path fits" if made.branched else ""
+    codes += ", or a status from 1 on where an index is out of bounds" if error_views([made]) else ""
     notes.append(f"returns 0; a negative status for impossible extents{codes}")
-    watched = made.watched.loops.workspace
+    workspace = larger([path.core.loops.workspace for path in made.each])
+    watched = larger([path.watched.loops.workspace for path in made.each])
     return EntryView(
-        name=made.name, pad=" " * (pad - len(made.name)), core=made.core.name, summary=made.summary,
+        name=made.name, pad=" " * (pad - len(made.name)), core=f"{made.name}_core", summary=made.summary,
         reads=tuple(map(argument, loops.inputs)), writes=tuple(map(argument, loops.results)), notes=tuple(notes),
         parameters=tuple(parameters), extents=(*dims, *team), extent_names=tuple(given),
         arguments=(*arrays, *given, "(char *)workspace"), example=(*arrays, *given, "workspace"),
         negative=" || ".join(f"{n} < 0" for n in names), huge=" || ".join(f"{n} > SG_LONGEST" for n in names),
         sizes=tuple([(", ".join(arrays), text) for text, arrays in sized.items()]),
-        workspace=size(loops.workspace), grows=is_open(loops.workspace), checked_workspace=size(watched),
-        checked_grows=is_open(watched), first=made.first,
-        requirements=tuple([(condition(r), code) for code, r in _numbered(made)]),
+        workspace=size(workspace), grows=is_open(workspace), checked_workspace=size(watched),
+        checked_grows=is_open(watched), first=0 if made.branched else made.each[0].first,
+        requirements=() if made.branched else _requirements(made.each[0]),
+        dispatch=_dispatch(made) if made.branched else None,
     )
 
 
-def _numbered(made: Exported) -> Iterable[tuple[int, Any]]:
-    """Number the requirements: their statuses follow those of the checks."""
-    return enumerate(made.requirements, made.first + len(made.core.loops.checks) + 1)
+def _requirements(path: Cores) -> tuple[tuple[str, int], ...]:
+    """Print what extents must satisfy, each with its status."""
+    found = []
+    for code, requirement in path.requirements:
+        at, extent = requirement.index, requirement.extent
+        below = f"{size(at)} < {size(extent)}"
+        found.append((below if type(at) is int and at >= 0 else f"{size(at)} >= 0 && {below}", code))
+    return tuple(found)
+
+
+def _dispatch(made: Exported) -> DispatchView:
+    """Describe the function that tries the paths: a guard that fails says which may fit."""
+    entries = [path.lowered.entry for path in made.each if path.lowered.entry is not None]
+    numbers = {id(entry): k for k, entry in enumerate(entries, 1)}
+    views = []
+    for k, path in enumerate(made.each):
+        guards = [(check, check.what) for check in path.core.loops.checks if type(check.what) is int]
+        following = [entries[k].known(number, entries[: k + 1])[0] for _, number in guards]
+        misses = [
+            (check.number, numbers.get(id(entry), 0), comment(str(check.line)))
+            for (check, _), entry in zip(guards, following, strict=True)
+        ]
+        views.append(PathView(path.core.name, path.first, _requirements(path), tuple(misses)))
+    given = made.core.arguments
+    return DispatchView(
+        tuple([f"{kind}{name}" for kind, name in given]), tuple([name for _, name in given]), tuple(views)
+    )
 
 
 def error_views(functions: Sequence[Exported]) -> list[ErrorView]:
     """List the statuses of all checks and requirements."""
     found = []
-    for made in functions:
+    for name, path in [(made.name, path) for made in functions for path in made.each]:
         said = [
-            (made.first + c.number, c, c.what or f"an index is out of bounds for an axis of size {c.extent}")
-            for c in made.core.loops.checks
+            (path.first + c.number, c, c.what or f"an index is out of bounds for an axis of size {c.extent}")
+            for c in path.core.loops.checks if type(c.what) is str
         ]
         said += [
             (code, r, r.otherwise or f"index {r.index} is out of bounds for an axis of size {r.extent}")
-            for code, r in _numbered(made)
+            for code, r in path.requirements
         ]
         for code, about, what in said:
             text = quoted(f"{about.line}: {what}")
-            found.append(ErrorView(code, text, f"{made.name}: {text}"))
+            found.append(ErrorView(code, text, f"{name}: {text}"))
     return found
 
 
-def watch_view(made: Exported, first: int) -> WatchView:
+def watch_view(made: Cores, of: str, first: int) -> WatchView:
     """Describe the core that looks at every value, under the core's own name."""
     values = made.watch.values
     starts: list[int] = [0]
@@ -282,7 +359,7 @@ def watch_view(made: Exported, first: int) -> WatchView:
     own = [name for _, name in made.core.arguments]
     given = [name for _, name in made.watched.arguments]
     messages = [
-        ErrorView(first + k, quoted(f"{value.line or made.derivative.of.name}: {made.watch.message(k)}"))
+        ErrorView(first + k, quoted(f"{value.line or of}: {made.watch.message(k)}"))
         for k, value in enumerate(values)
     ]
     return WatchView(
@@ -296,6 +373,7 @@ def watch_view(made: Exported, first: int) -> WatchView:
 def size_calls(views: Sequence[EntryView]) -> tuple[tuple[str, str], ...]:
     """List what the printed sizes of functions call, and whether they do in one of the two builds alone."""
     texts = [text for v in views for _, text in v.sizes] + [text for v in views for text, _ in v.requirements]
+    texts += [text for v in views if v.dispatch for path in v.dispatch.paths for text, _ in path.requirements]
     plain = calls([*texts, *[v.workspace for v in views]])
     checked = calls([*texts, *[v.checked_workspace for v in views]])
     return tuple([

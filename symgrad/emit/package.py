@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from symgrad.api.call.arguments import Argnums
     from symgrad.emit.derive import Specialization
-    from symgrad.emit.functions import Exported
+    from symgrad.emit.functions import Cores, Exported
     from symgrad.errors import Line
 
 COMPILER = re.compile(r"[\w./+=:,@ -]{1,200}")
@@ -153,13 +153,14 @@ def emit_calls(
     if len({call.name for call in calls}) != len(calls):
         raise ArgumentError("two functions have one name", instead="other names, or a package for each")
     refuse_foreign(asked.out, {"Makefile": ""})  # before anything is computed
-    names = _exported_names([call.plain_name for call in calls], whats, asked)
+    names = _exported_names([call.plain_name for call in calls], whats, asked, max(len(c.examples) for c in calls))
     target = FAST if asked.fast else EMBEDDED
     functions: list[Exported] = []
     for call, by in zip(calls, wrt, strict=True):
         for what in whats:
-            first = sum(made.statuses for made in functions)
-            derivative = derive(what, call, by, asked.options, "--wrt" if asked.cli else "wrt=")
+            first = sum(path.statuses for made in functions for path in made.each)
+            options = replace(asked.options, paths=max(1, len(call.examples)))
+            derivative = derive(what, call, by, options, "--wrt" if asked.cli else "wrt=")
             made = exported(names[len(functions)], derivative, asked.options, target, asked.name, first)
             functions.append(made)
     open_extents = {name for made in functions for name in made.extents}
@@ -174,9 +175,10 @@ def emit_calls(
     texts = files(view)
     if asked.line_directives:
         name = f"{asked.name}.c"
-        texts[name] = _with_lines(texts[name], name, {line for made in functions for line in made.core.lines})
+        cores = [path.core for made in functions for path in made.each]
+        texts[name] = _with_lines(texts[name], name, {line for core in cores for line in core.lines})
     texts = {name: text if text.endswith("\n") else f"{text}\n" for name, text in texts.items()}
-    programs = [as_text(made.derivative.lowered.program) for made in functions]
+    programs = [as_text(path.lowered.program) for made in functions for path in made.each]
     made_of = [view.version, view.name, view.profile, *[made.name for made in functions], *programs]
     report = {
         "format": FORMAT,
@@ -192,14 +194,16 @@ def emit_calls(
     return Package(asked.out, asked.name, tuple([made.name for made in functions]), tuple(texts), report)
 
 
-def _exported_names(calls: Sequence[str], whats: Sequence[str], asked: Request) -> list[str]:
-    """Name the functions of C, as nothing else in the package, and no macro, is named."""
+def _exported_names(calls: Sequence[str], whats: Sequence[str], asked: Request, paths: int) -> list[str]:
+    """Name the functions of C, of at most so many paths, as nothing else in the package, and no macro, is named."""
     pairs = [(call, what) for call in calls for what in whats]
     parts = [[asked.name, *[c] * (len(calls) > 1), *[w] * (len(whats) > 1)] for c, w in pairs]
     names = [identifier("_".join(words)) for words in parts]
     upper = asked.name.upper()
     taken = {f"{asked.name}_error", *[f"{upper}_{end}" for end in CONSTANTS]}
     taken |= {f"{name}_{end}" for name in names for end in ("workspace_bytes", "core", "core_watched", "base")}
+    inner = [f"{name}_{end}_{k}" for name in names for end in ("core", "base") for k in range(1, paths + 1)]
+    taken |= {f"{name}{end}" for name in inner for end in ("", "_watched")}
     for name, (call, _) in zip(names, pairs, strict=True):
         if name in taken or names.count(name) > 1:
             other = setting("name", f"{asked.name}_module", cli=asked.cli)
@@ -222,9 +226,9 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
     units = {name: quoted(unit) for name, unit in (asked.units or {}).items()}
     entries = [entry_view(made, pad, units, threads=fast) for made in functions]
     watches, first = [], NOT_FINITE
-    for made in functions:
-        watches.append(watch_view(made, first))
-        first += len(made.watch.values)
+    for path, of in [(path, made.derivative.of.name) for made in functions for path in made.each]:
+        watches.append(watch_view(path, of, first))
+        first += len(path.watch.values)
     # Recorded calls and finite differences: of a function where none agree, the package says so.
     cases, compared, skipped, remarks = [], [], [], []
     for made in functions:
@@ -240,24 +244,28 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
             warnings.warn(message, SymgradWarning, stacklevel=4)
         if derivative.base is None:
             continue
-        found = differences(derivative, run, calls[0].extents, asked.seed)
-        if found is not None:
-            compared.append(difference_view(made, found, threads=fast))
-            continue
-        skipped.append(made.name)
-        remarks.append(f"`{made.name}` is compared with recorded numbers alone: {WHY}.")
-        warnings.warn(
-            f"finite differences of {derivative.of.name}() agree nowhere with what {made.name} computes: its test "
-            "compares recorded numbers alone", SymgradWarning, stacklevel=4,
-        )
-    bases = [made.base for made in functions if made.base is not None and made.name not in skipped]
-    main, words = body([made.core for made in functions]), asked.cc.split()
+        for k in range(len(made.each)):
+            own = [call for call in calls if call.path == k]
+            if own and (found := differences(derivative, run, own, asked.seed)) is not None:
+                compared.append(difference_view(made, found, threads=fast))
+                continue
+            skipped.append(made.name)
+            where = f" on path {k + 1}" if made.branched else ""
+            remarks.append(f"`{made.name}`{where} is compared with recorded numbers alone: {WHY}.")
+            warnings.warn(
+                f"finite differences of {derivative.of.name}() agree nowhere with what {made.name} computes{where}: "
+                "its test compares recorded numbers alone", SymgradWarning, stacklevel=4,
+            )
+    spoken = " ".join([call for one in compared for call in (one.plus, one.minus)])
+    bases = [base for made in functions for base in made.bases if f"{base.name}(" in spoken]
+    main, words = body([path.core for made in functions for path in made.each]), asked.cc.split()
     origin = ", ".join(dict.fromkeys(quoted(made.origin) for made in functions))
     tolerances = sorted({o.relative for c in cases for o in c.outputs if o.relative not in {"", "0.0"}}) or ["0"]
     view = ModuleView(
         name=asked.name, upper=upper, version=__version__, origin=origin, description=quoted(entries[0].summary),
         profile=asked.profile, threads=fast, blas=asked.options.blas, team=TEAM, body=main,
-        check_body=body([made.watched for made in functions]), base_body=body(bases), entries=tuple(entries),
+        check_body=body([path.watched for made in functions for path in made.each]), base_body=body(bases),
+        entries=tuple(entries),
         watches=tuple(watches), errors=tuple(error_views(functions)), not_finite=NOT_FINITE,
         calls=size_calls(entries), cases=tuple(cases),
         case_count=len(cases), formula_types=formula_types(cases, compared), differences=tuple(compared),
@@ -324,11 +332,7 @@ def _with_lines(text: str, name: str, lines: set[Line]) -> str:
 
 def _report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
     """Describe a function, for ``report.json``: what it computes, does and needs."""
-    text, loops = body([made.core]), made.core.loops
-    stages = Stages(asked.options)
-    stages.kept |= {"loops": loops, "c": Source(text, made.core.name, "", memory=made.core.functions.memory)}
-    cost, memory = cost_of(stages), memory_of(stages)
-    units = asked.units or {}
+    loops, units = made.core.loops, asked.units or {}
 
     def plain(dim: Any) -> Any:  # a number as it is, and an expression of extents as text
         return dim if type(dim) is int else int(dim) if dim.is_Integer else str(dim)
@@ -337,6 +341,22 @@ def _report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
         found = [{"name": a.name, "dtype": a.dtype.name, "shape": [plain(dim) for dim in a.shape]} for a in of]
         return [one | ({"unit": units[one["name"]]} if one["name"] in units else {}) for one in found]
 
+    def needs(path: Cores) -> dict[str, Any]:
+        text, core = body([path.core]), path.core
+        stages = Stages(asked.options)
+        stages.kept |= {"loops": core.loops, "c": Source(text, core.name, "", memory=core.functions.memory)}
+        cost, memory = cost_of(stages), memory_of(stages)
+        return {
+            "flops": plain(cost.flops),
+            "operations": {name: plain(number) for name, number in {**cost.operations, **cost.calls}.items()},
+            "bytes": {"read": plain(cost.read), "written": plain(cost.written)},
+            "loops": cost.loops,
+            "statements": cost.statements,
+            "workspace": plain(core.loops.workspace),
+            "stack": {"arrays": memory.stack, "bound": stack_bound(text)},
+        }
+
+    paths = {"paths": [{"conditions": path.conditions, **needs(path)} for path in made.each]}
     return {
         "name": made.name,
         "of": made.derivative.of.name,
@@ -344,12 +364,6 @@ def _report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
         "wrt": list(made.derivative.wrt),
         "reads": arrays(loops.inputs),
         "writes": arrays(loops.results),
-        "flops": plain(cost.flops),
-        "operations": {name: plain(number) for name, number in {**cost.operations, **cost.calls}.items()},
-        "bytes": {"read": plain(cost.read), "written": plain(cost.written)},
-        "loops": cost.loops,
-        "statements": cost.statements,
-        "workspace": plain(loops.workspace),
-        "stack": {"arrays": memory.stack, "bound": stack_bound(text)},
+        **(paths if made.branched else needs(made.each[0])),
         "finite_differences": made.derivative.base is not None and not skipped,
     }

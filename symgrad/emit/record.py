@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.emit.functions import cast, shown
-from symgrad.errors import ArgumentValueError, SymgradError
+from symgrad.errors import ArgumentValueError, Missed, SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
 from symgrad.render.package import CaseView, DifferenceView, NumbersView
@@ -23,8 +23,7 @@ from symgrad.render.render import extents
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from symgrad.api.call.function import Lowered
-    from symgrad.emit.derive import Derivative
+    from symgrad.emit.derive import Derivative, Paths
     from symgrad.emit.functions import Exported
 
     Array = np.ndarray[Any, Any]
@@ -164,19 +163,25 @@ def extents_of_cases(names: Sequence[str], given: Mapping[str, int], *, threads:
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """Extents, arguments and results by their names in C; and the formulas of large arguments."""
+    """Extents, arguments and results by their names in C; the formulas of large arguments; which path it takes."""
 
     extents: dict[str, int]
     inputs: Arrays
     outputs: Arrays
     formulas: dict[str, Formula]
+    path: int = 0
 
 
 @dataclass(frozen=True)
 class FiniteDifference:
-    """Finite differences that agree: the call, and the directions by the names of the arrays that are moved."""
+    """Finite differences that agree: the call, and the directions by the names of the arrays that are moved.
+
+    Attributes:
+        sides: the results of what they are taken of, forward and back, and the path of each.
+    """
 
     call: RecordedCall
+    sides: tuple[tuple[Arrays, int], ...]
     along: Arrays
     formulas: dict[str, Formula]
     step: float
@@ -186,15 +191,30 @@ class FiniteDifference:
 class Runner:
     """A lowered function, compiled, to be called with arrays by their names."""
 
-    def __init__(self, lowered: Lowered, outputs: Sequence[str]) -> None:
+    def __init__(self, lowered: Paths, outputs: Sequence[str]) -> None:
         """Compile it."""
         self.signature, self.outputs = lowered.signature, outputs
-        self._flat = lowered.compile()._ran().call.flat  # noqa: SLF001 - without the user's structures
+        entries = [path.entry or path.compile()._ran() for path in lowered.each]  # noqa: SLF001 - its compilation
+        self._paths = [entry.call.flat for entry in entries]  # without the user's structures
 
-    def __call__(self, inputs: Mapping[str, Array]) -> Arrays:
-        """Call it with what it takes of `inputs`."""
-        found = [np.asarray(result) for result in self._flat([inputs[name] for name in self.signature.names])]
-        return dict(zip(self.outputs, found, strict=True))
+    def __call__(self, inputs: Mapping[str, Array]) -> tuple[Arrays, int]:
+        """Call it with what it takes of `inputs`; return the number of its path, too.
+
+        Raises:
+            ArgumentValueError: none of its paths fits.
+        """
+        leaves = [inputs[name] for name in self.signature.names]
+        refused: Exception = ArgumentValueError("no example takes the path of these arguments")
+        for k, flat in enumerate(self._paths):
+            try:
+                found = [np.asarray(result) for result in flat(leaves)]
+            except Missed:
+                continue
+            except (SymgradError, IndexError) as error:  # of extents that another path may be fit for
+                refused = error
+                continue
+            return dict(zip(self.outputs, found, strict=True)), k
+        raise refused
 
 
 def _shapes_at(extents: Mapping[str, int], names: Iterable[str], of: Iterable[Any]) -> Shapes:
@@ -206,16 +226,19 @@ def _shapes_at(extents: Mapping[str, int], names: Iterable[str], of: Iterable[An
 def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *, threads: bool) -> list[RecordedCall]:
     """Record calls at several extents, some `given`, at the arguments of a few tried that give the most finite numbers.
 
-    What the function raises is raised where it refuses the arguments of every call.
+    Examples come first, and are all where a call may take no path. What the function raises is raised where it refuses
+    the arguments of every call.
     """
     signature, program = made.derivative.lowered.signature, made.derivative.lowered.program
-    calls: list[RecordedCall] = []
+    calls = _at_examples(made.derivative.lowered, run)
+    if made.branched:
+        return calls
     refused: SymgradError | IndexError | None = None
     every: list[Any] = [dim for spec in signature.specs for dim in spec.shape if type(dim) is not int]
     names = list(dict.fromkeys([s.name for dim in every for s in sorted(dim.free_symbols, key=str)]))
     for case in extents_of_cases(names, given, threads=threads):
         wanted = _shapes_at(case, signature.names, signature.specs)
-        outputs = _shapes_at(case, made.derivative.outputs, program.outputs)
+        outputs = _shapes_at(case, made.derivative.outputs, program.results)
         sizes = {symbol(name): size for name, size in {**case, "threads": THREADS}.items()}
         space = concrete(made.core.loops.workspace, sizes)
         written = sum(prod(shape) * dtype.itemsize for shape, dtype in outputs.values())
@@ -225,7 +248,7 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
         for attempt in range(TRIES):
             try:
                 inputs, formulas = _drawn(wanted, _intervals(attempt, wanted, rng), rng)
-                results = run(inputs)
+                results, _ = run(inputs)
             except MemoryError as error:
                 raise ArgumentValueError(
                     "the arguments of a recorded call do not fit into memory",
@@ -241,6 +264,17 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
         calls += [] if found is None else [found]
     if not calls and refused is not None:
         raise refused
+    return calls
+
+
+def _at_examples(of: Paths, run: Runner) -> list[RecordedCall]:
+    """Record the calls of examples: one for each path, and what else is not too long to be written down."""
+    calls: list[RecordedCall] = []
+    for inputs in of.examples:
+        results, path = run(inputs)
+        if all(call.path != path for call in calls) or sum(a.size for a in inputs.values()) <= MOST:
+            sizes = {str(name): size for name, size in of.extents(inputs).items()}
+            calls.append(RecordedCall(sizes, inputs, results, {}, path))
     return calls
 
 
@@ -263,14 +297,18 @@ def never_finite(calls: Sequence[RecordedCall]) -> list[str]:
 # -- finite differences
 
 
-def differences(of: Derivative, run: Runner, extents: Mapping[str, int], seed: int) -> FiniteDifference | None:
-    """Find arguments at which finite differences agree with what is emitted; None where they do at none."""
+def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed: int) -> FiniteDifference | None:
+    """Find arguments at which finite differences agree with what is emitted; None where they do at none.
+
+    They are those of `calls` where each path has calls of its own, else others with the extents of the first one.
+    """
     assert of.base is not None  # noqa: S101 - differences are of something
     base, rng = Runner(of.base, of.base_outputs), np.random.default_rng(seed)
-    wanted = _shapes_at(extents, of.lowered.signature.names, of.lowered.signature.specs)
     for attempt in range(TRIES):
+        at = calls[attempt % len(calls) if of.lowered.branched else 0]
+        wanted = _shapes_at(at.extents, of.lowered.signature.names, of.lowered.signature.specs)
         where = _intervals(attempt, wanted, rng)
-        inputs, formulas = _drawn(wanted, where, rng)
+        inputs, formulas = (at.inputs, at.formulas) if of.lowered.branched else _drawn(wanted, where, rng)
         sides = {name: INTERVALS[0]._replace(dominant=where[name].dominant) for name in of.wrt}
         directions, along = _drawn({name: wanted[name] for name in of.wrt}, sides, rng)
         if of.form == "push":
@@ -280,23 +318,27 @@ def differences(of: Derivative, run: Runner, extents: Mapping[str, int], seed: i
         kind = "f4" if of.narrow else "f8"
         step = STEP[kind] / max(1.0, sqrt(sum(a.size for a in directions.values())) / 4)
         try:
-            call = RecordedCall(dict(extents), inputs, run(inputs), formulas)
-            found = FiniteDifference(call, directions, along, step, TOLERANCE[kind])
-            if _finite(call.outputs) == 1.0 and all(off <= 0.1 for off in _compared(of, base, found)):
+            outputs, path = run(inputs)
+            call = RecordedCall(at.extents, inputs, outputs, formulas, path)
+            both = tuple([base(_moved(inputs, directions, sign * step)) for sign in (1.0, -1.0)])
+            found = FiniteDifference(call, both, directions, along, step, TOLERANCE[kind])
+            if _finite(call.outputs) == 1.0 and all(off <= 0.1 for off in _compared(of, found)):
                 return found
         except (SymgradError, IndexError):  # as in `recorded`
             continue
     return None
 
 
-def _compared(of: Derivative, base: Runner, at: FiniteDifference) -> Iterator[float]:
+def _moved(inputs: Arrays, along: Arrays, step: float) -> Arrays:
+    """Return arguments that are a step away."""
+    return {**inputs, **{name: (inputs[name] + step * a).astype(inputs[name].dtype) for name, a in along.items()}}
+
+
+def _compared(of: Derivative, at: FiniteDifference) -> Iterator[float]:
     """Yield by how much of what is allowed each finite difference is off; the emitted test computes the same."""
-    inputs, sides = at.call.inputs, []
-    for sign in (1.0, -1.0):
-        moved = {name: (inputs[name] + sign * at.step * a).astype(inputs[name].dtype) for name, a in at.along.items()}
-        sides.append(base({**inputs, **moved}))
-    floating = [name for name in base.outputs if sides[0][name].dtype.kind == "f"]
-    plus, minus = [{name: np.float64(side[name]) for name in floating} for side in sides]
+    inputs, (first, _) = at.call.inputs, at.sides[0]
+    floating = [name for name in of.base_outputs if first[name].dtype.kind == "f"]
+    plus, minus = [{name: np.float64(side[name]) for name in floating} for side, _ in at.sides]
     quotients = {name: (plus[name] - minus[name]) / (2 * at.step) for name in floating}
     out = {name: np.float64(a) for name, a in at.call.outputs.items()}
     along = {name: np.float64(a).ravel() for name, a in at.along.items()}
@@ -381,8 +423,7 @@ def case_view(made: Exported, at: RecordedCall, number: int, *, threads: bool) -
 
 def difference_view(made: Exported, at: FiniteDifference, *, threads: bool) -> DifferenceView:
     """Describe a finite difference."""
-    of, base, sizes = made.derivative, made.base, at.call.extents
-    assert base is not None  # noqa: S101 - differences are of something
+    of, base, sizes = made.derivative, made.bases[0], at.call.extents
     along = [_numbers(name, a, at.formulas.get(name), bar=f"{name}_bar") for name, a in at.along.items()]
     floating = [(n, a) for n, a in zip(of.base_outputs, base.loops.outputs, strict=True) if a.dtype.kind == "f"]
     weights = dict(zip([n for n, _ in floating], of.tangents, strict=False)) if of.what == "vjp" else {}
@@ -402,13 +443,16 @@ def difference_view(made: Exported, at: FiniteDifference, *, threads: bool) -> D
     inputs = [cast(a, f"{'moved' if a.name in at.along else 'in'}_{a.name}", "const ") for a in base.loops.inputs]
     passed = [str(sizes[str(dim)]) for dim in extents(base.loops)]
     plus, minus = [
-        (*inputs, *[cast(a, f"{side}_{a.name}") for a in base.loops.outputs], *passed, "scratch")
-        for side in ("plus", "minus")
+        f"{made.bases[path].name}({', '.join([*inputs, *results_, *passed, 'scratch'])})"
+        for side, (_, path) in zip(("plus", "minus"), at.sides, strict=True)
+        for results_ in [[cast(a, f"{side}_{a.name}") for a in base.loops.outputs]]
     ]
+    name = f"{made.name}_differences{at.call.path + 1 if made.branched else ''}"
+    space = max([concrete(one.loops.workspace, shapes) for one in made.bases])
     return DifferenceView(
-        f"{made.name}_differences", case_view(made, at.call, 0, threads=threads), of.form, base.name, plus,
-        minus, tuple(along), tuple([empty(a.name, a) for a in base.loops.results]), tuple(results),
-        int(concrete(base.loops.workspace, shapes)), repr(at.step), repr(at.tolerance),
+        name, case_view(made, at.call, 0, threads=threads), of.form, plus, minus, tuple(along),
+        tuple([empty(a.name, a) for a in base.loops.results]), tuple(results), int(space), repr(at.step),
+        repr(at.tolerance),
     )
 
 

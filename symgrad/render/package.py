@@ -21,6 +21,32 @@ class ErrorView:
 
 
 @dataclass(frozen=True)
+class PathView:
+    """A path of a function.
+
+    Attributes:
+        core: the function of it.
+        first: what is added to the numbers of its checks.
+        requirements: what extents must satisfy, each with the status that is returned if no other path fits.
+        misses: the numbers of its guards, each with the number of the path that is tried next, 0 for none, and a line.
+    """
+
+    core: str
+    first: int
+    requirements: tuple[tuple[str, int], ...]
+    misses: tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True)
+class DispatchView:
+    """A function that tries paths, each with its own arguments."""
+
+    parameters: tuple[str, ...]
+    arguments: tuple[str, ...]
+    paths: tuple[PathView, ...]
+
+
+@dataclass(frozen=True)
 class EntryView:
     """An exported function around a `core` that the compiler made.
 
@@ -34,6 +60,7 @@ class EntryView:
         requirements: what extents must satisfy, each with the status that is returned if they do not.
         first: what is added to the numbers of its checks.
         grows, checked_grows: the workspace depends on extents.
+        dispatch: its core, where that tries paths.
     """
 
     name: str
@@ -57,6 +84,7 @@ class EntryView:
     checked_grows: bool
     requirements: tuple[tuple[str, int], ...]
     first: int
+    dispatch: DispatchView | None = None
 
 
 @dataclass(frozen=True)
@@ -119,14 +147,13 @@ class CaseView:
 
 @dataclass(frozen=True)
 class DifferenceView:
-    """A derivative that finite differences of `base` are compared with; `results` are the floating-point ones."""
+    """A derivative that differences of two calls are compared with; `results` are the floating-point ones."""
 
     name: str
     case: CaseView
     form: str
-    base: str
-    plus: tuple[str, ...]
-    minus: tuple[str, ...]
+    plus: str
+    minus: str
     along: tuple[NumbersView, ...]
     buffers: tuple[NumbersView, ...]
     results: tuple[NumbersView, ...]
@@ -212,6 +239,11 @@ class ModuleView:
     python: tuple[PythonView, ...] = ()
     python_flags: tuple[str, ...] = ()
     width: int = 512
+
+    @property
+    def branched(self) -> bool:
+        """Whether a function has paths."""
+        return any(entry.dispatch for entry in self.entries)
 
     @property
     def forgets(self) -> bool:

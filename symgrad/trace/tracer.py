@@ -63,6 +63,7 @@ _INDEX = "range(), an index of a list or a plain array, or a shape"
 _NO_INDEX = (
     "np.take(array, i) or np.take(np.stack(list), i) for an index, static_argnums= for an argument that is a setting"
 )
+_GIVEN = "; arrays in the place of specs, for sg.emit examples=[...] (--example FILE.npz)"
 _NO_INT = "x.astype(np.int64), or static_argnums= for an argument that is a setting"
 
 
@@ -403,7 +404,8 @@ def outcome(value: Any, what: str, instead: str) -> bool | int:
         raise leaked(value)
     found: bool | int | None = trace.outcome(value.node)
     if found is None:
-        raise value._refuse(what, instead, inside=_INSIDE if trace.branches else "")  # noqa: SLF001 - a tracer's own
+        inside, given = (_INSIDE, "") if trace.branches else ("", _GIVEN)
+        raise value._refuse(what, f"{instead}{given}", inside=inside)  # noqa: SLF001 - a tracer's own
     return found
 
 

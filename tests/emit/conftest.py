@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import symgrad as sg
@@ -17,6 +18,11 @@ STRICT = "WARNINGS=-Werror -Wall -Wextra -Wconversion -Wdouble-promotion -Wshado
 WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
 LOSS = {"w": "f64[d]", "X": "f64[n,d]", "y": "f64[n]"}
 PARAMS = {"layers": [("f64[3,2]", "f64[2]"), ("f64[2,2]", "f64[2]")], "scale": "f64[]"}
+STEPPED = {"x": "f64[n]", "k": "i64[]", "a": "f64[]"}
+STEPS = [
+    (np.full(2, 1.5), np.int64(0), 2.0), (np.array([0.5, -0.25, 0.125]), np.int64(1), 1.5),
+    (np.linspace(-70.0, 1.0, 67), np.int64(0), 1.0), (np.array([0.25, 0.5, 0.75, 1.0]), np.int64(1), 2.0),
+]
 SPOT = dict.fromkeys(("spot", "strike", "time", "rate", "volatility"), "f64[n]")
 
 
@@ -41,6 +47,10 @@ PACKAGES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "mixed": ("mixed", {"x": "f64[n]"}, {"what": ("value", "jvp", "vjp")}),
     "large": ("loss", {"w": "f64[30]", "X": "f32[2000,30]", "y": "f64[2000]"}, {"what": ("value_and_grad", "vjp")}),
     "solved": ("solved", {"A": "f64[n,n]", "b": "f64[n]"}, {}),
+    "stepped": ("stepped", STEPPED, {"what": ("value", "value_and_grad"), "wrt": ("x", "a"), "examples": STEPS}),
+    "forked": ("forked", {"x": "f64[n]", "a": "f32[]"}, {"what": WHATS, "wrt": ("x", "a"), "examples": [
+        (np.array([1.5, 2.0]), np.float32(2.0)), {"x": np.array([-1.0, 0.5, 0.25]), "a": np.float32(0.5)},
+    ]}),
     "keyed": ("keyed", {"x": "f64[n]", "threads": "f64[]", "v1": "f64[]", "workspace": "f64[]"}, {}),
 }
 """Packages: the function of the model, its specs, and what else `emit` is told."""

@@ -527,6 +527,27 @@ class Function:
         stages, program, _, tree, _ = self._staged(signature, call.leaves)
         return Lowered(self, signature, stages, program, tree, call.leaves)
 
+    def lower_paths(
+        self, specs: tuple[tuple[Any, ...], dict[str, Any]], calls: Sequence[tuple[tuple[Any, ...], dict[str, Any]]],
+    ) -> tuple[list[Lowered], list[list[Any]]]:
+        """Compile for specs the paths that conditions take in some calls, each once.
+
+        Returns:
+            The paths in the order in which calls need them, and the arrays of each call as C reads them.
+        """
+        signature = self._signature(self._arguments.split(*specs))
+        made = Function(self._fun, self._arguments.fixed(signature), self._options)
+        found: dict[int, Lowered] = {}
+        arrays = []
+        for each in calls:
+            call = made._arguments.split(*each)
+            entry, _ = made._taken(made._find(call), call, functools.partial(_flat, call.leaves))
+            stages, program = entry.built.stages, entry.built.program
+            found.setdefault(id(entry), Lowered(made, signature, stages, program, entry.tree, call.leaves, entry))
+            arrays.append(as_inputs(call.leaves, signature))
+        entry.paths[:] = [path.entry for path in found.values() if path.entry is not None]
+        return [*found.values()], arrays
+
     def fixed(self, signature: Signature, leaves: Sequence[Any] = ()) -> Function:
         """Compile for one signature alone, which every call must fit: at leaves, where conditions ask for values."""
         made = Function(self._fun, self._arguments.fixed(signature), self._options)
@@ -747,6 +768,10 @@ class Function:
         return self if instance is None else functools.partial(self, instance)
 
 
+def _flat(leaves: Sequence[Any], path: Entry) -> Any:
+    return path.call.flat(leaves)
+
+
 def _missed(path: Entry, call: Leaves) -> int | None:
     """Return the first guard that a call does not take a path for, as NumPy says; None where there is none."""
     program = path.built.program
@@ -894,13 +919,15 @@ class Lowered:
     Attributes:
         signature: what it was lowered for.
         tree: the structure of what the function returned while it was traced.
+        entry: its compilation, where it is compiled.
     """
 
     def __init__(
         self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any, leaves: list[Any],
+        entry: Entry | None = None,
     ) -> None:
         self._function, self.signature, self.stages, self.program = function, signature, stages, program
-        self.tree, self._leaves = tree, leaves
+        self.tree, self._leaves, self.entry = tree, leaves, entry
 
     def as_text(self, stage: str = "optimized") -> str:
         """Print a stage: ``traced``, ``stable``, ``derived``, ``optimized`` (Python), ``loops``, ``c``."""
