@@ -39,8 +39,8 @@ SHOWN = 6
 """So many lines or reasons are named, the others counted."""
 
 TOTALS = {
-    How.ADD: "sum", How.FMA: "sum", How.MULTIPLY: "product", How.MAXIMUM: "maximum", How.MINIMUM: "minimum",
-    How.OR: "disjunction", How.AND: "conjunction",
+    How.ADD: "sum", How.FMA: "sum", How.MULTIPLY: "product", How.OR: "disjunction", How.AND: "conjunction",
+    **{how: how.name.lower() for how in (How.MAXIMUM, How.MINIMUM)},
 }
 
 

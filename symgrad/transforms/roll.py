@@ -411,7 +411,7 @@ def rows_of(graph: Graph, row: Sequence[Node], get: Callable[[Node], Node]) -> N
     """Put things, one for each step, into an array; `get` says what stands for nodes."""
     if slides(row):
         return _slid(graph, get(row[0].inputs[0]), row)
-    return _stacked(graph, [copied(graph, n, ()) if n.op is leaves.constant else get(n) for n in row])
+    return _stacked(graph, [copied(graph, n, ()) if n.is_constant else get(n) for n in row])
 
 
 def _stacked(graph: Graph, row: list[Node]) -> Node:

@@ -213,7 +213,7 @@ def _trimmed_calls(program: Program, calls: dict[Node, list[int]]) -> Program:
             if key not in bodies:
                 bodies[key] = closed(body.inputs, [body.outputs[k] for k in calls[node]], body.name)
             return make(graph, call, *inputs, body=bodies[key])
-        if node.op is result and node.inputs[0] in calls:
+        if isinstance(node.op, Result) and node.inputs[0] in calls:
             return make(graph, result, *inputs, number=calls[node.inputs[0]].index(node.param("number")))
         return copied(graph, node, inputs)
 
