@@ -12,13 +12,25 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import scipy.special  # noqa: F401 - before an op is declared: the tests compare with its functions
 
+if TYPE_CHECKING:
+    from symgrad.build.toolchain.find import Toolchain
+    from symgrad.options import Options
+
 ROOT = Path(__file__).parents[1]
 OWN_CACHE = pytest.StashKey[str]()
+GENTLY = (
+    "tests/control/test_checkpoint", "tests/control/test_control", "tests/control/test_roll",
+    "tests/ops/test_determinants", "tests/ops/test_linalg_derivatives", "tests/transforms/test_scatters",
+)
+"""What compares derivatives with each other in many large modules: they take the compiler longest."""
+
 TOGETHER = 6
 """So many random programs stand in one test, and in one module of C."""
 
@@ -45,6 +57,25 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fresh"):
         now = int(time.time()) * 1_000_000
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
+
+
+@pytest.fixture(autouse=True)
+def gently(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile some tests at -O1, in half the time.
+
+    At night, and with --optimized, all is compiled as users' functions are.
+    """
+    by_day = "not nightly" in request.config.getoption("markexpr") and not request.config.getoption("--optimized")
+    if by_day and request.node.nodeid.startswith(GENTLY):
+        from symgrad.build.toolchain import find as toolchain
+
+        as_ever = toolchain.find
+
+        def find(options: Options) -> Toolchain | None:
+            found = as_ever(options)
+            return found and replace(found, flags=tuple(["-O1" if flag == "-O3" else flag for flag in found.flags]))
+
+        monkeypatch.setattr(toolchain, "find", find)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
