@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,9 +46,9 @@ def compiled(package, function, arguments, results, profile="embedded"):
         status = getattr(c, function)(*places, *numbers, ctypes.c_void_p(space.ctypes.data))
         return status, out
 
-    c.text = getattr(c, f"{name}_error")
-    c.text.restype = ctypes.c_char_p
-    return call, lambda status: c.text(status).decode()
+    error = getattr(c, f"{name}_error")
+    error.restype = ctypes.c_char_p
+    return call, lambda status: error(status).decode()
 
 
 @pytest.mark.parametrize("profile", ["embedded", "fast"])
@@ -208,7 +209,8 @@ def test_the_command_line_reads_examples_of_structures(tmp_path, capsys):
         "import numpy as np\n\n\ndef f(params, x, scale=2.0):\n"
         "    return scale * np.sum(x) if params['w'][0] > 0 else params['b'] * x[0]\n"
     )
-    np.savez(tmp_path / "one.npz", **{"params.w": np.ones(2), "params.b": 3.0, "x": np.ones(4)})
+    values: dict[str, Any] = {"params.w": np.ones(2), "params.b": 3.0, "x": np.ones(4)}
+    np.savez(tmp_path / "one.npz", **values)
     specs = ["--arg", "params.w=f64[2]", "--arg", "params.b=f64[]", "--arg", "x=f64[n]", "--what", "grad"]
     words = ["emit", f"{tmp_path / 'nested.py'}:f", *specs, "--wrt", "x", "--out", str(tmp_path / "nested")]
     assert main([*words, "--example", str(tmp_path / "one.npz")]) == 0
