@@ -22,7 +22,7 @@ from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
 from symgrad.transforms.roll import roll
-from symgrad.transforms.scans import hoist, join_scans, late_products, trim_scans, within
+from symgrad.transforms.scans import accumulate, hoist, join_scans, late_products, trim_scans, within
 from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
 from symgrad.transforms.symmetric_sums import symmetric_sums
@@ -141,6 +141,7 @@ LOOPS: tuple[Pass[Program], ...] = (
     Pass(join_scans, Purpose.TIME),
     Pass(hoist, Purpose.TIME),
     Pass(late_products, Purpose.TIME),
+    Pass(accumulate, Purpose.TIME),
     Pass(trim_scans, Purpose.TIME),
 )
 """Of programs with loops, before what is in these is optimized."""

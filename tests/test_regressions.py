@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from scipy import special
 
 import symgrad as sg
+from symgrad.build.toolchain.compiler import rows_of_eight
 
 Array = np.ndarray[Any, Any]
 
@@ -223,3 +225,29 @@ def test_products_of_reversed_parts_of_open_extents_begin_in_their_tile(shape: t
     known = sg.value_and_grad(loss, dynamic=False)(x)
     assert value == pytest.approx(loss(x), rel=1e-12, abs=1e-15)
     np.testing.assert_allclose(slopes, known[1], rtol=1e-12, atol=1e-13)
+
+
+def test_arrays_on_the_stack_begin_where_vectors_are_stored() -> None:
+    """gcc 12 stored vectors of 32 bytes at places of 16 in the HMM of a plain loop, and the call crashed."""
+    def forward(A: Array, pi: Array, B: Array) -> Any:
+        a = pi + B[0]
+        for t in range(1, len(B)):
+            m = np.max(a)
+            a = np.log(np.exp(a - m) @ np.exp(A)) + m + B[t]
+        return np.max(a) + np.log(np.sum(np.exp(a - np.max(a))))
+
+    rng = np.random.default_rng(0)
+    arguments = rng.normal(size=(20, 20)), rng.normal(size=20), rng.normal(size=(60, 20))
+    function = sg.value_and_grad(forward, argnums=(0, 1, 2))
+    assert function(*arguments)[0] == pytest.approx(forward(*arguments), rel=1e-12)
+    text = function.lower(*arguments).as_text("c")
+    portable = sg.jit(forward, options=sg.Options(portable=True)).lower(*arguments).as_text("c")
+    assert re.search(r"double \w+\[20\] __attribute__\(\(aligned\(64\)\)\);", text)
+    assert "aligned(" not in portable
+
+
+def test_six_arguments_do_not_make_vectors_narrow() -> None:
+    """The adapter's loop over six arrays was taken for a loop over a row of six."""
+    loop = "for ({} k = 0; k < 6; ++k) {{\n    w[i*16 + k] = x[k];\n}}"
+    assert rows_of_eight(loop.format("int64_t"))
+    assert not rows_of_eight(loop.format("int32_t"))

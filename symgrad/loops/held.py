@@ -35,6 +35,7 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.op import Elementwise
 from symgrad.ir.shapes import size
+from symgrad.loops.fusion.merge import overwrites, sunk
 from symgrad.loops.machine import OFTEN
 from symgrad.loops.program import (
     Array,
@@ -125,19 +126,21 @@ class Repeat(Held):
     """A loop, each step of which follows the one before.
 
     Attributes:
-        axis: its variable.
-        place: the row that a step reads and writes: the variable, or counted from the end.
+        axis: its variable, the row that a step reads and writes.
+        down: it counts down.
         rows: the inputs and outputs that stand for rows.
         state: the inputs that stand for what is carried from step to step; the first outputs are their next values.
+        inplace: of these outputs, those of which only some elements are written; the others stay as they were.
         count: what counts the steps where their number is a value, which is read last; the axis is not used then.
     """
 
     programs: tuple[LoopProgram, ...]
     reads: tuple[tuple[int, ...], ...]
     axis: Axis
-    place: Any
+    down: bool
     rows: frozenset[Array]
     state: tuple[Array, ...]
+    inplace: frozenset[Array]
     count: Counter | None = None
 
     @property
@@ -148,14 +151,12 @@ class Repeat(Held):
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
         """Make a loop; its last statements carry on."""
         ((inner, outside),) = self.inside(reads)
-        state = [(outside[array], output) for array, output in zip(self.state, inner.outputs, strict=False)]
-        new = given_homes(inner, outside, {k: array for k, array in made.items() if k >= len(state)})
-        body = [*moved(looped(inner.body), outside, self.rows, self.place)]
-        for target, output in state:
-            body += _set(target, outside[output], output.line)
+        rows = {k: array for k, array in made.items() if k >= len(self.state)}
+        place = self.count.place if self.count else self.axis
+        body, new = stepped(inner, outside, self.state, rows, self.inplace, self.rows, place)
         if self.count:
-            return self.count.loop(tuple(body), reads[-1]), [*new, self.count.number.array]
-        return (Loop(self.axis, frozenset([self.axis]), tuple(body), Walk.SEQUENTIAL),), new
+            return self.count.loop(body, reads[-1]), [*new, self.count.number.array]
+        return (Loop(self.axis, frozenset([self.axis]), body, Walk.SEQUENTIAL, down=self.down),), new
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +186,15 @@ class Again(Held):
     """A loop that goes on as long as the first of its programs says so; the second one is a step.
 
     Attributes:
-        state: which of the arrays that are read are carried.
+        state: the inputs of a step that stand for what is carried.
+        inplace: of their next values, those of which only some elements are written.
         most: after so many steps it ends, if it is not None.
     """
 
     programs: tuple[LoopProgram, ...]
     reads: tuple[tuple[int, ...], ...]
-    state: tuple[int, ...]
+    state: tuple[Array, ...]
+    inplace: frozenset[Array]
     most: Dim | None
 
     @property
@@ -206,24 +209,45 @@ class Again(Held):
         on = Array("t0", (), np.dtype(bool), Kind.TEMPORARY, Line("", 0, "goes_on = ..."))
         new = [on, *([] if 0 in made else [count])]
         new += given_homes(asked, about, {})
-        state = [reads[k] for k in self.state]
-        new += given_homes(step, outside, {k - 1: array for k, array in made.items() if k > len(state)})
         here, one = Access(count, ()), Number(1, count.dtype)
         test: Any = Access(about[asked.outputs[0]], ())
         if self.most is not None:
             below = Apply(less, (here, IndexValue(self.most, count.dtype)), on.dtype, count.dtype)
             test = Apply(logical_and, (below, test), on.dtype, on.dtype)
-        body = [*moved(looped(step.body), outside, frozenset(), 0)]
-        for target, output in zip(state, step.outputs, strict=False):
-            body += _set(target, outside[output], output.line)
-        body.append(Statement(here, How.SET, Apply(add, (here, one), count.dtype, count.dtype), ()))
+        carried, more = stepped(step, outside, self.state, {}, self.inplace, frozenset(), 0)
+        new += more
+        body = (*carried, Statement(here, How.SET, Apply(add, (here, one), count.dtype, count.dtype), ()))
         asks = (*moved(looped(asked.body), about, frozenset(), 0), Statement(Access(on, ()), How.SET, test, ()))
-        loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), tuple(body))))
+        loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), body)))
         begin = (
             Statement(here, How.SET, Number(0, count.dtype), ()),
             Statement(Access(on, ()), How.SET, Number(True, on.dtype), ()),
         )
         return (*begin, loop), new
+
+
+def stepped(
+    inner: LoopProgram, outside: dict[Array, Array], states: Sequence[Array], made: Mapping[int, Array],
+    inplace: Container[Array], rows: Container[Array], place: Any,
+) -> tuple[Items, list[Array]]:
+    """Make the body of a loop, which ends by carrying on, and list the arrays that are new.
+
+    Of an array that is changed in place the step changes elements of what is carried, or, where it reads others
+    afterwards, of a copy.
+    """
+    new = given_homes(inner, outside, made)
+    body = looped(inner.body)
+    first: list[Item] = []
+    last: list[Item] = []
+    for state, output in zip(states, inner.outputs, strict=False):
+        body = sunk(body, output) if output in inplace else body
+        if output in inplace and overwrites(body, state, output):
+            new.remove(outside[output])
+            outside[output] = outside[state]
+            continue
+        first += _set(outside[output], outside[state], output.line) if output in inplace else ()
+        last += _set(outside[state], outside[output], output.line)
+    return (*first, *moved(body, outside, rows, place), *last), new
 
 
 def _set(target: Array, source: Array, line: Any) -> Items:

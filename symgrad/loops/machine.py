@@ -141,6 +141,9 @@ SHORTEST_FRAME = 32
 LARGE_EXTENTS = (32, 128, 512)
 """Unknown extents that are large, in this order. Chosen."""
 
+NESTS_TRIED = 4
+"""Nests of equal extents with which another one is compared. Chosen: merging stays linear."""
+
 # -- sums of products
 
 BLOCK_FEWEST = 4

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
+from symgrad.loops.fusion.merge import merge
 from symgrad.loops.fusion.parallelize import parallelize
 from symgrad.loops.fusion.tile import arrange, compensate, fit
 from symgrad.loops.held import deep, embed, result_of
@@ -23,7 +24,7 @@ from symgrad.loops.nest.vectorize import blas, fp_contract, jam, promote, vector
 from symgrad.loops.program import LoopProgram
 from symgrad.loops.statements.align import align
 from symgrad.loops.statements.coalesce import coalesce
-from symgrad.loops.statements.products import triangles
+from symgrad.loops.statements.products import collapse, triangles
 from symgrad.loops.statements.rematerialize import rematerialize
 from symgrad.loops.statements.unroll import unroll
 from symgrad.loops.statements.versioning import versioning
@@ -45,8 +46,10 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(deep(coalesce), Purpose.TIME),
     Pass(deep(rematerialize), Purpose.TIME),
     Pass(deep(triangles), Purpose.TIME),
+    Pass(deep(collapse), Purpose.TIME),
     Pass(deep(fuse), Purpose.NECESSITY),
     Pass(embed, Purpose.NECESSITY),
+    Pass(merge, Purpose.TIME),
     Pass(parallelize, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
     Pass(layout, Purpose.TIME),
     Pass(compensate, Purpose.DIGITS),

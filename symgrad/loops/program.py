@@ -282,6 +282,7 @@ class Loop(Block):
         grain: a thread's run of tiles begins at a multiple of so many iterations (0: of a tile).
         jam: so many iterations add their rows at once, which the loop inside does one by one (0: they do not).
         poll: after so many iterations it looks whether the call should stop (0: never; lanes look once, before).
+        down: it counts down.
     """
 
     axis: Axis
@@ -300,6 +301,7 @@ class Loop(Block):
     grain: int = 0
     jam: int = 0
     poll: int = 0
+    down: bool = False
 
     @Lazy
     def paths(self) -> list[tuple[Statement, Around]]:

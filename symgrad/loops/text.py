@@ -180,7 +180,8 @@ class _Text:
             begin = self.starts[loop.window.start]
             end = f"min({begin} + {loop.window.rows}, {end})"
         if loop.piece is Piece.ALL:
-            return f"range({end})" if begin == "0" else f"range({begin}, {end})"
+            every = f"range({end})" if begin == "0" else f"range({begin}, {end})"
+            return f"reversed({every})" if loop.down else every
         low, high = (self.index(e) for e in loop.ends)
         if loop.piece is Piece.INTERIOR:
             return f"range(max({begin}, {low}), min({end}, {high}))"

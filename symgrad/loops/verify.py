@@ -22,7 +22,7 @@ stored in another way.
 from __future__ import annotations
 
 from itertools import pairwise, product
-from math import prod
+from math import inf, prod
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +35,7 @@ from symgrad.loops.nest.vectorize import SUMS
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from symgrad.ir.notation import Access
     from symgrad.loops.program import Around, Array, Item, Items, LoopProgram, Share
@@ -57,7 +57,7 @@ before it. The first are taken that meet the program's requirements."""
 SAMPLED = ("inputs", "least", "requirements")
 """What the extents depend on at which a program is tried."""
 
-UNMARKED = ("axis", "members", "tile", "window", "team", "shares", "piece", "ends")
+UNMARKED = ("axis", "members", "tile", "window", "team", "shares", "piece", "ends", "down")
 """What tells a loop from another one; the rest are marks on it, which change no index and no order."""
 
 TEAM = symbol("threads")
@@ -422,6 +422,8 @@ class Section:
             begun = self.starts.get(s.target.array, ())
             for loop in site.around:
                 again = loop.tile is not None or loop.walk is Walk.THREADS or loop in found or loop in self.turns
+                if loop.walk in {Walk.SEQUENTIAL, Walk.ORDERED}:  # elements of what is carried
+                    again = again or s.target.is_indirect or s.target.along(loop.members)
                 if not again and loop not in begun:
                     raise wrong(f"{site}: {shown(s.target)} {s.how} once too often for each {loop.axis.name}")
         if not loops.keys() >= site.facts.axes:
@@ -848,7 +850,7 @@ class _Trial:
     def early(self, touch: Touch, starts: list[Touch]) -> list[Box]:
         """Return what is missing when a statement runs for the first time: no earlier iteration has written then."""
         shared = {loop for start in starts for loop in start.site.around}
-        first = {loop: self.within(touch.site, loop)[0][0] for loop in touch.site.around if loop in shared}
+        first = {loop: self.first(touch.site, loop) for loop in touch.site.around if loop in shared}
         boxes: list[Box] = [tuple([self.at_first(term, touch.site, first, exact=True) for term in touch.terms])]
         for start in starts:
             if start.access.flat or len(boxes) > BOXES or not start.plain:
@@ -856,13 +858,19 @@ class _Trial:
             until: dict[Loop, int] = {}
             for loop in common([start.site.around, touch.site.around]):
                 until[loop] = first[loop]
-                if self.within(start.site, loop)[0][0] < first[loop]:  # inside of an earlier iteration all has run
+                begin = self.first(start.site, loop)
+                if begin > first[loop] if loop.down else begin < first[loop]:  # in an earlier iteration all has run
                     break
             cut = tuple([self.at_first(term, start.site, until, exact=False) for term in start.terms])
             boxes = [piece for box in boxes for piece in without(box, cut)]
             if not boxes:
                 break
         return boxes
+
+    def first(self, site: Site, loop: Loop) -> int:
+        """Return the first iteration of a loop in which a statement runs."""
+        span = self.within(site, loop)
+        return span[-1][1] if loop.down else span[0][0]
 
     def at_first(self, term: Term, site: Site, until: dict[Loop, int], *, exact: bool) -> tuple[int, int]:
         """Return where an index goes until loops are at an iteration, or (`exact`) in it; of tiles, in the first."""
@@ -872,7 +880,9 @@ class _Trial:
             span = self.within(site, loop)
             begin, end = span[0][0], span[-1][1]
             if loop in until and loop.is_walked:
-                begin, end = until[loop] if exact else begin, until[loop]
+                here = until[loop]
+                begin = here if exact or loop.down else begin
+                end = here if exact or not loop.down else end
             elif not isinstance(loop, Axis) and loop.window in tiles:
                 rows = loop.window.rows
                 end = min(end, begin - begin % rows + rows - 1)
@@ -904,13 +914,18 @@ class _Trial:
             if any(touch.how is None or SUMS.get(touch.how) != sums[array] for touch in own):
                 here = f"{own[0].site}: {here}"
                 raise self.wrong(f"{here} take {array.name} apart as a {sums[array]}, and it is used otherwise")
-        elif apart(own, (loop,), lanes=True) or all(apart(part, (loop,), lanes=True) for part in rows(own, loop)):
+        elif self.apart_lanes(own, loop):
             return
         elif self.storage[array].is_memory or own[0].how != How.SET or own[0].site.statement.ranges:
             raise self.wrong(f"{own[0].site}: {here} share {shown(own[0].access)}, which each of them writes")
         elif len(own) != len(self.touches[array]):
             here = f"{own[0].site}: {here}"
             raise self.wrong(f"{here} have {array.name} for themselves, and it is touched outside of them")
+
+    def apart_lanes(self, own: list[Touch], loop: Loop) -> bool:
+        """Whether no two lanes meet."""
+        parts = [own], rows(own, loop)
+        return any(all(apart(part, (loop,), self.value, lanes=True) for part in own) for own in parts)
 
     def threads(self, loop: Loop, array: Array, own: list[Touch]) -> None:
         """Check that no thread touches what another one writes but its own buffers, shares of sums and runs of rows."""
@@ -919,7 +934,8 @@ class _Trial:
             return
         tiles = [one for one in around if one.team is loop.axis]
         made = [one.tile for one in tiles]
-        if apart(own, [*tiles, *[one for one in section.now if one.window in made]]) or apart(own, [loop]):
+        runs = [*tiles, *[one for one in section.now if one.window in made]]
+        if apart(own, runs, self.value) or apart(own, [loop], self.value):
             return
         inside = len(own) == len(self.touches[array]) and array.is_temporary
         storage = self.storage[array]
@@ -1006,18 +1022,26 @@ def rows(own: list[Touch], loop: Loop) -> list[list[Touch]]:
     return [*found.values()]
 
 
-def apart(own: list[Touch], walked: Sequence[Loop], *, lanes: bool = False) -> bool:
-    """Whether all accesses of an array walk along one dimension with a loop: then no two iterations meet."""
+def apart(own: list[Touch], walked: Sequence[Loop], value: Callable[[Any], int], *, lanes: bool = False) -> bool:
+    """Whether all accesses of an array walk along one dimension with a loop: then no two iterations meet.
+
+    Of lanes, some may begin where others never come.
+    """
 
     def row(term: Term) -> Any:
         steps = [step for one, step in term.steps or () if one in walked]
         others = [each for each in term.steps or () if each[0] not in walked]
-        return [*steps, term.start, *others] if steps and (lanes or not others) else None
+        beside = sum([abs(step) * (value(one.extent) - 1) for one, step in others])  # as in rows of a flat array
+        flat = own[0].access.flat and beside < sum(steps)
+        return [*steps, *([] if flat and not lanes else others)] if steps and (lanes or flat or not others) else None
 
     for d, term in enumerate(own[0].terms) if alike(own) else ():
         found = row(term)
         if found and all(touch.terms[d] is term or row(touch.terms[d]) == found for touch in own):
-            return True
+            starts = sorted({touch.terms[d].start for touch in own})
+            reach = sum([abs(s) * value(one.extent) for one, s in term.steps or () if one in walked]) if lanes else inf
+            if all(b - a >= reach for a, b in pairwise(starts)):
+                return True
     return False
 
 

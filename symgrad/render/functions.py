@@ -27,6 +27,7 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.shapes import simplified, upper
+from symgrad.loops.machine import LINE
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import (
@@ -398,6 +399,7 @@ class Block:
         sums = "".join(self.reduction(how, array) for how, array in loop.sums if lanes)
         view = self.walked(loop, LoopView(
             name, "0", index(loop.extent, self.name), body, lanes, sums, ordered=loop.walk is Walk.ORDERED,
+            down=loop.down,
         ))
         if loop.jam == 0 or self.target.plain:
             return view
@@ -879,7 +881,8 @@ class Block:
         elements: Any = slot.size // slot.dtype.itemsize
         extent = index(1 if elements == 0 else elements, self.name)  # C has no empty arrays
         restrict = "" if self.has_parts else self.target.restrict
-        return ArrayView(stored(slot.dtype), name, extent, place, restrict=restrict)
+        aligned = "" if self.target.plain or place else f" __attribute__((aligned({LINE})))"
+        return ArrayView(stored(slot.dtype), name, extent, place, restrict=restrict, aligned=aligned)
 
     def shares(self, items: Items) -> list[LetView]:
         """Point to the sums that a thread works in: the first in the sums themselves, each other one in its copies."""

@@ -21,7 +21,8 @@ class LoopView(View):
     """``for (index = 0; index < extent; ++index) body``, under a simd pragma with its reductions.
 
     A loop over borders leaps from `low` to `high`; one that is `ordered` keeps compilers from turning it around. With a
-    `jam`, the loop inside does so many iterations at once, from `first` on, and what is left one by one.
+    `jam`, the loop inside does so many iterations at once, from `first` on, and what is left one by one. One that goes
+    `down` ends with `start`.
     """
 
     index: str
@@ -35,6 +36,7 @@ class LoopView(View):
     ordered: bool = False
     jam: int = 0
     first: str = ""
+    down: bool = False
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,9 @@ class NoteView(View):
 class ArrayView(View):
     """An array of its own: on the stack (with an extent), in the workspace (with an offset), or constant data.
 
-    The offset has a name if others are counted from it (`at`); what it is made of may have names, too (`sizes`).
+    The offset has a name if others are counted from it (`at`); what it is made of may have names, too (`sizes`). On the
+    stack it is `aligned`: gcc 12 places some arrays at 16 bytes whose elements it stores as if they began at 32, and a
+    call crashes.
     """
 
     ctype: str
@@ -172,6 +176,7 @@ class ArrayView(View):
     restrict: str = ""
     at: str = ""
     sizes: tuple[LetView, ...] = ()
+    aligned: str = ""
 
 
 @dataclass(frozen=True)

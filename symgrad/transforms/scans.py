@@ -18,7 +18,9 @@ from symgrad.ir.op import Control, Elementwise, Result
 from symgrad.ir.program import Program, bodies, copied, rebuild, replaced
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import LETTERS, einsum, parse
+from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
+from symgrad.ops.arrays.updates import add_at
 from symgrad.ops.control.call import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
@@ -182,6 +184,24 @@ def _same(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[N
         return None
     made = replaced(inner.scope, other.body, values)  # type: ignore[arg-type]  # it is nested
     return (states, made) if made[: len(states)] == [inner.outputs[j] for j in states] else None
+
+
+# -- sums in place
+
+
+def accumulate(program: Program) -> Program:
+    """Let what is held add to places of an array, where it adds zeros with something at these places to all of it."""
+    return within(program, _accumulated)
+
+
+def _accumulated(body: Program) -> Program:
+    def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+        for x, added in (inputs, inputs[::-1]) if node.op.numpy is np.add else ():
+            if added.op is scatter_add and x.shape == added.shape:
+                return make(graph, add_at, x, *added.inputs, axes=added.param("axes"))
+        return copied(graph, node, inputs)
+
+    return rebuild(within(body, _accumulated), rewrite) if scatter_add in body.ops else within(body, _accumulated)
 
 
 # -- without what nobody reads

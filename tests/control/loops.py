@@ -145,3 +145,56 @@ def _drawn(rng: Random) -> Loop:
 
     rows = (*own, steps), (*own, 2 * steps)
     return Loop(text, (drawn(*own), drawn(*own), drawn(*rows[0]), drawn(*rows[1]), drawn(*own), drawn(3)))
+
+
+GATES = (
+    "np.tanh(z[..., :{n}]) * z[..., {n}:]", "np.sin(z[..., {n}:]) + 0.3 * h",
+    "z[..., :{n}] / (1.0 + z[..., {n}:] ** 2)",
+    "np.where(z[..., {n}:] > 0, h, z[..., :{n}])", "0.5 * h[..., ::-1] + 0.2 * z[..., {n}:]",
+)
+"""The next state, of sums of products."""
+
+WRITES = ("out[t] = {v}", "out[t + 1] = 0.5 * out[t] + {v}", "out[seen] = {v}", "out[t] += {v}",
+          "np.add.at(out, seen, {v})",
+          "out[seen] = out[t, ..., ::-1] * {v}", "out[t] = {v}; out[seen] = 0.4 * out[t]", "out = 0.5 * out", "pass")
+"""What becomes of an array that is carried."""
+
+
+class Scan(NamedTuple):
+    """A program of a scan, as text: `program(scan, h, U, W, xs, places, out)`, and its arguments."""
+
+    text: str
+    args: tuple[Any, ...]
+
+    def function(self, scan: Any) -> Any:
+        """Define the program, with `sg.scan` or the same in Python."""
+        space: dict[str, Any] = {"scan": scan}
+        exec(self.text, space)
+        return space["program"]
+
+
+def random_scan(seed: int) -> Scan:
+    """Write a scan of a batch of states, and of an array of which elements are written in each step."""
+    rng, draw = Random(seed), np.random.default_rng(seed)
+    n, b = rng.choice([3, 9, 12]), rng.choice([(), (2,), (4,), (10,)])
+    d, steps = rng.choice([4, 5]), rng.choice([1, 2, 7, 9])
+    row = "h[0]" if b else "h"
+    values = "{}", "np.sin({})", "0.5 * {} + 0.1", "0.2 * {} + out[t]", "{} * out[seen, ..., ::-1]"
+    v = rng.choice(values).format(row)
+    ys = rng.sample(["h", "z", "out[t]", "np.sum(out)", "c", "x", "np.max(h)", "h * c"], rng.randrange(1, 4))
+    z = "x @ W + h @ U" if rng.random() < 0.7 else "x @ W + np.concatenate([h, h], -1) * 0.3"
+    gate = rng.choice(GATES).format(n=n)
+    lines = [f"z = {z}", f"h = {gate}", f"c = 0.6 * c + {rng.choice(['h', f'z[..., :{n}]', 'h * c'])}"]
+    rng.shuffle(lines[1:])
+    lines += ["out = np.copy(out)", rng.choice(WRITES).format(v=v)]
+    text = "\n".join([
+        "import numpy as np", "", "def program(h, U, W, xs, places, out):", "    def step(carry, row):",
+        "        (h, c, out), (x, seen, t) = carry, row", *[f"        {line}" for line in lines],
+        f"        return (h, c, out), ({', '.join(ys)},)", "",
+        f"    rows = xs, places, np.arange({steps})",
+        f"    (h, c, out), ys = scan(step, (h, 0.0 * h, out), rows, reverse={rng.random() < 0.3})",
+        "    return sum([np.sum(np.cos(y)) for y in (h, c, out, *ys)])", "",
+    ])
+    shapes = (*b, n), (n, 2 * n), (d, 2 * n), (steps, *b, d)
+    h, U, W, xs = [draw.normal(size=shape) / 2 for shape in shapes]
+    return Scan(text, (h, U, W, xs, draw.integers(0, steps, steps), draw.normal(size=(steps + 1, n))))

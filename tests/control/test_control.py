@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +264,49 @@ def test_products_leave_the_loop():
     text = sg.value_and_grad(ours, argnums=by).lower(*args).as_text()
     assert 'np.einsum("amk,kn->amn"' in text, "all rows are multiplied at once"
     assert text.count('_bar: "float64[12,12]"') == 0, "no weight's gradient is carried"
+
+
+def test_a_step_writes_in_place():
+    """What is carried is not copied, and of an array a step touches the rows that it reads and writes."""
+    def written(x):
+        def step(carry, t):
+            h, out = carry
+            out = np.copy(out)
+            out[t + 1] = np.sin(out[t]) + h
+            return (h * x, out), None
+
+        (h, out), _ = sg.scan(step, (x, np.zeros((201, 16))), np.arange(200))
+        return np.sum(out**2) + np.sum(h)
+
+    text = sg.value_and_grad(written).lower(np.ones(16)).as_text("loops")
+    for steps in ("    for t1 in range(200):\n", "    for t1 in reversed(range(200)):\n"):
+        body = text.partition(steps)[2].split("\n    for ")[0]
+        assert body.count("for ") == 1, body
+        assert "201" not in body.replace("at(", "").replace(", 201)", ""), body
+
+
+def test_products_for_all_steps_are_shared_by_threads():
+    def layer(W, U, xs):
+        def step(h, x):
+            h = np.tanh(x @ W + h @ U)
+            return h, h
+
+        return np.sum(sg.scan(step, np.zeros((xs.shape[1], 96)), xs)[1] ** 2)
+
+    arguments = np.ones((64, 96)), np.ones((96, 96)), np.ones((100, 32, 64))
+    low = sg.value_and_grad(layer, argnums=(0, 1), options=sg.Options(threads=2)).lower(*arguments)
+    assert low.as_text("loops").count(" in tiles(") >= 3, "xs @ W, and two weights' gradients"
+
+
+def test_a_loop_back_needs_no_sympy():
+    program = """
+import sys, numpy as np, symgrad as sg
+f = lambda x: np.sum(sg.scan(lambda h, _: (np.sin(h) * x, h), x, None, 40)[1])
+sg.value_and_grad(f)(np.ones(3))
+assert "sympy" not in sys.modules
+"""
+    plain = {**os.environ, "SYMGRAD_VERIFY": "0"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=plain)
 
 
 WRONG = {

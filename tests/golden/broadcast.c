@@ -92,7 +92,7 @@ int32_t sg_broadcast(
 {
     const int32_t copies1 = (int32_t)sg_smaller(sg_smaller((11*n) / 32, 8388608 / (m + 8)), threads - 1);
     double *const restrict result_bar_copies = (double *)(void *)workspace;
-    double result_copies[256];
+    double result_copies[256] __attribute__((aligned(64)));
     /* test_golden.py:61  return np.sum((a[:, None] - b[None, :]) ** 2) */
     double result = 0.0;
     #pragma omp simd

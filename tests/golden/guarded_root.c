@@ -68,7 +68,7 @@ int32_t sg_guarded_root(
     const volatile int32_t *stop)
 {
     (void)workspace;
-    double result_copies[256];
+    double result_copies[256] __attribute__((aligned(64)));
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double result = 0.0;
     if (n >= 139130) {

@@ -65,8 +65,8 @@ APART void sg_logistic_regression_part1(
     double *restrict b_bar_copies,
     const double result_bar_1)
 {
-    double z_1[64];
-    double z_bar[64];
+    double z_1[64] __attribute__((aligned(64)));
+    double z_bar[64] __attribute__((aligned(64)));
     double *const restrict w_bar_share = t == 0 ? w_bar : z_bar_copies + (t - 1)*(d + 8);
     double result_own = 0.0;
     double b_bar_own = 0.0;
@@ -176,8 +176,8 @@ int32_t sg_logistic_regression(
 {
     const int32_t copies1 = (int32_t)sg_smaller(sg_smaller(8388608 / (d + 8), n / 8), threads - 1);
     double *const restrict z_bar_copies = (double *)(void *)workspace;
-    double result_copies[256];
-    double b_bar_copies[256];
+    double result_copies[256] __attribute__((aligned(64)));
+    double b_bar_copies[256] __attribute__((aligned(64)));
     /* test_golden.py:24  return np.mean(np.logaddexp(0.0, -y * z)) + 1e-3 * np.sum(params["w"] ** 2) */
     double result_1 = 0.0;
     const double result_2 = (double)n;

@@ -30,8 +30,8 @@ int32_t sg_lookup(
 {
     (void)threads;
     (void)workspace;
-    int64_t result_1[20];
-    double result_2[20];
+    int64_t result_1[20] __attribute__((aligned(64)));
+    double result_2[20] __attribute__((aligned(64)));
     for (int64_t i = 0; i < 50; ++i) {
         #pragma omp simd
         for (int64_t j = 0; j < 8; ++j) {

@@ -26,7 +26,7 @@ int32_t sg_running_total(
 {
     (void)threads;
     (void)workspace;
-    double result[64];
+    double result[64] __attribute__((aligned(64)));
     for (int64_t i_n0 = 0; i_n0 < n; i_n0 += 64) {
         const int64_t i_n1 = n - i_n0 > 64 ? i_n0 + 64 : n;
         if (sg_stopped(stop)) return -1;

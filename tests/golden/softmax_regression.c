@@ -49,6 +49,17 @@ static inline void sg_block2(
         s20 += a2[k * a_depth] * p0; s21 += a2[k * a_depth] * p1;
         s30 += a3[k * a_depth] * p0; s31 += a3[k * a_depth] * p1;
     }
+    if (rows == 4 && width == 8 && c_lane == 1) {
+        *(sg_lanes *)(void *)(c + 0 * c_row) += s00;
+        *(sg_lanes *)(void *)(c + 0 * c_row + 4) += s01;
+        *(sg_lanes *)(void *)(c + 1 * c_row) += s10;
+        *(sg_lanes *)(void *)(c + 1 * c_row + 4) += s11;
+        *(sg_lanes *)(void *)(c + 2 * c_row) += s20;
+        *(sg_lanes *)(void *)(c + 2 * c_row + 4) += s21;
+        *(sg_lanes *)(void *)(c + 3 * c_row) += s30;
+        *(sg_lanes *)(void *)(c + 3 * c_row + 4) += s31;
+        return;
+    }
     double sums[32];
     *(sg_lanes *)(void *)(sums + 0) = s00;
     *(sg_lanes *)(void *)(sums + 4) = s01;
@@ -84,6 +95,13 @@ static inline void sg_block1(
         s20 += a2[k * a_depth] * p0;
         s30 += a3[k * a_depth] * p0;
     }
+    if (rows == 4 && width == 4 && c_lane == 1) {
+        *(sg_lanes *)(void *)(c + 0 * c_row) += s00;
+        *(sg_lanes *)(void *)(c + 1 * c_row) += s10;
+        *(sg_lanes *)(void *)(c + 2 * c_row) += s20;
+        *(sg_lanes *)(void *)(c + 3 * c_row) += s30;
+        return;
+    }
     double sums[16];
     *(sg_lanes *)(void *)(sums + 0) = s00;
     *(sg_lanes *)(void *)(sums + 4) = s10;
@@ -95,14 +113,15 @@ static inline void sg_block1(
 }
 
 /* c[i, j] += sum over k of a[i, k] * b[k, j]; strides count elements. Columns of b are laid side by side first, and rows
- * of a where they are used often (K. Goto, R. van de Geijn: Anatomy of high-performance matrix multiplication. ACM TOMS
- * 34, 2008). */
+ * of a where they are used often and lie far apart (K. Goto, R. van de Geijn: Anatomy of high-performance matrix
+ * multiplication. ACM TOMS 34, 2008). */
 static void sg_product(
     int64_t rows, int64_t depth, int64_t width, const double *a, int64_t a_row, int64_t a_depth,
     const double *b, int64_t b_depth, int64_t b_lane, double *c, int64_t c_row, int64_t c_lane)
 {
-    double panel[1024], side[16384];
-    const int64_t often = width > 32, most = often ? 128 : rows;
+    double panel[1024] __attribute__((aligned(64))), side[16384] __attribute__((aligned(64)));
+    const int64_t near = rows * depth <= 8192 && (a_row == 1 || a_depth == 1);
+    const int64_t often = width > 32 && !near, most = often ? 128 : rows;
     for (int64_t k = 0; k < depth; k += 128) {
         const int64_t deep = depth - k < 128 ? depth - k : 128;
         for (int64_t i0 = 0; i0 < rows; i0 += most) {
@@ -152,7 +171,7 @@ int32_t sg_softmax_regression(
     const volatile int32_t *stop)
 {
     double *const restrict W_bar_copies = (double *)(void *)workspace;
-    double result_copies[256];
+    double result_copies[256] __attribute__((aligned(64)));
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
     double result_5 = 0.0;
     const double result_6 = (double)n;
@@ -175,11 +194,11 @@ int32_t sg_softmax_regression(
         double *const restrict result_2 = (double *)(void *)(workspace + W_bar_own_at + 15360);
         double *const restrict result_bar_1 = (double *)(void *)(workspace + W_bar_own_at + 20480);
         double *const restrict z_bar = (double *)(void *)(workspace + W_bar_own_at + 25600);
-        double result_1[64];
-        double result_3[64];
-        double result_then_result_bar[64];
-        int64_t result_4[64];
-        uint8_t result_bar_2[64];
+        double result_1[64] __attribute__((aligned(64)));
+        double result_3[64] __attribute__((aligned(64)));
+        double result_then_result_bar[64] __attribute__((aligned(64)));
+        int64_t result_4[64] __attribute__((aligned(64)));
+        uint8_t result_bar_2[64] __attribute__((aligned(64)));
         double result_own = 0.0;
         for (int64_t i = 0; i < 64; ++i) {
             #pragma omp simd

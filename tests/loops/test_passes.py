@@ -14,8 +14,9 @@ import pytest
 import symgrad as sg
 from symgrad.errors import VerifyError
 from symgrad.ir.evaluate import evaluate
-from symgrad.ir.notation import Axis, Lookup, Statement
+from symgrad.ir.notation import Access, Axis, Lookup, Statement, symbolic
 from symgrad.loops import held, passes
+from symgrad.loops.fusion import merge as merge_pass
 from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import layout, outline, vectorize
@@ -84,6 +85,20 @@ def stepped(h, W, xs):
     return np.sum(ys**2) + np.sum(h) * n
 
 
+def recurrent(h, W, U, xs, out):
+    """Carry a batch on, and an array of which a step changes a row: it reads that row backwards."""
+    def step(carry, given):
+        (h, out), (x, t) = carry, given
+        z = x @ W + h @ U
+        h = np.tanh(z[:, :9]) * z[:, 9:]
+        out = np.copy(out)
+        out[t] = h[0] + out[t, ::-1]
+        return (h, out), h
+
+    (h, out), hs = sg.scan(step, (h, out), (xs, np.arange(xs.shape[0])))
+    return np.sum(hs**2) + np.sum(out * h[0])
+
+
 def looked_up(E, w):
     return np.sum(E[np.array([3, 0, 3, -1, 2])] * w) + np.max(E)
 
@@ -128,6 +143,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Numbers, ...], tuple[str, ..
     "network": (network, (x(6, 9), x(9), x(35, 6)), ("f64[d,k]", "f64[k]", "f64[n,d]")),
     "heat": (heat, (x(40),), ("f64[n]",)),
     "stepped": (stepped, (x(3), x(3, 3), x(7, 3)), ("f64[d]", "f64[d,d]", "f64[n,d]")),
+    "recurrent": (
+        recurrent, (x(4, 9), x(3, 18), x(9, 18), x(6, 4, 3), x(6, 9)),
+        ("f64[b,9]", "f64[3,18]", "f64[9,18]", "f64[n,b,3]", "f64[n,9]"),
+    ),
     "rosenbrock": (rosenbrock, (x(41),), ("f64[n]",)),
     "running": (running, (x(35),), ("f64[n]",)),
     "looked up": (looked_up, (x(9, 4), x(4)), ("f64[n,4]", "f64[4]")),
@@ -293,6 +312,17 @@ def shorter(loops: LoopProgram) -> LoopProgram:
         return replace(loop, axis=Axis(loop.axis.name, loop.axis.extent - 1))
 
     return first(loops, wanted, change)
+
+
+def turned_around(nest: Any) -> Any:
+    """Turn the statements of a nest around."""
+    inside = nest.body if isinstance(nest.body[0], Statement) else (turned_around(nest.body[0]),)
+    return replace(nest, body=inside[::-1])
+
+
+def one_later(access: Access) -> Access:
+    """Begin an element later, where an access is flat."""
+    return access.moved((symbolic(access.indices[0]) + 1,)) if access.flat else access
 
 
 def swapped(loops: LoopProgram) -> LoopProgram:
@@ -466,7 +496,11 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "fuse: a tile's sum is forgotten": (
         "pairs", False, RUNNING, inside(tile, "partial_sums", lambda r: of(r, 1, nothing)),
     ),
+    "collapse: rows of one begin later": ("recurrent", False, BOTH, inside(products, "_flattened", one_later)),
     "embed: nothing is carried on": ("stepped", True, RUNNING, inside(held, "nested", nothing)),
+    "embed: what is needed is overwritten": ("recurrent", False, RUNNING, instead(held, "overwrites", lambda *_: True)),
+    "merge: the later one first": ("recurrent", False, BOTH, inside(merge_pass, "_joined", turned_around)),
+    "merge: past what it needs": ("recurrent", False, BOTH, instead(merge_pass, "writes_of", lambda _: set())),
     "parallelize: a thread's sum starts at 1": (
         "logistic", True, RUNNING, inside(threads, "first_value", lambda _: 1.0),
     ),

@@ -110,7 +110,7 @@ def test_a_long_body_of_a_loop() -> None:
     wanted, by_hand = sg.value_and_grad(chain, options=INTERPRETED)(x)
     np.testing.assert_allclose(value, wanted, rtol=1e-9)
     np.testing.assert_allclose(gradient, by_hand, rtol=1e-9, atol=1e-300)
-    assert 6 <= code(function).count("omp simd") <= 20
+    assert 4 <= code(function).count("omp simd") <= 20
 
 
 @pytest.mark.usefixtures("shorter")

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import elements, estimate
-from symgrad.loops.fusion.tile import swept
+from symgrad.loops.fusion.tile import rows, swept
 from symgrad.loops.machine import (
     ALIVE,
+    BLOCKED,
     CALL,
     CANDIDATES,
     HEAVY,
     MANY_CLASSES,
     NEAR_BYTES,
+    PAYS,
     SIDE_BY_SIDE,
     SMALL_WORK,
     TINY,
@@ -48,17 +50,17 @@ class Classes:
                 self.users[axis].add(k)
         for k in range(len(statements)):
             for writer, access in graph.needs[k]:
-                self.along(statements[writer].target.indices, access)
+                self.along(statements[writer].target, access)
         readers: dict[Array, Access] = {}
         for statement in statements:
             for access in accesses(statement.value):
                 if access.array.is_given and not access.flat:
-                    self.along(readers.setdefault(access.array, access).indices, access)
+                    self.along(readers.setdefault(access.array, access), access)
 
-    def along(self, indices: Iterable[Any], access: Access) -> None:
+    def along(self, other: Access, access: Access) -> None:
         """Unite the axes by which an array is touched here and there, but for those that a routine walks itself."""
-        if not access.flat:
-            for theirs, ours in zip(indices, access.indices, strict=True):
+        if not access.flat and not other.flat:
+            for theirs, ours in zip(other.indices, access.indices, strict=True):
                 if theirs in self.parent and ours in self.parent:
                     self.unite(theirs, ours)
 
@@ -543,8 +545,14 @@ class Fusion:
             able = [axis for axis in able if self.is_long(axis)] or able
         if len(able) > MANY_CLASSES:  # a long chain of small loops: cut it in the middle, so that this takes n log n
             return self.middle(members, set(able), remaining)
-        able = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]
-        return min(able, key=lambda axis: self.crossing(members, axis, remaining)) if len(able) > 1 else able[0]
+        some = sorted(able, key=lambda axis: (axis is not usual, -work[axis]))[:CANDIDATES]
+        best = min(some, key=lambda axis: self.crossing(members, axis, remaining)) if len(some) > 1 else some[0]
+        bare = all(self.products[k] or isinstance(self.statements[k].value, (Number, Access)) for k in members)
+        if bare and work[best] >= BLOCKED * PAYS:  # threads share tiles out: there should be several
+            axes = frozenset([self.axis_of[k].get(best, best) for k in members])
+            if upper(best.extent) <= rows([self.statements[k] for k in members], axes):
+                return max(able, key=lambda axis: upper(axis.extent))
+        return best
 
     def candidates(
         self, members: list[int], remaining: dict[int, frozenset[Axis]],
@@ -637,9 +645,10 @@ class Fusion:
         if access.array in self.statements[reader].prefix:
             return True
         made, own = self.axis_of[writer][chosen], self.axis_of[reader][chosen]
-        if access.flat:
+        target = self.statements[writer].target
+        if access.flat or target.flat:
             return False
-        pairs = zip(self.statements[writer].target.indices, access.indices, strict=True)
+        pairs = zip(target.indices, access.indices, strict=True)
         same = [ours is own for theirs, ours in pairs if theirs is made]  # two on a diagonal: by rows and by columns
         return (any(same) and all(same)) or self.accumulates(writer, reader, made, own)
 

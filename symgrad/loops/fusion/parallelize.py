@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Statement, axes_of, parts
+from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Statement, axes_of, linear, parts
 from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.cost import effort, elements, walked, work
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
@@ -91,12 +91,23 @@ def independent(loop: Loop, own: set[Array]) -> bool:
         if statement.prefix:
             return False
         target = statement.target
-        if target.array in own or any(i in loop.members for i in target.indices):
+        if target.array in own or is_own(target, loop):
             continue
         alone = uses[target.array] == sums[target.array, statement.how]
         if not is_total(statement, own, loop) and not (alone and grows(statement, loop, pay)):
             return False
     return True
+
+
+def is_own(target: Access, loop: Loop) -> bool:
+    """Whether each iteration writes elements of its own."""
+    if not target.flat:
+        return any(i in loop.members for i in target.indices)
+    form = linear(target.indices[0])
+    if form is None or any(type(n) is not int for axis, step in form.terms for n in (step, axis.extent)):
+        return False
+    mine = sum([step for axis, step in form.terms if axis in loop.members])
+    return bool(mine > sum([abs(step) * (axis.extent - 1) for axis, step in form.terms if axis not in loop.members]))
 
 
 def grows(statement: Statement, loop: Loop, most: int) -> bool:
@@ -151,7 +162,7 @@ def shared(
     flat = [statement for statement, _ in loop.paths if statement.target.array not in own]
     totals = {s.target.array for s in flat if is_total(s, own, loop)}
     grown = {s.target.array: s.how for s in flat if s.target.array not in totals
-             and not any(i in loop.members for i in s.target.indices)}
+             and not is_own(s.target, loop)}
     wide = [array for array in sorted(grown, key=order.__getitem__) if is_open(array)]
     copies = Team(f"copies{next(teams)}", copied(loop, wide)) if wide else THREADS
     team = Team(f"{copies.name} + 1", copies.count + 1) if wide else THREADS

@@ -39,7 +39,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.numpy.creation import arange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from symgrad.ir.node import Node
     from symgrad.ir.notation import Body, Value
@@ -136,7 +136,6 @@ class _Lowering:
             inputs, total = inputs[1:], self.copied(inputs[0], self.sources[inputs[0]])
             count = Counter(total, length, reverse)
         axis = Axis("t", 1 if length is None else length)
-        place = count.place if count else as_index(length - 1 - axis) if reverse else axis
         inside = _Lowering(program, self)
         states, rows = [], set()
         for k, (own, read) in enumerate(zip(program.inputs, inputs, strict=True)):
@@ -147,7 +146,7 @@ class _Lowering:
                 states.append(self.carried(program, k, read, node.line, program.outputs[k - fixed]))
                 inside.reading(own, _whole(states[-1]))
             elif source.array is None and not count:
-                index = substitute(source.literal.index, {source.axes[0]: place}) if source.axes else None
+                index = substitute(source.literal.index, {source.axes[0]: axis}) if source.axes else None
                 literal = source.literal if index is None else IndexValue(index, read.dtype)
                 inside.sources[own] = source._replace(axes=source.axes[1:], literal=literal)
             else:
@@ -156,11 +155,11 @@ class _Lowering:
                     array = self.copied(read, source)
                 rows.add(inside.stand_in(array, own.shape, row=True))
                 inside.sources[own] = _whole(inside.stand_in(array, own.shape, row=True))
-        one = inside.held(self)
         stands = [inside.stands[state, False] for state in states]
+        one, inplace = updated(inside.held(self), stands)
         repeat = Repeat(
-            (one,), (tuple(range(len(one.inputs))),), axis, place, frozenset([*rows, *one.outputs[carried:]]),
-            tuple(stands), count,
+            (one,), (tuple(range(len(one.inputs))),), axis, reverse, frozenset([*rows, *one.outputs[carried:]]),
+            tuple(stands), inplace, count,
         )
         stacked = [self.temporary((length, *y.shape), y.dtype, y.line) for y in program.outputs[carried:]]
         if length != 0:
@@ -183,11 +182,11 @@ class _Lowering:
             inside = _Lowering(program, self)
             for own, source in zip(program.inputs, sources, strict=True):
                 inside.reading(own, source)
+            stands = [inside.stands[state, False] for state in states]
             programs.append(inside.held(self))
             places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
-        for state in states:
-            reads.setdefault(state, len(reads))
-        loop = Again(tuple(programs), tuple(places), tuple([reads[s] for s in states]), most)
+        programs[1], inplace = updated(programs[1], stands)
+        loop = Again(tuple(programs), tuple(places), tuple(stands), inplace, most)
         count = self.temporary((), np.dtype(np.int64), Line("", 0, "steps = ..."))
         self.statements += standing(loop, [*reads], [count, *states], node.line)
         return [_whole(array) for array in (count, *states)]
@@ -439,6 +438,46 @@ def within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
         return False
     least, space = limits[0], extent - 1 - limits[1]
     return all(d >= 0 if type(d) is int else bool(d.is_nonnegative) for d in (least, space))
+
+
+def updated(program: LoopProgram, states: Sequence[Array]) -> tuple[LoopProgram, frozenset[Array]]:
+    """Let next values that are copies of what is carried, with some elements changed, be without the copies.
+
+    Returns:
+        The program of a step, and those of its outputs.
+    """
+    writers: dict[Array, list[Statement]] = {}
+    readers: dict[Array, int] = {}
+    for s in program.statements:
+        writers.setdefault(s.target.array, []).append(s)
+        for array in {a.array for a in s.touched} - {s.target.array}:
+            readers[array] = readers.get(array, 0) + 1
+    copies: set[Statement] = set()
+    named: dict[Array, Array] = {}
+    changed: list[Array] = []
+    for state, output in zip(states, program.outputs, strict=False):
+        chain = [output]
+        while chain[-1] is not state and chain[-1] in writers and _is_copy(writers[chain[-1]][0]):
+            source: Any = writers[chain[-1]][0].value.array  # type: ignore[union-attr]  # it is one
+            if source is not state and (readers[source] > 1 or not source.is_temporary):
+                break
+            chain.append(source)
+        if chain[-1] is state and any(len(writers[array]) > 1 for array in chain[:-1]):
+            changed.append(output)
+            copies.update([writers[array][0] for array in chain[:-1]])
+            named.update(dict.fromkeys(chain[1:-1], output))
+    body = tuple([s for s in program.statements if s not in copies])
+    arrays = tuple([array for array in program.arrays if array not in named])
+    made = program.with_(arrays=arrays).with_body(body).renamed(named) if changed else program
+    return made, frozenset(changed)
+
+
+def _is_copy(s: Statement) -> bool:
+    """Whether a statement copies all of an array to another one."""
+    value = s.value
+    if not isinstance(value, Access) or s.how != How.SET or s.target.flat or value.flat or s.ranges:
+        return False
+    return s.target.indices == s.axes and value.indices == s.axes and value.array.shape == s.target.array.shape
 
 
 def without_ones(statement: Statement) -> Statement:

@@ -7,15 +7,17 @@ around the call.
 
 from __future__ import annotations
 
-from itertools import product
+from functools import partial
+from itertools import combinations, pairwise, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, accesses
+from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, accesses, as_index, symbolic
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.cost import blocks, extent
+from symgrad.loops.held import result_of
 from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH
 from symgrad.loops.program import Nest, Part, Product
 from symgrad.loops.statements.align import shifted
@@ -86,6 +88,53 @@ def _kind(loop: Loop, target: Access, left: Any, right: Any) -> str:
     summed, first, second = [bool(each) for each in steps]
     kinds = {(True, True, False): "row", (False, True, True): "depth", (True, False, True): "lane"}
     return kinds.get((summed, first, second), "")
+
+
+# -- axes side by side
+
+
+def collapse(program: LoopProgram) -> LoopProgram:
+    """Let the rows of two axes be rows of one, of what is there as a whole: ``x[t, b] @ W`` for all t is one product.
+
+    That is what loops with programs of their own make and read, and inputs; what else touches it could share a loop.
+    """
+    plain = [s for s in program.statements if result_of(s) is None]
+    if len(plain) == len(program.statements):
+        return program
+    shared = {a.array for s in plain if not s.is_contraction and not isinstance(s.value, Number) for a in s.touched}
+
+    def collapsed(s: Statement) -> Statement:
+        for first, second in combinations(s.axes, 2) if s.is_contraction and s.triangle is None else ():
+            found = [_side_by_side(a, first, second) for a in s.touched]
+            arrays = {a.array for a, beside in zip(s.touched, found, strict=True) if beside}
+            free = all(array.is_given or array not in shared for array in arrays)
+            if None not in found and 0 < sum(map(bool, found)) < len(found) and free:
+                axis = Axis(second.name, first.extent * second.extent)
+                change = partial(_flattened, first=first, second=second, axis=axis)
+                return s.mapped(change, lambda i: i, axes=(axis, *[a for a in s.axes if a not in {first, second}]))
+        return s
+
+    return program.with_body(tuple(map(collapsed, program.statements)))
+
+
+def _side_by_side(access: Access, first: Axis, second: Axis) -> bool | None:
+    """Whether an access has two axes, all of both one after the other; None where it has them in another way."""
+    if not access.along({first, second}):
+        return False
+    dims = dict(zip(access.indices, access.array.shape, strict=False))
+    beside = (first, second) in pairwise(access.indices) and not access.flat and access.parts.count(first) == 1
+    whole = beside and access.parts.count(second) == 1 and (dims[first], dims[second]) == (first.extent, second.extent)
+    return True if whole else None
+
+
+def _flattened(access: Access, first: Axis, second: Axis, axis: Axis) -> Access:
+    if second not in access.indices:
+        return access
+    index, step = 0, 1
+    for i, dim in zip(reversed(access.indices), reversed(access.array.shape), strict=True):
+        index += step * symbolic(axis if i is second else 0 if i is first else i)
+        step *= dim
+    return Access(access.array, (as_index(index),), flat=True)
 
 
 # -- triangles
