@@ -22,7 +22,7 @@ from symgrad.transforms.inplace.writes import gather_writes
 from symgrad.transforms.rewrite.cheaper import cheaper, signs
 from symgrad.transforms.rewrite.safer import safer
 from symgrad.transforms.roll import roll
-from symgrad.transforms.scans import accumulate, hoist, join_scans, late_products, trim_scans, within
+from symgrad.transforms.scans import accumulate, hoist, invariants, join_scans, late_products, trim_scans, within
 from symgrad.transforms.sink import sink
 from symgrad.transforms.softmax import divide_exponentials
 from symgrad.transforms.symmetric_sums import symmetric_sums
@@ -132,6 +132,7 @@ STABILIZE: tuple[Pass[Program], ...] = (
     Pass(sink, Purpose.TIME),
     Pass(safer, Purpose.DIGITS),
     Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"least": o.roll, "memory": o.memory}),
+    Pass(invariants, Purpose.TIME),
 )
 """Before any derivative, and once more before what was traced is compiled."""
 

@@ -321,10 +321,18 @@ def hoist(program: Program) -> Program:
     })
 
 
-def _hoisted(parts: Parts) -> Change | None:
+def invariants(program: Program) -> Program:
+    """Compute before a loop what is the same in all steps: so a derivative keeps it once, not in each step."""
+    program = within(program, invariants)
+    return applied(program, {
+        node: change for node in scans_of(program) if (change := _hoisted(Parts(node), products=False)) is not None
+    })
+
+
+def _hoisted(parts: Parts, *, products: bool = True) -> Change | None:
     moving = {*parts.state}
     by_row = {*parts.rows}
-    products: list[Node] = []
+    able: list[Node] = []
     invariant: list[Node] = []
     sure = type(parts.length) is int and parts.length > 0
     for node in parts.body.nodes():
@@ -332,8 +340,8 @@ def _hoisted(parts: Parts) -> Change | None:
             moving.add(node)
         elif not by_row.isdisjoint(node.inputs):
             by_row.add(node)
-            if node.op.labels and len(node.inputs) == 2:
-                products.append(node)
+            if products and node.op.labels and len(node.inputs) == 2:
+                able.append(node)
         elif node.inputs and (
             sure or isinstance(node.op, Elementwise) or node.op.view or node.op.labels or node.op is sum_
         ):
@@ -344,7 +352,7 @@ def _hoisted(parts: Parts) -> Change | None:
     read |= {*parts.body.outputs}
     early = [node for node in invariant if node in read]
     wide = {i for node in parts.body.nodes() if node in moving for i in node.inputs} | {*parts.body.outputs}
-    outer = [node for node in products if node in wide or any(u not in products for u in _users(parts, node))]
+    outer = [node for node in able if node in wide or any(u not in able for u in _users(parts, node))]
     if not early and not outer:
         return None
     fixed = [*parts.fixed, *early]

@@ -266,6 +266,16 @@ def test_products_leave_the_loop():
     assert text.count('_bar: "float64[12,12]"') == 0, "no weight's gradient is carried"
 
 
+def test_what_is_the_same_in_all_steps_is_no_row():
+    """The exponentials of a matrix are computed before the loop, and its gradient is one product behind it."""
+    def forward(A, rows):
+        return np.sum(sg.scan(lambda a, b: (np.log(np.exp(a) @ np.exp(A)) + b, None), rows[0], rows)[0])
+
+    text = sg.grad(forward).lower(np.ones((20, 20)), np.ones((30, 20))).as_text()
+    assert text.count("np.exp(A)") == 1
+    assert 'np.einsum("an,ak->kn"' in text
+
+
 def test_a_step_writes_in_place():
     """What is carried is not copied, and of an array a step touches the rows that it reads and writes."""
     def written(x):
