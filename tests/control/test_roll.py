@@ -379,7 +379,10 @@ def test_a_loop_of_scans(results):
     def nested(x):
         b, c = x[0], x[1]
         for _ in range(40):
-            own = sg.scan(lambda g, r, b=b: (np.sin(g + r) * 0.5 + 0.1 * b, np.cos(g) * r), 0.0 * b, x)
+            def step(g, r, b=b):
+                return np.sin(g + r) * 0.5 + 0.1 * b, np.cos(g) * r
+
+            own = sg.scan(step, 0.0 * b, x)
             b, c = own[0], c * 0.5 + np.sum(own[1]) if results == 2 else c
         return b + c
 

@@ -233,7 +233,8 @@ def in_a_long_list(x):
 
 
 def in_a_length(x):
-    seen, y = {}, x
+    seen: dict[int, int] = {}
+    y = x
     while y > 1.0:
         y, seen[len(seen)] = y * 0.5, 1
         if len(seen) == 6:
@@ -256,7 +257,7 @@ def set_where_it_is_not(x):
     y = x
     while y > 1.0:
         try:
-            k = k + 1
+            k = k + 1  # type: ignore[has-type]  # it is not set the first time
         except NameError:
             k = 0
         y = y * 0.5 if k < 5 else y * 0.3
