@@ -24,7 +24,7 @@ from symgrad.ops.arrays.updates import add_at
 from symgrad.ops.control.call import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
-from symgrad.transforms.build import is_number, make, shaped, written
+from symgrad.transforms.build import is_number, literal, make, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
 from symgrad.transforms.tuned import LATE_ELEMENTS
@@ -103,7 +103,7 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
             change = changes[node]
             given[node] = dict(zip(node.param("body").inputs, inputs, strict=True))
             if change.body is None:
-                return inputs[0]  # nobody reads it
+                return inputs[0] if inputs else literal(graph, 0)  # nobody reads it
             body, fixed, carried = change.body
             made[node] = make(
                 graph, scan, *change.inputs(graph, given[node]), body=body, length=node.param("length"), fixed=fixed,

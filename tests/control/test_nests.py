@@ -43,3 +43,8 @@ def test_nests(seeds):
             if abs(whole - half) < 1e-5 * (1 + abs(whole)):  # no condition changes on the way
                 expected = (4 * half - whole) / 3
                 np.testing.assert_allclose(along, expected, rtol=1e-5, atol=1e-5, err_msg=nest.text)
+
+
+def test_loops_that_are_given_nothing_are_joined():
+    """Two loops over constants are one, in the place of which stands nothing that the other one was given."""
+    test_nests([921])
