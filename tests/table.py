@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 import symgrad as sg
+from symgrad.errors import NoGradient
 from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ops import OPS, load
 from symgrad.ops.declare.domains import Case, Domain
@@ -127,11 +128,14 @@ def edges() -> list[Row]:
 
 
 def smooth(row: Row) -> bool:
-    """Tell a row that has a derivative."""
+    """Tell a row that has a derivative, by each of its arguments."""
     arrays = row.arrays()
     with np.errstate(all="ignore"):
         result = np.asarray(row.call(*arrays))
-    return floating(result) and result.size > 0 and any(floating(a) and a.size for a in arrays)
+        partials: Any = getattr(row.op, "partials", None)
+        slopes = partials(*arrays, result) if partials is not None and not row.op.params else None
+    whole = not any(isinstance(slope, NoGradient) for slope in (slopes if isinstance(slopes, tuple) else ()))
+    return floating(result) and result.size > 0 and any(floating(a) and a.size for a in arrays) and whole
 
 
 def floating(array: Array) -> bool:

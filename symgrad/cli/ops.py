@@ -54,14 +54,14 @@ _ONLY_NAMED_ALIKE = frozenset({"place"})
 
 def answered(op: Op) -> str:
     """Return the function an op answers, empty for one of symgrad's own."""
+    import scipy.special
+
     if isinstance(op.numpy, np.ufunc) or op.numpy in ANSWERS:
-        module = "np" if hasattr(np, op.numpy.__name__) else "scipy.special"
+        module = "scipy.special" if getattr(scipy.special, op.numpy.__name__, None) is op.numpy else "np"
         return f"{module}.{op.numpy.__name__}"
     same = getattr(np, op.name, None) if op.name not in _ONLY_NAMED_ALIKE else None
     if same is not None and same in ANSWERS and op.kind != "elementwise":
         return f"np.{op.name}"
-    import scipy.special
-
     return f"scipy.special.{op.name}" if getattr(scipy.special, op.name, None) in ANSWERS else ""
 
 

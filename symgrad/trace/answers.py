@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, AxisError, SymgradError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise
-from symgrad.ops.declare.forms import ANSWERS, INT, answer_scipy, loop_dtypes
+from symgrad.ops.declare.forms import ANSWERS, INT, SCIPYS, answer_scipy, loop_dtypes
 from symgrad.ops.elementwise.arithmetic import power_int
 from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
@@ -37,7 +37,7 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call what answers a NumPy function; its errors get the user's line."""
     if func in active.functions:
         return active.functions[func](*args, **kwargs)
-    answer = ANSWERS.get(func)
+    answer = ANSWERS.get(func) or SCIPYS.get(func)
     if answer is None:
         name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
         raise UnsupportedError(
@@ -68,7 +68,7 @@ def call_ufunc(trace: Trace, ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
     op = ANSWERS.get(ufunc)
     if op is None:
         answer_scipy()
-        op = ANSWERS.get(ufunc)
+        op = ANSWERS.get(ufunc) or SCIPYS.get(ufunc)
     if not isinstance(op, Elementwise):
         if op is not None:
             return answered(ufunc, tuple([settled(value) for value in inputs]), {})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ops.declare.forms import ANSWERS
+from symgrad.ops.declare.forms import ANSWERS, SCIPYS
 from symgrad.trace.lines import callee, is_user_code
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def remedy(function: Any) -> str:
         return OTHERWISE[name]
     import difflib
 
-    known = {f.__name__: f for f in list(ANSWERS) if getattr(f, "__name__", "_")[0] != "_"}
+    known = {f.__name__: f for f in [*ANSWERS, *SCIPYS] if getattr(f, "__name__", "_")[0] != "_"}
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
     return f"{_shown(known[near[0]])}, which has an answer" if near and near[0] != name else ""
 
@@ -68,4 +68,4 @@ def asked_by() -> tuple[str, Any]:
     name = callee(frame.f_code, frame.f_lasti) or ""
     found: Any = frame.f_locals.get(name, frame.f_globals.get(name))
     known = str(getattr(found, "__module__", "")).startswith(("numpy", "scipy"))
-    return found.__name__ if known and hasattr(found, "__name__") else name, found
+    return str(getattr(found, "__name__", name)) if known else name, found

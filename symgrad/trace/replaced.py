@@ -81,8 +81,8 @@ class OfScipy(Replaced):
         if current() is None:
             return self.original(*args, **kwargs)
         traced = touches(args) or touches(kwargs) or self.holds(args)
-        if self.original in ANSWERS and (traced or (active.scipy and any(type(a) is LocalArray for a in args))):
-            place = getattr(ANSWERS[self.original], "writes", None)
+        if self.original in SCIPYS and (traced or (active.scipy and any(type(a) is LocalArray for a in args))):
+            place = getattr(SCIPYS[self.original], "writes", None)
             given = [value if k == place else settled(value) for k, value in enumerate(args)]
             return answered(self.original, tuple(given), settled(kwargs))
         if active.scipy:
@@ -236,9 +236,9 @@ def _scipy_rows(name: str) -> list[Row]:
     return [
         _row(kind, dict.fromkeys([
             key for key, value in vars(kind).items()
-            if type(value) is FunctionType and (key[0] != "_" or key in {"__call__", "__init__"} or value in ANSWERS)
+            if type(value) is FunctionType and (key[0] != "_" or key in {"__call__", "__init__"} or value in SCIPYS)
         ]), Method)
-        for kind in defined if kind not in ANSWERS
+        for kind in defined if kind not in SCIPYS
     ]
 
 

@@ -274,7 +274,7 @@ def ufuncs() -> Iterator[Row]:
                     yield row(name, ufunc, other, one)
                 elif ufunc.nin == 3:
                     yield row(name, ufunc, one, other, other)
-        if not hasattr(np, ufunc.__name__):  # SciPy's ufuncs spoil memory here
+        if getattr(scipy.special, ufunc.__name__, None) is ufunc:  # SciPy's ufuncs spoil memory here
             continue
         for keyword in ("out", "where", "dtype", "casting", "order", "subok", "nonsense", "axis", "axes", "keepdims"):
             for value in BY_NAME.get(keyword, (1,)):

@@ -107,7 +107,7 @@ def ufunc_call(ufunc: np.ufunc) -> str:
     """Write the call of a ufunc, of integers where it takes no floats."""
     floats = any(set(loop.split("->")[0]) == {"d"} for loop in ufunc.types)
     operand = "{a}" if floats else "{a}.astype(np.int64)"
-    module = "np" if hasattr(np, ufunc.__name__) else "scipy.special"
+    module = "scipy.special" if getattr(scipy.special, ufunc.__name__, None) is ufunc else "np"
     return f"{module}.{ufunc.__name__}({', '.join([operand] * ufunc.nin)})"
 
 

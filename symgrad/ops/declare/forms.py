@@ -78,7 +78,7 @@ WAITING: dict[str, dict[str, Any]] = {}
 """What answers functions of SciPy's modules that nobody has imported yet, by the module and the function's name."""
 
 SCIPYS: dict[Any, Any] = {}
-"""Of what is answered, SciPy's functions."""
+"""What answers SciPy's functions, also those that SciPy alone calls, which mean something in its domain alone."""
 
 INSIDE: dict[str, dict[str, Callable[[Any], Any]]] = {}
 """What makes, of names in SciPy's own modules, what stands there while its Python runs on traced values."""
@@ -119,7 +119,9 @@ def answer_scipy() -> int:
             if function is None:
                 continue
             function = getattr(function, "original", function)  # a trace may have put its own in the place
-            ANSWERS[function] = SCIPYS[function] = answer
+            SCIPYS[function] = answer
+            if not getattr(answer, "__module__", "").startswith("symgrad.ops.scipy"):
+                ANSWERS[function] = answer
             if isinstance(answer, Elementwise):
                 answer.numpy = answer.evaluate = function
         WAITING.pop(module, None)
@@ -206,7 +208,7 @@ def elementwise(
         return shape, loop[op.arity]
 
     if ufunc is not None:
-        known, module = ufunc.__name__, "np" if hasattr(np, ufunc.__name__) else "scipy.special"
+        known, module = ufunc.__name__, "scipy.special" if isinstance(ufunc, Late) else "np"
     else:
         known, module = op.name, "np" if getattr(np, op.name, None) is numpy else "ops"
 

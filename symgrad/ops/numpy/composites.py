@@ -181,8 +181,3 @@ def array_equiv(a1: Any, a2: Any) -> Any:
         if not any(fit(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
             return False
     return np.all(np.equal(a1, a2))
-
-
-@answers(np.may_share_memory)
-def may_share_memory(a: Any, b: Any, max_work: Any = None) -> bool:
-    return True  # they may

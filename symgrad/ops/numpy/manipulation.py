@@ -391,17 +391,3 @@ def swapaxes(a: Any, axis1: Any, axis2: Any) -> Any:
     order = list(range(a.ndim))
     order[i], order[j] = j, i
     return reordered(a, tuple(order))
-
-
-@answers(np.apply_along_axis)
-def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    arr = np.moveaxis(lift(arr), axis, -1)
-    lead = shape_of(arr)[:-1]
-    if any(type(d) is not int for d in lead):
-        raise ShapeError("np.apply_along_axis over an unknown extent", instead="an array function along an axis")
-    found = [lift(func1d(arr[place], *args, **kwargs)) for place in np.ndindex(*lead)]
-    made = np.reshape(np.stack(found), (*lead, *found[0].shape))
-    axis = normal_axis(axis, len(lead) + 1)
-    for k in range(found[0].ndim):
-        made = np.moveaxis(made, len(lead) + k, axis + k)
-    return made

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import ShapeError
 from symgrad.ops.arrays.joining import holds_traced, lift
-from symgrad.ops.declare.forms import INSIDE, Late, answers
+from symgrad.ops.declare.forms import INSIDE, Late, answers, normal_axis, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,20 @@ def _place(array: Any, mask: Any, values: Any) -> None:
     array[...] = np.where(mask, values if np.ndim(array) else np.reshape(values, ()), array)
 
 
-_any = _unless_traced(lambda cond: True)
+def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    arr = np.moveaxis(lift(_now(arr)), axis, -1)
+    lead = shape_of(arr)[:-1]
+    if any(type(d) is not int for d in lead):
+        raise ShapeError("a filter over an unknown extent", instead="sizes that are known")
+    found = [lift(func1d(arr[place], *args, **kwargs)) for place in np.ndindex(*lead)]
+    made = np.reshape(np.stack(found), (*lead, *found[0].shape))
+    axis = normal_axis(axis, len(lead) + 1)
+    for k in range(found[0].ndim):
+        made = np.moveaxis(made, len(lead) + k, axis + k)
+    return made
+
+
+_any = _unless_traced(lambda *_: True)
 _float64: Any = _unless_traced(lambda x: lift(_now(x)).astype(np.float64))(np.float64)
 _float64.dtype = np.dtype(np.float64)  # it is a data type there, too
 
@@ -92,6 +106,13 @@ INSIDE["scipy.stats._distn_infrastructure"] = {
     "np": lambda module: _Namespace(module, any=_any(module.any)),
 }
 INSIDE["scipy.integrate._quadrature"] = {"np": lambda module: _Namespace(module, float64=_float64)}
+INSIDE["scipy.signal._signaltools"] = {
+    "np": lambda module: _Namespace(
+        module, apply_along_axis=_unless_traced(_apply_along_axis)(module.apply_along_axis)),
+}
+INSIDE["scipy.ndimage._filters"] = {
+    "np": lambda module: _Namespace(module, may_share_memory=_any(module.may_share_memory)),  # it may
+}
 INSIDE["scipy.stats._continuous_distns"] = {"np": lambda module: _Namespace(module, all=_any(module.all))}
 
 

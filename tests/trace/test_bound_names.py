@@ -1,0 +1,128 @@
+"""NumPy's and SciPy's functions by whatever name they were bound: modules, closures, methods, threads, and after it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+from numpy import array, zeros
+from numpy import asarray as as_array
+from scipy.special import logsumexp
+from scipy.stats import norm
+
+import symgrad as sg
+from symgrad.errors import ConcretizationError
+from symgrad.trace.replaced import Replaced
+from tests.trace.programs import agree, run
+
+V = np.array([1.0, 2.0, 3.5])
+logpdf = norm.logpdf
+kept = [logsumexp]
+
+
+def test_names_of_a_module() -> None:
+    def fun(v: Any) -> Any:
+        a = zeros(3)
+        a[0] = v[1]
+        return a, array([v[0], 1.0]), as_array([v[2], v[0]]), logsumexp(v), logpdf(v, 0.5, v[0])
+
+    agree(fun, V)
+    assert type(zeros(3)) is np.ndarray
+    assert not isinstance(zeros, Replaced)
+    assert not isinstance(globals()["logsumexp"], Replaced)
+
+
+def test_names_in_closures_and_in_functions_there() -> None:
+    from numpy import full
+    from scipy.special import softmax as soft
+
+    def inner(v: Any) -> Any:
+        return soft(v) * full(3, v[0])
+
+    agree(lambda v: inner(v) + 1, V)
+    assert not isinstance(soft, Replaced)
+    assert type(full(2, 1.0)) is np.ndarray
+
+
+def test_a_function_that_is_itself_traced() -> None:
+    for function in (logsumexp, norm.logpdf, logpdf, scipy.special.softmax):
+        np.testing.assert_allclose(sg.jit(function, options=sg.Options(compiler="none"))(V), function(V), rtol=1e-14)
+
+
+def test_another_module_of_the_users() -> None:
+    other = types.ModuleType("another_module_of_the_users")
+    other.__file__ = __file__
+    sys.modules[other.__name__] = other
+    try:
+        exec("from numpy import ones\ndef made(v):\n    a = ones(3)\n    a[1] = v[0]\n    return a", vars(other))
+        names: Any = vars(other)
+        names["made"].__code__ = names["made"].__code__.replace(co_filename=__file__)
+        agree(lambda v: names["made"](v) + 0, V)
+        assert not isinstance(names["ones"], Replaced)
+    finally:
+        del sys.modules[other.__name__]
+
+
+def test_what_cannot_be_reached_is_refused_with_its_line() -> None:
+    def default(v: Any, function: Any = scipy.special.logsumexp) -> Any:
+        return function(v)
+
+    for fun in (default, lambda v: kept[0](v) + 0):
+        with pytest.raises(ConcretizationError, match=r"scipy\.special\.logsumexp\(\.\.\.\): a plain") as error:
+            run(fun, V)
+        assert "test_bound_names.py" in str(error.value)
+        assert "by its module's name" in str(error.value)
+
+
+def test_names_are_as_they_were_after_an_error() -> None:
+    def fun(v: Any) -> Any:
+        assert isinstance(zeros, Replaced)
+        assert isinstance(vars(scipy.stats.rv_continuous)["logpdf"], Replaced)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run(fun, V)
+    assert not isinstance(zeros, Replaced)
+    assert not isinstance(vars(scipy.stats.rv_continuous)["logpdf"], Replaced)
+    assert not isinstance(scipy.special.logsumexp, Replaced)
+
+
+def test_other_threads_get_the_functions_themselves() -> None:
+    inside, seen = threading.Event(), []
+    done = threading.Event()
+
+    def other() -> None:
+        inside.wait(30)
+        seen.append((type(zeros(2)), float(logsumexp(V)), norm.logpdf(V).tolist(), norm(0.5, 2.0).cdf(V).tolist()))
+        done.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    before = (np.ndarray, float(logsumexp(V)), norm.logpdf(V).tolist(), norm(0.5, 2.0).cdf(V).tolist())
+
+    def fun(v: Any) -> Any:
+        found = norm.logpdf(v)
+        inside.set()
+        done.wait(30)
+        return found
+
+    agree_once = run(fun, V)[0]
+    thread.join()
+    np.testing.assert_allclose(agree_once, norm.logpdf(V))
+    assert seen == [before]
+
+
+def test_a_name_that_is_replaced_meanwhile_is_no_other_name() -> None:
+    """A function that is compiled inside of a trace, and reads such names, is compiled once."""
+    inner = sg.jit(lambda v: logsumexp(v) + zeros(3), options=sg.Options(compiler="none"))
+    plain = inner(V)
+    outer = sg.jit(lambda v: inner(v) * 2, options=sg.Options(compiler="none"))
+    np.testing.assert_allclose(outer(V), 2 * plain)
+    np.testing.assert_allclose(inner(V), plain)
+    assert inner.cache_info().compilations == 1
