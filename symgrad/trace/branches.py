@@ -101,16 +101,34 @@ SMALL = 1 << 12
 """Plain arrays of so few bytes are known by what they hold."""
 
 
+_STRUCTURES = frozenset({list, tuple, dict})
+
+
+def _has_few(value: Any) -> bool:
+    """Whether a structure has at most `MANY` leaves; no more of it is looked at."""
+    count, stack = 0, [value]
+    while stack and count + len(stack) <= 2 * MANY:
+        item = stack.pop()
+        if type(item) not in _STRUCTURES:
+            count += 1
+        elif len(item) <= MANY:
+            stack += item.values() if type(item) is dict else item
+        else:
+            return False
+    return not stack and count <= MANY
+
+
 def moment(trace: Trace, frame: FrameType) -> Moment:
     """Note what a frame of the user's code has in its variables."""
     found: dict[tuple[str, Any, int], Any] = {}
     for name, value in frame.f_locals.items():
         values: list[Any] = [value]
         tree = None
-        if type(value) in {list, tuple, dict} and len(value) <= MANY:
+        if type(value) in _STRUCTURES and _has_few(value):
             values, tree = flatten(value)
-        for k, leaf in enumerate(values if len(values) <= MANY else [value]):
-            leaf = settled(leaf)  # noqa: PLW2901 - as it is now
+        for k, leaf in enumerate(values):
+            if type(leaf) not in _STRUCTURES:  # one of many leaves
+                leaf = settled(leaf)  # noqa: PLW2901 - as it is now
             if type(leaf) is Tracer:
                 found[name, tree, k] = as_node(trace, leaf) if leaf.owner is trace else leaf
             else:

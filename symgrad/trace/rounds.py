@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 @cache
+@cache
 def position(code: CodeType, at: int) -> Any:
     """Return where an instruction stands in the source: a compiler may repeat a loop's condition behind its body."""
     every = getattr(code, "co_positions", None)

@@ -100,7 +100,8 @@ class _Loop:
         """Find the variables that change; whether they are all that does."""
         rounds = [each for one in self.fork.rounds.values() for each in one]
         every = [*own, *[each.before for each in rounds], *[each.after for each in rounds]]
-        alive = frozenset[str]().union(*[names_alive(moment.code, moment.at) for moment in self.fork.moments])
+        code, places = self.fork.moments[0].code, {moment.at for moment in self.fork.moments}
+        alive = frozenset[str]().union(*[names_alive(code, at) for at in places])
         keys = [name for name in own[0] if name[0] in alive]
         if any({*keys} != {name for name in each if name[0] in alive} for each in every):
             return False  # some are not set yet, or a structure changes

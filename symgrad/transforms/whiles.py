@@ -101,7 +101,7 @@ class _Loop:
         self.variables: list[dict[Name, Any]] = [moment.variables for moment in moments]
         self.bounded = any(runs_out(moment.code, moment.at) for moment in moments[1:])
         self.moment = moments[0]
-        self.alive = frozenset[str]().union(*[names_alive(moment.code, moment.at) for moment in moments])
+        self.alive = frozenset[str]().union(*[names_alive(moments[0].code, at) for at in {one.at for one in moments}])
         self.begin = self.asked[0].number
 
     # -- whether it is a loop
