@@ -183,7 +183,10 @@ def _arange(_original: Any, start: Any = None, stop: Any = None, step: Any = Non
     if stop is None:
         start, stop = 0, start
     bounds = [0 if start is None else start, stop, 1 if step is None else step]
-    bounds = [b.as_index() if type(b) is Tracer and not b.ndim and b.dtype.kind in "iu" else b for b in bounds]
+    bounds = [
+        b.as_index() if type(b) is Tracer and b.owner.branches and not b.ndim and b.dtype.kind in "iu" else b
+        for b in bounds
+    ]
     known = (int, np.integer)
     if not issubclass(type(bounds[2]), known) or not all(issubclass(type(b), (*known, Extent)) for b in bounds):
         raise ConcretizationError(
