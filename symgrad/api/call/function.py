@@ -330,10 +330,11 @@ class Function:
         place = entry.taken[number].place
         every = [branch for path in entry.paths for branch in path.taken.values()]
         found = Counter([branch.outcome for branch in every if branch.place == place])
-        ways = ", ".join([f"{outcome} in {count}" for outcome, count in found.items()])
+        ways = " and ".join([f"to {outcome} in {count}" for outcome, count in found.most_common(3)])
         return PathsError(
             f"{self.__name__}() has {len(entry.paths)} paths by Python's conditions on traced values, as many as "
-            f"Options(paths={self._options.paths}) allows; this one came to {ways} of them", line=place[0],
+            f"Options(paths={self._options.paths}) allows; this condition came {ways} of them, and now to something "
+            "else", line=place[0],
             instead="np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",
         )
 
