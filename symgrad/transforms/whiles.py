@@ -281,12 +281,16 @@ def placed(
     copy(there)
     ends = made()
     copy(after)
+    asked = {node.param("number") for _, node in kept if node.op.decides}
+    moments = {number: moment for number, moment in program.moments.items() if number in asked}
+    variables = [v for moment in moments.values() for v in moment.variables.values() if isinstance(v, Node)]
+    copy(Program((), tuple(variables)).nodes())  # those that nothing reads, too
     graph.line = before
     moments = {
         number: moment._replace(variables={
             name: get(value) if isinstance(value, Node) else value for name, value in moment.variables.items()
         })
-        for number, moment in program.moments.items()
+        for number, moment in moments.items()
     }
     outputs = [(get(node), program.labels[k] if program.labels else "") for k, node in kept]
     if ends is not None:

@@ -264,9 +264,22 @@ def set_where_it_is_not(x):
     return y
 
 
+def within_one_round(x):
+    """The inner loop asks in the first round alone; a variable of the outer one is read by nothing behind it."""
+    y, q = x, x * 1.0
+    while y > 1.0:
+        q = 0.8 * q - 0.3 * x
+        z = 1.5 * x + 0.4
+        while z > 0.1:
+            z = 0.6 * z
+        y = 0.45 * y
+    q = np.sin(x)
+    return y + q
+
+
 HIDDEN = [
     counts, hidden, history, changes, in_place, in_a_global, in_a_default, in_a_class, in_a_long_list, in_a_length,
-    set_by_one_way, set_where_it_is_not,
+    set_by_one_way, set_where_it_is_not, within_one_round,
 ]
 
 
