@@ -84,6 +84,7 @@ class Moment(NamedTuple):
         frame: tells the calls of the code apart; kept, so that no other call gets its identity.
         variables: the nodes of traced variables, and what plain ones are, by name and place in a structure.
         globals: of the code.
+        again: how many conditions there were when the same one was asked again, of the same nodes, the last time.
     """
 
     code: CodeType
@@ -91,6 +92,7 @@ class Moment(NamedTuple):
     frame: FrameType
     variables: dict[tuple[str, Any, int], Any]
     globals: dict[str, Any]
+    again: int = 0
 
 
 MANY = 64
@@ -180,6 +182,7 @@ class Branches:
         self._told = {branch.place: branch.outcome for branch in told}
         self._counts: Counter[Line | None] = Counter()
         self._known: dict[Node, bool | int] = {}
+        self._numbers: dict[Node, int] = {}
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
@@ -233,8 +236,11 @@ class Branches:
                 params = outcome, len(self.taken)
                 if frame is not None:
                     self.moments[len(self.taken)] = moment(trace, frame)
+                    self._numbers[node] = len(self.taken)
                 self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), line))
                 self.taken.append(Branch(outcome, place))
+        elif (number := self._numbers.get(node)) is not None:
+            self.moments[number] = self.moments[number]._replace(again=len(self.taken))
         return self._known[node]
 
     def _value(self, node: Node) -> Any:

@@ -25,7 +25,7 @@ from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
 from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import ROUNDS_AFTER
-from symgrad.transforms.whiles import is_tree, placed, round_of
+from symgrad.transforms.whiles import asked_again, is_tree, placed, round_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class _Loop:
         """Return the program with the loop; None where the rounds are no loop."""
         fork = self.fork
         own = [moment.variables for moment in fork.moments]
-        if not self.named(own):
+        if not self.named(own) or asked_again(self.program, [*fork.guards, *[g for each in fork.inside for g in each]]):
             return None
         ends = [k for k in range(max(2, len(own) - ROUNDS_AFTER), len(own)) if self.is_apart(own[k])]
         if not ends or not all(any(self.is_apart(each.before) for each in one) for one in fork.rounds.values()):

@@ -108,7 +108,7 @@ class _Loop:
 
     def is_one(self) -> bool:
         """Whether all rounds are the same."""
-        if remembers(self.moment):
+        if remembers(self.moment) or asked_again(self.program, [*self.asked, *[g for own in self.inside for g in own]]):
             return False
         keys = [name for name in self.variables[0] if name[0] in self.alive]
         if any(keys != [name for name in own if name[0] in self.alive] for own in self.variables):
@@ -236,6 +236,13 @@ class _Loop:
 
         needed = [*self.fixed, first.inputs[0], *[self.variables[0][name] for name in self.names]]
         return placed(program, [*self.asked, *[g for own in self.inside for g in own]], names, needed, loop)
+
+
+def asked_again(program: Program, guards: Sequence[Node]) -> bool:
+    """Whether one of these conditions was asked again behind the last of them, where its guard has to stay."""
+    numbers = [node.param("number") for node in guards]
+    last = max(numbers)
+    return any(program.moments[k].again > last for k in numbers if k in program.moments)
 
 
 def placed(

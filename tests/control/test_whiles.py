@@ -277,9 +277,20 @@ def within_one_round(x):
     return y + q
 
 
+def twice_the_same(x):
+    """The second time no condition is asked: all are known from the first time."""
+    p = 1.0
+    for _ in range(2):
+        h = 0.5 * x
+        while h > 0.1:
+            p = p * 0.9
+            h = 0.6 * h
+    return p * x
+
+
 HIDDEN = [
     counts, hidden, history, changes, in_place, in_a_global, in_a_default, in_a_class, in_a_long_list, in_a_length,
-    set_by_one_way, set_where_it_is_not, within_one_round,
+    set_by_one_way, set_where_it_is_not, within_one_round, twice_the_same,
 ]
 
 
