@@ -86,9 +86,9 @@ def tried(*ways: Callable[[], Any]) -> Any:
         return tried(*ways[1:])
 
 
-def made(name: str, text: str, shapes: tuple[tuple[int, ...], ...] = ((3, 4), (3, 4))) -> Call:
+def made(name: str, text: str, shapes: tuple[tuple[int, ...], ...] = ((3, 4), (3, 4), (3, 4))) -> Call:
     """Write a call as the table of calls does."""
-    names = [n for n in "ab" if re.search(rf"\b{n}\b", text)]
+    names = [n for n in "abc" if re.search(rf"\b{n}\b", text)]
     known = {"np": np, "scipy": scipy, "written": written, "tried": tried}
     function = eval(f"lambda {', '.join(names)}: {text}", known)  # noqa: S307 - text written here
     return Call(name, text, function, shapes[: len(names)], "d", known=False)
@@ -103,8 +103,8 @@ def calls() -> Iterator[Call]:
         if isinstance(function, np.ufunc):
             module = "np" if hasattr(np, function.__name__) else "scipy.special"
             integers = "int" if function.types[0][0] == "b" and "d" not in "".join(function.types) else "float"
-            given = [f"{name}.astype({integers})" for name in "ab"[: function.nin]]
-            yield made(function.__name__, f"{module}.{function.__name__}({', '.join(given)})", ((3, 4), (4,)))
+            given = [f"{name}.astype({integers})" for name in "abc"[: function.nin]]
+            yield made(function.__name__, f"{module}.{function.__name__}({', '.join(given)})", ((3, 4), (4,), (3, 4)))
     for name, text in ASKED.items():
         yield made(name, text)
 

@@ -46,10 +46,10 @@ int32_t sg_follower(
     double result_sum = 0.0;
     double level_bar = 0.0;
     double gain_bar_1 = 0.0;
-    for (int64_t i_n = 0; i_n < n; ++i_n) {
+    for (int64_t i_n = n; i_n-- > 0;) {
         if ((i_n & 255) == 0 && sg_stopped(stop)) return -1;
         /* test_golden.py:70 */
-        const double surprise = flow[n - i_n - 1] - w1[n - i_n - 1];
+        const double surprise = flow[i_n] - w1[i_n];
         const double gain_bar_2 = level_bar * surprise;
         const double level_dot = level_bar - (1.0 * (2.0 * surprise) + level_bar * gain[0]);
         const double surprise_2 = gain_bar_1 + gain_bar_2;

@@ -26,7 +26,7 @@ int32_t sg_square_root(
 {
     (void)threads;
     (void)workspace;
-    double w1[64];
+    double w1[64] __attribute__((aligned(64)));
     double x_1 = a[0];
     int64_t steps = 0;
     _Bool goes_on = 1;

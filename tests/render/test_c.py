@@ -77,7 +77,7 @@ def test_no_warning_under_strict_flags(compiler: str, group: str, standard: str)
 
 
 IN_DOUBLE = ("sg_gammainc", "sg_betainc", "sg_bessel_i", "sg_ndtri", "sg_log_ndtr", "sg_gamma")
-"""Special functions whose series and fractions lose too many digits in single: they say double, and round at the end."""
+"""Functions whose series and fractions lose too many digits in single: they say double, and round at the end."""
 
 
 @pytest.mark.parametrize("group", ["losses f32", "ops f32"])
