@@ -51,7 +51,7 @@ def test_one_is_left_out_wherever_the_derivative_stands(name, way):
 
 def test_a_name_of_no_pass():
     f = sg.jit(np.sin, options=sg.Options(without=("sin",)))
-    with pytest.raises(ArgumentValueError, match=r"no pass 'sin'(?s:.*)some of whiles, .*safer, .*unroll"):
+    with pytest.raises(ArgumentValueError, match=r"no pass 'sin'(?s:.*)some of forks, .*safer, .*unroll"):
         f(1.0)
 
 
