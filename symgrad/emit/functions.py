@@ -216,7 +216,7 @@ def body(cores: Sequence[Core]) -> str:
 
 
 _TYPE = r"(_Bool|u?int\d+_t|float|double|sg_lanes\w*)"
-_ARRAY = re.compile(rf"^\s+{_TYPE} \w+\[(\d+)\](?:, \w+\[(\d+)\])?;", re.MULTILINE)
+_ARRAYS = re.compile(rf"^\s+{_TYPE} (\w+\[\d+\][^=;]*);", re.MULTILINE)
 _SCALAR = re.compile(rf"^\s+(?:const )?{_TYPE} \*?(?:const )?(?:\w+ )?\w+(?: =|;)", re.MULTILINE)
 _BYTES = {"_Bool": 1, "float": 4, "double": 8}
 
@@ -224,9 +224,9 @@ _BYTES = {"_Bool": 1, "float": 4, "double": 8}
 def stack_bound(text: str) -> int:
     """Bound the stack that printed functions need together: arrays, a vector for each scalar, and frames."""
     arrays = 0
-    for kind, first, second in _ARRAY.findall(text):
+    for kind, declared in _ARRAYS.findall(text):
         width = _BYTES.get(kind) or int(re.sub(r"\D", "", kind)) // 8
-        arrays += width * (int(first) + int(second or 0))
+        arrays += sum([width * int(count) + 64 for count in re.findall(r"\w\[(\d+)\]", declared)])  # 64: aligned
     frames = len(re.findall(r"^\}", text, re.MULTILINE))
     return arrays + 64 * len(_SCALAR.findall(text)) + 512 * frames
 
