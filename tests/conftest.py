@@ -28,6 +28,8 @@ OWN_CACHE = pytest.StashKey[str]()
 GENTLY = (
     "tests/control/test_checkpoint", "tests/control/test_control", "tests/control/test_roll",
     "tests/ops/test_determinants", "tests/ops/test_linalg_derivatives", "tests/transforms/test_scatters",
+    "tests/test_modes_table", "tests/test_random_modes", "tests/test_random_linalg",
+    "tests/api/test_any_order_of_sizes",
 )
 """What compares derivatives with each other in many large modules: they take the compiler longest."""
 

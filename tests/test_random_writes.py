@@ -15,7 +15,7 @@ from tests.table import INTERPRETED
 from tests.test_random_programs import apart, check, scale
 from tests.writers import KINDS, NAMES, TEXT
 
-SEEDS = range(36)
+SEEDS = range(24)
 
 
 def writing_program(seed: int) -> Written:

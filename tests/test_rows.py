@@ -41,6 +41,10 @@ def test_r01_no_gradient_names_op_argument_and_line_only_on_the_path(monkeypatch
         sg.grad(loss, argnums=1, options=INTERPRETED)(np.ones(2), np.ones(3))
 
 
+BY_THE_LAST = {"gammainc", "gammaincc", "betainc", "betaincc", "stdtr"}
+"""By their parameters, which come first, there is no derivative."""
+
+
 def test_r01_every_ufunc_passes_check_grads_at_20_points_to_order_2() -> None:
     checked = 0
     for op in OPS.values():
@@ -49,7 +53,9 @@ def test_r01_every_ufunc_passes_check_grads_at_20_points_to_order_2() -> None:
         domains = op.sample if hasattr(op.sample[0], "draw") else (op.sample,) * op.arity
         args = [domain.draw(np.random.default_rng(1), (20,)) for domain in domains]
         if all(a.dtype == np.float64 for a in args):
-            sg.check_grads(lambda *x, op=op: op.numpy(*x), tuple(args), order=2)
+            alone = args[-1:] if op.name in BY_THE_LAST else args
+            settings = args[: len(args) - len(alone)]
+            sg.check_grads(lambda *x, op=op, settings=settings: op.numpy(*settings, *x), tuple(alone), order=2)
             checked += 1
     assert checked >= 60
 
