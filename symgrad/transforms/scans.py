@@ -197,7 +197,8 @@ def accumulate(program: Program) -> Program:
 def _accumulated(body: Program) -> Program:
     def rewrite(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
         for x, added in (inputs, inputs[::-1]) if node.op.numpy is np.add else ():
-            if added.op is scatter_add and x.shape == added.shape:
+            alone = all(len(i.shape) < 2 for i in added.inputs[1:])  # the order of writes is that of one axis
+            if added.op is scatter_add and x.shape == added.shape and alone:
                 return make(graph, add_at, x, *added.inputs, axes=added.param("axes"))
         return copied(graph, node, inputs)
 

@@ -389,3 +389,28 @@ def test_a_loop_of_scans(results):
     rolled = same_bits(nested, (np.array([0.3, 0.5, 0.2]),))
     assert lengths(rolled) == [40]
     assert len(rolled.nodes()) < 30
+
+
+def test_a_table_that_is_read_by_matrices_of_places():
+    """What the steps add to the table's gradient stands at places that two axes name."""
+    rng = np.random.default_rng(2)
+    table, seen, h = rng.normal(size=(7, 3)), rng.integers(0, 7, (4, 40)), rng.normal(size=(4, 3))
+
+    def loss(table, h):
+        total = 0.0
+        for t in range(40):
+            h = np.tanh(h + table[seen[:, t]])
+            picked = np.take_along_axis(h, seen[:, t][:, None] % 3, axis=1)[:, 0]
+            total = total + np.sum(picked * table[seen[:2, t : t + 1], [[0, 2]]].sum())
+        return total
+
+    value, slopes = sg.value_and_grad(loss, argnums=(0, 1))(table, h)
+    np.testing.assert_allclose(value, loss(table, h), rtol=1e-12)
+    for k, slope in enumerate(slopes):
+        step = rng.normal(size=slope.shape)
+
+        def along(s, k=k, step=step):
+            return loss(*[a + s * step if j == k else a for j, a in enumerate((table, h))])
+
+        wanted = (8 * (along(1e-4) - along(-1e-4)) - along(2e-4) + along(-2e-4)) / 12e-4
+        np.testing.assert_allclose(np.sum(slope * step), wanted, rtol=1e-8)
