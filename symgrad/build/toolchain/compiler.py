@@ -25,7 +25,7 @@ _ORIGIN = re.compile(r"/\*\s*((?:(?!\*/).)*?[^\s*]:\d+\b(?:(?!\*/).)*?)\s*\*/")
 _SHOWN_LINES, _SHOWN_WIDTH, _SHOWN_LINKS = 8, 200, 4
 
 _STORE = re.compile(r"\[[^\]\n]*\*(\d+)(?: \+ (\d+))?[^\]\n]*\] \+?= ")
-_SHORT_LOOP = re.compile(r"int64_t (\w+) = \w+; \1 < ([5-9]|1[0-6]); \+\+")  # the adapter's count in 32 bits
+_SHORT_LOOP = re.compile(r"for \((?!int32_t)[^;\n]*; \w+ < ([5-9]|1[0-6]); \+\+")  # the adapter's count in 32 bits
 _MANY_SUMS = re.compile(r"reduction\(\+:[^,)]*(?:,[^,)]*){7,}\)")
 _EIGHT = 8
 
