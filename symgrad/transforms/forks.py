@@ -8,6 +8,7 @@ of an operation on such. So nothing is concluded from one round for another.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
 from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import ROUNDS_AFTER
-from symgrad.transforms.whiles import asked_again, is_tree, placed, round_of
+from symgrad.transforms.whiles import asked_again, is_tree, placed, round_of, stands_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,13 +89,9 @@ class _Loop:
             made[way] = found  # type: ignore[assignment]  # none is None
         if not is_tree([*made.items()]):
             return None
-        gone = {*fork.guards[:steps], *[g for each in fork.inside[:steps] for g in each]}
-        forbidden = {value for each in own[1:steps] for n in self.names if isinstance(value := each[n], Node)} - {*last}
-        outputs = tuple([node for node in self.program.outputs if node not in gone])
-        after = replace(self.program, inputs=(*self.program.inputs, *last), outputs=outputs)
-        if not {node for node in forbidden if node.number > self.begin}.isdisjoint(after.nodes()):
-            return None
-        return self.looped(made, own[0], last)
+        gone = [*fork.guards[:steps], *chain.from_iterable(fork.inside[:steps])]
+        rounds = [each[name] for each in own[1:steps] for name in self.names]
+        return self.looped(made, own[0], last, gone) if stands_apart(self.program, gone, last, rounds) else None
 
     def named(self, own: Sequence[dict[Name, Any]]) -> bool:
         """Find the variables that change; whether they are all that does."""
@@ -213,7 +210,9 @@ class _Loop:
 
     # -- the loop
 
-    def looped(self, rounds: dict[Any, list[Node]], begin: dict[Name, Any], last: list[Node]) -> Program:
+    def looped(
+        self, rounds: dict[Any, list[Node]], begin: dict[Name, Any], last: list[Node], gone: list[Node],
+    ) -> Program:
         """Put a scan in the place of the rounds."""
         there = [*self.inputs, *self.fixed.values(), *self.rows.values()]
         outputs, lost = round_of(self.body, there, self.inputs, rounds)
@@ -241,7 +240,6 @@ class _Loop:
         needed = [*self.fixed, *[value for name in self.names if isinstance(value := begin[name], Node)]]
         for row in self.rows:
             needed += [row[0].inputs[0]] if slides(row) else [node for node in row if not node.is_constant]
-        gone = [*self.fork.guards[: self.steps], *[g for each in self.fork.inside[: self.steps] for g in each]]
         return placed(self.program, gone, last, needed, loop)
 
 

@@ -10,7 +10,7 @@ against all the others: made of their variables it must be, node for node, what 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.node import Graph, Node
@@ -192,16 +192,8 @@ class _Loop:
 
     def ends_in_variables(self) -> bool:
         """Whether what comes after the loop reads nothing of its rounds but the variables as they are then."""
-        last = {self.variables[-1][name] for name in self.names}
-        rounds = {own[name] for own in self.variables[1:-1] for name in self.names}
-        forbidden = {node for node in rounds - last if node.number > self.begin}
-        return forbidden.isdisjoint(self.kept(last).nodes())
-
-    def kept(self, last: set[Node]) -> Program:
-        """Return what is computed before and after the loop, as a program of the variables too."""
-        gone = {*self.asked, *[node for own in self.inside for node in own]}
-        outputs = tuple([node for node in self.program.outputs if node not in gone])
-        return replace(self.program, inputs=(*self.program.inputs, *last), outputs=outputs)
+        *rounds, last = [[own[name] for name in self.names] for own in self.variables[1:]]
+        return stands_apart(self.program, [*self.asked, *chain.from_iterable(self.inside)], last, chain(*rounds))
 
     # -- the loop
 
@@ -235,7 +227,16 @@ class _Loop:
             return results, ended
 
         needed = [*self.fixed, first.inputs[0], *[self.variables[0][name] for name in self.names]]
-        return placed(program, [*self.asked, *[g for own in self.inside for g in own]], names, needed, loop)
+        return placed(program, [*self.asked, *chain.from_iterable(self.inside)], names, needed, loop)
+
+
+def stands_apart(program: Program, gone: Sequence[Node], last: Sequence[Node], rounds: Iterable[Any]) -> bool:
+    """Whether what stays of a program without the guards `gone` reads, of a loop's variables, the last ones alone."""
+    away = {*gone}
+    outputs = tuple([node for node in program.outputs if node not in away])
+    rest = replace(program, inputs=(*program.inputs, *last), outputs=outputs)
+    made = {value for value in rounds if isinstance(value, Node) and value.number > gone[0].number} - {*last}
+    return made.isdisjoint(rest.nodes())
 
 
 def asked_again(program: Program, guards: Sequence[Node]) -> bool:
