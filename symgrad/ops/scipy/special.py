@@ -166,7 +166,7 @@ _TAIL = "0.5{f} * sg_betainc{f}(0.5{f} * {0}, 0.5{f}, (double){0}, (double){1} *
 
 stdtr = elementwise(
     numpy=Late("stdtr", 2), ddx=_student, sample=(positive(), normal()),
-    c=f"!({{0}} > 0.0{{f}}) ? NAN : {{1}} < 0.0{{f}} ? {_TAIL} : 1.0{{f}} - {_TAIL}",
+    c=f"!({{0}} > 0.0{{f}}) ? ({{t}})NAN : {{1}} < 0.0{{f}} ? {_TAIL} : 1.0{{f}} - {_TAIL}",
     edges=((1.0, 0.0), (2.0, 1e-9), (5.0, -40.0), (5.0, 40.0), (30.0, 1.5), (nan, 1.0), (1.0, nan)))
 
 
