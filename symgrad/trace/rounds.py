@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 @cache
-@cache
 def position(code: CodeType, at: int) -> Any:
     """Return where an instruction stands in the source: a compiler may repeat a loop's condition behind its body."""
     every = getattr(code, "co_positions", None)
@@ -81,7 +80,7 @@ def remembers(moment: Moment) -> bool:
         for i in dis.get_instructions(code):
             if i.opname in _CHANGES or (i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in _WALKS):
                 return True
-            if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in names:
+            if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval in names and i.argval.isidentifier():
                 plain.append((names[i.argval], code))
         codes += [(one, names) for one in code.co_consts if isinstance(one, CodeType)]
         while plain:

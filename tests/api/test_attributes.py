@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy import zeros
 
 import symgrad as sg
-from symgrad.api.call.captures import read_attributes
+from symgrad.api.call.captures import Captured, read_attributes
+from symgrad.trace.replaced import installed
 
 X = np.array([1.0, 2.0])
 
@@ -121,6 +123,30 @@ def test_closed_over_objects():
     assert np.array_equal(f(X), 2 * X)
     mine.rate = 3.0
     assert np.array_equal(f(X), 3 * X)
+
+
+def test_a_trace_in_another_thread_changes_nothing():
+    """While one is active, names bound to NumPy's functions hold stand-ins, in the module and in the closure."""
+    array = np.array
+
+    def fun(x):
+        return zeros(2) + array([x[0], x[1]])
+
+    f = sg.jit(fun)
+    with installed(fun):
+        other = Captured(fun).identity()
+        assert np.array_equal(f(X), X)
+    assert other == Captured(fun).identity()
+    assert np.array_equal(f(X), X)
+    assert (f.cache_info().compilations, f.cache_info().hits) == (1, 0)  # the short call served it
+
+
+def test_assertions_lead_to_nothing_of_pytests():
+    def fun(x):
+        assert x > 0
+        return x
+
+    assert Captured(fun).identity() == ()
 
 
 def test_libraries_are_left_out():

@@ -194,7 +194,7 @@ def test_errors_of_the_user_are_the_users():
     with pytest.raises(KeyError, match="far"):
         f(6.0)
     assert f(4.0) == 0.25
-    assert len({*f.cache_info().paths}) == 1  # what raises is no path
+    assert f.cache_info().compilations == 1  # what raises is no path
 
 
 def test_integers_of_floats():

@@ -59,6 +59,14 @@ def descent(x):
     return np.sum(w * w)
 
 
+def asserted(x):
+    y = x
+    while y > 0.5:
+        assert y < 1e9
+        y = y * 0.5
+    return y
+
+
 def structure(x):
     state = {"y": x, "more": [x * 0.0, x + 1.0]}
     while state["more"][1] - state["more"][0] > 1e-6:
@@ -97,7 +105,7 @@ def one_after_another(x):
     return y + z * z
 
 
-ONE_PATH = [newton, forever, bisection, previous, descent, structure, one_after_another]
+ONE_PATH = [newton, forever, bisection, previous, descent, structure, one_after_another, asserted]
 MORE = [tries, three_ways]
 POINTS = (0.3, 2.0, 7.3, 9.0, 55.0, 4321.0, 2.0)
 

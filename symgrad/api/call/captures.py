@@ -78,7 +78,7 @@ class Captured:
                 continue
             seen.add(id(inner))
             for name in _names(inner.__code__):
-                value = inner.__globals__.get(name)
+                value = stood_for(inner.__globals__.get(name))
                 if not isinstance(value, _PASSIVE) and (name in inner.__globals__ or not hasattr(builtins, name)):
                     found(inner.__globals__, name, name, value)
             for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
@@ -113,8 +113,8 @@ class Captured:
         places = self.places or []
         if not places:
             return call
-        cells = [(place, place.cell_contents) for place, name in places if name is None]
-        named = [(place, name, place.get(name)) for place, name in places if name is not None]
+        cells = [(place, stood_for(place.cell_contents)) for place, name in places if name is None]
+        named = [(place, name, stood_for(place.get(name))) for place, name in places if name is not None]
 
         def checked(args: tuple[Any, ...]) -> Any:
             try:
@@ -150,12 +150,12 @@ def _unwrapped(value: Any) -> tuple[Any, Any]:
 
 def _values(places: list[tuple[Any, str | None]]) -> tuple[Any, ...]:
     """Return what stands in the places now."""
-    return tuple([stood_for(_cell_value(place) if name is None else place.get(name)) for place, name in places])
+    return tuple([_cell_value(place) if name is None else stood_for(place.get(name)) for place, name in places])
 
 
 def _cell_value(cell: Any) -> Any:
     try:
-        return cell.cell_contents
+        return stood_for(cell.cell_contents)
     except ValueError:
         return None
 
@@ -174,9 +174,12 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 @lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
 def _names(code: types.CodeType) -> list[str]:
-    """Return the global names a function's code looks up, nested functions included."""
+    """Return the global names a function's code looks up, nested functions included.
+
+    Those that no source can spell are pytest's, which rewrites assertions: what they lead to changes from test to test.
+    """
     every = [i for each in _codes(code) for i in dis.get_instructions(each)]
-    return sorted({i.argval for i in every if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"}})
+    return sorted({i.argval for i in every if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval.isidentifier()})
 
 
 def read_attributes(function: types.FunctionType, owner: Any) -> list[Place]:
@@ -217,6 +220,7 @@ def _chains(code: types.CodeType) -> list[tuple[str, str, tuple[str, ...]]]:
             attributes, name = [], str(instruction.argval)
             own = opname == "LOAD_DEREF" or (each is code and opname.startswith("LOAD_FAST"))
             kind = "global" if opname in {"LOAD_GLOBAL", "LOAD_NAME"} else "own" if own else ""
+            kind = kind if name.isidentifier() else ""
             if opname == "STORE_ATTR":
                 written.add(name)
     return [chain for chain in chains if not written & {*chain[2]}]
