@@ -1,13 +1,17 @@
 """Random programs with Python's own conditions: ifs, loops that end early, whiles, states, modes within.
 
-A condition stands between ``«`` and ``»``: NumPy's side of a test notes there which way it goes, symgrad's reads the
-source without them. So a path of NumPy's is known, and arguments can be searched for that leave it anywhere.
+A condition stands between ``«`` and ``»``: NumPy's side of a test notes there which way it goes, and how far the sides
+of each comparison are apart; symgrad's reads the source without them. So a path of NumPy's is known, and for each of
+its conditions arguments are searched for that leave it there.
 """
 
 from __future__ import annotations
 
+import ast
 import linecache
 from contextlib import suppress
+from functools import cache
+from itertools import combinations, pairwise
 from random import Random
 from typing import Any, NamedTuple
 
@@ -55,42 +59,71 @@ class Branching(NamedTuple):
 
     def compiled_from(self) -> Any:
         """Define the program as a user has it, with lines that a trace can name."""
-        return self._defined(self.text.replace("«", "(").replace("»", ")"), {
+        text, name = self.text.replace("«", "(").replace("»", ")"), f"<random branches {self.seed}>"
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+        return _defined(compile(text, name, "exec"), {
             "jit": sg.jit, "checkpoint": sg.checkpoint, "slope_of": lambda f, _: sg.grad(f),
             "rows_of": lambda f, rows, y: sg.vmap(f, in_axes=(0, None))(rows, y),
             "scan_of": lambda f, start, rows: sg.scan(lambda h, r: (f(h, r), None), start, rows)[0],
         })
 
-    def numpys(self, log: list[Any]) -> Any:
-        """Define the program for NumPy, which notes where its conditions go."""
+    def numpys(self, log: list[Any], gaps: list[tuple[int, float]] | None = None) -> Any:
+        """Define the program for NumPy, which notes where its conditions go, and how far they are from elsewhere."""
         def note(value: Any) -> Any:
             log.append(bool(value) if isinstance(value, (bool, np.bool_)) else value)
             if len(log) > 1500:
                 raise WayError
             return value
 
+        def near(value: Any, *apart: Any) -> Any:
+            if gaps is not None:
+                gaps.extend([(len(log), float(gap)) for each in apart for gap in np.ravel(each)])
+            return value
+
+        def order(values: Any) -> list[Any]:
+            near(None, *[a - b for a, b in combinations(values, 2)])
+            return [values[k] for k in note(tuple(sorted(range(len(values)), key=values.__getitem__)))]
+
         def scanned(f: Any, start: Any, rows: Any) -> Any:
             for row in rows:
                 start = f(start, row)
             return start
 
-        return self._defined(self.text.replace("«", "note(").replace("»", ")"), {
-            "jit": lambda f: f, "checkpoint": lambda f: f, "slope_of": lambda _, g: g, "note": note,
+        return _defined(_noting(self.text), {
+            "jit": lambda f: f, "checkpoint": lambda f: f, "slope_of": lambda _, g: g, "note": note, "near": near,
             "rows_of": lambda f, rows, y: np.array([f(row, y) for row in rows]), "scan_of": scanned,
+            "min": lambda *values: order(values)[0], "max": lambda *values: order([-v for v in values])[0] * -1.0,
+            "sorted": order,
         })
-
-    def _defined(self, text: str, names: dict[str, Any]) -> Any:
-        name = f"<random branches {self.seed} {len(names)}>"
-        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-        space = {"np": np, **names}
-        exec(compile(text, name, "exec"), space)
-        return space["program"]
 
     def args(self, rng: np.random.Generator) -> tuple[Any, ...]:
         """Draw arguments."""
         scale = rng.choice([0.3, 1.0, 1.0, 2.0])
         return (rng.normal(size=4) * scale, rng.normal(size=(5, 3)) * scale, int(rng.integers(0, 6)),
                 rng.integers(0, 4, 4))
+
+
+def _defined(code: Any, names: dict[str, Any]) -> Any:
+    space = {"np": np, **names}
+    exec(code, space)
+    return space["program"]
+
+
+class _Apart(ast.NodeTransformer):
+    """Has comparisons say how far their sides are apart."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        if not all(isinstance(op, (ast.Lt, ast.LtE, ast.Gt, ast.GtE)) for op in node.ops):
+            return node
+        apart = [ast.BinOp(a, ast.Sub(), b) for a, b in pairwise([node.left, *node.comparators])]
+        return ast.Call(ast.Name("near", ast.Load()), [node, *apart], [])
+
+
+@cache
+def _noting(text: str) -> Any:
+    tree = _Apart().visit(ast.parse(text.replace("«", "note(").replace("»", ")")))
+    return compile(ast.fix_missing_locations(tree), "<noting>", "exec")
 
 
 class _Writer:
@@ -309,22 +342,24 @@ def random_branching(seed: int) -> Branching:
 
 
 class Point(NamedTuple):
-    """Arguments, where NumPy goes there, and what it gives: a number, or an exception."""
+    """Arguments, where NumPy goes there, what it gives (a number, or an exception), and how far sides are apart."""
 
     args: tuple[Any, ...]
     way: tuple[Any, ...]
     value: Any
+    gaps: list[tuple[int, float]]
 
 
 def at(program: Branching, args: tuple[Any, ...]) -> Point:
     """Run NumPy."""
     log: list[Any] = []
+    gaps: list[tuple[int, float]] = []
     try:
         with np.errstate(all="ignore"):
-            value: Any = program.numpys(log)(*args)
+            value: Any = program.numpys(log, gaps)(*args)
     except RAISED as error:
         value = error
-    return Point(args, tuple(log), value)
+    return Point(args, tuple(log), value, gaps)
 
 
 def divergence(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
@@ -335,27 +370,93 @@ def divergence(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
     return -1 if len(one) == len(other) else min(len(one), len(other))
 
 
-def points(program: Branching, count: int = 5, tried: int = 120) -> list[Point]:
-    """Search for arguments that leave the first ones' path at as many of its conditions as there are."""
-    rng = np.random.default_rng(program.seed + 1)
-    found: list[Point] = []
-    spare: list[Point] = []
-    seen: set[Any] = set()
-    for k in range(tried):
-        args = program.args(rng)
-        if found and k % 2:  # near the first ones
-            x, A, n, i = found[0].args
-            args = (x + args[0] * 0.3, A + args[1] * 0.3, n if k % 4 < 2 else args[2], i if k % 8 < 4 else args[3])
-        with suppress(WayError):
+def flips(program: Branching, first: Point, tried: int = 60) -> dict[int, Point]:
+    """Search for arguments that leave a point's path at each of its conditions, and go on as it does.
+
+    Integers one at a time, numbers at random, and steps along the slopes of what is compared; from what is found the
+    search goes back along the line, so that no later condition need come to something else.
+    """
+    found: dict[int, Point] = {}
+    x, A, n, i = first.args
+
+    def go(args: tuple[Any, ...]) -> int:
+        try:
             point = at(program, args)
-            parts = divergence(found[0].way, point.way) if found else None
-            if parts not in seen:
-                seen.add(parts)
-                found.append(point)
-            elif point.way != found[0].way:
-                spare.append(point)
-    first, rest = found[0], found[1:]
-    return [first, *(rest + spare)[: count - 1]]
+        except WayError:
+            return -1
+        parts = divergence(first.way, point.way)
+        if parts >= 0:
+            found.setdefault(parts, point)
+        return parts
+
+    for number in range(6):
+        go((x, A, number, i))
+    for place, number in np.ndindex(4, 4):
+        go((x, A, n, np.where(np.arange(4) == place, number, i)))
+    rng = np.random.default_rng(program.seed + 1)
+    for _ in range(tried):
+        args, scale = program.args(rng), rng.choice([0.03, 0.3, 1.0])
+        go((x + scale * args[0], A + scale * args[1], n, i))
+    z = np.concatenate([x, A.ravel()])
+
+    def args_at(z: Any) -> tuple[Any, ...]:
+        return z[:4], z[4:].reshape(5, 3), n, i
+
+    gaps = np.array([gap for _, gap in first.gaps])
+    of = np.array([k for k, _ in first.gaps])
+    slopes = np.zeros((len(gaps), len(z)))
+    for axis, step in enumerate(1e-6 * np.eye(len(z))):
+        with suppress(WayError):
+            moved = at(program, args_at(z + step)).gaps
+            same = [a for a, (k, _) in enumerate(moved[: len(gaps)]) if k == of[a]]
+            slopes[same, axis] = (np.array([moved[a][1] for a in same]) - gaps[same]) / 1e-6
+    slopes = np.nan_to_num(slopes, posinf=0.0, neginf=0.0)
+    _, once = np.unique(np.round(np.abs(gaps), 12), return_index=True)  # what is asked again cannot differ
+    for g in sorted(once):
+        if of[g] in found or not slopes[g].any() or not abs(gaps[g]) < 1e3:
+            continue
+        kept: list[int] = []
+        for _ in range(4):  # to the other side of this one, and of none before it
+            wanted = np.array([-1.2 * gaps[g] - 1e-4 * np.sign(gaps[g]), *(-0.5 * gaps[kept])])
+            step = np.linalg.lstsq(slopes[[g, *kept]], wanted, rcond=1e-6)[0]
+            for times in (1.0, 1.5, 3.0):
+                if go(args_at(z + times * step)) == of[g]:
+                    break
+            crossed = [h for h in np.flatnonzero((of < of[g]) & (gaps * (gaps + slopes @ step) < 0)) if h not in kept]
+            if of[g] in found or not crossed:
+                break
+            kept.append(crossed[0])
+    return {k: _back(program, first, k, point) for k, point in sorted(found.items())}
+
+
+def _back(program: Branching, first: Point, k: int, point: Point) -> Point:
+    """Go back along the line to where a path is just left at a condition."""
+    (x, A, *whole), (to_x, to_A, *others) = first.args, point.args
+    if not all(np.array_equal(one, other) for one, other in zip(whole, others, strict=True)):
+        return point
+    near, far = 0.0, 1.0
+    for _ in range(12):
+        t = (near + far) / 2
+        with suppress(WayError):
+            between = at(program, (x + t * (to_x - x), A + t * (to_A - A), *whole))
+            if divergence(first.way, between.way) == k:
+                far, point = t, between
+                continue
+        near = t
+    return point
+
+
+def points(program: Branching, count: int = 5) -> list[Point]:
+    """Return a point, others that leave its path at several of its conditions, at most so many, and one anywhere."""
+    rng = np.random.default_rng(program.seed + 1)
+    drawn: list[Point] = []
+    while len(drawn) < 2:
+        with suppress(WayError):
+            drawn.append(at(program, program.args(rng)))
+    first, other = drawn
+    found = [*flips(program, first).values()]
+    chosen = np.unique(np.linspace(0, len(found) - 1, count - 2).astype(int)) if found else []
+    return [first, *[found[k] for k in chosen], other]
 
 
 def slope(program: Branching, point: Point, along: tuple[Any, Any]) -> float | None:

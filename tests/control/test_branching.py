@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import symgrad as sg
-from tests.control.branching import disagreements, random_branching
+from tests.control.branching import Branching, at, disagreements, flips, random_branching
 
 INTERPRETED, COMPILED = sg.Options(compiler="none", paths=500), sg.Options(flags=("-O0",), paths=500)
 
 
-def wrong(seeds, options):
-    """List what differs, of values and, but for every fourth program, of gradients."""
-    return [line for seed in seeds for line in disagreements(random_branching(seed), options, gradients=seed % 4 > 0)]
+def wrong(seeds, options, count=5):
+    """List what differs, of values and, but for every fourth program, of gradients, on so many arguments."""
+    return [
+        line for seed in seeds
+        for line in disagreements(random_branching(seed), options, gradients=seed % 4 > 0, count=count)
+    ]
+
+
+def test_the_search_leaves_a_path_at_each_condition():
+    """The fifth one needs three numbers to move, none too far; the last one needs far more than is drawn."""
+    text = """
+def program(x, A, n, i):
+    if «n > 2»: return x[0]
+    for k in range(3):
+        if «x[k] > 1.0»: return x[k]
+    if «x[0] + x[1] + x[2] > 2.9»: return 2.0
+    return x[1] if «A[4, 2] * x[3] < -50.0» else x[2]
+"""
+    first = at(Branching(text, 0), (np.zeros(4), np.ones((5, 3)), 0, np.zeros(4, int)))
+    assert [*flips(Branching(text, 0), first)] == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("start", range(0, 20, 4))
 def test_interpreted(start):
     assert not wrong(range(start, start + 4), INTERPRETED)
+
+
+def test_each_condition_is_left():
+    assert not wrong(range(30, 36), INTERPRETED, 40)
 
 
 def test_in_c():
@@ -27,7 +49,7 @@ def test_in_c():
 @pytest.mark.nightly
 @pytest.mark.parametrize("start", range(1000, 3000, 20))
 def test_many(start):
-    assert not wrong(range(start, start + 20), INTERPRETED)
+    assert not wrong(range(start, start + 20), INTERPRETED, 40)
 
 
 @pytest.mark.nightly
