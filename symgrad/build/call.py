@@ -419,6 +419,7 @@ class Call:
         """Make the call with arrays that C checks: at the last call's size first, then at its own."""
         last = self._only or Plan([], [], ffi.new("intptr_t[]", [STILL.ctypes.data, -1]))  # which no arguments fit
         flatten, finish, dtypes = self._flatten, self.finish, self._dtypes
+        misses = {OTHER, *[code for code, check in enumerate(self.interface.checks, 1) if type(check.what) is int]}
 
         def in_c(args: tuple[Any, ...]) -> Any:
             nonlocal last
@@ -431,12 +432,9 @@ class Call:
                 code = check(id(leaves), id(results), plan.words)
                 if not code:
                     return finish(results)
-                if code != OTHER:
-                    failure = self.failure(code, leaves)
-                    if type(failure) is Missed:
-                        return MISS
-                    raise failure
-                found = None if self._only else self._plan(leaves)
+                if code not in misses:
+                    raise self.failure(code, leaves)
+                found = None if self._only or code != OTHER else self._plan(leaves)
                 if found is None or found is plan:
                     return MISS
                 if found.words is None:
