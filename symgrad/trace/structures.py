@@ -88,7 +88,8 @@ def _is_structure(value: Any) -> bool:
         return True
     module = sys.modules.get(kind.__module__)
     file = getattr(module, "__file__", None)
-    own = kind.__module__ == "__main__" if file is None else is_user_code(file)
+    # A module that is not loaded is a text that was run.
+    own = module is None or kind.__module__ == "__main__" if file is None else is_user_code(file)
     return own and bool(_held(value)) and not issubclass(kind, BaseException)
 
 
