@@ -25,13 +25,22 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 OWN_CACHE = pytest.StashKey[str]()
-GENTLY = (
-    "tests/control/test_checkpoint", "tests/control/test_control", "tests/control/test_roll",
-    "tests/ops/test_determinants", "tests/ops/test_linalg_derivatives", "tests/transforms/test_scatters",
-    "tests/test_modes_table", "tests/test_random_modes", "tests/test_random_linalg",
-    "tests/api/test_any_order_of_sizes",
-)
-"""What compares derivatives with each other in many large modules: they take the compiler longest."""
+LEVELS = dict.fromkeys((
+    "tests/benchmarks/", "tests/emit/", "tests/render/", "tests/build/", "tests/loops/test_products",
+    "tests/loops/test_tiles", "tests/ops/test_elementwise", "tests/test_random_programs", "tests/test_random_writes",
+    "tests/test_regressions", "tests/test_accuracy", "tests/test_rows", "tests/test_hard_points",
+    "tests/api/test_mode_costs", "tests/api/test_bind", "tests/control/test_random_scans", "symgrad/",
+), "-O3") | dict.fromkeys((
+    "tests/api/test_any_order_of_sizes", "tests/api/test_many_leaves", "tests/control/test_checkpoint",
+    "tests/control/test_control", "tests/control/test_roll", "tests/ops/test_determinants", "tests/ops/test_identities",
+    "tests/ops/test_linalg_derivatives", "tests/scipy/", "tests/test_modes_table", "tests/test_named_modes",
+    "tests/test_random_linalg", "tests/test_random_modes", "tests/test_seeded_mistakes", "tests/transforms/",
+), "-O0")
+"""How these are compiled by day, when the compiler takes half the time of all tests.
+
+As users' functions are: what is about the C, its bits and its time, and random programs. Without optimization: what
+compares derivatives with each other, in many large modules. All others at -O1, which has loops in lanes, too.
+"""
 
 TOGETHER = 6
 """So many random programs stand in one test, and in one module of C."""
@@ -63,19 +72,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def gently(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile some tests at -O1, in half the time.
-
-    At night, and with --optimized, all is compiled as users' functions are.
-    """
+    """Compile each test as `LEVELS` says; at night, and with --optimized, all as users' functions are."""
     by_day = "not nightly" in request.config.getoption("markexpr") and not request.config.getoption("--optimized")
-    if by_day and request.node.nodeid.startswith(GENTLY):
+    level = next((level for start, level in LEVELS.items() if request.node.nodeid.startswith(start)), "-O1")
+    if by_day and level != "-O3":
         from symgrad.build.toolchain import find as toolchain
 
         as_ever = toolchain.find
 
         def find(options: Options) -> Toolchain | None:
             found = as_ever(options)
-            return found and replace(found, flags=tuple(["-O1" if flag == "-O3" else flag for flag in found.flags]))
+            return found and replace(found, flags=tuple([level if flag == "-O3" else flag for flag in found.flags]))
 
         monkeypatch.setattr(toolchain, "find", find)
 

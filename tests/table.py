@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 Call = Callable[..., Any]
 
 INTERPRETED = sg.Options(compiler="none")
-GENTLY = sg.Options(flags=() if os.environ.get("SYMGRAD_TESTS_OPTIMIZED") else ("-O1",))
+GENTLY = sg.Options(flags=() if os.environ.get("SYMGRAD_TESTS_OPTIMIZED") else ("-O0",))
 """For large modules that compare derivatives with each other: what the transforms say, compiled in half the time.
 
 Values, gradients and random programs are compiled as users' functions are; with `--optimized` these are, too.

@@ -27,8 +27,13 @@ def syntax(folder, compiler, *flags, name):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", PACKAGES)
+BY_DAY = {*((name, "embedded") for name in PACKAGES), ("loss", "fast"), ("forked", "fast"), ("solved", "fast")}
+
+
+@pytest.mark.parametrize(("name", "profile"), [
+    pytest.param(name, profile, marks=[] if (name, profile) in BY_DAY else pytest.mark.nightly)
+    for profile in PROFILES for name in PACKAGES
+])
 def test_make_check(copied, name, profile):
     folder = copied(name, profile)
     ran = make(folder, "check", "CC=gcc", "EXACT=1" if profile == "embedded" else "EXACT=")

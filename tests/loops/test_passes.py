@@ -245,8 +245,11 @@ def optimized(name: str, *, named: bool = False) -> tuple[Any, list[Numbers]]:
 
 
 @pytest.mark.usefixtures("small_bounds")
-@pytest.mark.parametrize("named", [False, True], ids=["numbers", "names"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "named"), [
+    pytest.param(name, named, id=f"{name}-{'names' if named else 'numbers'}",
+                 marks=[] if named == bool(place % 2) else pytest.mark.nightly)
+    for place, name in enumerate(PROGRAMS) for named in (False, True)
+])  # by day one of both
 def test_each_pass_keeps_what_is_computed(name: str, named: bool) -> None:
     assert wrong(*optimized(name, named=named)) == ""
 
