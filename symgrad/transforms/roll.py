@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +55,10 @@ def roll(program: Program, least: int = REPEATED, memory: str | int | None = Non
         found = _loop(program, nodes, least) if len(nodes) >= least else None
         if found is None:
             return within(program, partial(roll, least=least, memory=memory))
-        program = _rolled(program, found, memory)
+        made = _rolled(program, found, memory)
+        if len(made.nodes()) >= len(program.nodes()):  # of guards that did not become one
+            return within(program, partial(roll, least=least, memory=memory))
+        program = made
 
 
 # -- repeats
@@ -147,11 +151,19 @@ class _Loop:
         self.wanted |= own.intersection(program.outputs)
         if any(node.dtype is SEVERAL for node in self.wanted):
             return False
-        asked = {node.inputs[0] for node in program.guards}
-        if not asked.isdisjoint(own) and any(map(_may_fail, self.copies[-1])):
+        asked: dict[Node, list[Any]] = {}
+        for node in program.guards:
+            asked.setdefault(node.inputs[0], []).append(node.param("outcome"))
+        if not own.isdisjoint(asked) and any(map(_may_fail, self.copies[-1])):
             return False  # it would fail where a guard of an earlier copy leads elsewhere
         read = {i for node in program.nodes() if node not in own and not node.op.decides for i in node.inputs}
-        one_each = len(asked & self.wanted - read - {*program.outputs})  # whose guards are one
+        read.update(program.outputs)
+        every = [(column, [asked.get(node) for node in column]) for column in zip(*self.copies, strict=True)]
+        one_each = sum([  # whose guards are one
+            len(column) for column, came in every
+            if came[0] and [*map(type, came[0])] == [bool] and all(one == came[0] for one in came)
+            and read.isdisjoint(column)
+        ])
         apart = [row for row in self.rows if not all(node.is_constant for node in row)]
         rows = sum([1 + sum(1 for _ in _runs([_row_of(node) for node in row])) for row in apart])
         if len(own) <= STRAIGHT_NODES and all(isinstance(node.op, Elementwise) for node in self.copies[-1]) and any(
@@ -185,8 +197,10 @@ def _loop(program: Program, nodes: Sequence[Node], least: int) -> _Loop | None:
             continue  # what is a loop is one in its middle
         ends = [(early, late) for early in range(PEELED + 1) for late in range(PEELED + 1)]
         counts = [(start + early * period, copies - early - late) for early, late in ends]
-        found = next(filter(None, (classified(first, period, n) for first, n in counts if n >= least)), None)
-        if found is not None and found.pays(program):
+        loops = filter(None, (classified(first, period, n) for first, n in counts if n >= least))
+        tries = len(counts) if program.guards else 1  # the last condition of a loop came to something else
+        found = next((loop for loop in islice(loops, tries) if loop.pays(program)), None)
+        if found is not None:
             return found
     return None
 

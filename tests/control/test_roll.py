@@ -414,3 +414,18 @@ def test_a_table_that_is_read_by_matrices_of_places():
 
         wanted = (8 * (along(1e-4) - along(-1e-4)) - along(2e-4) + along(-2e-4)) / 12e-4
         np.testing.assert_allclose(np.sum(slope * step), wanted, rtol=1e-8)
+
+
+def test_conditions_that_went_both_ways_are_rolled_once():
+    """Of 40 conditions in an array there is no one guard, and slices of an array are no loop."""
+    def runs(x):
+        total, run = 0.0, 0
+        for v in x:
+            run = run + 1 if v > 0.1 else 0
+            total = total + v * v * run
+        return total
+
+    x = np.sin(np.arange(1.0, 41.0) ** 2)
+    lengths = sg.grad(runs, options=INTERPRETED)(x) / (2 * x)
+    found = sg.grad(lambda x: np.sum(sg.grad(runs)(x) ** 2), options=INTERPRETED)(x)
+    np.testing.assert_allclose(found, 8 * lengths**2 * x)
