@@ -14,6 +14,8 @@ import numpy as np
 from symgrad.trace.lines import is_user_code
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from symgrad.trace.branches import Moment
 
 
@@ -27,21 +29,28 @@ def position(code: CodeType, at: int) -> Any:
 
 
 @cache
-def names_alive(code: CodeType, at: int) -> frozenset[str]:
-    """Return the names that may be read, before they are set, after an instruction."""
+def _flow(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int], list[list[int]]]:
+    """Return the instructions of a code, the place of each by its offset, and the places that may follow each."""
     every = list(dis.get_instructions(code))
-    reads: list[frozenset[str]] = [frozenset(map(str, i.argval if isinstance(i.argval, tuple) else (i.argval,)))
-             if i.opname.startswith(("LOAD_", "STORE_FAST_", "DELETE_")) else frozenset() for i in every]
     number = {i.offset: k for k, i in enumerate(every)}
-    handlers = getattr(code, "co_exceptiontable", b"") or any(i.opname.startswith("SETUP_") for i in every)
-    if handlers or not code.co_flags & CO_OPTIMIZED or at not in number:
-        return frozenset[str]().union(*reads)  # a handler goes on from anywhere; a module's names others read
     after: list[list[int]] = []
     for k, i in enumerate(every):
         leaves = i.opname.startswith(("RETURN_", "RAISE_", "RERAISE", "JUMP_")) and "IF" not in i.opname
         after.append([] if leaves or k + 1 == len(every) else [k + 1])
         if i.opcode in _JUMPS:
             after[-1].append(number[i.argval])
+    return every, number, after
+
+
+@cache
+def names_alive(code: CodeType, at: int) -> frozenset[str]:
+    """Return the names that may be read, before they are set, after an instruction."""
+    every, number, after = _flow(code)
+    reads: list[frozenset[str]] = [frozenset(map(str, i.argval if isinstance(i.argval, tuple) else (i.argval,)))
+             if i.opname.startswith(("LOAD_", "STORE_FAST_", "DELETE_")) else frozenset() for i in every]
+    handlers = getattr(code, "co_exceptiontable", b"") or any(i.opname.startswith("SETUP_") for i in every)
+    if handlers or not code.co_flags & CO_OPTIMIZED or at not in number:
+        return frozenset[str]().union(*reads)  # a handler goes on from anywhere; a module's names others read
     alive: list[frozenset[str]] = [frozenset()] * len(every)
     changed = True
     while changed:
@@ -55,12 +64,40 @@ def names_alive(code: CodeType, at: int) -> frozenset[str]:
 
 
 @cache
+def _loop(code: CodeType, at: int) -> tuple[int, int]:
+    """Return where the innermost loop begins and ends that an instruction stands in; nowhere without one."""
+    every, _, _ = _flow(code)
+    back = [i for i in every if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= at <= i.offset]
+    head = max([i.argval for i in back], default=-1)
+    return head, max([i.offset for i in back if i.argval == head], default=-1)
+
+
 def runs_out(code: CodeType, at: int) -> bool:
     """Whether an instruction stands in a `for` loop, which ends by itself."""
-    instructions = list(dis.get_instructions(code))
-    back = [i for i in instructions if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= at <= i.offset]
-    inner = max([i.argval for i in back], default=None)
-    return next((i.opname for i in instructions if i.offset == inner), "FOR_ITER") == "FOR_ITER"
+    every, number, _ = _flow(code)
+    head, _ = _loop(code, at)
+    return head in number and every[number[head]].opname == "FOR_ITER"
+
+
+def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
+    """Whether a loop is left, for no other round, after a condition in it; `outcomes` are those asked from there on."""
+    every, number, after = _flow(code)
+    head, end = _loop(code, at)
+    stack, seen = [number[at]], set[int]()
+    while stack:
+        k = stack.pop()
+        i = every[k]
+        if i.offset == head:
+            return False
+        if k in seen or not head <= i.offset <= end:
+            continue
+        seen.add(k)
+        asked = every[k - 1] if k and every[k - 1].opname == "TO_BOOL" else i
+        if asked.offset in outcomes and "IF_" in i.opname:
+            stack.append(number[i.argval] if ("IF_TRUE" in i.opname) == outcomes[asked.offset] else k + 1)
+        else:
+            stack += after[k]
+    return True
 
 
 def remembers(moment: Moment) -> bool:

@@ -21,7 +21,7 @@ from symgrad.ops.control.results import result
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.logical import logical_and, logical_not
-from symgrad.trace.rounds import names_alive, position, remembers, runs_out
+from symgrad.trace.rounds import breaks, names_alive, position, remembers, runs_out
 from symgrad.transforms.build import literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
@@ -108,6 +108,8 @@ class _Loop:
 
     def is_one(self) -> bool:
         """Whether all rounds are the same."""
+        if self.bounded and not self.is_left():
+            return False
         if remembers(self.moment) or asked_again(self.program, [*self.asked, *[g for own in self.inside for g in own]]):
             return False
         keys = [name for name in self.variables[0] if name[0] in self.alive]
@@ -139,6 +141,17 @@ class _Loop:
                 return False
             self.rounds[way] = self.taken(clean[-1])
         return is_tree([*self.rounds.items()]) and self.is_what_was_traced(ways) and self.ends_in_variables()
+
+    def is_left(self) -> bool:
+        """Whether a `for` ends as its condition comes to something else, and not because it runs out just then."""
+        last = self.program.moments[self.asked[-1].param("number")]
+        later = [node for node in self.program.guards if node.number >= self.asked[-1].number]
+        outcomes: dict[int, Any] = {}
+        for node in later:
+            moment = self.program.moments.get(node.param("number"))
+            if moment is not None and moment.frame is last.frame:
+                outcomes.setdefault(moment.at, node.param("outcome"))
+        return breaks(last.code, last.at, outcomes)
 
     def is_apart(self, nodes: Sequence[Node]) -> bool:
         """Whether the loop made each of some variables, and no two of them are one."""

@@ -312,6 +312,43 @@ def test_what_variables_do_not_show_stays_a_path_each(fun):
         np.testing.assert_allclose(slope, difference(fun, x), rtol=1e-7)
 
 
+def goes_on(x):
+    y = x
+    for _ in range(6):
+        y = np.sin(y + 0.3)
+        if y > 0.9:
+            continue
+    return y
+
+
+def clipped(x):
+    y = x
+    for _ in range(6):
+        y = min(np.sin(y + 0.3) * 1.01, 0.9 + 0 * x)
+    return y
+
+
+def leaves_by_two(x):
+    y = x
+    for _ in range(6):
+        y = np.sin(y + 0.3)
+        if y > 0.9 and y > 0.91:
+            break
+    else:
+        y = 2 * y
+    return y
+
+
+@pytest.mark.parametrize("fun", [goes_on, clipped, leaves_by_two])
+def test_a_for_that_runs_out_is_left_by_no_condition(fun):
+    """In the call that is traced the last condition alone comes to something else, as if it had ended the loop."""
+    compiled = sg.value_and_grad(fun, options=sg.Options(compiler="none"))
+    for x in (-0.3, 0.1, 2.0, 0.5, -2.0, -0.38, 0.9):
+        value, slope = compiled(x)
+        np.testing.assert_allclose(value, fun(x), rtol=1e-12)
+        np.testing.assert_allclose(slope, difference(fun, x), rtol=1e-7, atol=1e-9)
+
+
 def test_collatz():
     def steps(n):
         total = n * 0
