@@ -63,7 +63,7 @@ class SymgradError(Exception):
         """Compose the message: what, where (the user's file, line and source), what to write instead."""
         parts = [what]
         if line is not None:
-            parts.append(f"  at {line.file}:{line.number}\n      {line.text}")
+            parts.append(f"  at {line.file}:{line.number}" + (f"\n      {line.text}" if line.text else ""))
         if instead is not None:
             parts.append(f"  instead: {instead}")
         super().__init__("\n".join(parts))
@@ -217,11 +217,18 @@ _said: dict[str, object] = {}
 
 
 def warn_once(topic: str, message: str) -> None:
-    """Warn with a `SymgradWarning`, once a process for each topic, at the first frame outside of symgrad."""
+    """Warn as `warn` does, once a process for each topic."""
     mine = object()
-    if _said.setdefault(topic, mine) is not mine:  # in one step: of several threads, one says it
-        return
+    if _said.setdefault(topic, mine) is mine:  # in one step: of several threads, one says it
+        warn(message)
+
+
+_BETWEEN = frozenset({"symgrad", "numpy", "scipy", "contextlib", "functools"})
+
+
+def warn(message: str) -> None:
+    """Warn with a `SymgradWarning` at the innermost line of the user's: SciPy's optimizers call what symgrad made."""
     level, frame = 2, sys._getframe(1)  # noqa: SLF001 - inspect.stack() reads every source file on the way
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "symgrad":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _BETWEEN:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, SymgradWarning, stacklevel=level)

@@ -193,6 +193,12 @@ def test_readme_links_lead_somewhere():
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
+def test_the_changelog_begins_with_this_version():
+    versions = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert re.fullmatch(rf"{re.escape(sg.__version__)}(, in development|, \d{{4}}-\d\d-\d\d)", versions[0])
+    assert f'version = "{sg.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
 # -------------------------------------------------------------------------------------------------------- wheel
 
 

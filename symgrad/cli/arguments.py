@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import optree
 
+import symgrad
 from symgrad.api.call.arguments import annotated_specs
 from symgrad.cli.terminal import Refused
-from symgrad.errors import SymgradError
+from symgrad.errors import ShapeError, SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
 from symgrad.trace.lines import error_line
@@ -250,6 +251,17 @@ def data(found: Given, extents: dict[str, int], seed: int, *, positive: bool = F
     leaves, tree = flatten((found.args, found.kwargs))
     args, kwargs = optree.tree_unflatten(tree, [draw(leaf) for leaf in leaves])
     return found._replace(args=tuple(args), kwargs=dict(kwargs))
+
+
+def shapes_named(fun: Callable[..., Any], call: Given, error: ValueError) -> ValueError:
+    """Return what names the extents that disagree, where NumPy's error has the numbers that were drawn for them."""
+    try:
+        symgrad.jit(fun, static_argnames=call.static).lower(*call.args, **call.kwargs)
+    except ShapeError as named:
+        return named
+    except SymgradError:
+        pass
+    return error
 
 
 def is_finite(fun: Callable[..., Any], call: Given) -> bool:

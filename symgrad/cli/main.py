@@ -156,7 +156,11 @@ def check(target: str, words: dict[str, Any], extents: dict[str, int], seed: int
         fun = arguments.function(target)
         call = arguments.call(fun, words)
         drawn, note = arguments.data(call, extents, seed), ""
-        if not arguments.is_finite(fun, drawn):
+        try:
+            finite = arguments.is_finite(fun, drawn)
+        except ValueError as error:
+            raise arguments.shapes_named(fun, call, error) from None
+        if not finite:
             drawn = arguments.data(call, extents, seed, positive=True)
             note = " (at positive arguments: elsewhere the value is no finite number)"
         settings = {"kwargs": drawn.kwargs, "seed": seed, "static_argnames": drawn.static, **options}
@@ -178,9 +182,12 @@ def doctor() -> None:
     terminal.table(["", ""], rows)
 
 
-@cli.group()
-def cache() -> None:
+@cli.group(invoke_without_command=True)
+@click.pass_context
+def cache(context: click.Context) -> None:
     """The compiled libraries on disk."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 @cache.command()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,7 @@ from symgrad.emit.record import (
     recorded,
     refusals,
 )
-from symgrad.errors import ArgumentError, ArgumentValueError, SymgradWarning
+from symgrad.errors import ArgumentError, ArgumentValueError, warn
 from symgrad.ir.names import comment, identifier
 from symgrad.ir.text import as_text
 from symgrad.options import TEAM, Options
@@ -241,7 +240,7 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
             remarks.append(f"`{made.name}`: {text}; its test compares NaN with NaN.")
             others = "--size and --seed" if asked.cli else "sizes= and seed="
             message = f"{text}: its test compares NaN with NaN; {others} choose others"
-            warnings.warn(message, SymgradWarning, stacklevel=4)
+            warn(message)
         if derivative.base is None:
             continue
         for k in range(len(made.each)):
@@ -252,9 +251,9 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
             skipped.append(made.name)
             where = f" on path {k + 1}" if made.branched else ""
             remarks.append(f"`{made.name}`{where} is compared with recorded numbers alone: {WHY}.")
-            warnings.warn(
+            warn(
                 f"finite differences of {derivative.of.name}() agree nowhere with what {made.name} computes{where}: "
-                "its test compares recorded numbers alone", SymgradWarning, stacklevel=4,
+                "its test compares recorded numbers alone"
             )
     spoken = " ".join([call for one in compared for call in (one.plus, one.minus)])
     bases = [base for made in functions for base in made.bases if f"{base.name}(" in spoken]

@@ -15,7 +15,7 @@ from symgrad.trace.constants import refuse_others
 from symgrad.trace.inplace.views import into
 from symgrad.trace.lines import located, user_line
 from symgrad.trace.nested import settled
-from symgrad.trace.remedies import remedy
+from symgrad.trace.remedies import asked_by, module_of, remedy
 from symgrad.trace.state import active
 from symgrad.trace.tracer import Tracer, in_force, kind_of, lift, numeric, operand
 
@@ -39,11 +39,13 @@ def answered(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return active.functions[func](*args, **kwargs)
     answer = ANSWERS.get(func) or SCIPYS.get(func)
     if answer is None:
-        name = f"{getattr(func, '__module__', 'numpy')}.{getattr(func, '__name__', func)}"
+        name, (asked, outer) = f"{module_of(func)}.{getattr(func, '__name__', func)}", asked_by()
+        within = module_of(outer).startswith(("numpy", "scipy")) and outer is not func and asked != f"{name}(...)"
         raise UnsupportedError(
-            f"{name} has no answer for traced arrays", line=user_line(),
+            f"{f'{asked}: ' * within}{name} has no answer for traced arrays", line=user_line(),
             instead="x[index] = value, for writing into an array made inside of the function" if func in WRITERS else
-            remedy(func) or "the functions that have one, which `symgrad ops` lists; or this outside of the function",
+            (remedy(outer) if within else "") or remedy(func) or
+            "the functions that have one, which `symgrad ops` lists; or this outside of the function",
         )
     refuse_others(args)
     refuse_others(kwargs.values())

@@ -10,8 +10,9 @@ from symgrad.errors import UnsupportedError
 from symgrad.ir.node import Constant
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.forms import COMPILED
+from symgrad.ops.declare.forms import COMPILED, PARTS
 from symgrad.trace.lines import user_line
+from symgrad.trace.remedies import SPARSE
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -60,6 +61,11 @@ def compiled(dtype: np.dtype[Any]) -> np.dtype[Any]:
             "an object array meets a traced array; it may hold traced values that symgrad cannot see",
             line=user_line(), instead="np.array([...]) or np.stack of the values, without dtype=object",
         )
+    if dtype.kind == "c":
+        raise UnsupportedError(
+            f"complex numbers ({dtype}) meet a traced array; symgrad compiles real numbers", line=user_line(),
+            instead=PARTS,
+        )
     raise UnsupportedError(
         f"an array of dtype {dtype} meets a traced array; symgrad compiles bool, integers, float32 and float64",
         line=user_line(), instead="convert it first, e.g. a.astype(np.float64)",
@@ -78,13 +84,22 @@ def refuse_others(args: Any) -> None:
         kind = type(value)
         if kind is list or kind is tuple:
             refuse_others(value)
-        elif kind is not np.ndarray and issubclass(kind, np.ndarray):
+        elif kind is not np.ndarray and (issubclass(kind, np.ndarray) or is_sparse(kind)):
             plain(value)
+
+
+def is_sparse(kind: type) -> bool:
+    """Whether a class is that of SciPy's sparse arrays and matrices."""
+    return kind.__module__.startswith("scipy.sparse")
 
 
 def plain(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
     """Make a plain array of a constant, refusing what is none."""
     kind = type(value)
+    if is_sparse(kind):
+        raise UnsupportedError(
+            f"a sparse matrix ({kind.__name__}) meets a traced array", line=user_line(), instead=SPARSE,
+        )
     if kind is np.ndarray or not issubclass(kind, np.ndarray):  # before numpy.ma is asked for, and imported
         return _plain(_array(value, dtype))
     if isinstance(value, np.ma.MaskedArray):

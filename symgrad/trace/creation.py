@@ -7,7 +7,6 @@ while a trace is active they have stand-ins (see `replaced`), which give local a
 from __future__ import annotations
 
 import operator
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +16,8 @@ from symgrad.errors import (
     ConcretizationError,
     MutationError,
     SymgradError,
-    SymgradWarning,
     UnsupportedError,
+    warn,
 )
 from symgrad.ir.shapes import show, simplified
 from symgrad.ops.arrays.joining import lift
@@ -307,11 +306,10 @@ def frozen(module: str) -> Callable[..., Any]:
             branches.drawn = branches.drawn or (name, line)
         if line not in _warned:
             _warned.add(line)
-            warnings.warn(
+            warn(
                 f"{name} is drawn once, while the function is traced, and is a constant in every call"
                 + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
-                + "\n  instead: draw outside and pass the numbers as an argument",
-                SymgradWarning, stacklevel=3,
+                + "\n  instead: draw outside and pass the numbers as an argument"
             )
         return original(*lent(args), **lent(kwargs))
 

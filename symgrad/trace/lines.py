@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import dis
 import functools
 import importlib.machinery
@@ -16,11 +17,13 @@ import sysconfig
 from functools import cache
 from pathlib import Path
 from traceback import walk_tb
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import Line, SymgradError
+from symgrad.trace.texts import line_of_text
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -30,7 +33,7 @@ _HERE = str(Path(__file__).absolute().parents[1])
 _STANDARD = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _foreign: dict[str, bool] = {}
-_lines: dict[tuple[str, int], Line] = {}
+_lines: dict[tuple[str | CodeType, int], Line] = {}
 
 NB_SUBSCR = 26
 """The argument by which BINARY_OP takes an item, from Python 3.14 on."""
@@ -48,7 +51,8 @@ def is_user_code(filename: str) -> bool:
 
 
 def _is_library(filename: str) -> bool:
-    if filename.startswith(("<frozen ", "<__array_function__", *_libraries())) or filename.endswith(".pyx"):
+    inside = ("<frozen ", "<__array_function__", "<stringsource>", *_libraries())  # the last: Cython's own text
+    if filename.startswith(inside) or filename.endswith(".pyx"):
         return True
     try:
         real = os.path.realpath(filename)
@@ -105,15 +109,37 @@ def subscripts(frame: FrameType) -> bool:
 
 def error_line(error: BaseException) -> Line | None:
     """Return the innermost line of the user's code that an error went through."""
-    every = [(frame.f_code.co_filename, number) for frame, number in walk_tb(error.__traceback__)]
-    own = [Line(*at, statement(*at)) for at in every if is_user_code(at[0])]
-    return own[-1] if own else None
+    own = [at for at in walk_tb(error.__traceback__) if is_user_code(at[0].f_code.co_filename)]
+    return line_at(*own[-1]) if own else None
+
+
+def shortened(error: SymgradError) -> SymgradError:
+    """Return an error of a line of the user's with a traceback that ends there: symgrad's frames say nothing of it."""
+    made: TracebackType | None = None
+    last = error.__traceback__
+    entries = []
+    while last is not None:
+        entries.append(last)
+        last = last.tb_next
+    for one in reversed(entries):
+        if is_user_code(one.tb_frame.f_code.co_filename):
+            made = TracebackType(made, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return error.with_traceback(made) if error.line is not None else error
 
 
 def raised_in_library(error: BaseException) -> bool:
     """Whether a library raised an error, and not the user's code."""
     files = [frame.f_code.co_filename for frame, _ in walk_tb(error.__traceback__)]
     return bool(files) and not is_user_code(files[-1])
+
+
+def called_last(error: BaseException) -> tuple[str, Any]:
+    """Return the name and the value of what the line called that raised an error, if that is a compiled function."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    own = last is not None and is_user_code(last.tb_frame.f_code.co_filename)
+    return called(last.tb_frame, last.tb_lasti) if own and last is not None else ("", None)
 
 
 _through: set[CodeType] = set()
@@ -150,10 +176,17 @@ def user_line() -> Line | None:
     frame = user_frame()
     if frame is None:
         return None
-    key = (frame.f_code.co_filename, frame.f_lineno)
-    found = _lines.get(key)
+    return line_at(frame, frame.f_lineno)
+
+
+def line_at(frame: FrameType, number: int) -> Line:
+    """Return a line of a frame's code."""
+    file = frame.f_code.co_filename
+    of = frame.f_code if file[0] == "<" else file  # texts that are run have one name
+    found = _lines.get((of, number))
     if found is None:
-        found = _lines[key] = Line(*key, statement(*key))
+        text = statement(file, number) or (line_of_text(frame, number) if file[0] == "<" else "")
+        found = _lines[of, number] = Line(file, number, text)
     return found
 
 
@@ -202,15 +235,29 @@ def calls(frame: FrameType, name: str, function: Any) -> bool:
     code = frame.f_code
     if not may_trace(code.co_filename):
         return False
-    called = callee(code, frame.f_lasti)
-    if called is None:  # unknown: Python 3.10, or a call of an expression
+    names = callee(code, frame.f_lasti)
+    if names is None:  # unknown: Python 3.10, or a call of an expression
         return name in code.co_names or name in code.co_freevars or name in code.co_varnames
-    return called == name or frame.f_locals.get(called, frame.f_globals.get(called)) is function
+    last = names[-1] if names else ""
+    return last == name or frame.f_locals.get(last, frame.f_globals.get(last)) is function
+
+
+def called(frame: FrameType, at: int | None = None) -> tuple[str, Any]:
+    """Return the last name of what a frame calls, and what it is: a name's value, or an attribute of a library's."""
+    at = frame.f_lasti if at is None else at  # in Python 3.11, while it calls Python, behind the instruction
+    names = callee(frame.f_code, max([one.offset for one in dis.get_instructions(frame.f_code) if one.offset <= at]))
+    if not names:
+        return "", None
+    found = frame.f_locals.get(names[0], frame.f_globals.get(names[0], getattr(builtins, names[0], None)))
+    for name in names[1:]:
+        known = isinstance(found, ModuleType) or type(found).__module__.startswith(("numpy", "scipy"))
+        found = getattr(found, name, None) if known else None
+    return names[-1], found
 
 
 @functools.lru_cache(maxsize=4096)
-def callee(code: CodeType, at: int) -> str | None:
-    """Return the last name in the expression that is called at an instruction, "" for no call, None when unknown.
+def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
+    """Return the names in the expression that is called at an instruction, none for no call, None when unknown.
 
     An expression's instructions have its place in the source: what is called starts where the call starts and ends
     before it, and it is the longest that does.
@@ -226,11 +273,11 @@ def callee(code: CodeType, at: int) -> str | None:
         first, last = (place.lineno, place.col_offset), (place.end_lineno, place.end_col_offset)
         if instruction.offset == at:
             if not instruction.opname.startswith("CALL"):
-                return ""
+                return ()
             start, end = first, last
         elif end is not None and first == start and last < end and instruction.opname.startswith("LOAD_"):
             found.append((last, str(instruction.argval)))
-    return max(found)[1] if found else None
+    return tuple([name for _, name in sorted(found)]) or None
 
 
 @functools.cache

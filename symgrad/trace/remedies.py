@@ -1,14 +1,14 @@
-"""What to write in the place of a function that has no answer: the nearest one that has, or another way."""
+"""What to write in the place of a function that has no answer: what gives the same, or another way."""
 
 from __future__ import annotations
 
 import sys
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ops.declare.forms import ANSWERS, SCIPYS
-from symgrad.trace.lines import callee, is_user_code
+from symgrad.trace.lines import called, is_user_code
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -16,56 +16,146 @@ if TYPE_CHECKING:
 _OPTIMUM = "optimizing outside of the traced function; inside, sg.custom_vjp with the implicit function's rule"
 _STEPS = "steps of a method of fixed step, as of Runge and Kutta, in a loop over the times"
 _NODES = "a rule of fixed nodes: nodes and weights of np.polynomial.legendre.leggauss, made outside, and a sum"
-_TABLE = "k = np.searchsorted(places, x), and weights of the table's elements k - 1 and k"
+_TABLE = "yp[0] + np.sum(np.diff(yp) / np.diff(xp) * np.clip(x[..., None] - xp[:-1], 0, np.diff(xp)), axis=-1)"
+_LEAST = "np.linalg.solve(A.T @ A, A.T @ b), for a matrix of full column rank"
+_ORDERED = "np.stack(sorted(x)) of a short array (each order is compiled for), or x[order] by an order made outside"
+_CHOSEN = "np.where(mask, x, 0), or np.sum(x[mask]), np.mean(x[mask])"
+_FOURIER = (
+    "C @ x and -S @ x, the real and the imaginary part, with C, S = np.cos(k), np.sin(k) and "
+    "k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n made outside"
+)
+_SPECTRUM = (
+    "np.linalg.cholesky, det, slogdet or solve, where these will do; a loop of power iterations for the largest "
+    "eigenvalue"
+)
+_FULL = "scipy.linalg.solve of the full matrix"
+SPARSE = (
+    "the matrix's elements: C = S.tocoo() outside; y = np.zeros(S.shape[0]); np.add.at(y, C.row, C.data * x[C.col]) in "
+    "the place of y = S @ x; S.toarray() @ x for a small one"
+)
+_DRAWN = "standard numbers drawn outside, as an argument: mean + scale * noise"
 
 OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("quad", "quad_vec", "dblquad", "tplquad", "nquad", "fixed_quad"), _NODES),
-    **dict.fromkeys(("odeint", "solve_ivp", "solve_bvp"), _STEPS),
-    **dict.fromkeys(("minimize", "minimize_scalar", "root", "root_scalar", "fsolve", "brentq", "newton",
-                     "least_squares", "curve_fit", "linprog", "milp"), _OPTIMUM),
-    **dict.fromkeys(("interp", "interp1d", "CubicSpline", "PchipInterpolator", "make_interp_spline"), _TABLE),
-    **dict.fromkeys(("lstsq", "pinv"), "np.linalg.solve(A.T @ A, A.T @ b), for a matrix of full column rank"),
+    **dict.fromkeys(("odeint", "solve_ivp", "solve_bvp", "ode"), _STEPS),
+    **dict.fromkeys(("interp", "interp1d"), _TABLE),
+    **dict.fromkeys(("lstsq", "pinv", "pinvh"), _LEAST),
+    **dict.fromkeys(("sort", "partition", "median", "quantile", "percentile", "nanmedian", "nanquantile",
+                     "nanpercentile", "argsort", "argpartition", "unique"), _ORDERED),
+    **dict.fromkeys(("nonzero", "flatnonzero", "argwhere", "compress", "extract"), _CHOSEN),
+    **dict.fromkeys(("fft", "rfft"), _FOURIER),
+    **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "schur"), _SPECTRUM),
+    "polyfit": "np.linalg.solve(V.T @ V, V.T @ y), with V = np.vander(x, degree + 1)",
+    "polymul": "np.convolve(a, b)",
+    "polyder": "p[:-1] * np.arange(len(p) - 1, 0, -1)",
+    "poly1d": "np.polyval(p, x)", "Polynomial": "np.polyval(p[::-1], x)",
+    "bincount": "y = np.zeros(length); np.add.at(y, index, weights)",
+    "digitize": "np.sum(x[..., None] >= bins, axis=-1)", "searchsorted": "np.sum(x[..., None] > a, axis=-1)",
+    "piecewise": "np.select(conditions, [f(x), g(x)])", "choose": "np.select(conditions, choices)",
+    "isin": "np.any(x[..., None] == values, axis=-1)",
+    "insert": "np.concatenate([x[:k], [value], x[k:]])", "resize": "np.tile, or np.reshape",
+    "apply_over_axes": "np.sum(x, axis=axes, keepdims=True)",
+    "geomspace": "np.exp(np.linspace(np.log(a), np.log(b), n))", "logspace": "10 ** np.linspace(a, b, n)",
+    "angle": "np.arctan2(imaginary, real)", "ldexp": "x * 2.0**n",
+    "nanargmax": "np.argmax(np.where(np.isnan(x), -np.inf, x))",
+    "nanargmin": "np.argmin(np.where(np.isnan(x), np.inf, x))",
+    "qr": "np.linalg.cholesky(A.T @ A).T for R, of a matrix of full column rank, and A @ np.linalg.inv(R) for Q",
+    **dict.fromkeys(("solve_banded", "solveh_banded"), _FULL), "cho_solve_banded": _FULL,
+    "solve_circulant": "scipy.linalg.solve(scipy.linalg.circulant(c), b)",
+    "solve_sylvester": "np.linalg.solve(np.kron(A, np.eye(m)) + np.kron(np.eye(n), B.T), Q.ravel()).reshape(n, m)",
+    "erfinv": "scipy.special.ndtri((x + 1) / 2) / np.sqrt(2)", "erfcinv": "-scipy.special.ndtri(x / 2) / np.sqrt(2)",
+    "erfcx": "np.exp(x**2) * scipy.special.erfc(x)", "exp10": "10.0**x", "exprel": "np.expm1(x) / x",
+    "factorial": "scipy.special.gamma(n + 1)", "perm": "scipy.special.gamma(n + 1) / scipy.special.gamma(n - k + 1)",
+    "rgamma": "1 / scipy.special.gamma(x)", "softplus": "np.logaddexp(0, x)",
+    "huber": "np.where(np.abs(r) <= delta, r**2 / 2, delta * (np.abs(r) - delta / 2))",
+    "pseudo_huber": "delta**2 * (np.sqrt(1 + (r / delta) ** 2) - 1)",
+    "cosdg": "np.cos(np.deg2rad(x))", "sindg": "np.sin(np.deg2rad(x))", "tandg": "np.tan(np.deg2rad(x))",
+    "filtfilt": "scipy.signal.lfilter(b, a, x), and of the result turned round, for a signal with zeros at its ends",
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
+    "fromiter": "np.stack([...])",
+    "nditer": "for value in x.ravel()", "ndenumerate": "for i in np.ndindex(x.shape), with x[i]",
+    "RClass": "np.concatenate([x, y])", "CClass": "np.column_stack([x, y])",
     "float64": "x.astype(np.float64)", "float32": "x.astype(np.float32)", "int64": "x.astype(np.int64)",
     "savetxt": "saving outside of the traced function", "save": "saving outside of the traced function",
 }
 """What is written in the place of functions, by their names."""
 
+ROOMS: dict[str, str] = {
+    "scipy.sparse": SPARSE, "scipy.optimize": _OPTIMUM, "numpy.random": _DRAWN,
+    "numpy.fft": f"matrices made outside, as for fft: {_FOURIER}",
+    "scipy.fft": f"matrices made outside, as for fft: {_FOURIER}",
+    "numpy.lib.scimath": "np.sqrt, np.log and their like, of numbers for which these are real",
+    "numpy.ma": "np.where(mask, fill, data) with the plain data and mask",
+    "numpy.matrixlib": "np.ndarray, with a @ b for products",
+    "scipy.interpolate": f"a table's values outside, and piecewise linear inside: {_TABLE}",
+    "scipy.special": "sg.extern with C of it and its derivative; docs/scipy.md lists the functions that have an answer",
+}
+"""What is written in the place of a module's other functions."""
+
+MATHS = {
+    **{f"a{name}": f"np.arc{name}(x)" for name in ("cos", "sin", "tan", "cosh", "sinh", "tanh")},
+    **{name: f"np.{name}(x, y)" for name in ("hypot", "fmod", "copysign", "isclose", "remainder")},
+    **{name: f"scipy.special.{name}(x)" for name in ("erf", "erfc", "gamma")},
+    "lgamma": "scipy.special.gammaln(x)", "atan2": "np.arctan2(y, x)", "pow": "x**y", "fsum": "np.sum(x)",
+    "dist": "np.linalg.norm(x - y)", "fabs": "np.abs(x)",
+}
+"""What NumPy or SciPy call a function of `math`, where that is more than its name."""
+
+_INDEXED = {"RClass": "np.r_[...]", "CClass": "np.c_[...]"}
+
 
 def remedy(function: Any) -> str:
-    """Say what to write in the place of a function: another way, or the nearest function that has an answer."""
-    name = getattr(function, "__name__", "")
-    if name in OTHERWISE:
-        return OTHERWISE[name]
-    import difflib
+    """Say what to write in the place of a function; nothing, where nothing is known."""
+    name, module, own = getattr(function, "__name__", ""), module_of(function), getattr(function, "__self__", None)
+    if type(own).__name__ == "ufunc" or (type(function).__name__ == "ufunc" and name in vars(np)):
+        return "np.stack([x, y]), for a list of traced values"
+    if module == "math":
+        return MATHS.get(name, f"np.{name}(x)")
+    if type(own).__module__ == "numpy" and hasattr(own, "dtype"):
+        return f"np.{name}(array, ...), the function, which is traced, in place of a plain array's method"
+    if type(function).__name__ == "ufunc" and not module:
+        return OTHERWISE["vectorize"]
+    return OTHERWISE.get(name) or next((said for room, said in ROOMS.items() if module.startswith(room)), "")
 
-    known = {f.__name__: f for f in [*ANSWERS, *SCIPYS] if getattr(f, "__name__", "_")[0] != "_"}
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
-    return f"{_shown(known[near[0]])}, which has an answer" if near and near[0] != name else ""
+
+def unreached(function: Any) -> str:
+    """Say what to write where a function that has an answer was bound to what no stand-in reaches; else nothing."""
+    public = getattr(sys.modules.get(module_of(function)), getattr(function, "__name__", ""), None)
+    return "" if hasattr(function, "when_traced") or not hasattr(public, "when_traced") else (
+        "the function by its module's name where it is called (in a default, a list or an attribute it cannot be "
+        "replaced), or np.stack([x, y]) for an array of values"
+    )
 
 
-def _shown(function: Any) -> str:
-    ufuncs = "numpy" if hasattr(np, function.__name__) else "scipy.special"
-    module = str(getattr(function, "__module__", None) or ufuncs)
-    public = [part for part in module.split(".") if part[0] != "_"]
-    return ".".join(["np" if public[0] == "numpy" else public[0], *public[1:], function.__name__])
+def module_of(function: Any) -> str:
+    """Return the public module of a function or a class; a ufunc of SciPy's does not say it."""
+    own = getattr(function, "__self__", None)
+    named = getattr(function, "__module__", None) or ("" if own is None else type(own).__module__)
+    if type(function).__name__ == "ufunc" and hasattr(sys.modules.get("scipy.special"), function.__name__):
+        named = "scipy.special"
+    return ".".join([part for part in str(named).split(".") if part[:1] not in {"", "_"}])
 
 
 def asked_by() -> tuple[str, Any]:
-    """Return the name of the library's function that the user's code runs, and what it is; none for code of its own."""
+    """Return the library's call that the user's code runs, and what is called there; none for code of its own."""
     inner: FrameType | None = None
     frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who asks, on behalf of the user's code
     while frame is not None and not is_user_code(frame.f_code.co_filename):
         inner, frame = frame, frame.f_back
     if frame is None:
         return "", None
-    if inner is not None and "symgrad" not in (module := str(inner.f_globals.get("__name__", ""))):
-        called = inner.f_code.co_name
-        if called == "__init__" and inner.f_code.co_argcount:
-            called = type(inner.f_locals.get(inner.f_code.co_varnames[0])).__name__
-        public = [part for part in module.split(".") if part[0] != "_"]
-        return ".".join([*public, called]), inner.f_globals.get(called)
-    name = callee(frame.f_code, frame.f_lasti) or ""
-    found: Any = frame.f_locals.get(name, frame.f_globals.get(name))
-    known = str(getattr(found, "__module__", "")).startswith(("numpy", "scipy"))
-    return str(getattr(found, "__name__", name)) if known else name, found
+    name, found = called(frame)
+    if module_of(found).startswith(("numpy", "scipy")):
+        of = getattr(getattr(found, "__self__", None), "__name__", "")  # np.add.reduce
+        return f"{module_of(found)}.{of}{'.' * bool(of)}{getattr(found, '__name__', name)}(...)", found
+    if inner is not None and "symgrad" not in str(inner.f_globals.get("__name__", "")):
+        code = inner.f_code
+        own = inner.f_locals.get("self") if code.co_varnames[:1] == ("self",) else None
+        if own is None:
+            found = inner.f_globals.get(code.co_name)
+            room = found if found is not None else FunctionType(code, inner.f_globals)
+            return f"{module_of(room)}.{code.co_name}(...)", found
+        found = type(own)
+        shown = "" if code.co_name in {"__init__", "__call__"} else f".{code.co_name}"
+        return _INDEXED.get(found.__name__, f"{module_of(found)}.{found.__name__}{shown}(...)"), found
+    return name and f"{name}(...)", found

@@ -146,7 +146,7 @@ def _named(error: Exception, name: str, function: Any, *, traced: bool) -> Excep
     if not traced or not raised_in_library(error):
         return error
     if isinstance(error, TypeError):  # of compiled code, which got a traced array
-        return UnsupportedError(f"{name} has no answer for traced arrays: {error}", line=line, instead=instead)
+        return UnsupportedError(f"{name} has no answer for traced arrays", line=line, instead=instead)
     kind = next(made for raised, made in REFUSED.items() if isinstance(error, raised))
     return kind(f"{name}: {error}", line=line)  # type: ignore[no-any-return]
 
@@ -173,7 +173,7 @@ Row = tuple[Any, dict[str, Any], dict[str, Any]]
 
 _PUBLIC = tuple([f"scipy.{name}" for name in (
     "cluster.vq", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "signal.windows",
-    "sparse.linalg", "spatial", "spatial.distance", "special", "stats",
+    "sparse", "sparse.linalg", "spatial", "spatial.distance", "special", "stats",
 )])
 _CLASSES = ("scipy.stats._distn_infrastructure", "scipy.stats._multivariate")
 _CELL = "cell_contents"

@@ -14,8 +14,9 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
-from symgrad.trace.constants import means_more
+from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.lines import user_line
+from symgrad.trace.remedies import SPARSE
 from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
@@ -173,7 +174,8 @@ def leaf_spec(value: Any, path: str) -> Spec:
         return _array_spec(value.view(np.ndarray), path)  # as of memmap
     raise ArgumentError(
         f"argument {path} is {kind.__module__}.{kind.__qualname__}, not an array or a number",
-        instead="np.asarray of it, or static_argnames= if it is a setting",
+        instead=f"its values, {path}.data, as an argument; of its places {SPARSE}" if is_sparse(kind) else
+        "np.asarray of it, or static_argnames= if it is a setting",
     )
 
 
@@ -181,7 +183,8 @@ def _array_spec(value: Any, path: str) -> Spec:
     dtype = value.dtype if value.dtype.isnative else value.dtype.newbyteorder("=")
     if dtype not in COMPILED:
         raise ArgumentError(
-            f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64",
+            f"argument {path} has dtype {value.dtype}; symgrad compiles bool, integers, float32 and float64"
+            f"{', no complex numbers' * (dtype.kind == 'c')}",
             instead=f"{path}.real and {path}.imag" if dtype.kind == "c" else f"{path}.astype(np.float64)",
         )
     alone = not value.shape and isinstance(value, np.ndarray)

@@ -19,6 +19,7 @@ from symgrad.errors import (
     LinAlgError,
     MutationError,
     RangeError,
+    Refusal,
     SymgradError,
     UnsupportedError,
     heard,
@@ -33,8 +34,9 @@ from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
 from symgrad.trace.branches import Branches, level
 from symgrad.trace.forks import fork_of
-from symgrad.trace.lines import definition, error_line, raised_in_library, raised_in_symgrad
+from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.protocols import install
+from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, tracing
 from symgrad.trace.tracer import Tracer, as_node, leaked
@@ -122,7 +124,7 @@ def trace(
                 try:
                     result = call(tracers)
                 except Exception as error:
-                    explained = explain(error)
+                    explained = explain(error, (heard.refusals or [])[refused:])
                     if explained is error:
                         raise
                     raise explained from None
@@ -208,11 +210,24 @@ def nothing_caught(*, opened: bool = False) -> Iterator[None]:
             heard.refusals = None
 
 
-def explain(error: Exception) -> Exception:
-    """Return the error a user should see: with the line, and symgrad's where a library put another in its place."""
+def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
+    """Return the error a user should see: with the line, and symgrad's where a library put another in its place.
+
+    `refused` is what the trace has refused so far, which a library may have turned into an error of its own.
+    """
     line = error_line(error)
     if isinstance(error, SymgradError):
         return error if error.line is not None else type(error)(error.what, line=line, instead=error.instead)
+    name, function = called_last(error)
+    library = module_of(function).startswith(("numpy", "scipy"))
+    if refused and (library or raised_in_library(error)):
+        return refused[0]
+    if library and isinstance(error, TypeError):  # of compiled code, which got a traced array
+        said = "" if _OWN_CLASSES.search(str(error)) else f": {error}"
+        return UnsupportedError(
+            f"{module_of(function)}.{name} has no answer for traced arrays{said}", line=line,
+            instead=remedy(function) or "np.* functions, operators and methods of arrays",
+        )
     if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # the user knows an array
         return UnsupportedError(
             f"{error}: a traced array, of which there are no values while tracing", line=line,

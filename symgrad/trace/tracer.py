@@ -7,6 +7,7 @@ tracer refuses to be, a condition, a number, a key, a plain array, it says with 
 from __future__ import annotations
 
 import operator
+import re
 import sys
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -25,12 +26,12 @@ from symgrad.errors import (
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
 from symgrad.ops.declare import leaves
-from symgrad.ops.declare.forms import INT, is_traced
+from symgrad.ops.declare.forms import INT, PARTS, is_traced
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import subscripts, user_line
+from symgrad.trace.lines import called, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
-from symgrad.trace.remedies import asked_by, remedy
+from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
 from symgrad.trace.state import active, current, is_traced_code
 
 if TYPE_CHECKING:
@@ -45,12 +46,13 @@ class NoSuchAttribute(UnsupportedError, AttributeError):  # noqa: N818 - stands 
 
 
 _ADVICE = {
-    "sort": "np.sort(x), which returns a sorted copy", "partition": "np.sort(x)", "put": "x[index] = value",
+    **{name: OTHERWISE[name] for name in ("sort", "partition", "argsort", "argpartition", "choose", "nonzero")},
+    "put": "x[index] = value", "searchsorted": OTHERWISE["searchsorted"],
     "resize": "np.reshape or np.concatenate", "itemset": "x[index] = value", "tobytes": "returning the array",
     "tofile": "returning the array", "data": "returning the array", "ctypes": "returning the array",
     "view": "x.reshape(...) for another shape, x.astype(...) for another dtype",
     "strides": "np.reshape, np.transpose, slices",
-    "compress": "np.where(mask, x, 0)", "choose": "np.where(condition, a, b)",
+    "compress": "np.where(mask, x, 0)",
 }
 
 
@@ -262,15 +264,14 @@ class Tracer:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         name, function = asked_by()
-        known = str(getattr(function, "__module__", "")).startswith(("numpy", "scipy"))
+        known = module_of(function).startswith(("numpy", "scipy"))
+        frame = None if name else user_frame()
         raise self._refuse(
-            f"{name}(...): a plain NumPy array" if name else "a plain NumPy array",
-            remedy(function) or (
-                "the function by its module's name where it is called (in a default, a list or an attribute it cannot "
-                "be replaced), or np.stack([x, y]) for an array of values" if known and function else
-                "array @ x, np.dot(array, x), np.take(array, x) in place of a plain array's own methods, array.dot(x); "
-                "np.* functions of traced arrays; arrays built inside the function, by np.zeros(...), np.array([...]), "
-                "np.stack or np.where; np.take(array, i) for a plain array at a traced index"
+            f"{name}: a plain NumPy array" if name else "a plain NumPy array",
+            unreached(function) or remedy(function) or (
+                "this outside of the traced function, or its formula with NumPy's functions" if known else
+                "np.take(array, i) for a plain array at a traced index" if frame is not None and subscripts(frame) else
+                "np.stack([x, y]) for an array of values, np.* functions of traced arrays"
             ),
         )
 
@@ -376,7 +377,7 @@ def _refusal(what: str, instead: str) -> Any:
 
 
 for _name, _words in {
-    "__complex__": ("complex()", "real arithmetic; symgrad compiles real dtypes"),
+    "__complex__": ("complex()", PARTS),
     "__trunc__": ("math.trunc()", "np.trunc(x)"),
     "__floor__": ("math.floor()", "np.floor(x)"),
     "__ceil__": ("math.ceil()", "np.ceil(x)"),
@@ -386,13 +387,24 @@ for _name, _words in {
 
 
 def _float(self: Tracer) -> NoReturn:
-    line, instead = user_line(), "np.sin(x), np.exp(x), ... in place of math.sin(x), math.exp(x)"
-    if self.dtype.kind == "b":
+    frame, line = user_frame(), user_line()
+    name, function = ("", None) if frame is None else called(frame)
+    what, instead = f"{'math.' * (module_of(function) == 'math')}{name}()", remedy(function)
+    if function is float and self.dtype.kind == "b":
         instead = "np.where(condition, 1.0, 0.0)"
-    elif line is not None and "float(" in line.text:
-        instead = f"the value itself, without float(); {instead}"
-    raise self._refuse("float() or a math.* function", instead, numpy=self._one())
+    elif function is float:
+        result = _RETURNED.fullmatch("" if line is None else line.text)
+        instead = "the value itself, without float()" if result is None else (
+            f"return {result[1]}: the compiled function returns a number of NumPy's")
+    elif line is not None and "%" in line.text and not name:
+        what, instead = "the format of a number", "printing outside of the traced function"
+    elif not instead:
+        what, instead = f"{name}(): float() or a math.* function" if name else "float() or a math.* function", (
+            "np.* functions of traced arrays")
+    raise self._refuse(what, instead, numpy=self._one())
 
+
+_RETURNED = re.compile(r"return float\((.*)\)")
 
 setattr(Tracer, "__float__", _float)  # noqa: B010 - beside the others
 

@@ -30,7 +30,6 @@ def refused(error, *pieces, args=(2.0, 3.0), builtin=None):
 
 
 condition = refused(ConcretizationError, "a condition", "np.where(condition, a, b)", "while program() is traced")
-number = refused(ConcretizationError, "float() or a math.* function", "np.sin(x)")
 plain = refused(ConcretizationError, "a plain NumPy array", "np.stack")
 written = refused(MutationError, "a traced value is written into a plain array", "np.zeros(...)")
 vector = functools.partial(refused, args=(X, X))

@@ -10,7 +10,7 @@ import statistics
 import numpy as np
 
 from symgrad.errors import ArgumentValueError, ConcretizationError
-from tests.trace.refused import OUTSIDE, condition, number, refused, vector
+from tests.trace.refused import OUTSIDE, condition, refused, vector
 
 
 @condition
@@ -106,22 +106,22 @@ def all_method(x, y):
     return y
 
 
-@number
+@refused(ConcretizationError, "float() needs", "return x: ")
 def float_(x, y):
     return float(x)
 
 
-@number
+@refused(ConcretizationError, "math.sin() needs", "np.sin(x)")
 def math_sin(x, y):
     return math.sin(x)
 
 
-@number
+@refused(ConcretizationError, "math.sqrt() needs", "np.sqrt(x)")
 def math_sqrt_of_a_sum(x, y):
     return math.sqrt(x * x + y * y)
 
 
-@number
+@refused(ConcretizationError, "math.fsum() needs", "np.sum(x)")
 def math_fsum(x, y):
     return math.fsum([x, y])
 
@@ -131,7 +131,7 @@ def int_(x, y):
     return int(x)
 
 
-@refused(ConcretizationError, "complex()", "real")
+@refused(ConcretizationError, "complex()", "the real and the imaginary part")
 def complex_(x, y):
     return complex(x)
 

@@ -69,7 +69,7 @@ def bare_except(x):
 
 
 CAUGHT = {
-    float_or_zero: (ConcretizationError, "float() or a math.* function"),
+    float_or_zero: (ConcretizationError, "float() needs the value"),
     branch_or_none: (ConcretizationError, "a condition"),
     suppressed_item: (ConcretizationError, "item()"),
     lost_write: (MutationError, "a write into the argument"),

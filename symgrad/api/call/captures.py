@@ -11,14 +11,13 @@ import dis
 import random
 import sys
 import types
-import warnings
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import MutationError, SymgradWarning
+from symgrad.errors import MutationError, warn
 from symgrad.trace.lines import definition, is_user_code
 from symgrad.trace.replaced import stood_for
 
@@ -315,11 +314,10 @@ def captured_rng(
             continue
         _warned.add((line, shown))
         where = f"\n  at {line.file}:{line.number}\n      {line.text}" if line else ""
-        warnings.warn(
+        warn(
             f"{getattr(fun, '__name__', 'the function')}() draws from {shown} once, while it is traced: the "
             f"numbers are constants in every call{where}"
-            "\n  instead: draw outside and pass the numbers as an argument",
-            SymgradWarning, stacklevel=3,
+            "\n  instead: draw outside and pass the numbers as an argument"
         )
 
 

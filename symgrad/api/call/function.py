@@ -6,7 +6,6 @@ import functools
 import sys
 import threading
 import types
-import warnings
 import weakref
 from collections import Counter
 from dataclasses import replace
@@ -26,8 +25,8 @@ from symgrad.errors import (
     Missed,
     PathsError,
     SymgradError,
-    SymgradWarning,
     ToolchainError,
+    warn,
 )
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.names import identifier
@@ -36,6 +35,7 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace.branches import Branches, branches_of
+from symgrad.trace.lines import shortened
 from symgrad.trace.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import active, current
@@ -204,7 +204,10 @@ class Function:
                     instead=".lower(...) of specs, to look at what is compiled; specs=(...) where "
                     f"{self.__name__} is made, to compile for them; arrays in calls",
                 )
-        entry, result = self._taken(self._find(call), call, lambda entry: entry.call.converted(call.leaves))
+        try:
+            entry, result = self._taken(self._find(call), call, lambda entry: entry.call.converted(call.leaves))
+        except SymgradError as error:
+            raise error if self._options.verifies else shortened(error)  # noqa: B904 - it is the same
         if not active.outside and entry.short is not None:
             # The next calls try this one first, then those before: of other conditions, or of other sizes.
             self._shorts = (entry.short, *[one for one in self._shorts if one is not entry.short][: AT_HAND - 1])
@@ -422,10 +425,9 @@ class Function:
             self._warned = True
             refused = [] if sizes is None else sizes.told()
             why = f" Its extents are not left open: {refused[-1]}." if refused else ""
-            warnings.warn(
+            warn(
                 f"{self.__name__}() was compiled {len(self._reasons)} times; the last time because {reason}.{why} "
-                "Name the changing extent, dynamic=..., or mark a changing setting static.",
-                SymgradWarning, stacklevel=5,
+                "Name the changing extent, dynamic=..., or mark a changing setting static."
             )
         return entry
 

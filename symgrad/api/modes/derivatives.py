@@ -128,8 +128,8 @@ def _grad(
             raise ArgumentError("has_aux=True needs a function that returns a pair (loss, extras)")
     elif point.tree.num_leaves != 1 or children:
         raise ArgumentError(
-            f"grad needs a function that returns one floating-point number; {point.program.name}() returns a "
-            f"structure of {point.tree.num_leaves} arrays",
+            f"grad needs a function that returns one floating-point number; {point.program.name}() returns "
+            + (f"a structure of {point.tree.num_leaves} arrays" if point.tree.num_leaves else "no array"),
             instead="return the loss alone, or (loss, extras) with has_aux=True",
         )
     wanted = chosen(argnums, point.signature)

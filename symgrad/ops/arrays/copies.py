@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import ANSWERS, COMPILED, OPS, answers, dims, is_traced, normal_axes, shape_of
+from symgrad.ops.declare.forms import ANSWERS, COMPILED, OPS, PARTS, answers, dims, is_traced, normal_axes, shape_of
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Shape
@@ -70,8 +70,9 @@ def to_dtype(x: Any, dtype: Any, casting: str = "unsafe") -> Any:
     x, kind = lift(x), np.dtype(dtype)
     if kind not in COMPILED:
         raise UnsupportedError(
-            f"x.astype({kind}) of a traced array: symgrad compiles bool, integers, float32 and float64",
-            instead="np.float32 or np.float64",
+            f"x.astype({kind}) of a traced array: symgrad compiles bool, integers, float32 and "
+            "float64, no complex numbers",
+            instead=PARTS if kind.kind == "c" else "np.float32 or np.float64",
         )
     if not np.can_cast(x.dtype, kind, casting):  # type: ignore[arg-type]
         raise UnsupportedError(f"cannot cast array data from {x.dtype!r} to {kind!r} according to the rule {casting!r}")

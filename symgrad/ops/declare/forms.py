@@ -88,6 +88,9 @@ INT = np.dtype(np.int64)
 COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
 """The dtypes symgrad compiles."""
 
+PARTS = "the real and the imaginary part as two real arrays, in formulas of real arithmetic"
+"""What is written in the place of complex numbers."""
+
 
 def enter(op: AnyOp) -> AnyOp:
     """Enter an op into the table of all."""

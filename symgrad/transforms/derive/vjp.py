@@ -90,7 +90,8 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
         raise ArgumentError(
             f"grad needs a function that returns one floating-point number; {program.name}() returns "
             f"{loss.dtype.name}[{','.join(map(str, loss.shape))}]",
-            line=loss.line, instead="np.sum or np.mean of it",
+            line=loss.line, instead="np.sum or np.mean of it" if loss.dtype.kind == "f" else
+            "a smooth function in place of what counts or compares; has_aux=True for what is not to be derived",
         )
     program, trace = opened(program)
     with passing(trace):

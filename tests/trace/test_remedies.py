@@ -1,0 +1,214 @@
+"""What people write that cannot be traced, and what they are told; and that what they are told gives the same."""
+# ruff: noqa: PLW0108 - each is a function of the user's, in which the line is
+
+from __future__ import annotations
+
+import fractions
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.fft
+import scipy.integrate
+import scipy.interpolate
+import scipy.linalg
+import scipy.optimize
+import scipy.signal
+import scipy.sparse
+import scipy.spatial
+import scipy.special
+import scipy.stats
+
+import symgrad as sg
+from symgrad.errors import SymgradError
+from symgrad.trace.remedies import OTHERWISE
+from tests.trace.programs import run
+
+X = np.array([0.2, 0.5, 0.9, 1.3])
+S = scipy.sparse.csr_array(np.diag([1.0, 2.0, 3.0, 4.0]))
+SPLINE = scipy.interpolate.CubicSpline([0.0, 1.0, 2.0], [0.0, 1.0, 4.0])
+RNG = np.random.default_rng(0)
+SPARSE = "np.add.at(y, C.row, C.data * x[C.col])"
+PARTS = "the real and the imaginary part"
+OPTIMUM = "optimizing outside of the traced function"
+
+TOLD: dict[Any, tuple[str, ...]] = {
+    # complex numbers are called complex, and nobody is told to drop an imaginary part
+    (lambda x: np.abs(x * 1j)): ("complex numbers (complex128)", PARTS),
+    (lambda x: np.exp(1j * x).real): ("complex numbers (complex128)", PARTS),
+    (lambda x: x + np.zeros(4, complex)): ("complex numbers (complex128)", PARTS),
+    (lambda x: x.astype(complex)): ("complex", PARTS),
+    (lambda x: complex(x[0], 1.0)): ("complex()", PARTS),
+    (lambda x: np.fft.rfft(x)): ("numpy.fft.rfft", "C @ x and -S @ x"),
+    (lambda x: scipy.fft.dct(x)): ("scipy.fft.dct", "matrices made outside"),
+    (lambda x: np.emath.sqrt(x)): ("scimath.sqrt", "np.sqrt"),
+    # numbers
+    (lambda x: float(x[0] > 0)): ("float()", "np.where(condition, 1.0, 0.0)"),
+    (lambda x: 2 * float(x[0])): ("float()", "the value itself, without float()"),
+    (lambda x: math.hypot(x[0], x[1])): ("math.hypot()", "np.hypot(x, y)"),
+    (lambda x: math.lgamma(x[0])): ("math.lgamma()", "scipy.special.gammaln(x)"),
+    (lambda x: math.dist(x, 2 * x)): ("math.dist()", "np.linalg.norm(x - y)"),
+    (lambda x: statistics.mean(x)): ("statistics", "np.mean"),
+    (lambda x: fractions.Fraction(x[0])): ("fractions", "np.mean"),
+    (lambda x: "%.1f" % x[0]): ("the format of a number", "printing outside"),  # noqa: UP031 - as people write
+    # sparse matrices
+    (lambda x: S @ x): ("scipy.sparse.csr_array", SPARSE),
+    (lambda x: x @ S): ("a sparse matrix (csr_array)", SPARSE),
+    (lambda x: S * x): ("sparse", SPARSE),
+    (lambda x: S.dot(x)): ("scipy.sparse", SPARSE),
+    (lambda x: scipy.sparse.diags_array(x)): ("scipy.sparse.diags_array", SPARSE),
+    (lambda x: scipy.sparse.csr_array(x[None])): ("scipy.sparse.csr_array", SPARSE),
+    (lambda x: scipy.sparse.linalg.spsolve(S.tocsc(), x)): ("scipy.sparse.linalg.spsolve", SPARSE),
+    # SciPy's classes, and what compiled code of its own refuses
+    (lambda x: SPLINE(x)): ("scipy.interpolate.CubicSpline", "np.clip(x[..., None] - xp[:-1]"),
+    (lambda x: scipy.interpolate.interp1d([0.0, 2.0], [0.0, 1.0])(x)): ("interp1d", "np.diff(yp) / np.diff(xp)"),
+    (lambda x: scipy.spatial.cKDTree(x[:, None])): ("scipy.spatial.cKDTree", "its formula"),
+    (lambda x: scipy.stats.gaussian_kde(x)): ("scipy.stats.gaussian_kde", "its formula"),
+    (lambda x: scipy.signal.sosfilt([[1.0, 0, 0, 1, 0.5, 0]], x)): ("sosfilt has no answer", "its formula"),
+    (lambda x: scipy.signal.filtfilt([1.0], [1.0, 0.5], x, padlen=0)): ("scipy.signal.filtfilt", "turned round"),
+    (lambda x: scipy.signal.find_peaks(x)): ("scipy.signal.find_peaks", "its formula"),
+    (lambda x: scipy.linalg.logm(np.diag(x))): ("scipy.linalg.logm has no answer", "its formula"),
+    (lambda x: scipy.optimize.brentq(lambda z: z - x[0], 0.0, 2.0)): ("scipy.optimize.brentq", OPTIMUM),
+    (lambda x: scipy.optimize.linear_sum_assignment(x[:, None])): ("linear_sum_assignment", OPTIMUM),
+    (lambda x: scipy.integrate.solve_ivp(lambda _, y: -y * x[0], [0, 1], [1.0])): ("solve_ivp", "Runge and Kutta"),
+    (lambda x: scipy.special.jv(2, x)): ("jv", "sg.extern"),
+    (lambda x: RNG.normal(x)): ("numpy.random.normal", "standard numbers drawn outside"),
+    # NumPy's
+    (lambda x: np.nditer(x)): ("numpy.nditer", "for value in x.ravel()"),
+    (lambda x: np.fromiter((v for v in x), float)): ("fromiter()", "np.stack"),
+    (lambda x: np.frompyfunc(lambda v: v * 2, 1, 1)(x)): ("vectorized", "sg.vmap"),
+    (lambda x: np.sort(x)): ("numpy.sort", "np.stack(sorted(x))"),
+    (lambda x: np.poly1d(x)): ("numpy.poly1d", "np.polyval"),
+    (lambda x: np.linalg.svd(np.diag(x))): ("numpy.linalg.svd", "power iterations"),
+    (lambda x: np.frombuffer(bytes(32)).dot(x)): ("dot", "np.dot(array, ...)"),
+    (lambda x: [1.0, 2.0][x[0].astype(int)]): ("an index of a list", "np.take"),
+}
+
+
+@pytest.mark.parametrize(("fun", "pieces"), TOLD.items())
+def test_what_people_do_and_are_told(fun, pieces):
+    with pytest.raises(SymgradError) as caught:
+        run(fun, X)
+    message = str(caught.value)
+    assert not [piece for piece in pieces if piece not in message], message
+    assert f"{__file__}:{fun.__code__.co_firstlineno}" in message
+    assert "Tracer" not in message
+    assert ".real" not in str(caught.value.instead)
+
+
+def test_a_loss_that_is_made_a_float_is_returned_as_it_is():
+    def loss(x):
+        return float(np.sum(x**2))
+
+    with pytest.raises(SymgradError, match=r"instead: return np\.sum\(x\*\*2\): "):
+        sg.grad(loss)(X)
+
+
+def test_an_error_that_a_library_makes_of_a_refusal_is_the_refusal():
+    with pytest.raises(SymgradError, match=r"scipy\.optimize\.root(?s:.*)optimizing outside"):
+        run(lambda x: scipy.optimize.root(lambda z: z - x, np.zeros(4)).x, X)
+
+
+def test_the_users_own_error_stays_what_it_is():
+    def fun(x):
+        if x.shape != (3,):
+            raise ValueError("three, please")
+
+    with pytest.raises(ValueError, match=r"^three, please$"):
+        run(fun, X)
+
+
+@pytest.mark.parametrize(("argument", "piece"), [
+    (S, "its values, x.data"), ([object()], "not an array or a number"), (X + 0j, "no complex numbers"),
+])
+def test_arguments_that_are_none(argument, piece):
+    with pytest.raises(SymgradError) as caught:
+        sg.grad(lambda x: np.sum(x))(argument)
+    assert piece in str(caught.value)
+
+
+@pytest.mark.parametrize(("fun", "piece"), [
+    (lambda x: np.sum(x > 0), "a smooth function in place of what counts"),
+    (lambda x: x[0] > 0, "a smooth function in place of what counts"),
+    (lambda x: x, "np.sum or np.mean of it"),
+    (lambda _: None, "returns no array"),
+    (lambda x: [np.sum(x)], "return the loss alone"),
+])
+def test_results_that_are_no_loss(fun, piece):
+    with pytest.raises(SymgradError) as caught:
+        sg.grad(fun, options=sg.Options(compiler="none"))(X)
+    assert piece in str(caught.value)
+
+
+# -- what is written in the place of functions is the same
+
+A = np.array([[2.0, 0.3], [0.1, 1.0], [0.4, 0.2]])
+GIVEN: dict[str, Any] = {
+    "np": np, "scipy": scipy, "x": X, "a": 0.2, "b": 1.3, "n": 4, "k": 2, "delta": 0.6, "r": X - 0.7, "p": X,
+    "bins": X + 0.1, "values": X[::2], "value": 7.0, "xp": np.array([0.3, 0.8, 1.0]), "yp": np.array([1.0, 3.0, 2.0]),
+    "c": X, "axes": (0,), "conditions": [X < 0.4, X >= 0.4], "choices": [X, 2 * X],
+}
+SAME: dict[str, Any] = {
+    "interp": lambda x, xp, yp, **_: np.interp(x, xp, yp), "polyder": lambda p, **_: np.polyder(p),
+    "digitize": lambda x, bins, **_: np.digitize(x, bins), "searchsorted": lambda x, **_: np.searchsorted(x + 0.1, x),
+    "isin": lambda x, values, **_: np.isin(x, values), "insert": lambda x, k, value, **_: np.insert(x, k, value),
+    "geomspace": lambda a, b, n, **_: np.geomspace(a, b, n), "logspace": lambda a, b, n, **_: np.logspace(a, b, n),
+    "ldexp": lambda x, n, **_: np.ldexp(x, n), "erfinv": lambda **_: scipy.special.erfinv(X / 2),
+    "nanargmax": lambda x, **_: np.nanargmax(x), "nanargmin": lambda x, **_: np.nanargmin(x),
+    "solve_circulant": lambda c, **_: scipy.linalg.solve_circulant(c, X[::-1]),
+    "erfcinv": lambda x, **_: scipy.special.erfcinv(x), "erfcx": lambda x, **_: scipy.special.erfcx(x),
+    "exp10": lambda x, **_: scipy.special.exp10(x), "exprel": lambda x, **_: scipy.special.exprel(x),
+    "factorial": lambda n, **_: scipy.special.factorial(n), "perm": lambda n, k, **_: scipy.special.perm(n, k),
+    "rgamma": lambda x, **_: scipy.special.rgamma(x), "softplus": lambda x, **_: np.log1p(np.exp(x)),
+    "huber": lambda delta, r, **_: scipy.special.huber(delta, r),
+    "pseudo_huber": lambda delta, r, **_: scipy.special.pseudo_huber(delta, r),
+    "cosdg": lambda x, **_: scipy.special.cosdg(x), "sindg": lambda x, **_: scipy.special.sindg(x),
+    "tandg": lambda x, **_: scipy.special.tandg(x), "choose": lambda x, **_: np.choose([0, 1, 1, 1], [x, 2 * x]),
+    "apply_over_axes": lambda x, axes, **_: np.apply_over_axes(np.sum, x, axes),
+    "RClass": lambda x, **_: np.r_[x, x], "CClass": lambda x, **_: np.c_[x, x],
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_written_instead_is_the_same(name):
+    """In NumPy, and traced: an advice that is refused in its turn is none."""
+    given = GIVEN | {"y": X, "A": A}
+    changed = {"erfinv": {"x": X / 2}, "searchsorted": {"a": X + 0.1}, "solve_circulant": {"b": X[::-1]}}
+    given |= changed.get(name, {})
+    arrays = {key: value for key, value in given.items() if isinstance(value, np.ndarray) and key not in {"xp", "yp"}}
+    text = OTHERWISE[name]
+
+    def formula(given_now):
+        return eval(text, {**given, **given_now})  # noqa: S307 - the advice
+
+    np.testing.assert_allclose(formula({}), SAME[name](**GIVEN), rtol=1e-12)
+    np.testing.assert_allclose(sg.jit(formula, options=sg.Options(compiler="none"))(arrays), formula({}), rtol=1e-12)
+
+
+def test_least_squares_and_factors_by_what_is_written_instead():
+    np.testing.assert_allclose(np.linalg.cholesky(A.T @ A).T, np.abs(np.linalg.qr(A)[1]) * [[1, 1], [0, 1]], rtol=1e-12)
+    b, q = np.array([1.0, 2.0, 0.5]), np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(np.linalg.solve(A.T @ A, A.T @ b), np.linalg.lstsq(A, b)[0], rtol=1e-12)
+    left, right = A[:2], np.diag([1.0, 2.0, 3.0]) + 0.1
+    given = {"np": np, "A": left, "B": right, "Q": q, "n": 2, "m": 3}
+    np.testing.assert_allclose(
+        eval(OTHERWISE["solve_sylvester"], given), scipy.linalg.solve_sylvester(left, right, q), rtol=1e-12)  # noqa: S307
+
+
+def test_a_fourier_transform_by_what_is_written_instead():
+    n = 4
+    k = 2 * np.pi * np.outer(np.arange(n), np.arange(n)) / n
+    np.testing.assert_allclose(np.cos(k) @ X - 1j * np.sin(k) @ X, np.fft.fft(X), rtol=1e-12, atol=1e-14)
+
+
+def test_a_sparse_product_by_what_is_written_instead():
+    C = S.tocoo()
+
+    def product(x):
+        y = np.zeros(S.shape[0])
+        np.add.at(y, C.row, C.data * x[C.col])
+        return y
+
+    np.testing.assert_allclose(run(product, X)[0], S @ X, rtol=1e-15)

@@ -1,0 +1,100 @@
+"""Errors of functions without a file show their line, and tracebacks end in the user's code."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import subprocess
+import sys
+import textwrap
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from symgrad.errors import SymgradError
+from tests.trace.programs import run
+
+X = np.ones(3)
+TWO = """
+def loss(x):
+    return {}
+"""
+
+
+def test_functions_of_exec_and_eval_show_their_line():
+    """Texts that are run have one name and the same numbers of lines; each shows its own."""
+    for wrong in ("float(np.sum(x))", "np.sort(x)[0]"):
+        text, names = TWO.format(wrong), {"np": np}
+        exec(text, names)
+        with pytest.raises(SymgradError) as caught:
+            run(names["loss"], X)
+        assert caught.value.line == ("<string>", 3, f"return {wrong}")
+    function = eval("lambda x: float(x[0])")  # noqa: S307 - as people do
+    with pytest.raises(SymgradError, match=r"<string>:1\n      lambda x: float\(x\[0\]\)"):
+        run(function, X)
+
+
+def test_a_text_that_is_another_is_not_shown():
+    def made() -> Any:
+        names: dict[str, Any] = {"np": np}
+        exec(TWO.format("flo" + "at(np.std(x))"), names)
+        return names["loss"]
+
+    other = TWO.format("float(np.prod(x))")
+    with pytest.raises(SymgradError) as caught:
+        run(made(), X)
+    assert "prod" in other
+    assert caught.value.line == ("<string>", 3, "")
+    assert str(caught.value).splitlines()[1:3] == ["  at <string>:3", "  instead: the value itself, without float()"]
+
+
+def test_programs_without_a_file_show_their_line(tmp_path):
+    program = textwrap.dedent("""
+        import numpy as np, symgrad as sg
+
+        def loss(x):
+            return float(np.sum(x**2))
+
+        sg.grad(loss)(np.ones(3))
+    """)
+    (tmp_path / "program").write_text(program)
+    environment = {key: value for key, value in os.environ.items() if key != "SYMGRAD_VERIFY"}
+    environment["PYTHONPATH"] = str(Path(sg.__file__).parents[1])
+    for words, file in ((["-c", program], "<string>"), ([], "<stdin>")):
+        with (tmp_path / "program").open() as given:
+            done = subprocess.run([sys.executable, *words], stdin=given, capture_output=True, text=True,
+                                  env=environment, cwd=tmp_path, check=False)
+        said = done.stderr.splitlines()
+        assert said[-3:] == [
+            f"  at {file}:5", "      return float(np.sum(x**2))",
+            "  instead: return np.sum(x**2): the compiled function returns a number of NumPy's",
+        ]
+        shown = [line for line in said if line.startswith("  File ")]
+        assert shown[-1] == f'  File "{file}", line 5, in loss'
+        assert len(shown) == 3, "the call, the compiled function, the line"
+
+
+def test_the_traceback_ends_in_the_cell(monkeypatch):
+    """As IPython runs a cell: its text is in linecache, and its name is that of no file."""
+    monkeypatch.delenv("SYMGRAD_VERIFY")
+    cell, name = TWO.format("np.sum(np.sort(x))"), "<ipython-input-1-0123456789ab>"
+    linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+    names: dict[str, Any] = {"np": np}
+    exec(compile(cell, name, "exec"), names)
+    with pytest.raises(SymgradError) as caught:
+        sg.value_and_grad(names["loss"])(X)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [(frame.filename, frame.name) for frame in frames[2:]] == [(name, "loss")]
+    assert frames[-1].line == "return np.sum(np.sort(x))"
+
+
+def test_warnings_point_at_the_users_line():
+    rng = np.random.default_rng(0)
+    noisy = sg.jit(lambda x: x + rng.normal(size=3), options=sg.Options(compiler="none"))
+    with pytest.warns(sg.SymgradWarning, match="draws from the random generator 'rng'") as found:
+        noisy(X)
+    assert Path(found[0].filename) == Path(__file__)
