@@ -24,6 +24,7 @@ from symgrad.ir.notation import (
     Frozen,
     How,
     IndexValue,
+    Lazy,
     Lookup,
     Number,
     Statement,
@@ -79,6 +80,14 @@ class Held(Frozen, ABC):
     def times(self) -> Dim:
         """How often it runs, at most."""
         return 1
+
+    @Lazy
+    def work(self) -> Dim:
+        """How many operations it takes, much as other routines count them."""
+        from symgrad.loops.cost import elements, estimate
+
+        every = [path for program in self.programs for path in program.paths]
+        return self.times * sum([estimate(s) * elements([a.extent for a in s.axes]) for s, _ in every])
 
     @abstractmethod
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
@@ -276,11 +285,8 @@ class Result(NamedTuple):
 
     @property
     def work(self) -> Dim:
-        """How many operations it takes, much as other routines count them."""
-        from symgrad.loops.cost import elements, estimate
-
-        every = [path for program in self.held.programs for path in program.paths]
-        return self.held.times * sum([estimate(s) * elements([a.extent for a in s.axes]) for s, _ in every])
+        """How many operations the whole takes."""
+        return self.held.work
 
     def at(self, by: Mapping[Axis, Axis]) -> Result:
         """Touch along other axes."""

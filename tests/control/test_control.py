@@ -15,6 +15,7 @@ import pytest
 import symgrad as sg
 from symgrad.ir.evaluate import evaluate
 from symgrad.ir.saved.programs import dumps, loads
+from symgrad.loops import cost
 from symgrad.ops import OPS
 from tests.control.programs import PROGRAMS, both
 from tests.table import INTERPRETED
@@ -431,3 +432,21 @@ def test_no_nan_is_where_none_is_used():
     f = sg.jit(lambda x: sg.scan(lambda h, x: (h + np.where(x > 0, np.sqrt(x), 0.0), None), 0.0, x)[0],
                options=sg.Options(debug_nans=True))
     assert f(np.array([4.0, -1.0])) == 2.0
+
+
+def test_loops_in_loops_are_weighed_once(monkeypatch):
+    """Each stands for one statement for each of its results: what is in it is not weighed again for each."""
+    def nest(x, depth):
+        if not depth:
+            return x * 0.5, x + 1
+        return sg.scan(lambda c, _: (nest(c[0] * c[1], depth - 1), None), (x, np.cos(x)), None, 2)[0]
+
+    weighed = []
+    estimate = cost.estimate
+    monkeypatch.setattr(cost, "estimate", lambda s: weighed.append(s) or estimate(s))
+    counts = []
+    for depth in (3, 6):
+        weighed.clear()
+        sg.grad(lambda x, depth=depth: sum(nest(x, depth))).lower(0.3).as_text("c")
+        counts.append(len(weighed))
+    assert counts[1] < 6 * counts[0]
