@@ -386,12 +386,15 @@ for _name, _words in {
     setattr(Tracer, _name, _refusal(*_words))
 
 
-def _float(self: Tracer) -> NoReturn:
+def _float(self: Tracer) -> float:
     frame, line = user_frame(), user_line()
     name, function = ("", None) if frame is None else called(frame)
     what, instead = f"{'math.' * (module_of(function) == 'math')}{name}()", remedy(function)
     if function is float and self.dtype.kind == "b":
         instead = "np.where(condition, 1.0, 0.0)"
+        if self._one() and is_traced_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - as above
+            one: Any = np.reshape(self, ()) if self._node.shape else self
+            return float(outcome(one, "float()", instead))
     elif function is float:
         result = _RETURNED.fullmatch("" if line is None else line.text)
         instead = "the value itself, without float()" if result is None else (
