@@ -425,7 +425,7 @@ def flips(program: Branching, first: Point, tried: int = 60) -> dict[int, Point]
             crossed = [h for h in np.flatnonzero((of < of[g]) & (gaps * (gaps + slopes @ step) < 0)) if h not in kept]
             if of[g] in found or not crossed:
                 break
-            kept.append(crossed[0])
+            kept.append(int(crossed[0]))
     return {k: _back(program, first, k, point) for k, point in sorted(found.items())}
 
 
@@ -455,8 +455,8 @@ def points(program: Branching, count: int = 5) -> list[Point]:
             drawn.append(at(program, program.args(rng)))
     first, other = drawn
     found = [*flips(program, first).values()]
-    chosen = np.unique(np.linspace(0, len(found) - 1, count - 2).astype(int)) if found else []
-    return [first, *[found[k] for k in chosen], other]
+    chosen = {round(k) for k in np.linspace(0, len(found) - 1, count - 2)} if found else set[int]()
+    return [first, *[found[k] for k in sorted(chosen)], other]
 
 
 def slope(program: Branching, point: Point, along: tuple[Any, Any]) -> float | None:
