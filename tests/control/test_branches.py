@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -290,6 +291,51 @@ def test_threads_on_different_paths():
         thread.join()
     assert not wrong
     assert compiled.cache_info().compilations == 4
+
+
+@pytest.mark.parametrize(("options", "conditions"), [({"compiler": "none"}, 4), ({"flags": ("-O0",)}, 3)])
+def test_threads_that_find_new_paths_at_once(options, conditions):
+    """All begin together, each in another order, and change places as often as Python lets them."""
+    def signs(x):
+        total = x[0]
+        for k in range(conditions):
+            total = np.sin(total) + x[k] if x[k] > 0.1 * k else total * x[k]
+        return total
+
+    compiled = sg.value_and_grad(signs, options=sg.Options(**options))
+    rng = np.random.default_rng(0)
+    ways = np.sign(2 * np.array([*np.ndindex(*[2] * conditions)]) - 1)
+    points = [way * (0.1 * np.arange(conditions) + 0.2 + rng.uniform(size=conditions)) for way in ways for _ in "ab"]
+    wanted = [signs(x) for x in points]
+    wrong: list[object] = []
+    together = threading.Barrier(8)
+
+    def run(seed: int) -> None:
+        orders = np.random.default_rng(seed)
+        together.wait()
+        for k in [k for _ in range(4) for k in orders.permutation(len(points))]:
+            try:
+                value, slope = compiled(points[k])
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is wrong
+                wrong.append(error)
+                return
+            if abs(value - wanted[k]) > 1e-12 or not np.allclose(slope, exact[k], rtol=1e-12):
+                wrong.append((seed, k))
+
+    alone = sg.value_and_grad(signs, options=sg.Options(compiler="none"))
+    exact = [alone(x)[1] for x in points]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=run, args=(k,)) for k in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not wrong
+    assert compiled.cache_info().compilations == 2**conditions
 
 
 def test_bound_calls_go_from_path_to_path():
