@@ -92,13 +92,7 @@ ROOMS: dict[str, str] = {
 }
 """What is written in the place of a module's other functions."""
 
-MATHS = {
-    **{f"a{name}": f"np.arc{name}(x)" for name in ("cos", "sin", "tan", "cosh", "sinh", "tanh")},
-    **{name: f"np.{name}(x, y)" for name in ("hypot", "fmod", "copysign", "isclose", "remainder")},
-    **{name: f"scipy.special.{name}(x)" for name in ("erf", "erfc", "gamma")},
-    "lgamma": "scipy.special.gammaln(x)", "atan2": "np.arctan2(y, x)", "pow": "x**y", "fsum": "np.sum(x)",
-    "dist": "np.linalg.norm(x - y)", "fabs": "np.abs(x)",
-}
+MATHS = {"lgamma": "scipy.special.gammaln(x)", "fsum": "np.sum(x)", "dist": "np.linalg.norm(x - y)"}
 """What NumPy or SciPy call a function of `math`, where that is more than its name."""
 
 _INDEXED = {"RClass": "np.r_[...]", "CClass": "np.c_[...]"}
@@ -106,20 +100,22 @@ _INDEXED = {"RClass": "np.r_[...]", "CClass": "np.c_[...]"}
 
 def remedy(function: Any) -> str:
     """Say what to write in the place of a function; nothing, where nothing is known."""
-    name, module, own = getattr(function, "__name__", ""), module_of(function), getattr(function, "__self__", None)
-    if type(own).__name__ == "ufunc" or (type(function).__name__ == "ufunc" and name in vars(np)):
-        return "np.stack([x, y]), for a list of traced values"
+    name, module, of = getattr(function, "__name__", ""), module_of(function), getattr(function, "__self__", None)
     if module == "math":
-        return MATHS.get(name, f"np.{name}(x)")
-    if type(own).__module__ == "numpy" and hasattr(own, "dtype"):
+        own = getattr(np, name, None)
+        same = f"np.{name}" if own is not None else f"scipy.special.{name}"
+        return MATHS.get(name, f"{same}({'x, y' if getattr(own, 'nin', 1) == 2 else 'x'})")
+    if type(of).__module__ == "numpy" and hasattr(of, "dtype"):
         return f"np.{name}(array, ...), the function, which is traced, in place of a plain array's method"
-    if type(function).__name__ == "ufunc" and not module:
+    if type(function) is np.ufunc and not module:
         return OTHERWISE["vectorize"]
     return OTHERWISE.get(name) or next((said for room, said in ROOMS.items() if module.startswith(room)), "")
 
 
 def unreached(function: Any) -> str:
-    """Say what to write where a function that has an answer was bound to what no stand-in reaches; else nothing."""
+    """Say what to write where a function that has an answer was not asked for it, bound elsewhere or given a list."""
+    if any(type(one) is np.ufunc for one in (function, getattr(function, "__self__", None))):
+        return "np.stack([x, y]), for a list of traced values"
     public = getattr(sys.modules.get(module_of(function)), getattr(function, "__name__", ""), None)
     return "" if hasattr(function, "when_traced") or not hasattr(public, "when_traced") else (
         "the function by its module's name where it is called (in a default, a list or an attribute it cannot be "
@@ -131,7 +127,7 @@ def module_of(function: Any) -> str:
     """Return the public module of a function or a class; a ufunc of SciPy's does not say it."""
     own = getattr(function, "__self__", None)
     named = getattr(function, "__module__", None) or ("" if own is None else type(own).__module__)
-    if type(function).__name__ == "ufunc" and hasattr(sys.modules.get("scipy.special"), function.__name__):
+    if type(function) is np.ufunc and hasattr(sys.modules.get("scipy.special"), function.__name__):
         named = "scipy.special"
     return ".".join([part for part in str(named).split(".") if part[:1] not in {"", "_"}])
 
