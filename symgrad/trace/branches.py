@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.ir.evaluate import concrete
-from symgrad.ir.node import SEVERAL
+from symgrad.ir.node import SEVERAL, Node
 from symgrad.ops.control.guard import guard
 from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from symgrad.errors import Line
-    from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.trace.forks import Policy
+    from symgrad.trace.lengths import Lengths, Steps
     from symgrad.trace.state import Trace
 
 
@@ -85,6 +85,8 @@ class Moment(NamedTuple):
         variables: the nodes of traced variables, and what plain ones are, by name and place in a structure.
         globals: of the code.
         again: how many conditions there were when the same one was asked again, of the same nodes, the last time.
+        within: the loops that count by a traced number around, the outermost first; of each the number of the round and
+            how many there are are variables of no name.
     """
 
     code: CodeType
@@ -93,6 +95,12 @@ class Moment(NamedTuple):
     variables: dict[tuple[str, Any, int], Any]
     globals: dict[str, Any]
     again: int = 0
+    within: tuple[Steps, ...] = ()
+
+    @property
+    def counts(self) -> Steps | None:
+        """The loop that asks, where it is one that counts by a traced number."""
+        return self.within[-1] if self.within and self.within[-1].at == self.at else None
 
 
 MANY = 64
@@ -135,7 +143,11 @@ def moment(trace: Trace, frame: FrameType) -> Moment:
                 found[name, tree, k] = as_node(trace, leaf) if leaf.owner is trace else leaf
             else:
                 found[name, tree, k] = leaf if type(leaf) in {bool, int, float, str} else Opaque(leaf)
-    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals)
+    running = () if trace.branches is None else trace.branches.steps
+    within = tuple([steps for steps in running if steps.holds(frame)])
+    for steps in within:
+        found["", steps.at, 0], found["", steps.at, 1] = steps.number, steps.count
+    return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals, within=within)
 
 
 class Opaque:
@@ -168,24 +180,43 @@ class Branches:
         lost: a line that asked in one of these which an exception ended.
         drawn: a random generator that was drawn from, and where.
         policy: where conditions go that are not asked what they come to.
+        lengths: what is known of loops that count by traced numbers; None where there shall be none.
+        steps: such loops.
+        counts: for each guard of these its loop, where the call does not say that it holds; else None.
+        asked: how many guards are none of these.
+        unknown: what the call's values are not known of.
     """
 
-    def __init__(self, arrays: Sequence[Any], told: Sequence[Branch] = ()) -> None:
-        """Begin with the arguments of a call, which have the dtypes of its signature."""
-        self.arrays, self.told = arrays, told
+    def __init__(
+        self, arrays: Sequence[Any] | None, told: Sequence[Branch] = (), lengths: Lengths | None = None,
+    ) -> None:
+        """Begin with the arguments of a call, which have the dtypes of its signature; None where there are none."""
+        self.arrays, self.told, self.lengths = arrays, told, lengths
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin once more."""
+        self.steps: list[Steps] = []
+        self.counts: dict[int, Any] = {}
+        self.asked = 0
+        self.unknown: set[Node] = set()
         self.taken: list[Branch] = []
         self.moments: dict[int, Moment] = {}
         self.levels: list[list[Node]] = []
         self.lost: Line | None = None
         self.drawn: tuple[str, Line | None] | None = None
         self.policy: Policy | None = None
-        self._told = {branch.place: branch.outcome for branch in told}
+        self._told = {branch.place: branch.outcome for branch in self.told}
         self._counts: Counter[Line | None] = Counter()
         self._known: dict[Node, bool | int] = {}
         self._numbers: dict[Node, int] = {}
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
+
+    def __bool__(self) -> bool:
+        """Whether there are values."""
+        return self.arrays is not None
 
     def forget(self) -> None:
         """Ask of everything again, and tell what was taken before."""
@@ -194,7 +225,7 @@ class Branches:
 
     def begin(self, inputs: Sequence[Node]) -> None:
         """Give the inputs of the outermost program their values."""
-        for node, array in zip(inputs, self.arrays, strict=True):
+        for node, array in zip(inputs, self.arrays, strict=True) if self.arrays is not None else ():
             self._values[node] = value = np.asarray(array, node.dtype)
             self._dims |= {d: n for d, n in zip(node.shape, value.shape, strict=True) if getattr(d, "is_Symbol", False)}
 
@@ -209,11 +240,12 @@ class Branches:
         Raises:
             UnsupportedError: with the line.
         """
-        if self.taken and self.drawn is not None:
+        if self.asked and self.drawn is not None:
             what, line = self.drawn
+            first = next(taken.line for k, taken in enumerate(self.taken) if k not in self.counts)
             raise UnsupportedError(
                 f"{what} is drawn while a function is traced that has conditions on traced values (the first: "
-                f"{self.taken[0].line}): each path would have other numbers", line=line,
+                f"{first}): each path would have other numbers", line=line,
                 instead="draw outside and pass the numbers as an argument, or a generator with a seed made inside",
             )
 
@@ -227,23 +259,44 @@ class Branches:
             line, frame = user_line(), user_frame()
             place = line, self._counts[line]
             told = self._told.get(place)
-            if (found := self._value(node)) is None:
+            if (found := self.value(node)) is None:
+                if self.unknown and self.lengths is not None and self:
+                    self.lengths.ask_all()
                 return None
             self._counts[line] += 1
             forced = None if self.policy is None or frame is None else self.policy(frame)
             outcome = self._known[node] = forced if forced is not None else found.item() if told is None else told
             if not node.is_constant:
-                params = outcome, len(self.taken)
-                if frame is not None:
-                    self.moments[len(self.taken)] = moment(trace, frame)
-                    self._numbers[node] = len(self.taken)
-                self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), line))
-                self.taken.append(Branch(outcome, place))
+                self.asked += 1
+                self._record(trace, node, frame, Branch(outcome, place))
         elif (number := self._numbers.get(node)) is not None:
             self.moments[number] = self.moments[number]._replace(again=len(self.taken))
         return self._known[node]
 
-    def _value(self, node: Node) -> Any:
+    def count(self, trace: Trace, node: Node, frame: FrameType, goes_on: bool, loop: Any) -> int:
+        """Let a loop go on that counts by a traced number, or end; return the guard's number."""
+        number = self._record(trace, node, frame, Branch(goes_on, (user_line(), -1)))
+        self.counts[number] = loop
+        return number
+
+    def _record(self, trace: Trace, node: Node, frame: FrameType | None, branch: Branch) -> int:
+        number = len(self.taken)
+        if frame is not None:
+            self.moments[number] = moment(trace, frame)
+            self._numbers[node] = number
+        params = branch.outcome, number
+        self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), branch.line))
+        self.taken.append(branch)
+        return number
+
+    def replace(self, values: dict[Node, Any]) -> None:
+        """Say that values are those of other nodes, or plain numbers."""
+        self._stands |= {node: value for node, value in values.items() if isinstance(value, Node) and value is not node}
+        self._values |= {
+            node: np.asarray(value, node.dtype) for node, value in values.items() if type(value) in {int, float}
+        }
+
+    def value(self, node: Node) -> Any:
         """Compute a value, of an inner program by what its inputs stand for around it; None where nobody knows."""
         values, stands = self._values, self._stands
         stack = [node]
@@ -260,7 +313,7 @@ class Branches:
                     continue
                 if each in stands:
                     values[each] = values[stands[each]]
-                elif each.is_input:
+                elif each.is_input or each in self.unknown:
                     return None
                 else:
                     params = {k: concrete(v, self._dims) for k, v in zip(each.op.params, each.params, strict=True)}

@@ -198,14 +198,18 @@ def _arange(_original: Any, start: Any = None, stop: Any = None, step: Any = Non
 
 def counting(start: Any, stop: Any, step: Any) -> Tracer:
     """Count from start to stop."""
+    trace = _trace()
+    origin = constant(trace, np.int64(start)) if type(start) is int else Extent(start, trace)
+    return record(trace, arange, (origin,), {"count": steps_between(start, stop, step), "step": int(step)})
+
+
+def steps_between(start: Any, stop: Any, step: Any) -> Any:
+    """Return how many numbers there are from start to stop, which is an extent where these are."""
     import sympy
 
     span = stop - start
     exact = step == 1 and getattr(span, "is_nonnegative", False)
-    count = span if exact else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step)))
-    trace = _trace()
-    origin = constant(trace, np.int64(start)) if type(start) is int else Extent(start, trace)
-    return record(trace, arange, (origin,), {"count": simplified(count), "step": int(step)})
+    return simplified(span if exact else sympy.Max(0, sympy.ceiling(span / sympy.Integer(step))))
 
 
 def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *_: Any, **__: Any) -> Any:

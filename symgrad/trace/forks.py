@@ -97,6 +97,8 @@ def fork_of(trace: Trace, branches: Branches, guards: Sequence[Node], run: Calla
         if not runs_out(code, moments[own[-1]].at) or remembers(moments[own[0]]):
             continue
         inside = [list(guards[place[a] + 1 : place[b]]) for a, b in itertools.pairwise(own)]
+        if any(node in moments and moments[node].counts for each in inside for node in each):
+            continue  # `whiles` knows how many rounds there are
         ways = [(a.param("outcome"), *[g.param("outcome") for g in more]) for a, more in zip(own, inside, strict=False)]
         known = [*dict.fromkeys(ways)]
         if len(known) > WAYS:

@@ -272,7 +272,7 @@ def callee(code: CodeType, at: int) -> tuple[str, ...] | None:
             continue
         first, last = (place.lineno, place.col_offset), (place.end_lineno, place.end_col_offset)
         if instruction.offset == at:
-            if not instruction.opname.startswith("CALL"):
+            if "CALL" not in instruction.opname:  # Python 3.11 calls classes before CALL, in PRECALL
                 return ()
             start, end = first, last
         elif end is not None and first == start and last < end and instruction.opname.startswith("LOAD_"):

@@ -72,11 +72,12 @@ def _loop(code: CodeType, at: int) -> tuple[int, int]:
     return head, max([i.offset for i in back if i.argval == head], default=-1)
 
 
-def runs_out(code: CodeType, at: int) -> bool:
-    """Whether an instruction stands in a `for` loop, which ends by itself."""
+def runs_out(code: CodeType, at: int) -> int | None:
+    """Return where the `for` takes its next item in which an instruction stands, for it ends by itself; None in others.
+    """
     every, number, _ = _flow(code)
     head, _ = _loop(code, at)
-    return head in number and every[number[head]].opname == "FOR_ITER"
+    return head if head in number and every[number[head]].opname == "FOR_ITER" else None
 
 
 def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:

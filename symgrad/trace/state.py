@@ -12,6 +12,7 @@ from symgrad.trace.lines import in_scipy, is_user_code, user_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
@@ -46,6 +47,11 @@ class Trace:
     def outcome(self, node: Node) -> bool | int | None:
         """Return what a boolean or an integer comes to at the call's arguments, guarded; None where there are none."""
         return None if self.branches is None else self.branches.outcome(self, node)
+
+    def seek_loop(self, frame: FrameType) -> None:
+        """Trace again where a `for` in a frame asks `range` for plain numbers, and may count by a traced one."""
+        if self.branches is not None and self.branches.lengths is not None and self.options.roll:
+            self.branches.lengths.seek(frame)
 
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.

@@ -159,9 +159,11 @@ def trace(
         if outer is not None and outer.branches is not None:
             outer.branches.lost = None
     del (heard.refusals or [])[refused:]  # the function has imported modules of SciPy, which are answered now
-    again = branches and Branches(branches.arrays, branches.told)
+    if branches is not None:
+        branches.clear()
     return trace(
-        fun, signature, call, name=name, options=options, creation=creation, outer=outer, branches=again, known=known,
+        fun, signature, call, name=name, options=options, creation=creation, outer=outer, branches=branches,
+        known=known,
     )
 
 

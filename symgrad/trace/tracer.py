@@ -227,13 +227,18 @@ class Tracer:
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
             raise ArgumentError("iteration over a 0-d array", line=user_line())
-        return elements(self)
+        branches, length = self.owner.branches, self.shape[0]
+        rows = None
+        if type(length) is not int and branches is not None and branches.lengths is not None:
+            rows = branches.lengths.rows(self, length, sys._getframe(1))  # noqa: SLF001 - who asks
+        return rows or elements(self)
 
     def __len__(self) -> int:
         if not self.ndim:
             raise ArgumentError("len() of unsized object: a traced array without axes", line=user_line())
         length = self.shape[0]
         if type(length) is not int:
+            self.owner.seek_loop(sys._getframe(1))  # noqa: SLF001 - who asks
             raise length.refuse("len()", "x.shape[0] or x.size, which arithmetic takes as they are; or ")
         return length
 
@@ -297,6 +302,8 @@ class Tracer:
         frame = sys._getframe(1)  # noqa: SLF001 - who asks
         if subscripts(frame) or not is_traced_code(frame.f_code.co_filename):
             raise self._refuse(_INDEX, _NO_INDEX, numpy=not self._node.shape and self._one("iub"))
+        if not self._node.shape and self._node.dtype.kind in "iu":
+            self.owner.seek_loop(frame)
         return self.as_index()
 
     def as_index(self) -> int:
@@ -308,6 +315,12 @@ class Tracer:
     def __int__(self) -> int:
         if not (self._one("biuf") and is_traced_code(sys._getframe(1).f_code.co_filename)):  # noqa: SLF001 - as above
             raise self._refuse("int()", _NO_INT, numpy=self._one())
+        if not self._node.shape and self._node.dtype.kind in "iu":
+            self.owner.seek_loop(sys._getframe(1))  # noqa: SLF001 - as above
+        return self.as_int()
+
+    def as_int(self) -> int:
+        """Return the integer part of a number as it is in this call, with a guard."""
         one: Any = np.reshape(self, ()) if self._node.shape else self
         if one.dtype.kind == "f" and not outcome(abs(one) < 2.0**63, "int()", _NO_INT):
             if outcome(np.isfinite(one), "int()", _NO_INT):
@@ -524,6 +537,10 @@ class Extent:
         error.extents = frozenset([s.name for s in self.dim.free_symbols])
         return error
 
+    def __index__(self) -> int:
+        self.owner.seek_loop(sys._getframe(1))  # noqa: SLF001 - who asks
+        raise self.refuse("range(), an index or a list's length")
+
     def __float__(self) -> float:
         raise self.refuse("float() or a math.* function", "np.sqrt(n), np.log(n), ... in place of math.sqrt(n); or ")
 
@@ -571,7 +588,6 @@ for _name, _method in {
     "lt": _comparison("is_negative"), "le": _comparison("is_nonpositive"),
     "gt": _comparison("is_positive"), "ge": _comparison("is_nonnegative"),
     "bool": _refusing("a condition"), "int": _refusing("int()"),
-    "index": _refusing("range(), an index or a list's length"),
 }.items():
     setattr(Extent, f"__{_name}__", _method)
 

@@ -13,17 +13,21 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from symgrad.ir.node import Graph, Node
+from symgrad.ir.op import Elementwise
 from symgrad.ir.program import BY_NUMBER, Program, afresh, copied, replaced
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare import leaves
-from symgrad.ops.elementwise.logical import logical_and, logical_not
+from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.rounds import breaks, names_alive, position, remembers, runs_out
-from symgrad.transforms.build import literal, make
-from symgrad.transforms.derive.control import closed
+from symgrad.transforms.build import literal, make, written
+from symgrad.transforms.derive.control import closed, make_input
 from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import ROUNDS_PEELED
 
@@ -41,14 +45,30 @@ def whiles(program: Program, change: Callable[[Program], Program] = lambda body:
     tried: set[int] = set()
     if not program.moments:
         return program
-    made = False
-    while (found := next(_loops(program, tried), None)) is not None:
+    made, bodies = False, Bodies()
+    while (found := next(_loops(program, tried, bodies), None)) is not None:
         program, made = found, True
     program = replace(program, moments={}, fork=None)
     return within(program, change) if made else program
 
 
-def _loops(program: Program, tried: set[int]) -> Iterator[Program]:
+class Bodies:
+    """The programs of loops: of loops that are the same they are one, so that rounds with loops in them compare."""
+
+    def __init__(self) -> None:
+        self.graph, self.known = Graph(), dict[Any, Program]()
+
+    def __call__(self, program: Program) -> Program:
+        """Return the one that is the same."""
+        program = within(program, self)
+        like = tuple([(k, node.shape, node.dtype) for k, node in enumerate(program.inputs)])
+        inputs = self.known.setdefault(like, Program(tuple([
+            make_input(self.graph, f"x{k}", node) for k, node in enumerate(program.inputs)
+        ]), ())).inputs
+        return self.known.setdefault((like, *replaced(self.graph, program, inputs)), program)
+
+
+def _loops(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Program]:
     """Yield the program with one of its loops."""
     order = {node: k for k, node in enumerate(program.guards)}
     groups: dict[Any, list[Node]] = {}
@@ -56,7 +76,11 @@ def _loops(program: Program, tried: set[int]) -> Iterator[Program]:
         if node.param("number") not in program.moments:
             continue
         moment: Moment = program.moments[node.param("number")]
-        groups.setdefault((moment.code, position(moment.code, moment.at), moment.frame), []).append(node)
+        key = moment.code, position(moment.code, moment.at), moment.frame, *moment.within
+        rounds = [moment.variables["", steps.at, 0] for steps in moment.within if steps is not moment.counts]
+        groups.setdefault((*key, *rounds), []).append(node)
+        if rounds and not moment.counts and not moment.within[-1].ended:  # it may be the end of that
+            groups.setdefault((*key, *rounds[:-1]), []).append(node)
     for asked in sorted(groups.values(), key=lambda own: order[own[-1]] - order[own[0]]):
         goes_on, ends = asked[0].param("outcome"), asked[-1].param("outcome")
         outcomes = [node.param("outcome") for node in asked]
@@ -66,7 +90,7 @@ def _loops(program: Program, tried: set[int]) -> Iterator[Program]:
             continue
         tried.add(asked[0].param("number"))
         for since in range(min(ROUNDS_PEELED, len(asked) - 3) + 1):
-            loop = _Loop(program, asked[since:])
+            loop = _Loop(program, asked[since:], since, bodies)
             if loop.is_one():
                 yield loop.put()
                 return
@@ -78,6 +102,7 @@ class _Loop:
 
     Attributes:
         asked: its guards.
+        since: how many rounds are before them.
         names: the variables that change.
         body: where a round is made: of the variables, and of what is the same in all rounds.
         fixed: what stands there for nodes before the loop.
@@ -86,6 +111,8 @@ class _Loop:
 
     program: Program
     asked: Sequence[Node]
+    since: int
+    bodies: Bodies
     names: list[Name] = field(default_factory=list)
     body: Graph = field(default_factory=Graph)
     fixed: dict[Node, Node] = field(default_factory=dict)
@@ -98,17 +125,20 @@ class _Loop:
         number = {node: k for k, node in enumerate(order)}
         self.inside = [order[number[a] + 1 : number[b]] for a, b in pairwise(self.asked)]
         moments = [self.program.moments[node.param("number")] for node in self.asked]
-        self.variables: list[dict[Name, Any]] = [moment.variables for moment in moments]
-        self.bounded = any(runs_out(moment.code, moment.at) for moment in moments[1:])
+        self.variables: list[dict[Name, Any]] = [{**moment.variables} for moment in moments]
+        self.numbers = Graph()
         self.moment = moments[0]
-        self.alive = frozenset[str]().union(*[names_alive(moments[0].code, at) for at in {one.at for one in moments}])
+        self.ends = {runs_out(moment.code, moment.at) for moment in moments[1:] if not moment.counts} - {None}
+        self.bounded = not all(("", at, 0) in self.variables[0] for at in self.ends)  # its guard would be in each round
+        alive = [names_alive(moments[0].code, at) for at in {one.at for one in moments}]
+        self.alive = frozenset({""}).union(*alive)
         self.begin = self.asked[0].number
 
     # -- whether it is a loop
 
     def is_one(self) -> bool:
         """Whether all rounds are the same."""
-        if self.bounded and not self.is_left():
+        if self.ends and not self.is_left():
             return False
         if remembers(self.moment) or asked_again(self.program, [*self.asked, *[g for own in self.inside for g in own]]):
             return False
@@ -119,12 +149,14 @@ class _Loop:
             column = [own[name] for own in self.variables]
             if all(value is column[0] or (type(value), value) == (type(column[0]), column[0]) for value in column):
                 continue
-            if not all(isinstance(value, Node) for value in column):
-                return False
-            if any((node.shape, node.dtype) != (column[0].shape, column[0].dtype) for node in column):
+            if not fit_together(column, "f" if ("", self.moment.at, 0) in keys else "if"):
                 return False
             if not any([own[other] for own in self.variables] == column for other in self.names):
                 self.names.append(name)
+        for name in self.names:
+            dtype = next(now[name].dtype for now in self.variables if isinstance(now[name], Node))
+            for now in self.variables:
+                now[name] = now[name] if isinstance(now[name], Node) else literal(self.numbers, now[name], dtype)
         last = [self.variables[-1][name] for name in self.names]
         if not self.is_apart(last) or not all(type(g.param("outcome")) is bool for own in self.inside for g in own):
             return False
@@ -140,7 +172,33 @@ class _Loop:
             if not clean:
                 return False
             self.rounds[way] = self.taken(clean[-1])
-        return is_tree([*self.rounds.items()]) and self.is_what_was_traced(ways) and self.ends_in_variables()
+        return (
+            is_tree([*self.rounds.items()]) and self.is_what_was_traced(ways) and self.ends_in_variables()
+            and self.has_small_numbers()
+        )
+
+    def has_small_numbers(self) -> bool:
+        """Whether what rounds make of their number alone, which Python computes in integers of any size, has 64 bits.
+
+        Numbers of rounds are taken to have 31; anything else is computed of what was traced, as it is without a loop.
+        """
+        values: dict[Node, Any] = {}
+        for name, node in zip(self.names, self.inputs, strict=True):
+            if not name[0]:
+                values[node] = np.float64(2**31)
+            elif node.dtype.kind == "i" and self.moment.within:  # carried from round to round it may grow
+                made = Program((), (self.variables[0][name],)).nodes()
+                if not any(each.is_input for each in made):
+                    return False
+        for node in Program((*self.inputs, *self.fixed.values()), tuple(chain(*self.rounds.values()))).nodes():
+            if node.is_constant and not node.shape:
+                values[node] = np.float64(node.params[0].array)
+            elif isinstance(node.op, Elementwise) and node.dtype.kind == "i" and values.keys() >= {*node.inputs}:
+                with np.errstate(all="ignore"):
+                    values[node] = node.op.evaluate(*[values[i] for i in node.inputs], **node.named)
+                if not abs(values[node]) < 2**63:
+                    return False
+        return True
 
     def is_left(self) -> bool:
         """Whether a `for` ends as its condition comes to something else, and not because it runs out just then."""
@@ -155,7 +213,7 @@ class _Loop:
 
     def is_apart(self, nodes: Sequence[Node]) -> bool:
         """Whether the loop made each of some variables, and no two of them are one."""
-        return len({*nodes}) == len(nodes) and all(node.number > self.begin for node in nodes)
+        return len({*nodes}) == len(nodes) and all(node.inputs and node.number > self.begin for node in nodes)
 
     def roots(self, k: int) -> list[Node]:
         """List what a round gives: its conditions, the next variables, the next condition."""
@@ -217,17 +275,19 @@ class _Loop:
         idle = [*self.inputs, literal(self.body, value=False)]
         outputs, lost = round_of(self.body, there, idle, self.rounds)
         names = [self.variables[-1][name] for name in self.names]
+        if self.moment.counts:
+            return self.put_counted(outputs, names, lost)
         flags = [self.body.node(leaves.input_, (), (f"flag{k}", (), first.dtype), (), first.dtype, first.line)
                  for k in range(1 + lost)]
         inputs = (*self.fixed.values(), *self.inputs, *flags)
         goes_on = flags[0] if first.param("outcome") else make(self.body, logical_not, flags[0])
         if lost:
             goes_on = make(self.body, logical_and, goes_on, make(self.body, logical_not, flags[1]))
-        test, body = closed(inputs, [goes_on], "test"), closed(inputs, outputs, "step")
+        test, body = [self.bodies(closed(inputs, own, name)) for own, name in (([goes_on], "test"), (outputs, "step"))]
 
         def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
             zero = [literal(graph, value=False)] if lost else []
-            begin = [get(node) for node in (*self.fixed, *[self.variables[0][n] for n in self.names], first.inputs[0])]
+            begin = [*map(get, self.fixed), *self.begun(graph, get), get(first.inputs[0])]
             most = len(self.inside) if self.bounded else None
             hub = make(graph, while_, *begin, *zero, test=test, body=body, fixed=len(self.fixed), most=most, runs=())
             results = [make(graph, result, hub, number=1 + k) for k in range(len(outputs))]
@@ -241,6 +301,46 @@ class _Loop:
 
         needed = [*self.fixed, first.inputs[0], *[self.variables[0][name] for name in self.names]]
         return placed(program, [*self.asked, *chain.from_iterable(self.inside)], names, needed, loop)
+
+    def begun(self, graph: Graph, get: Callable[[Node], Node]) -> list[Node]:
+        """List what the variables are before the first round."""
+        own = "", self.moment.at, 0
+        nodes = [literal(graph, self.since) if name == own else self.variables[0][name] for name in self.names]
+        return [copied(graph, node, ()) if node.is_constant else get(node) for node in nodes]
+
+    def put_counted(self, outputs: list[Node], last: list[Node], lost: bool) -> Program:
+        """Put a loop in the place of the rounds whose number is known before it."""
+        first, count = self.asked[0], self.variables[0]["", self.moment.at, 1]
+        del outputs[len(self.names)]
+        flags = [self.body.node(leaves.input_, (), ("lost", (), first.dtype), (), first.dtype, first.line)][: int(lost)]
+        if lost:
+            outputs[-1] = make(self.body, logical_or, flags[0], outputs[-1])
+        body = self.bodies(closed([*self.fixed.values(), *self.inputs, *flags], outputs, "step"))
+        named = {"body": body, "fixed": len(self.fixed), "carried": len(outputs), "reverse": False}
+
+        def loop(graph: Graph, get: Callable[[Node], Node]) -> tuple[list[Node], Node | None]:
+            given = [*map(get, self.fixed), *self.begun(graph, get), *[literal(graph, value=False) for _ in flags]]
+            steps: Any = self.moment.counts
+            if steps.dim is not None and not self.since:
+                hub = make(graph, scan, *given, length=steps.dim, **named)
+            else:
+                left = written(graph, lambda n: np.maximum(n - self.since, 0) if self.since else n, get(count))
+                hub = make(graph, counted, left, *given, length=None, runs=(), **named)
+            results = [make(graph, result, hub, number=k) for k in range(len(outputs))]
+            return results, make(graph, logical_not, results[-1]) if lost else None
+
+        needed = [*self.fixed, count, *[self.variables[0][name] for name in self.names]]
+        return placed(self.program, [*self.asked, *chain.from_iterable(self.inside)], last, needed, loop)
+
+
+def fit_together(column: Sequence[Any], kinds: str) -> bool:
+    """Whether a variable's values are nodes of one shape and dtype, and plain numbers that are of one of some kinds."""
+    nodes = [value for value in column if isinstance(value, Node)]
+    plain = {type(value) for value in column if not isinstance(value, Node)}
+    if not nodes or any((node.shape, node.dtype) != (nodes[0].shape, nodes[0].dtype) for node in nodes):
+        return False
+    kind = nodes[0].dtype.kind
+    return not plain or (not nodes[0].shape and kind in kinds and plain <= {int, *([float] if kind == "f" else [])})
 
 
 def stands_apart(program: Program, gone: Sequence[Node], last: Sequence[Node], rounds: Iterable[Any]) -> bool:

@@ -35,6 +35,7 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace.branches import Branches, branches_of
+from symgrad.trace.lengths import Again, Lengths
 from symgrad.trace.lines import shortened
 from symgrad.trace.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
@@ -171,7 +172,7 @@ class Function:
         self._sizes: dict[Key, Sizes] = {}
         self._last: Entry | None = None
         self._shorts: tuple[Short, ...] = ()
-        self._hits, self._warned = 0, False
+        self._hits, self._warned, self._lengths = 0, False, Lengths()
         self._reasons: list[str] = []
         self._blocks: tuple[Any, ...] = ()
         self.__name__ = arguments.name
@@ -472,35 +473,51 @@ class Function:
 
         Python's conditions come to what they do at the leaves, the first of them to what is told.
         """
-        stages = Stages(self._options)
-        branches = None if any(type(leaf) is Spec for leaf in leaves) else Branches(leaves, told)
-        with uncollected():
-            if isinstance(self._fun, Absent):
-                program, tree = self._fun.recalled(signature, stages, told)
-            else:
-                captured, name = self._captured.named(), identifier(self._arguments.name)
-                with captured_writes(self._fun, captured), captured_rng(self._fun, captured, branches):
-                    options = self._options
-                    on = functools.partial(self._on, signature)
-                    traced = trace(
-                        self._fun, signature, on, name=name, options=options, creation=options.creation,
-                        branches=branches,
-                    )
-                if branches is not None:
-                    branches.refuse_draws()
-                program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
-                tree = traced.tree
-            unflatten = handed_out(tree, program.results)
-            if self._options.debug_nans:
-                from symgrad.transforms.debug_nans import watched
-
-                program, unflatten = watched(program, unflatten)
-                stages.keep("optimized", program)
-            taken = branches_of(program)
-            if branches is not None and not isinstance(self._fun, Absent):
-                every = dict(enumerate(branches.taken))  # of a loop's guard it is not known what came to something else
-                taken = {number: every.get(number, found._replace(outcome=0)) for number, found in taken.items()}
+        known = None if any(type(leaf) is Spec for leaf in leaves) else leaves
+        lengths = self._lengths
+        lengths.now = set()
+        while True:
+            stages, branches, changes = Stages(self._options), Branches(known, told, lengths), lengths.changes
+            try:
+                with uncollected(), lengths.counting():
+                    program, unflatten, tree = self._passed(signature, stages, branches)
+            except Again:
+                continue
+            except Exception:
+                if lengths.are_why(branches):
+                    continue
+                raise
+            if changes == lengths.changes and not lengths.are_wrong(branches, program):
+                break
+        taken = branches_of(program)
+        if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else
+            every = {k: branch for k, branch in enumerate(branches.taken) if k not in branches.counts}
+            taken = {number: every.get(number, found._replace(outcome=0)) for number, found in taken.items()}
         return stages, program, unflatten, tree, taken
+
+    def _passed(
+        self, signature: Signature, stages: Stages, branches: Branches,
+    ) -> tuple[Program, Callable[[list[Any]], Any], Any]:
+        """Trace, derive and optimize once: program, how its results are handed out, what was traced."""
+        if isinstance(self._fun, Absent):
+            program, tree = self._fun.recalled(signature, stages, branches.told)
+        else:
+            captured, name = self._captured.named(), identifier(self._arguments.name)
+            with captured_writes(self._fun, captured), captured_rng(self._fun, captured, branches):
+                traced = trace(
+                    self._fun, signature, functools.partial(self._on, signature), name=name, options=self._options,
+                    creation=self._options.creation, branches=branches,
+                )
+            branches.refuse_draws()
+            program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
+            tree = traced.tree
+        unflatten = handed_out(tree, program.results)
+        if self._options.debug_nans:
+            from symgrad.transforms.debug_nans import watched
+
+            program, unflatten = watched(program, unflatten)
+            stages.keep("optimized", program)
+        return program, unflatten, tree
 
     # -- composing
 

@@ -1,0 +1,328 @@
+"""A `for` over ``range(n)`` of a traced integer, or over an open extent: one loop for any number of rounds.
+
+Python's `range` wants a plain integer. Where a `for` asks it for a traced one, the function is traced again with a
+stand-in for `range` among the names of its module, which counts by a traced number; a few rounds are traced, however
+many the call has. Each leaves a guard, as a round of a `while` does, and `whiles` makes one loop of them. Where it
+does not, or where a round wants a plain number, the function is traced with plain ones, and each length is a path.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import sys
+import threading
+from collections import Counter
+from contextlib import contextmanager
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.ir.node import Node
+from symgrad.trace.constants import constant
+from symgrad.trace.creation import steps_between
+from symgrad.trace.lines import callee
+from symgrad.trace.replaced import Replaced
+from symgrad.trace.state import current
+from symgrad.trace.tracer import Extent, Tracer, as_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import CodeType, FrameType
+
+    from symgrad.ir.program import Program
+    from symgrad.trace.branches import Branches
+    from symgrad.trace.state import Trace
+
+LEAST = 5
+"""So many rounds are traced of a loop of any length: in the last ones all variables are those of the round before."""
+
+
+class Again(BaseException):
+    """The function is to be traced again: a loop is taken for something else."""
+
+
+class Lengths:
+    """What is known of a function's loops from one trace to the next.
+
+    Attributes:
+        modules: the names of modules, and those of them that have a stand-in.
+        plain: loops that count by plain numbers, as far as this is known of any length.
+        now: those that do so in this call.
+        exact: loops that end by a condition, of which no round is traced that the call has not.
+        whole: whether all rounds of a call are traced, for what comes behind a loop asks for values.
+        seeks: whether it looks for loops.
+        changes: how often any of this changed.
+    """
+
+    def __init__(self) -> None:
+        """Begin with plain numbers."""
+        self.modules: dict[tuple[int, str], dict[str, Any]] = {}
+        self.plain: set[tuple[CodeType, int]] = set()
+        self.now: set[tuple[CodeType, int]] = set()
+        self.exact: set[tuple[CodeType, int]] = set()
+        self.whole, self.seeks = False, True
+        self.changes = 0
+
+    def seek(self, frame: FrameType) -> None:
+        """Trace again, with a stand-in for `range` and its like, where a frame's `for` asks these for plain numbers."""
+        names, code = frame.f_globals, frame.f_code
+        (name,) = one if len(one := callee(code, frame.f_lasti) or ()) == 1 else ("",)
+        own = name in names or name in code.co_varnames + code.co_freevars + code.co_cellvars
+        if not self.seeks or name not in _STAND_INS or own:
+            return
+        head = heads(code).get(frame.f_lasti)
+        if name in {"len", "int"} or (head is not None and (code, head[0]) not in self.now):
+            self.modules[id(names), name] = names
+            self.again()
+
+    def rows(self, x: Tracer, length: Extent, frame: FrameType) -> Steps | None:
+        """Return what goes through the rows of an array of an open extent, where a `for` in a frame does."""
+        self.seek(frame)
+        goes = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "GET_ITER"
+        return steps_in(x.owner, frame, (0, length, 1), x.__getitem__) if goes else None
+
+    def ask_all(self) -> None:
+        """Trace again, with all rounds."""
+        self.whole = True
+        self.again()
+
+    def again(self) -> None:
+        """Trace again, even if an exception handler of the user's goes on."""
+        self.changes += 1
+        raise Again
+
+    def are_wrong(self, branches: Branches, program: Program) -> bool:
+        """Whether a program depends on how many rounds were traced: loops of which guards are left, or that break."""
+        beyond = {steps.key for steps in branches.steps if steps.is_beyond()} - self.exact
+        self.exact |= beyond
+        left = {branches.counts.get(node.param("number")) for node in program.guards} - {None}
+        return bool(beyond) or self._are_plain([steps for steps in branches.steps if steps.key in left])
+
+    def are_why(self, branches: Branches) -> bool:
+        """Whether loops may be why a trace ended by an exception: the last one that runs, all, or the stand-ins."""
+        if not branches.steps and self.modules:
+            self.modules, self.seeks = {}, False
+            return True
+        running = [steps for steps in branches.steps if not steps.ended]
+        return self._are_plain(running[-1:] or branches.steps)
+
+    def _are_plain(self, loops: Sequence[Steps]) -> bool:
+        """Let loops count by plain numbers, if there are some."""
+        self.now |= {steps.key for steps in loops}
+        self.plain |= {steps.key for steps in loops if steps.actual is None or steps.actual >= LEAST}
+        return bool(loops)
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Let loops count by traced numbers."""
+        there, self.now = [*self.modules.items()], self.now | self.plain
+        with _lock:
+            for key, names in there:
+                _users[key] += 1
+                names[key[1]] = _STAND_INS[key[1]]
+        try:
+            yield
+        finally:
+            with _lock:
+                for key, names in there:
+                    _users[key] -= 1
+                    if not _users[key] and names.get(key[1]) is _STAND_INS[key[1]]:
+                        del names[key[1]]
+
+
+_lock, _users = threading.Lock(), Counter[tuple[int, str]]()
+
+
+@cache
+def heads(code: CodeType) -> dict[int, tuple[int, int]]:
+    """Map calls and iterations that a `for` goes over to where it takes the next item, and where it ends."""
+    every = list(dis.get_instructions(code))
+    found: dict[int, tuple[int, int]] = {}
+    for one, two, three in zip(every, every[1:], every[2:], strict=False):
+        if (two.opname, three.opname) == ("GET_ITER", "FOR_ITER"):
+            found |= dict.fromkeys((one.offset, one.offset - 4, two.offset), (three.offset, three.argval))  # PRECALL
+    return found
+
+
+class _StandIn(Replaced):
+    """The stand-in for one of Python's own: it counts by a traced number where a `for` goes over what it gives."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what there is, where nothing is traced."""
+        trace = current()
+        if trace is None or not {Tracer, Extent}.intersection(map(type, args)):
+            return self.original(*args, **kwargs)
+        found = self.when_traced(trace, sys._getframe(1), *args, **kwargs)  # noqa: SLF001 - who asks
+        if found is None and self.original is range:
+            args = tuple([end.as_index() if type(end) is Tracer else end for end in args])
+        return self.original(*args, **kwargs) if found is None else found
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, self.original)
+
+    def __reduce__(self) -> Any:
+        return getattr, (builtins, self.name)
+
+
+def _range(trace: Trace, frame: FrameType, *ends: Any) -> Steps | None:
+    start, stop, step = ends if len(ends) == 3 else (*([0] * (2 - len(ends))), *ends, 1)
+
+    def number(k: Tracer) -> Any:
+        found = k if step == 1 else k * step
+        found = found if type(start) is int and not start else start + found
+        found.weak = int
+        return found
+
+    return steps_in(trace, frame, (start, stop, step), number)
+
+
+def _opened(x: Any) -> Any:
+    """Return how many rows an array has, where that is an open extent."""
+    length = x.shape[0] if type(x) is Tracer and x.ndim else None
+    return length if type(length) is Extent else None
+
+
+def _len(_trace: Trace, _frame: FrameType, x: Any) -> Any:
+    return _opened(x)
+
+
+def _int(trace: Trace, frame: FrameType, x: Any) -> Any:
+    """Return a traced integer as it is, where only ranges are made of it."""
+    if type(x) is not Tracer or x.ndim:
+        return None
+    if x.dtype.kind in "iu" and is_for_ranges(frame.f_code, frame.f_lasti):
+        return Tracer(as_node(trace, x), trace, weak=int)
+    return x.as_int()
+
+
+@cache
+def is_for_ranges(code: CodeType, at: int) -> bool:
+    """Whether what a call gives is only what `range` is called with, maybe by a name."""
+    every = [i for i in dis.get_instructions(code) if i.opname != "PRECALL"]
+    at = next((k for k, i in enumerate(every) if i.offset >= at and i.opname.startswith("CALL")), len(every))
+    ahead = every[at + 1 : at + 2]
+    if ahead and ahead[0].opname == "STORE_FAST":
+        name = ahead[0].argval
+        if sum(i.argval == name and not i.opname.startswith("LOAD_FAST") for i in every) > 1:
+            return False
+        ahead = [two for one, two in pairwise(every) if one.argval == name and one.opname.startswith("LOAD_FAST")]
+    return all(i.opname.startswith("CALL") and callee(code, i.offset) == ("range",) for i in ahead)
+
+
+def _enumerate(trace: Trace, frame: FrameType, x: Any, start: Any = 0) -> Steps | None:
+    length = _opened(x)
+    return None if length is None else steps_in(trace, frame, (0, length, 1), lambda k: (k + start, x[k]))
+
+
+def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Steps | None:
+    del strict  # they are equally long
+    lengths = [_opened(x) for x in xs]
+    if None in lengths or any(length.dim != lengths[0].dim for length in lengths):
+        return None
+    return steps_in(trace, frame, (0, lengths[0], 1), lambda k: tuple([x[k] for x in xs]))
+
+
+_STAND_INS = {
+    name: _StandIn(getattr(builtins, name), name, when_traced)
+    for name, when_traced in (("range", _range), ("len", _len), ("int", _int), ("enumerate", _enumerate), ("zip", _zip))
+}
+
+
+def steps_in(trace: Trace, frame: FrameType, bounds: Any, item: Callable[[Tracer], Any]) -> Steps | None:
+    """Return what a `for` in a frame goes over instead of plain numbers; None where it should not."""
+    head, branches = heads(frame.f_code).get(frame.f_lasti), trace.branches
+    if head is None or branches is None or branches.lengths is None or branches.policy is not None:
+        return None
+    whole = all(
+        type(end) in {int, Extent} or (type(end) is Tracer and end.owner is trace and not end.ndim
+                                       and end.dtype.kind in "iu") for end in bounds[:2]
+    )
+    if not whole or type(bounds[2]) is not int or not bounds[2] or (frame.f_code, head[0]) in branches.lengths.now:
+        return None
+    return Steps(trace, frame, head, bounds, item)
+
+
+class Steps:
+    """Goes through a loop whose number of rounds is traced, with a traced number in each.
+
+    Attributes:
+        frame, at, end: where it runs; which instruction takes the next item, and which follows the loop.
+        item: what a `for` gets in a round of some number.
+        dim: the number of rounds, where it is made of open extents; else None.
+        count, number: the number of rounds, and of this one, as nodes.
+        actual: how many rounds the call has, where that is known.
+        begun: how many have begun.
+        ended: whether it went through all.
+    """
+
+    def __init__(self, trace: Trace, frame: FrameType, head: tuple[int, int], bounds: Any, item: Any) -> None:
+        """Begin before the first round."""
+        branches = trace.branches
+        assert branches is not None  # noqa: S101 - as asked for
+        self.trace, self.frame, (self.at, self.end), self.item = trace, frame, head, item
+        start, stop, step = bounds
+        self.dim = None
+        if Tracer not in map(type, bounds):
+            self.dim = steps_between(*[getattr(end, "dim", end) for end in bounds])
+            many: Any = Extent(self.dim, trace)
+        else:
+            span = stop - start if step > 0 else start - stop
+            many = np.maximum(span if abs(step) == 1 else (span + (abs(step) - 1)) // abs(step), 0).astype(np.int64)
+        self.count = as_node(trace, many)
+        branches.steps.append(self)
+        serial = constant(trace, np.int64(len(branches.steps)))  # no other loop counts by these nodes
+        self.number = as_node(trace, np.subtract(Tracer(serial, trace), Tracer(serial, trace)))
+        found = branches.value(self.count)
+        self.actual = None if found is None else int(found)
+        self.begun, self.ended, self.before = 0, False, branches.asked
+        self.guards: list[int] = []
+
+    @property
+    def key(self) -> tuple[CodeType, int]:
+        """What it is known by in other traces."""
+        return self.frame.f_code, self.at
+
+    def is_beyond(self) -> bool:
+        """Whether it was left in a round that the call has not."""
+        return not self.ended and self.actual is not None and self.begun > self.actual
+
+    def holds(self, frame: FrameType) -> bool:
+        """Whether a frame is in a round of it."""
+        return not self.ended and frame is self.frame and self.at <= frame.f_lasti < self.end
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        branches: Any = self.trace.branches
+        least = LEAST
+        if self.actual is not None and self.key in branches.lengths.exact:
+            least = self.actual
+        elif self.actual is not None and (branches.lengths.whole or branches.asked > self.before):
+            least = max(LEAST, self.actual)  # what is asked in a round, all say
+        goes_on = self.begun < least
+        number: Any = Tracer(self.number, self.trace, weak=int)
+        node = as_node(self.trace, np.less(number, Tracer(self.count, self.trace)))
+        sure = goes_on and self.actual is not None and self.begun < self.actual
+        self.guards.append(branches.count(self.trace, node, self.frame, goes_on, None if sure else self.key))
+        if not goes_on:
+            self.ended = True
+            self._end(branches)
+            raise StopIteration
+        self.begun += 1
+        self.number = as_node(self.trace, number + 1)
+        return self.item(number)
+
+    def _end(self, branches: Branches) -> None:
+        """Say what the variables are behind the loop: as after the rounds that the call has."""
+        if self.actual is None or self.begun == self.actual:
+            return
+        last = branches.moments[self.guards[-1]].variables
+        if self.begun < self.actual:
+            branches.unknown |= {node for node in last.values() if isinstance(node, Node)}
+            return
+        own = branches.moments[self.guards[self.actual]].variables
+        branches.replace({node: own[name] for name, node in last.items() if isinstance(node, Node) and name in own})

@@ -1,0 +1,342 @@
+# ruff: noqa: B007, B023, B905, SIM108 - loops are what is tested, and differences are taken at once
+"""Loops over `range(n)` of a traced integer, and over rows of an open extent: one compilation for any length."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.table import richardson
+
+INTERPRETED = sg.Options(compiler="none", paths=40)
+
+
+def power(x, n):
+    y = 1.0
+    for _ in range(n):
+        y = y * x
+    return y
+
+
+def series(x, n):
+    total = 0.0
+    for k in range(1, n + 1):
+        total = total + np.sin(x * k) / k**2
+    return total
+
+
+def odd(x, n):
+    y = x
+    for k in range(3, n, 2):
+        y = 0.5 * np.cos(y) + x / k
+    return y
+
+
+def down(x, n):
+    y = x
+    for k in range(n, -3, -2):
+        y = np.sin(y + 0.1 * k) * x
+    return y
+
+
+def two_before(x, n):
+    a, b = x, 0.5 * x
+    for _ in range(n):
+        a, b = b, np.sin(a) + 0.9 * b
+    return a - b
+
+
+def nested(x, n):
+    total = 0.0
+    for i in range(n):
+        y = x
+        for j in range(i):
+            y = np.sin(y + j) * x
+        total = total + y / (i + 1)
+    return total
+
+
+def branching(x, n):
+    y = x
+    for k in range(n):
+        if k % 3 == 1:
+            y = np.cos(y) + x
+        else:
+            y = 0.7 * y * x
+    return y
+
+
+def whiling(x, n):
+    y = x
+    for _ in range(n):
+        z = 4.0 + y * y
+        while z > 1.0:
+            z = 0.5 * z
+        y = np.sin(y) * z
+    return y
+
+
+def before_and_behind(x, n):
+    y = x * 2.0 if x > 0.5 else x
+    for _ in range(n):
+        y = np.sin(y) + 0.3 * x
+    if y > 0.8:
+        y = y * y
+    return y
+
+
+def again(x, n):
+    def inner(y, m):
+        for _ in range(m):
+            y = np.sin(y) + 0.3 * x
+        return y
+    return inner(x, n) * inner(2.0 * x, n + 1)
+
+
+def whole(x, n):
+    y = x
+    for k in range(int(n)):
+        y = np.sin(y) + 0.2 * k
+    return y
+
+
+def named(x, n):
+    m = int(n)
+    y = x
+    for k in range(m):
+        for _ in range(m):
+            y = np.sin(y) + 0.2 * k
+    return y
+
+
+ONE = [whole, named, power, series, odd, down, two_before, nested, branching, whiling, again]
+LENGTHS = (7, 0, 1, 2, 3, 4, 5, 6, 30, 100, 11)
+
+
+COMPILED = sg.Options(flags=("-O1",), paths=40)
+SLOPED = [series, two_before, nested, whiling]
+CURVED = [power, two_before]
+
+
+def orders(x, n):
+    """Return some values and slopes, and some slopes and curvatures in both modes."""
+    return [(f(x, n), sg.grad(f)(x, n)) for f in SLOPED], [
+        (sg.grad(f)(x, n), sg.hessian(f)(x, n), sg.jvp(sg.grad(f), (x, n), (1.0, None))[1]) for f in CURVED
+    ]
+
+
+@pytest.fixture(scope="module")
+def functions():
+    """Compile all functions in one."""
+    return sg.jit(orders, options=COMPILED)
+
+
+def along(f, x):
+    """Differentiate by differences."""
+    def near(h):
+        return f(x + h)
+    return richardson(near, 1e-4)
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_values_and_derivatives_of_any_length(functions, n):
+    x = 0.83
+    (value, slope), (slopes, *curves) = [np.transpose(found) for found in functions(x, n)]
+    np.testing.assert_allclose(value, [f(x, n) for f in SLOPED], rtol=1e-12)
+    np.testing.assert_allclose(slope, along(lambda x: np.array([f(x, n) for f in SLOPED]), x), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(slopes, along(lambda x: np.array([f(x, n) for f in CURVED]), x), rtol=1e-6, atol=1e-7)
+    for curve in curves:
+        wanted = along(lambda x: np.array([found[0] for found in functions(x, n)[1]]), x)
+        np.testing.assert_allclose(curve, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_all_lengths_are_one_compilation(functions):
+    for n in range(100):
+        functions(0.83, n)
+    assert functions.cache_info().compilations == 1
+
+
+@pytest.mark.parametrize("fun", ONE, ids=lambda f: f.__name__)
+def test_lengths_of_0_and_1_first(fun):
+    compiled = sg.jit(fun, options=INTERPRETED)
+    for n in (0, 1, *range(2, 20, 3)):
+        np.testing.assert_allclose(compiled(0.6, n), fun(0.6, n), rtol=1e-12)
+    assert compiled.cache_info().compilations <= 3
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("fun", [nested, whiling, branching], ids=lambda f: f.__name__)
+def test_curvatures_of_loops_in_loops(fun):
+    slope, curve = [mode(fun, options=COMPILED) for mode in (sg.grad, sg.hessian)]
+    for n in (0, 1, 2, 9, 33):
+        np.testing.assert_allclose(curve(0.83, n), along(lambda x: slope(x, n), 0.83), rtol=1e-5)
+
+
+def test_conditions_around_a_loop_are_paths():
+    compiled = sg.jit(before_and_behind, options=INTERPRETED)
+    for n in LENGTHS:
+        for x in (0.2, 0.7, 1.4, -0.3):
+            np.testing.assert_allclose(compiled(x, n), before_and_behind(x, n), rtol=1e-12)
+    assert compiled.cache_info().compilations <= 6
+
+
+def slid(x):
+    h = 0.0
+    for v in x:
+        h = np.tanh(h + v)
+    return h
+
+
+def ranged(x):
+    h = x[0]
+    for t in range(1, len(x)):
+        h = np.tanh(h + x[t] * x[t - 1])
+    return h
+
+
+def numbered(x):
+    h = 0.0
+    for t, v in enumerate(x):
+        h = np.tanh(h + v) * (t + 1)
+    return h
+
+
+def paired(x):
+    h = 0.0
+    for a, b in zip(x, x[::-1]):
+        h = h + np.sin(a * h + b)
+    return h
+
+
+def multiplied(x):
+    h, rows = np.zeros(2), np.stack([x, x * x], axis=1)
+    for t in range(x.shape[0]):
+        h = np.tanh(0.5 * h + rows[t])
+    return np.sum(h)
+
+
+def test_rows_of_an_open_extent_are_one_loop():
+    every = [slid, ranged, numbered, paired, multiplied]
+    compiled = sg.jit(lambda x: [sg.value_and_grad(f)(x) for f in every], options=COMPILED)
+    for n in (9, 12, 40, 2, 3, 77):
+        x = np.cos(np.arange(n) * 1.3)
+        for f, (value, slope) in zip(every, compiled(x), strict=True):
+            np.testing.assert_allclose(value, f(x), rtol=1e-12)
+            way = np.sin(np.arange(n))
+            np.testing.assert_allclose(slope @ way, along(lambda h: f(x + h * way), 0.0), rtol=1e-6, atol=1e-7)
+    assert compiled.cache_info().compilations <= 3
+
+
+def test_a_batch_of_lengths_is_one_loop():
+    n, x = np.array([0, 1, 2, 9, 30]), 0.83
+    for f in (series, two_before, nested):
+        value, slope = sg.vmap(sg.value_and_grad(f), in_axes=(None, 0), options=INTERPRETED)(x, n)
+        np.testing.assert_allclose(value, [f(x, int(k)) for k in n], rtol=1e-12)
+        np.testing.assert_allclose(slope, [along(lambda x: f(x, int(k)), x) for k in n], rtol=1e-6, atol=1e-7)
+
+
+def test_without_values_it_is_a_loop():
+    lowered = sg.grad(series).lower(sg.spec("f64[]"), sg.spec("i64[]"))
+    run = lowered.compile()
+    for n in LENGTHS:
+        np.testing.assert_allclose(run(0.83, n), along(lambda x: series(x, n), 0.83), rtol=1e-6, atol=1e-7)
+
+
+def test_it_is_pickled_with_its_loop():
+    compiled = sg.jit(series, options=INTERPRETED)
+    compiled(0.3, 4)
+    again = pickle.loads(pickle.dumps(compiled))
+    np.testing.assert_allclose(again(0.3, 50), series(0.3, 50), rtol=1e-13)
+    assert compiled.cache_info().compilations == 1
+
+
+def factorials(x, n):
+    total, factorial = 1.0, 1
+    for k in range(1, n + 1):
+        factorial *= k
+        total = total + x**k / factorial
+    return total
+
+
+def powers(x, n):
+    total = x
+    for k in range(n):
+        total = total + x / (k + 1) ** 5 + 0.5**k * 2 ** (-k)
+    return total
+
+
+def shifted(x, n):
+    total = x
+    for k in range(n):
+        total = total + x / 3**k
+    return total
+
+
+@pytest.mark.parametrize("fun", [factorials, shifted, powers], ids=lambda f: f.__name__)
+def test_pythons_integers_have_any_size(fun):
+    """In 64 bits these would wrap: each length is a path."""
+    compiled = sg.jit(fun, options=sg.Options(compiler="none", paths=40))
+    for n in (5, 30, 0, 70):
+        np.testing.assert_allclose(compiled(0.9, n), fun(0.9, n), rtol=1e-13)
+    np.testing.assert_allclose(compiled(0.9, 8), fun(0.9, 8), rtol=1e-13)
+    assert compiled.cache_info().compilations == 5
+
+
+def tables(x, n):
+    table, y = [1.0, 0.5, 3.0, 2.0, 9.0, 4.0, 1.0, 1.0], x
+    for k in range(n):
+        y = np.sin(y) * table[k]
+    return y
+
+
+def kinds(x, n):
+    """Here `int` is a type, too."""
+    y = np.zeros(3, int) + x
+    for k in range(int(n)):
+        y = np.sin(y) + k
+    return np.sum(y)
+
+
+def twice(x, n):
+    m = int(n)
+    y = x
+    for k in range(m):
+        y = np.sin(y) + k
+    return y + m
+
+
+def growing(x, n):
+    out = [x]
+    for _ in range(n):
+        out.append(np.sin(out[-1]))
+    return sum(out)
+
+
+def stopping(x, n):
+    y = x
+    for k in range(n):
+        if y < 0.1:
+            break
+        y = 0.7 * y
+    return y
+
+
+def caught(x, n):
+    y = x
+    try:
+        for k in range(n):
+            y = np.sin(y) + len("abc" * k)
+    except Exception:  # noqa: BLE001 - whatever
+        y = x
+    return y
+
+
+@pytest.mark.parametrize("fun", [tables, kinds, twice, growing, stopping, caught], ids=lambda f: f.__name__)
+def test_what_needs_plain_numbers_gets_them(fun):
+    compiled = sg.jit(fun, options=sg.Options(compiler="none", paths=40))
+    for n in (7, 0, 1, 3, 6):
+        for x in (0.9, 5.0):
+            np.testing.assert_allclose(compiled(x, n), fun(x, n), rtol=1e-13)
