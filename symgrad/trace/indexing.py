@@ -13,7 +13,7 @@ from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import holds_traced, lift
 from symgrad.ops.arrays.views import expand_dims, slice_
 from symgrad.ops.declare.forms import is_traced
-from symgrad.trace.lines import user_line
+from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
 from symgrad.trace.tracer import Extent, as_array, viewing
@@ -29,6 +29,12 @@ class BadIndex(SymgradError, IndexError):  # noqa: N818 - stands beside IndexErr
 def getitem(x: Tracer, index: Any) -> Any:
     """Index a traced array as NumPy does."""
     index = settled(index)
+    if type(index) is slice and any(type(end) is type(x) for end in (index.start, index.stop)):
+        branches, frame = x.owner.branches, user_frame()
+        lengths = None if branches is None else branches.lengths
+        steps = None if lengths is None or frame is None else lengths.part(x, index, frame)
+        if steps is not None:
+            return steps
     if is_traced_mask(index):
         return Selected(x, leading(index, x))
     entries = expand(x, index)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import Node
+from symgrad.ir.shapes import is_static
 from symgrad.trace.constants import constant
 from symgrad.trace.creation import steps_between
 from symgrad.trace.lines import callee
@@ -77,6 +78,16 @@ class Lengths:
         if name in {"len", "int"} or (head is not None and (code, head[0]) not in self.now):
             self.modules[id(names), name] = names
             self.again()
+
+    def part(self, x: Tracer, index: slice, frame: FrameType) -> Steps | None:
+        """Return what goes through the rows between bounds of which one is traced, where a `for` in a frame does."""
+        if frame.f_lasti not in heads(frame.f_code) or not is_static(x.node.shape) or index.step not in {None, 1}:
+            return None
+        length = x.node.shape[0]
+        given = [0 if index.start is None else index.start, length if index.stop is None else index.stop]
+        found = [np.clip(np.where(end < 0, end + length, end), 0, length) for end in given]
+        ends = [end if type(end) is Tracer else int(end) for end in found]
+        return steps_in(x.owner, frame, (*ends, 1), lambda k: x[ends[0] + k])
 
     def rows(self, x: Tracer, length: Extent, frame: FrameType) -> Steps | None:
         """Return what goes through the rows of an array of an open extent, where a `for` in a frame does."""

@@ -241,6 +241,9 @@ class _Writer:
             (f"for {t} in range({steps}):", [f"0.1 * {t}"], []), (f"for {t} in range({steps}):", [f"x[{t} % 4]"], []),
             (f"for {t} in A:", [], [t]), (f"for {t} in x:", [t], []), (f"for {t} in range(n):", [f"x[{t} % 4]"], []),
             (f"for {t}, w in zip(i, x):", [f"w * {t}"], []), ("for _ in range(i[1]):", [], []),
+            (f"for {t} in range(n):", [f"0.2 * {t}"], []), (f"for {t} in range(1, int(n) + 2):", [f"x[0] / {t}"], []),
+            (f"for {t} in range(2 * n, -1, -2):", [f"x[{t} % 4]"], []), (f"for {t} in range(int(n)):", [], []),
+            (f"for {t} in range(i[2], n):", [f"np.cos({t})"], []), (f"for {t}, w in enumerate(x):", [f"w * {t}"], []),
         ])
         self.put(depth, head)
         self.cost *= 5

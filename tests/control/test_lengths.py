@@ -183,6 +183,30 @@ def test_conditions_around_a_loop_are_paths():
     assert compiled.cache_info().compilations <= 6
 
 
+def first(x, n):
+    h = 0.0
+    for v in x[:n]:
+        h = np.tanh(h + v)
+    return h
+
+
+def between(x, n):
+    h = 0.0
+    for v in x[n:-1]:
+        h = np.tanh(h + v)
+    return h + np.sum(x[1:])
+
+
+@pytest.mark.parametrize("fun", [first, between], ids=lambda f: f.__name__)
+def test_some_rows_of_an_array_are_one_loop(fun):
+    compiled, x = sg.value_and_grad(fun, options=INTERPRETED), np.cos(np.arange(9.0))
+    for n in (5, 0, 1, 2, 9, 12, -1, -3, -12):
+        value, slope = compiled(x, n)
+        np.testing.assert_allclose(value, fun(x, n), rtol=1e-12)
+        np.testing.assert_allclose(np.sum(slope), along(lambda h: fun(x + h, n), 0.0), rtol=1e-6, atol=1e-7)
+    assert compiled.cache_info().compilations == 1
+
+
 def slid(x):
     h = 0.0
     for v in x:
