@@ -81,23 +81,27 @@ def of_the_user(filename: str) -> bool:
     return not any(site in filename for site in _SITE) and not filename.startswith(_STANDARD) and is_user_code(filename)
 
 
-_ends: set[CodeType] = set()
+_ends: dict[int, CodeType] = {}  # by identity: to hash code takes longer than all else that is done for a frame
 
 
 def ends_here(function: Any) -> Any:
     """Mark a function of symgrad's: what it does by itself is done for no line of the user's, whoever calls it."""
-    _ends.add(function.__code__)
+    _ends[id(function.__code__)] = function.__code__
     return function
 
 
 def user_frame() -> FrameType | None:
     """Return the innermost frame of the user's code."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - inspect.currentframe is the same, slower
-    while frame is not None and not is_user_code(frame.f_code.co_filename):
-        if frame.f_code in _ends:
+    while frame is not None:
+        code = frame.f_code
+        users = _foreign.get(code.co_filename)
+        if users or (users is None and is_user_code(code.co_filename)):
+            return frame
+        if id(code) in _ends:
             return None
         frame = frame.f_back
-    return frame
+    return None
 
 
 def subscripts(frame: FrameType) -> bool:
