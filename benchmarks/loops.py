@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import click
@@ -170,15 +175,86 @@ def calls(program: Program) -> dict[str, tuple[Callable[[], Any], float]]:
     return found
 
 
+def first_call(program: Program, way: str) -> dict[str, float]:
+    """Time a first call in this process, which has imported what it needs, and knows the compiler.
+
+    Returns:
+        The seconds of all of it, of the function while it is traced, and of the C compiler.
+    """
+    from symgrad.build.toolchain import process
+
+    spent = {"all": 0.0, "trace": 0.0, "cc": 0.0}
+
+    def timed(name: str, function: Any) -> Any:
+        @functools.wraps(function)
+        def called(*args: Any) -> Any:
+            begin = time.perf_counter()
+            try:
+                return function(*args)
+            finally:
+                spent[name] += time.perf_counter() - begin
+
+        return called
+
+    arguments = program.draw(np.random.default_rng(0))
+    if way == "jax":
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        jax.block_until_ready(jax.jit(lambda x: x + 1.0)(np.ones(3)))
+        function = rebound(program.function, {"np": jax.numpy, "scan": jax.lax.scan})
+        theirs = jax.jit(jax.value_and_grad(timed("trace", function), argnums=program.by))
+        call = timed("all", lambda *placed: jax.block_until_ready(theirs(*placed)))
+        arguments = tuple(map(jax.numpy.asarray, arguments))
+    else:
+        sg.jit(lambda x: x + 1.0)(np.ones(3))  # finds the compiler
+        process.run = timed("cc", process.run)
+        function = rebound(program.function, {"scan": sg.scan if way == "scan" else in_python})
+        call = timed("all", sg.value_and_grad(timed("trace", function), argnums=program.by))
+    call(*arguments)
+    return spent
+
+
+def first_calls(programs: list[Program], repeats: int) -> None:
+    """Print first calls, each of a process and an empty cache of its own: the least of some, taken in turn."""
+    ways = ("scan", "plain", *(["jax"] if there("jax") else []))
+    titles = ("scan", "its cc", "JAX", "bound", "plain", "its cc", "trace", "bound")
+    click.echo(" " * 36 + " ".join(f"{title:>6}" for title in titles))
+    for program in programs:
+        least: dict[str, dict[str, float]] = {}
+        for _ in range(repeats):
+            for way in ways:
+                with tempfile.TemporaryDirectory(prefix="symgrad-bench-") as cache:
+                    argv = (sys.executable, "-m", "benchmarks.loops", "--only", program.name, "--way", way)
+                    own = {**os.environ, "SYMGRAD_CACHE_DIR": cache}
+                    spent = json.loads(subprocess.run(argv, env=own, check=True, stdout=subprocess.PIPE).stdout)
+                least[way] = min(least.get(way, spent), spent, key=itemgetter("all"))
+        scan, plain, jax = [least.get(way, {"all": 0.0}) for way in ("scan", "plain", "jax")]
+        bounds = [1.5 * max(jax["all"], way["cc"]) for way in (scan, plain)]
+        figures = scan["all"], scan["cc"], jax["all"], bounds[0]
+        others = plain["all"], plain["cc"], plain["trace"], bounds[1] + plain["trace"]
+        marks = "".join("*" * (each[0] > each[-1]) for each in (figures, others))
+        click.echo(f"{program.name:36}{' '.join(f'{t:6.2f}' for t in (*figures, *others))} {marks}")
+
+
 @click.command()
 @click.option("--only", default="", metavar="NAME", help="Only programs whose name contains this.")
 @click.option("--seconds", type=float, default=2.0, show_default=True, help="How long a program is timed, about.")
-def main(only: str, seconds: float) -> None:
+@click.option("--first", type=int, default=0, metavar="N", help="First calls alone, the least of N.")
+@click.option("--way", default="", hidden=True)
+def main(only: str, seconds: float, first: int, way: str) -> None:
     """Time value and gradient of every loop: first calls with an empty cache, and calls."""
+    programs = [one for one in PROGRAMS if only in one.name]
+    if way:
+        click.echo(json.dumps(first_call(programs[0], way)))
+        return
+    if first:
+        first_calls(programs, first)
+        return
     os.environ["SYMGRAD_CACHE_DIR"] = tempfile.mkdtemp(prefix="symgrad-bench-")
     sg.jit(lambda x: x + 1.0)(np.ones(3))  # finds the compiler
     click.echo(f"{'':36} {'scan':>10} {'plain':>10} {'JAX':>10}  {'faster':>7} {'plain':>6}   first calls")
-    for program in [one for one in PROGRAMS if only in one.name]:
+    for program in programs:
         made = calls(program)
         ours = leaves(made["scan"][0]())
         least = 1e-3 if ours[-1].dtype == np.float32 else 1e-9
@@ -188,9 +264,9 @@ def main(only: str, seconds: float) -> None:
         times = interleaved({name: call for name, (call, _) in made.items()}, seconds)
         one, plain, jax = [times.get(name, float("nan")) for name in ("scan", "plain", "jax")]
         mark = "" if jax / one >= program.least or "jax" not in made else "*"
-        first = "  ".join(f"{seconds:.2f}s" for _, seconds in made.values())
+        begun = "  ".join(f"{seconds:.2f}s" for _, seconds in made.values())
         figures = " ".join(f"{t * 1e6:8.1f}us" for t in (one, plain, jax))
-        click.echo(f"{program.name:36} {figures}  {jax / one:6.2f}{mark or ' '} {one / plain:6.2f}   {first}")
+        click.echo(f"{program.name:36} {figures}  {jax / one:6.2f}{mark or ' '} {one / plain:6.2f}   {begun}")
 
 
 if __name__ == "__main__":
