@@ -52,7 +52,6 @@ from symgrad.loops.program import (
     rebuild,
     temporary,
 )
-from symgrad.ops.elementwise.arithmetic import add, subtract
 from symgrad.ops.elementwise.logical import greater_equal, less, logical_and
 
 if TYPE_CHECKING:
@@ -63,6 +62,10 @@ if TYPE_CHECKING:
 
 READS = Elementwise("reads")
 """Stands for all that is made of what is read."""
+
+COUNTS = {ufunc: Elementwise(ufunc.__name__, infix=sign, c={"i": f"{{0}} {sign} {{1}}"}, numpy=ufunc)
+          for ufunc, sign in ((np.add, "+"), (np.subtract, "-"))}
+"""How counters of steps go on: no loop has so many that they would overflow, so that C needs no unsigned numbers."""
 
 
 class Held(Frozen, ABC):
@@ -119,11 +122,11 @@ class Counter:
         """Make the loop."""
         step, kind = self.number, self.number.array.dtype
         zero, one = Number(0, kind), Number(1, kind)
-        last = Apply(subtract, (Access(total, ()), one), kind, kind)
+        last = Apply(COUNTS[np.subtract], (Access(total, ()), one), kind, kind)
         more = Apply(greater_equal, (step, zero), np.dtype(bool), kind) if self.reverse else Apply(
             less, (step, Access(total, ())), np.dtype(bool), kind,
         )
-        next_ = Apply(subtract if self.reverse else add, (step, one), kind, kind)
+        next_ = Apply(COUNTS[np.subtract if self.reverse else np.add], (step, one), kind, kind)
         return (
             Statement(step, How.SET, last if self.reverse else zero, ()),
             While(more, (*body, Statement(step, How.SET, next_, ()))),
@@ -212,7 +215,10 @@ class Again(Held):
         return OFTEN if self.most is None else self.most
 
     def unfolded(self, reads: Sequence[Array], made: Mapping[int, Array]) -> tuple[Items, list[Array]]:
-        """Make a loop that asks first, in each step, and counts; the count of steps is its first result."""
+        """Make a loop that asks first, in each step, and counts.
+
+        The count of steps is its first result; what is carried comes next, then what is stacked.
+        """
         (asked, about), (step, outside) = self.inside(reads)
         count = made.get(0) or Array("steps", (), np.dtype(np.int64), Kind.TEMPORARY)
         on = Array("t0", (), np.dtype(bool), Kind.TEMPORARY, Line("", 0, "goes_on = ..."))
@@ -221,11 +227,14 @@ class Again(Held):
         here, one = Access(count, ()), Number(1, count.dtype)
         test: Any = Access(about[asked.outputs[0]], ())
         if self.most is not None:
-            below = Apply(less, (here, IndexValue(self.most, count.dtype)), on.dtype, count.dtype)
+            most: Any = Number if type(self.most) is int else IndexValue
+            below = Apply(less, (here, most(self.most, count.dtype)), on.dtype, count.dtype)
             test = Apply(logical_and, (below, test), on.dtype, on.dtype)
-        carried, more = stepped(step, outside, self.state, {}, self.inplace, frozenset(), 0)
+        rows = {k - 1: array for k, array in made.items() if k > len(self.state)}
+        stacked, place = frozenset(step.outputs[len(self.state) :]), Lookup(here, self.most, SURE)
+        carried, more = stepped(step, outside, self.state, rows, self.inplace, stacked, place)
         new += more
-        body = (*carried, Statement(here, How.SET, Apply(add, (here, one), count.dtype, count.dtype), ()))
+        body = (*carried, Statement(here, How.SET, Apply(COUNTS[np.add], (here, one), count.dtype, count.dtype), ()))
         asks = (*moved(looped(asked.body), about, frozenset(), 0), Statement(Access(on, ()), How.SET, test, ()))
         loop = While(Access(on, ()), (*asks, Cond(Access(on, ()), body)))
         begin = (

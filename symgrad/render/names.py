@@ -108,7 +108,7 @@ class Names:
         stem, lowered = self.stem(array.line or line), LOWERED.fullmatch(array.name)
         if lowered is not None:
             return f"{stem}{lowered[1]}" if stem else ""
-        return array.name if "_" in array.name else f"{stem}_{array.name}" if stem else ""
+        return array.name if "_" in array.name else f"{stem}_{array.name.rstrip('0123456789')}" if stem else ""
 
     def chosen(self, scope: Scope, arrays: Sequence[Array], line: Line | None = None, bare: str = "v") -> str:
         """Choose a name of an array, of memory that several hold one after the other, or of a part of an expression.

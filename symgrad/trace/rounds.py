@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import re
 import sys
 from functools import cache
 from inspect import CO_OPTIMIZED
@@ -99,6 +100,31 @@ def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
         else:
             stack += after[k]
     return True
+
+
+@cache
+def unpacked(code: CodeType, argument: str) -> Any:
+    """Return how a function names the parts of an argument, as in ``h, (m, P) = carry``; the argument if it does not.
+
+    >>> def step(carry, x):
+    ...     h, (m, P) = carry
+    >>> unpacked(step.__code__, "carry"), unpacked(step.__code__, "x")
+    (['h', ['m', 'P']], 'x')
+    """
+    words: list[tuple[str, Any]] = []
+    for i in dis.get_instructions(code):
+        kinds = re.findall("LOAD_FAST|STORE_FAST|STORE_DEREF|UNPACK_SEQUENCE", i.opname)  # one may do two
+        words += zip(kinds or [""], i.argval if len(kinds) > 1 else (i.argval,), strict=False)
+    begin = [k for k, (kind, value) in enumerate(words) if kind == "UNPACK_SEQUENCE" and words[k - 1][1] == argument]
+    rest = iter(words[begin[0] :] if begin else ())
+
+    def parsed() -> Any:
+        kind, value = next(rest)
+        if kind == "UNPACK_SEQUENCE":
+            return [parsed() for _ in range(value)]
+        return value if kind.startswith("STORE") else None
+
+    return parsed() if begin else argument
 
 
 def remembers(moment: Moment) -> bool:

@@ -7,7 +7,7 @@ step is computed d times more (A. Griewank, 1992, whose binomial schedule is the
 from __future__ import annotations
 
 import re
-from math import ceil
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentValueError
@@ -22,7 +22,7 @@ from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
 from symgrad.trace.state import Trace, passing
 from symgrad.transforms.build import make
-from symgrad.transforms.derive.control import Pulled, levels, make_input
+from symgrad.transforms.derive.control import Pulled, levels, make_input, square_runs
 from symgrad.transforms.tuned import RUNS_DEEP
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def bytes_of(memory: str | int) -> int:
     return int(float(found[1]) * UNITS[found[2]])
 
 
-def lengths(checkpoint: Any, steps: Any) -> list[int]:
-    """Return how long runs are, and the runs of these, for what the user asked for.
+def lengths(checkpoint: Any, steps: Any, state: Sequence[Node]) -> list[int]:
+    """Return how long runs are, and the runs of these, for what the user asked for of a loop that carries some values.
 
     Raises:
         ArgumentValueError: it is neither ``"all"`` nor ``"sqrt"`` nor a positive number, or the steps are no number.
@@ -61,8 +61,8 @@ def lengths(checkpoint: Any, steps: Any) -> list[int]:
     whole = isinstance(checkpoint, int) and not isinstance(checkpoint, bool) and checkpoint > 0
     if checkpoint != "sqrt" and not whole:
         raise ArgumentValueError(f"checkpoint={checkpoint!r}", instead='"all", "sqrt", or the steps of a run')
-    if steps is None and whole:
-        return [*levels(checkpoint)]
+    if steps is None:
+        return [*(levels(checkpoint) if whole else square_runs(state))]
     known(steps, f"checkpoint={checkpoint!r}")
     return [ceil(steps**0.5) if checkpoint == "sqrt" else checkpoint] if steps else []
 
@@ -71,12 +71,11 @@ def known(steps: Any, what: str) -> None:
     """Check that the number of steps is a number.
 
     Raises:
-        ArgumentValueError: it is an open extent, or there is none.
+        ArgumentValueError: it is an open extent.
     """
     if type(steps) is not int:
         raise ArgumentValueError(
-            f"{what} of a loop of {'any number of' if steps is None else steps} steps",
-            instead="a number of steps that is known while tracing: an extent as a number in the spec, or max_steps=",
+            f"{what} of a loop of {steps} steps", instead="the extent as a number in the spec",
         )
 
 
@@ -101,13 +100,39 @@ def fitting(body: Program, fixed: int, carried: int, steps: Any, memory: str | i
             if least <= most:
                 return [*reach]
     for depth in range(RUNS_DEEP + 1 if steps is not None else 0):
-        runs = [max(2, ceil(steps ** ((depth + 1 - k) / (depth + 1)))) for k in range(1, depth + 1)]
-        kept = sum([ceil(long / short) * state for long, short in zip([steps, *runs], runs, strict=False)])
-        kept += (runs[-1] if runs else steps) * each
+        kept, *runs = nested_runs(steps, depth, state, each)
         if kept <= most:
             return runs
         least = min(least or kept, kept)
     raise ArgumentValueError(f"memory={memory!r} is less than any runs keep", instead=f"{least} bytes at least")
+
+
+def nested_runs(steps: int, depth: int, state: int, each: int) -> list[Any]:
+    """Return the bytes that reverse mode keeps with so many levels of runs, at least, and how long the runs are.
+
+    A run is a number of those of the next level, so that only steps of the last one may be left over: of T steps in
+    runs of n, where T // n = a * b * ..., it keeps a + b + ... states and what n steps need, and as many as are left.
+    """
+    if not depth:
+        return [steps * each]
+    found = []
+    for run in range(2, 2 * ceil(steps ** (1 / (depth + 1))) + 2):
+        counts = _factors(steps // run, depth)
+        kept = state * (sum(counts) + 5 * depth) + each * (run + steps % run)  # each level carries, there and back
+        found += [(kept, *[run * prod(counts[k:]) for k in range(1, depth + 1)])] if counts else []
+    return [*min(found, default=(steps * each,))]
+
+
+def _factors(n: int, many: int) -> list[int]:
+    """Return so many factors of a number that are nearly equal; nothing where they would be ones."""
+    if many == 1:
+        return [n] if n > 1 else []
+    near = n ** (1 / many)
+    for factor in sorted(range(2, int(4 * near) + 1), key=lambda f: max(f / near, near / f)):
+        rest = _factors(n // factor, many - 1) if n % factor == 0 else []
+        if rest:
+            return [factor, *rest]
+    return []
 
 
 def _bytes(node: Node) -> int:

@@ -8,7 +8,7 @@ sum over the steps of products is one product behind the loop. A loop that carri
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from symgrad.ops.arrays.updates import add_at
 from symgrad.ops.control.call import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
+from symgrad.ops.control.while_ import while_
 from symgrad.transforms.build import is_number, literal, make, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.control import closed, nested
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Op
 
 
 def within(program: Program, change: Callable[[Program], Program]) -> Program:
@@ -55,16 +57,21 @@ def within(program: Program, change: Callable[[Program], Program]) -> Program:
 
 
 class Parts:
-    """A scan, and its body's nodes by what they are to it."""
+    """A loop, and its body's nodes by what they are to it.
+
+    Attributes:
+        first: how many results come before those of the body: that of a `while_` is how many steps there were.
+    """
 
     def __init__(self, node: Node) -> None:
         """Take it apart."""
-        self.node = node
-        self.body, self.length, fixed, carried, self.reverse = node.params
-        last = fixed + carried
+        self.node, self.first = node, int(node.op is while_)
+        self.body, fixed = node.param("body"), node.param("fixed")
+        self.length = node.param("most" if self.first else "length")
+        last = len(node.inputs) if self.first else fixed + node.param("carried")
         inputs, outputs = self.body.inputs, self.body.outputs
         self.fixed, self.state, self.rows = inputs[:fixed], inputs[fixed:last], inputs[last:]
-        self.next, self.stacked = outputs[:carried], outputs[carried:]
+        self.next, self.stacked = outputs[: last - fixed], outputs[last - fixed :]
         self.outer = dict(zip(inputs, node.inputs, strict=True))
 
     def remade(
@@ -105,10 +112,8 @@ def applied(program: Program, changes: dict[Node, Change]) -> Program:
             if change.body is None:
                 return inputs[0] if inputs else literal(graph, 0)  # nobody reads it
             body, fixed, carried = change.body
-            made[node] = make(
-                graph, scan, *change.inputs(graph, given[node]), body=body, length=node.param("length"), fixed=fixed,
-                carried=carried, reverse=node.param("reverse"),
-            )
+            named = {**node.named, "body": body, "fixed": fixed, **({"carried": carried} if node.op is scan else {})}
+            made[node] = make(graph, node.op, *change.inputs(graph, given[node]), **named)
             return made[node]  # type: ignore[no-any-return]
         if isinstance(node.op, Result) and node.inputs[0] in changes:
             old = node.inputs[0]
@@ -123,9 +128,9 @@ def _row(index: int) -> Callable[[Graph, Any, dict[Node, Node]], Node]:
     return lambda graph, new, _: make(graph, result, new, number=index)
 
 
-def scans_of(program: Program) -> list[Node]:
-    """List the scans of a program."""
-    return [node for node in program.nodes() if node.op is scan] if scan in program.ops else []
+def loops_of(program: Program, *ops: Op) -> list[Node]:
+    """List the loops of a program that are of some ops."""
+    return [] if program.ops.isdisjoint(ops) else [node for node in program.nodes() if node.op in ops]
 
 
 # -- one loop for those over the same
@@ -136,11 +141,9 @@ def join_scans(program: Program) -> Program:
 
     One may carry less than the other.
     """
-    groups: dict[Any, list[Node]] = {}
-    for node in scans_of(program):
-        groups.setdefault((node.param("length"), node.param("reverse")), []).append(node)
+    program = _wider_first(_with_equal_bodies(program))
     changes: dict[Node, Change] = {}
-    for nodes in groups.values():
+    for nodes in _alike(program):
         left = sorted(nodes, key=lambda node: (-len(node.inputs), node.number))
         while left:
             whole = Parts(left.pop(0))
@@ -159,6 +162,7 @@ def join_scans(program: Program) -> Program:
             joined[whole.node] = [*range(carried)], [*inner.outputs]
             for node, (states, made) in joined.items():
                 places = [*states, *[carried + stacked.index(y) for y in made[len(states) :]]]
+                places = [0, *[1 + place for place in places]] if whole.first else places  # how many steps comes first
                 changes[node] = Change(
                     None if node is not whole.node else (body, len(whole.fixed), carried),
                     lambda _, given: [*given.values()], {k: _row(p) for k, p in enumerate(places)}, whole.node,
@@ -166,11 +170,71 @@ def join_scans(program: Program) -> Program:
     return applied(program, changes)
 
 
+def _alike(program: Program) -> list[list[Node]]:
+    """Return the loops that have the same steps, as far as their parameters say."""
+    groups: dict[Any, list[Node]] = {}
+    for node in loops_of(program, scan, while_):
+        alike = [node.named.get(name) for name in ("length", "reverse", "most", "runs")]
+        groups.setdefault((node.op, *alike), []).append(node)
+    return [nodes for nodes in groups.values() if len(nodes) > 1]
+
+
+def _with_equal_bodies(program: Program) -> Program:
+    """Let what holds equal programs hold the same one, at any depth: passes before made each anew for each holder."""
+    known: dict[Any, Program] = {}
+
+    def same(body: Program) -> Program:
+        body = within(body, same)
+        nodes = body.nodes()
+        place = {node: k for k, node in enumerate(nodes)}
+        ends = [tuple([place[node] for node in own]) for own in (body.inputs, body.outputs)]
+        key = *ends, tuple([
+            (n.op, *[place[i] for i in n.inputs], () if n.is_input else n.params, n.shape, n.dtype) for n in nodes
+        ])
+        return known.setdefault(key, body)
+
+    return within(program, same) if len(loops_of(program, scan, while_)) > 1 else program
+
+
+def _wider_first(program: Program) -> Program:
+    """Let a loop come before one that it may be one with and that carries less: a value's is traced before a tangent's.
+
+    A loop that is made of what the other one gives stays behind it.
+    """
+    first: dict[Node, list[Node]] = defaultdict(list)
+
+    def behind(node: Node) -> list[Node]:
+        """List what is before a node, itself last."""
+        found: dict[Node, None] = {}
+        stack = [node]
+        while stack:
+            one = stack[-1]
+            more = [i for i in (*one.inputs, *first.get(one, ())) if i not in found and i.number >= program.start]
+            stack += more
+            if not more:
+                found.setdefault(stack.pop())
+        return [*found]
+
+    for nodes in _alike(program):
+        for one in nodes:
+            for wider in nodes:
+                able = one.number < wider.number and {*one.inputs} < {*wider.inputs}
+                if able and one not in behind(wider):
+                    first[one].append(wider)
+    if not first:
+        return program
+    ordered = replace(program)
+    before = [node for one in program.nodes() for node in (*[n for w in first.get(one, ()) for n in behind(w)], one)]
+    ordered.__dict__["_nodes"] = tuple(dict.fromkeys(before))
+    return rebuild(ordered, copied)
+
+
 def _same(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[Node]] | None:
     """Say which of a scan's states are another one's, and what that one's body gives in its place; None if not."""
     fixed, carried = len(whole.fixed), len(whole.state)
     outer = whole.node.inputs
-    at = {(k < fixed, node): inner.inputs[k] for k, node in enumerate(outer) if not fixed <= k < fixed + carried}
+    others = [k for k in reversed(range(len(outer))) if not fixed <= k < fixed + carried]
+    at = {(k < fixed, outer[k]): inner.inputs[k] for k in others}  # of equal ones the first: a value's, not a tangent's
     values: list[Any] = []
     states: list[int] = []
     for k, (own, node) in enumerate(zip(other.body.inputs, other.node.inputs, strict=True)):
@@ -182,7 +246,12 @@ def _same(whole: Parts, inner: Program, other: Parts) -> tuple[list[int], list[N
             values.append(at.get((k < len(other.fixed), node)))
     if None in values:
         return None
-    made = replaced(inner.scope, other.body, values)  # type: ignore[arg-type]  # it is nested
+    scope: Any = inner.scope
+    if whole.first and replaced(scope, whole.node.param("test"), inner.inputs) != replaced(
+        scope, other.node.param("test"), values,
+    ):
+        return None
+    made = replaced(scope, other.body, values)
     return (states, made) if made[: len(states)] == [inner.outputs[j] for j in states] else None
 
 
@@ -217,7 +286,7 @@ def trim_scans(program: Program) -> Program:
     calls = {node: sorted(own) for node, own in used.items() if node.op is call}
     if any(len(own) < len(node.param("body").outputs) for node, own in calls.items()):
         return trim_scans(_trimmed_calls(program, calls))
-    used = {node: used[node] for node in scans_of(program)}
+    used = {node: used[node] for node in loops_of(program, scan)}
     return applied(program, {
         node: change for node in used if (change := _trimmed(Parts(node), used[node])) is not None
     })
@@ -318,15 +387,16 @@ def _for_all(graph: Graph, parts: Parts, own: Program, outputs: Sequence[Node], 
 def hoist(program: Program) -> Program:
     """Compute before a loop what is the same in all steps, and sums of products of rows alone for all rows at once."""
     return applied(program, {
-        node: change for node in scans_of(program) if (change := _hoisted(Parts(node))) is not None
+        node: change for node in loops_of(program, scan) if (change := _hoisted(Parts(node))) is not None
     })
 
 
 def invariants(program: Program) -> Program:
     """Compute before a loop what is the same in all steps: so a derivative keeps it once, not in each step."""
     program = within(program, invariants)
+    loops = loops_of(program, scan)
     return applied(program, {
-        node: change for node in scans_of(program) if (change := _hoisted(Parts(node), products=False)) is not None
+        node: change for node in loops if (change := _hoisted(Parts(node), products=False)) is not None
     })
 
 
@@ -375,7 +445,8 @@ def _users(parts: Parts, node: Node) -> list[Node]:
 
 def late_products(program: Program) -> Program:
     """Take sums over the steps of large products out of loops: their factors are stacked, and multiplied behind."""
-    return applied(program, {node: change for node in scans_of(program) if (change := _late(Parts(node))) is not None})
+    loops = loops_of(program, scan)
+    return applied(program, {node: change for node in loops if (change := _late(Parts(node))) is not None})
 
 
 def _late(parts: Parts) -> Change | None:

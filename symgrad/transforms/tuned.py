@@ -74,6 +74,10 @@ RUNS_REACH, RUNS_NESTED = 1 << 16, 4
 """Steps that runs of runs reach, and how deep they are, where nobody knows how many steps there will be: a loop of more
 begins again for each run of them. Chosen."""
 
+RUNS_LONG, RUNS_SQUARE = 1 << 8, 1 << 12
+"""Steps of such runs, at most: by themselves, and where there are as many runs as a run has steps. Chosen: few rows are
+memory that other calls need, too; a loop of the square of the many, 16 million steps, is computed twice."""
+
 RUNS_KEEP = 1 << 26
 """Bytes of what is carried into such runs, where nobody says more. Chosen."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import symgrad as sg
+from benchmarks.measure import interleaved
 from symgrad.transforms.checkpoints import bytes_of
+from symgrad.transforms.derive import control
 from tests.table import INTERPRETED
 
 VERIFIED = sg.Options(verify=True)
@@ -75,9 +79,13 @@ def test_fori_loops():
     assert sg.grad(lambda x: f(x, checkpoint=4))(0.3) == pytest.approx(sg.grad(f)(0.3), rel=1e-13)
 
 
-@pytest.mark.parametrize("how", [{}, {"checkpoint": 2}, {"checkpoint": 3}, {"memory": 100}], ids=str)
-def test_loops_of_any_number_of_steps(how):
+@pytest.mark.parametrize(
+    "how", [{}, {"checkpoint": 2}, {"checkpoint": 3}, {"checkpoint": "sqrt"}, {"memory": 100}], ids=str,
+)
+def test_loops_of_any_number_of_steps(how, monkeypatch):
     """In runs of runs, from none to more than these reach, forward, back, and twice."""
+    monkeypatch.setattr(control, "RUNS_SQUARE", 4)
+
     def f(x, n):
         return sg.fori_loop(0, n, lambda i, v: v * 0.9 + 0.1 * np.sin(v * x[0] + i) + x[1], x[1], **how)
 
@@ -95,7 +103,7 @@ def test_loops_of_any_number_of_steps(how):
         np.testing.assert_allclose(push(x, n), expected, rtol=1e-12, atol=1e-14)
     many = sg.vmap(sg.grad(f), (None, 0), options=VERIFIED)(x, np.array(counts))
     np.testing.assert_allclose(many, [grad(x, n) for n in counts], rtol=1e-12, atol=1e-14)
-    if how in ({}, {"checkpoint": 3}):
+    if how in ({}, {"checkpoint": 3}, {"checkpoint": "sqrt"}):
         twice, expected = sg.hessian(f)(x, 12), sg.hessian(lambda x: straight(x, 12), options=INTERPRETED)(x)
         np.testing.assert_allclose(twice, expected, rtol=1e-11)
 
@@ -114,6 +122,73 @@ def test_what_is_kept_fits():
     assert peaks[None] > 600_000
     assert peaks["100 KiB"] <= 110_000
     assert peaks["8 KiB"] <= 9_000
+
+
+STATE = 16 * 8
+
+
+def sixteen(x, steps, **how):
+    """Carry 16 numbers through so many steps."""
+    return np.sum(sg.scan(lambda h, _: (0.9 * np.sin(h) + x, None), np.zeros(16), None, steps, **how)[0])
+
+
+EVERY = [(10**power + more, budget) for power in range(2, 8) for more in (0, 7) for budget in (20_000, 100_000, 10**6)]
+BY_DAY = {(100, 20_000), (10_007, 20_000), (10**6, 10**6), (10**7 + 7, 100_000)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "budget"), [case if case in BY_DAY else pytest.param(*case, marks=pytest.mark.nightly) for case in EVERY],
+)
+def test_workspaces_fit_a_budget(steps, budget):
+    """Whatever the length is, also where no run divides it; and steps are computed again for no level too many."""
+    x = np.linspace(0.1, 0.9, 16)
+    used = sg.grad(lambda x: sixteen(x, steps, memory=budget)).memory(x)
+    assert used.peak <= budget + 2 * STATE
+    levels = next(d for d in range(20) if (d + 1) * (1.2 * steps ** (1 / (d + 1)) + 5 * (d > 0)) * STATE <= budget)
+    assert used.recomputation <= 1 + levels
+
+
+@pytest.mark.nightly
+def test_a_million_steps_in_a_megabyte():
+    """A gradient takes at most 4 times as long as with all that steps keep, and no memory that it does not say."""
+    x = np.linspace(0.1, 0.9, 16)
+    fs = {memory: sg.grad(lambda x, m=memory: sixteen(x, 10**6, memory=m)) for memory in (None, "1MB")}
+    small = fs["1MB"]
+    assert small.memory(x).peak <= 1_000_000
+    small(x)
+    before = _resident()
+    found = small(x)
+    assert _resident() - before < 300_000, "more memory than the workspace"
+    np.testing.assert_allclose(found, fs[None](x), rtol=1e-12)
+    best = interleaved({str(m): partial(g, x) for m, g in fs.items()}, 10.0, of=min)
+    assert best["1MB"] <= 4 * best["None"]
+
+
+def _resident() -> int:
+    """Return the most bytes that this process has had in memory."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def test_values_and_derivatives_share_the_way_there():
+    """What a derivative keeps of runs is kept on the value's way, not on one more; so it is in forward mode."""
+    for how in ({}, {"checkpoint": 10}):
+        text = sg.value_and_grad(lambda x, how=how: sixteen(x, 95, **how)).lower(np.ones(16)).as_text()
+        assert text.count("ops.scan(") == (2 if not how else 7)
+    pushed = sg.jit(lambda x, v: sg.jvp(lambda x: sixteen(x, 95), (x,), (v,)))
+    assert pushed.lower(np.ones(16), np.ones(16)).as_text().count("ops.scan(") == 1
+
+
+def test_bounded_loops_run_once():
+    """A loop of at most so many steps keeps what its derivative reads while it runs for the value."""
+    text = sg.value_and_grad(root).lower(2.0).as_text()
+    assert (text.count("ops.while_("), text.count("ops.counted(")) == (1, 1)
+    pushed = sg.jit(lambda a, v: sg.jvp(root, (a,), (v,)))
+    assert pushed.lower(2.0, 1.0).as_text().count("ops.while_(") == 1
+    assert pushed(2.0, 1.0)[1] == pytest.approx(1 / (2 * np.sqrt(2)), rel=1e-12)
+    many = np.array([2.0, 1e-3, 1e6])
+    for f in (sg.grad(root), sg.grad(sg.grad(root)), lambda a: sg.jvp(sg.grad(root), (a,), (1.0,))[1]):
+        np.testing.assert_allclose(sg.vmap(f)(many), [f(a) for a in many], rtol=1e-9)
 
 
 def test_checkpoint_computes_again():

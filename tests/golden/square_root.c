@@ -2,7 +2,7 @@
  * reads a: float64[]
  * writes value: float64[]
  * writes a_bar: float64[]
- * flops: 20
+ * flops: 17
  * bytes: 8 read, 16 written
  * workspace: 0 bytes
  * returns 0, or the number of the check that failed
@@ -27,48 +27,37 @@ int32_t sg_square_root(
     (void)threads;
     (void)workspace;
     double w1[64] __attribute__((aligned(64)));
-    double x_1 = a[0];
+    double x = a[0];
     int64_t steps = 0;
     _Bool goes_on = 1;
     while (goes_on) {
         if (sg_stopped(stop)) return -1;
-        const double v1 = fabs(x_1 * x_1 - a[0]);
-        goes_on = steps < (int64_t)64 && v1 > 1e-12 * a[0];
+        const double v1 = fabs(x * x - a[0]);
+        goes_on = steps < 64 && v1 > 1e-12 * a[0];
         if (goes_on) {
+            const double x_next = 0.5 * (x + a[0] / x);
+            w1[steps] = x;
             /* test_golden.py:80  return 0.5 * (x + a / x) */
-            x_1 = 0.5 * (x_1 + a[0] / x_1);
-            steps = (int64_t)((uint64_t)steps + (uint64_t)1);
+            x = x_next;
+            steps = steps + 1;
         }
     }
-    const int64_t v2 = steps;
-    double x = a[0];
-    int64_t step_1 = 0;
-    while (step_1 < v2) {
-        if (sg_stopped(stop)) return -1;
-        const double out0_3 = 0.5 * (x + a[0] / x);
-        /* test_golden.py:82  return sg.while_loop(lambda x: np.abs(x * x - a) > 1e-12 * a, newton, a, max_steps=64) */
-        w1[step_1] = x;
-        /* test_golden.py:80 */
-        x = out0_3;
-        step_1 = (int64_t)((uint64_t)step_1 + (uint64_t)1);
-    }
-    const int64_t v3 = steps;
     double x_bar = 1.0;
     double a_bar_1 = 0.0;
-    int64_t step = (int64_t)((uint64_t)v3 - (uint64_t)1);
+    int64_t step = steps - 1;
     while (step >= 0) {
         if (sg_stopped(stop)) return -1;
         const double result = a[0] / w1[step];
         const double result_bar = x_bar * 0.5;
         const double result_bar_1 = 1.0 / w1[step];
         const double result_1 = a_bar_1 + result_bar * result_bar_1;
-        /* test_golden.py:82 */
+        /* test_golden.py:82  return sg.while_loop(lambda x: np.abs(x * x - a) > 1e-12 * a, newton, a, max_steps=64) */
         x_bar = result_bar - result_bar * (result * result_bar_1);
         a_bar_1 = result_1;
-        step = (int64_t)((uint64_t)step - (uint64_t)1);
+        step = step - 1;
     }
     const double x_dot_1 = a_bar_1 + x_bar;
-    value[0] = x_1;
+    value[0] = x;
     a_bar[0] = x_dot_1;
     return 0;
 }

@@ -13,6 +13,7 @@ import optree
 
 from symgrad.api.modes.mode import at, derived, described
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
+from symgrad.ir.names import identifier
 from symgrad.ir.shapes import show
 from symgrad.ops.control.call import call as call_op
 from symgrad.ops.control.cond import cond as cond_op
@@ -21,6 +22,7 @@ from symgrad.ops.control.scan import counted
 from symgrad.ops.control.while_ import while_
 from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.rounds import unpacked
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node, cast
 from symgrad.transforms import checkpoints
@@ -116,7 +118,7 @@ def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint:
 def _runs(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
     """Return how long runs are, of which only what is carried into them is kept."""
     if memory is None:
-        return checkpoints.lengths(checkpoint, steps)
+        return checkpoints.lengths(checkpoint, steps, body.inputs[fixed : fixed + carried])
     return checkpoints.fitting(body, fixed, carried, steps, memory)
 
 
@@ -138,10 +140,10 @@ def _carrying(
 
     Python numbers take the dtype that they get; so it may be traced twice.
     """
-    carries = signature.specs[:carried]
+    carries, names = signature.specs[:carried], _named(f, signature)
     before = signature.tree.child(0).child(0)
     while True:
-        point = at(f, signature, leaves, seen=replace(signature, specs=(*carries, *rows)))
+        point = at(f, signature, leaves, seen=replace(signature, specs=(*carries, *rows), names=names))
         after = point.tree
         if pair:
             parts = point.tree.children()
@@ -170,6 +172,20 @@ def _carrying(
                 line=node.line, instead="an initial value of that shape and dtype",
             )
     return point
+
+
+def _named(f: Any, signature: Signature) -> tuple[str, ...]:
+    """Name the leaves of what a step is given as its code does: ``h, c = carry``."""
+    code = getattr(f, "__code__", None)
+    if code is None or inspect.ismethod(f):
+        return signature.names
+    names: list[str] = []
+    for name, (_, argument, *keys) in zip(signature.names, signature.tree.paths(), strict=True):
+        part = unpacked(code, code.co_varnames[argument]) if type(argument) is int else None
+        for key in keys:
+            part = part[key] if isinstance(part, list) and key in range(len(part)) else None
+        names.append(identifier(part if isinstance(part, str) else name, names))
+    return tuple(names)
 
 
 def _cast(outer: Trace, leaves: Sequence[Any], inputs: Sequence[Node], carried: int) -> list[Node]:
@@ -270,7 +286,7 @@ def while_loop(
         init: what the first step is given.
         max_steps: the loop ends after so many steps, and reverse mode keeps so many rows of what a step back reads.
             Without, it keeps what is carried into runs of steps, and computes the steps of a run again.
-        checkpoint: as for `scan`; ``"sqrt"`` needs `max_steps`.
+        checkpoint: as for `scan`.
         memory: as for `scan`.
 
     Returns:

@@ -28,7 +28,7 @@ from symgrad.ir.notation import (
     symbolic,
 )
 from symgrad.ir.op import Elementwise, Result
-from symgrad.loops.held import Again, Branch, Counter, Repeat, standing
+from symgrad.loops.held import COUNTS, Again, Branch, Counter, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.ops.control.call import call
 from symgrad.ops.control.cond import cond
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from symgrad.ir.node import Node
     from symgrad.ir.notation import Body, Value
     from symgrad.ir.program import Program
+    from symgrad.ir.shapes import Dim
 
 EVEN = 1 << 31
 """Integers up to this size are counted where they are evenly spaced."""
@@ -95,6 +96,8 @@ class _Lowering:
         self.names: set[str] = set() if around is None else around.names
         self.several: dict[Node, list[Source]] = {}
         self.stands: dict[tuple[Array, bool], Array] = {}  # of arrays around this program, or of rows of them
+        self.labels: Sequence[str] = program.labels  # names of outputs; one that is empty has none
+        self.counts: set[Node] = set()  # next values of what counts a loop's steps
         self.before: int = 0 if around is None else around.before + len(around.arrays)
 
     def run(self) -> LoopProgram:
@@ -133,7 +136,8 @@ class _Lowering:
         program, length, fixed, carried, reverse = node.params[:5]
         inputs, count = node.inputs, None
         if node.op is counted_:
-            inputs, total = inputs[1:], self.copied(inputs[0], self.sources[inputs[0]])
+            inputs, steps = inputs[1:], self.sources[inputs[0]]
+            total = self.copied(node.inputs[0], steps) if steps.array is None or steps.indices else steps.array
             count = Counter(total, length, reverse)
         axis = Axis("t", 1 if length is None else length)
         inside = _Lowering(program, self)
@@ -143,8 +147,10 @@ class _Lowering:
             if k < fixed:
                 inside.reading(own, source)
             elif k < fixed + carried:
-                states.append(self.carried(program, k, read, node.line, program.outputs[k - fixed]))
+                after = program.outputs[k - fixed]
+                states.append(self.carried(own, read, node.line, after))
                 inside.reading(own, _whole(states[-1]))
+                inside.counts |= {after} if counts(own, read, after, length) else set()
             elif source.array is None and not count:
                 index = substitute(source.literal.index, {source.axes[0]: axis}) if source.axes else None
                 literal = source.literal if index is None else IndexValue(index, read.dtype)
@@ -156,7 +162,7 @@ class _Lowering:
                 rows.add(inside.stand_in(array, own.shape, row=True))
                 inside.sources[own] = _whole(inside.stand_in(array, own.shape, row=True))
         stands = [inside.stands[state, False] for state in states]
-        one, inplace = updated(inside.held(self), stands)
+        one, inplace = updated(inside.held(self, program.inputs[fixed : fixed + carried]), stands)
         repeat = Repeat(
             (one,), (tuple(range(len(one.inputs))),), axis, reverse, frozenset([*rows, *one.outputs[carried:]]),
             tuple(stands), inplace, count,
@@ -171,10 +177,8 @@ class _Lowering:
         """Lower a loop that goes on while a condition holds: that is a program of its own as well."""
         fixed, most, _ = node.params[2:]
         body = node.params[1]
-        states = [
-            self.carried(body, k, read, node.line, body.outputs[k - fixed])
-            for k, read in enumerate(node.inputs[fixed:], fixed)
-        ]
+        carried = [*zip(body.inputs[fixed:], node.inputs[fixed:], body.outputs, strict=False)]
+        states = [self.carried(own, read, node.line, after) for own, read, after in carried]
         sources = [*[self.sources[read] for read in node.inputs[:fixed]], *map(_whole, states)]
         reads: dict[Array, int] = {}
         programs, places = [], []
@@ -183,13 +187,16 @@ class _Lowering:
             for own, source in zip(program.inputs, sources, strict=True):
                 inside.reading(own, source)
             stands = [inside.stands[state, False] for state in states]
-            programs.append(inside.held(self))
+            inside.counts = {after for own, read, after in carried if counts(own, read, after, most)}
+            programs.append(inside.held(self, program.inputs[fixed:] if program is body else ()))
             places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
         programs[1], inplace = updated(programs[1], stands)
         loop = Again(tuple(programs), tuple(places), tuple(stands), inplace, most)
         count = self.temporary((), np.dtype(np.int64), Line("", 0, "steps = ..."))
-        self.statements += standing(loop, [*reads], [count, *states], node.line)
-        return [_whole(array) for array in (count, *states)]
+        stacked = [self.temporary((most, *y.shape), y.dtype, y.line) for y in body.outputs[len(states) :]]
+        made = [count, *states, *stacked]
+        self.statements += standing(loop, [*reads], made, node.line)
+        return [*map(_whole, made)]
 
     def called(self, node: Node) -> list[Source]:
         """Lower a program where it stands."""
@@ -229,8 +236,11 @@ class _Lowering:
             self.stands[array, row] = Array(name, shape, array.dtype, Kind.INPUT, array.line)
         return self.stands[array, row]
 
-    def held(self, around: _Lowering) -> LoopProgram:
-        """Lower a program that is held."""
+    def held(self, around: _Lowering, states: Sequence[Node] = ()) -> LoopProgram:
+        """Lower a program that is held, whose first outputs are the next values of some inputs."""
+        names = [state.param("name") for state in states]
+        self.labels = [f"next{self.before + k}" if is_made(x) else f"{x}_next" for k, x in enumerate(names)]
+        self.labels += [""] * (len(self.program.outputs) - len(states))
         outputs, done = self.body()
         around.before += len(self.arrays)
         inputs = tuple(self.stands.values())
@@ -260,6 +270,7 @@ class _Lowering:
             target = self.temporary(node.shape, node.dtype, node.line)
             args = tuple([self.sources[i].at(aligned(i, node.shape, axes)) for i in node.inputs])
             kind = node.inputs[-1].dtype
+            op = COUNTS[op.numpy] if node in self.counts else op
             value = Apply(op, args, node.dtype, kind, node.params)
             self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line))
             return _whole(target)
@@ -298,12 +309,12 @@ class _Lowering:
             begin, inner = 0, _whole(self.copied(node.inputs[0], inner))
         return Source(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
 
-    def carried(self, program: Program, k: int, read: Node, line: Line | None, after: Node) -> Array:
+    def carried(self, own: Node, read: Node, line: Line | None, after: Node) -> Array:
         """Make an array for what a loop carries; it has the name of the variable."""
-        name = program.inputs[k].param("name")
+        name = own.param("name")
         named = Derived.of(line or Line("", 0, ""), Line("", 0, f"{name} = ..."))
         named.suffix = ""
-        return self.copied(read, self.sources[read], after.line if re.fullmatch(r"[a-z]\d+", name) else named)
+        return self.copied(read, self.sources[read], after.line if is_made(name) else named)
 
     def copied(self, node: Node, source: Source, line: Line | None = None) -> Array:
         target = self.temporary(node.shape, node.dtype, line or node.line)
@@ -396,8 +407,8 @@ class _Lowering:
 
     def stored(self, node: Node, position: int) -> Array:
         """Copy an output into an array of its own; storage planning makes them one where it can."""
-        labels = self.program.labels
-        target = self.array(labels[position] if labels else f"out{position}", node, Kind.OUTPUT)
+        label = self.labels[position] if self.labels else f"out{position}"
+        target = self.array(label or f"t{self.before + len(self.arrays)}", node, Kind.OUTPUT)
         axes = axes_of(node.shape)
         value = self.sources[node].at(axes)
         self.statements.append(Statement(Access(target, axes), How.SET, value, axes, node.line))
@@ -405,6 +416,25 @@ class _Lowering:
 
 
     lowers: ClassVar = {scan: repeated, counted_: repeated, cond: branched, while_: again, call: called}
+
+
+def is_made(name: str) -> bool:
+    """Whether a name is none of the user's: that of a value which a loop carries that was found."""
+    return re.fullmatch(r"[a-z]\d+_?", name) is not None
+
+
+def counts(x: Node, begin: Node, after: Node, most: Dim | None) -> bool:
+    """Whether what a loop carries counts its steps from a number on, by a number, so that it cannot overflow.
+
+    A loop without a bound has fewer steps than 64 bits count one by one.
+    """
+    if after.op.numpy not in COUNTS or after.shape or after.dtype != np.int64 or x not in after.inputs:
+        return False
+    by = after.inputs[after.inputs[0] is x]
+    if not (begin.is_constant and by.is_constant) or (after.op.numpy is np.subtract and after.inputs[0] is not x):
+        return False
+    first, pace = [abs(int(node.params[0].array)) for node in (begin, by)]
+    return first + pace * (most + 1) < 1 << 63 if type(most) is int else first < 1 << 32 and pace == 1
 
 
 def counted(node: Node) -> Source:

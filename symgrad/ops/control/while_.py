@@ -20,19 +20,21 @@ if TYPE_CHECKING:
 def _results(
     *inputs: Node, test: Program, body: Program, fixed: int, most: Dim, runs: tuple[int, ...],
 ) -> list[tuple[Shape, Any]]:
-    """Return how many steps there were, and the last values that are carried."""
-    del most, runs
+    """Return how many steps there were, the last values that are carried, and what is stacked of each step."""
     given = [(x.shape, x.dtype) for x in inputs]
-    if len(inputs) < fixed:
+    carried = len(inputs) - fixed
+    if carried < 0:
         raise ShapeError(f"a loop with {fixed} values that stay, of {len(inputs)}")
+    if len(body.outputs) > carried and (most is None or runs):
+        raise ShapeError("a loop in runs, or of any number of steps, stacks nothing")
     fits(test, given, "a loop's condition")
     fits(body, given, "a loop")
     if [(y.shape, y.dtype.kind) for y in test.outputs] != [((), "b")]:
         raise ShapeError("a loop's condition is one Boolean")
     made = [(y.shape, y.dtype) for y in body.outputs]
-    if made != given[fixed:]:
-        raise ShapeError(f"a loop carries {given[fixed:]}, and its body gives {made}")
-    return [((), INT), *made]
+    if made[:carried] != given[fixed:]:
+        raise ShapeError(f"a loop carries {given[fixed:]}, and its body gives {made[:carried]}")
+    return [((), INT), *made[:carried], *[((most, *shape), dtype) for shape, dtype in made[carried:]]]
 
 
 def _evaluate(
@@ -40,9 +42,17 @@ def _evaluate(
 ) -> list[Any]:
     del runs
     constants, state, steps = arrays[:fixed], arrays[fixed:], 0
+    stacked: list[Any] = []
     while (most is None or steps < most) and test(*constants, *state)[0]:
-        state, steps = body(*constants, *state), steps + 1
-    return [np.int64(steps), *state]
+        found = body(*constants, *state)
+        state = found[: len(state)]
+        stacked = stacked or [np.zeros((most, *np.shape(y)), np.asarray(y).dtype) for y in found[len(state) :]]
+        for rows, y in zip(stacked, found[len(state) :], strict=True):
+            rows[steps] = y
+        steps += 1
+    if not steps and most is not None:
+        stacked = [np.zeros((most, *shape), dtype) for shape, dtype in getattr(body, "results", ())[len(state) :]]
+    return [np.int64(steps), *state, *stacked]
 
 
 @lru_cache(maxsize=64)
@@ -63,4 +73,5 @@ def _needs(
 while_ = control(
     name="while_", params=("test", "body", "fixed", "most", "runs"), results=_results, evaluate=_evaluate, needs=_needs,
 )
-"""After `most` steps it ends, if that is not None; `runs` are those of `counted`, which its derivative is made of."""
+"""After `most` steps it ends, if that is not None, and its body may give more than what is carried: that is stacked, a
+row a step, and rows of no step hold nothing. `runs` are those of `counted`, which its derivative is made of."""

@@ -34,7 +34,7 @@ from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.poles import is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
 from symgrad.transforms.derive.vjp import depends, sweep
-from symgrad.transforms.tuned import RUNS_KEEP, RUNS_NESTED, RUNS_REACH
+from symgrad.transforms.tuned import RUNS_KEEP, RUNS_LONG, RUNS_NESTED, RUNS_REACH, RUNS_SQUARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -199,12 +199,9 @@ def _as_loop(
     if op is while_:  # as many steps as there were: their number is a result of the loop itself
         graph = _traced().graph
         count = make(graph, result, make(graph, while_, *nodes, **named), number=0)
-        named = {"body": named["body"], "length": named["most"], "fixed": named["fixed"], "runs": named["runs"],
-                 "carried": len(nodes) - named["fixed"], "reverse": False}
+        named = {"length": named.pop("most"), **named, "carried": len(nodes) - named["fixed"], "reverse": False}
     else:
         count, nodes = nodes[0], nodes[1:]
-    if named["length"] is None and not named["runs"]:
-        named["runs"] = default_runs(nodes[named["fixed"] :])
     return count, nodes, named
 
 
@@ -213,6 +210,8 @@ def _pull(
 ) -> list[Any]:
     """Pull cotangents through one of the ops that are loops."""
     count, nodes, named = _as_loop(op, [x.node for x in xs], **named)
+    if named["length"] is None and not named["runs"]:
+        named["runs"] = default_runs(nodes[named["fixed"] :])
     found = _pull_loop(count, gs[len(gs) - _results(named) :], active[len(xs) - len(nodes) :], nodes, guarded, **named)
     return [*[None] * (len(xs) - len(nodes)), *found]
 
@@ -236,12 +235,13 @@ def _traced() -> Trace:
 
 def _pull_loop(
     count: Node | None, gs: Sequence[Any], active: Sequence[bool], nodes: Sequence[Node], guarded: bool,
-    runs: tuple[int, ...] = (), *, body: Program, length: Dim | None, fixed: int, carried: int, reverse: bool,
+    runs: tuple[int, ...] = (), test: Program | None = None, *, body: Program, length: Dim | None, fixed: int,
+    carried: int, reverse: bool,
 ) -> list[Any]:
     """Pull cotangents through a loop: by a loop the other way, which carries those of what was carried.
 
     It also carries the sums of those of what is the same in all steps. Where there is no place for a row of each step,
-    a step back computes all steps before it again, from the first on.
+    a step back computes all steps before it again, from the first on. With a `test` there was a `while_`.
     """
     trace = _traced()
     graph = trace.graph
@@ -264,7 +264,13 @@ def _pull_loop(
     tapes: list[Node] = []
     outer = dict(zip(inputs, nodes, strict=True))
     first: dict[Node, Node] = {}  # where what is computed again begins
-    if plan.stacked:
+    if plan.stacked and test is not None:  # the loop itself stacks: `join_scans` makes it one with that of the value
+        there = closed(inputs, (*inner.outputs, *plan.stacked), body.name)
+        forward = make(graph, while_, *nodes, test=test, body=there, fixed=fixed, most=length, runs=())
+        count, tapes = make(graph, result, forward, number=0), [
+            make(graph, result, forward, number=1 + k) for k in range(len(body.outputs), len(there.outputs))
+        ]
+    elif plan.stacked:
         stacked = [] if again else plan.stacked
         own = Program((*inputs, *bars, *plan.sums.values()), tuple(plan.outputs))
         read = read_by(own, plan.outputs) if again else set()
@@ -325,8 +331,19 @@ def _loop(graph: Graph, count: Node | None, given: Sequence[Node], runs: tuple[i
 
 def default_runs(state: Sequence[Node]) -> tuple[int, ...]:
     """Return how long runs are of a loop of any number of steps."""
+    return levels(most_rows(state, RUNS_LONG))
+
+
+def square_runs(state: Sequence[Node]) -> tuple[int, ...]:
+    """Return runs of a loop of any number of steps that are as many as a run has steps: the last level says so."""
+    most = most_rows(state, RUNS_SQUARE)
+    return most * most, -most
+
+
+def most_rows(state: Sequence[Node], most: int) -> int:
+    """Return how many steps of a loop may be kept of which nobody knows how many there are."""
     each = sum([shapes.upper(shapes.size(x.shape)) * x.dtype.itemsize for x in state])
-    return levels(max(2, min(256, RUNS_KEEP // max(1, each))))
+    return max(2, min(most, RUNS_KEEP // max(1, each)))
 
 
 def levels(run: int) -> tuple[int, ...]:
@@ -341,8 +358,11 @@ def _in_runs(
     graph: Graph, count: Node, nodes: Sequence[Node], body: Program, length: Dim | None, fixed: int,
     runs: tuple[int, ...],
 ) -> tuple[Node, list[Node], Program, Dim | None]:
-    """Make of a loop the loop over its runs, whose body is a call: it carries its own number, and reads the count."""
-    run, within = runs[0], Graph()
+    """Make of a loop the loop over its runs, whose body is a call: it carries its own number, and reads the count.
+
+    Runs are of so many steps, or, where that is negative, of at most so many, and as many as a run has.
+    """
+    run, within = abs(runs[0]), Graph()
     carried = len(nodes) - fixed
     steps, *inputs = [make_input(within, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
     one = make(
@@ -352,7 +372,7 @@ def _in_runs(
     several = Program((steps, *inputs), tuple([make(within, result, one, number=k) for k in range(carried)]), body.name)
     own = Graph()
     total, *inputs = [make_input(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
-    number, width = make_input(own, "run", count), literal(own, run, np.int64)
+    number, width = make_input(own, "run", count), _width(own, runs[0], total)
     rest = written(own, np.subtract, total, written(own, np.multiply, number, width))
     called = make(own, call, written(own, np.minimum, rest, width), *inputs, body=several)
     outputs = [
@@ -360,10 +380,17 @@ def _in_runs(
         *[make(own, result, called, number=k) for k in range(carried)],
     ]
     segments = Program((total, *inputs[:fixed], number, *inputs[fixed:]), tuple(outputs), f"{body.name}_run")
-    many = written(graph, lambda n: (n + (run - 1)) // run, count)
+    many = written(graph, lambda n, width: (n + (width - 1)) // width, count, _width(graph, runs[0], count))
     zero = literal(graph, 0, np.int64)
     most = None if length is None else -(-length // run)
     return many, [count, *nodes[:fixed], zero, *nodes[fixed:]], segments, most
+
+
+def _width(graph: Graph, run: int, count: Node) -> Node:
+    """Return how many steps a run has."""
+    if run > 0:
+        return literal(graph, run, np.int64)
+    return written(graph, lambda n: np.clip(np.ceil(np.sqrt(n.astype(float))).astype(np.int64), 1, -run), count)
 
 
 def zeros(trace: Trace, like: Node) -> Node:
@@ -490,6 +517,7 @@ def _tangents(
 def _push_loop(
     count: Node | None, nodes: Sequence[Node], dots: Sequence[Any], pushforward: Any, *, body: Program,
     length: Dim | None, fixed: int, carried: int, reverse: bool, runs: tuple[int, ...] = (),
+    test: Program | None = None,
 ) -> list[Any]:
     """Push tangents through a loop: it carries those of what it carries."""
     trace = _traced()
@@ -514,12 +542,22 @@ def _push_loop(
     given = {k: zeros(trace, nodes[k]) if dots[k] is None else dots[k].node for k in wrt}
     inputs = beside(program.inputs, dict(zip(wrt, program.inputs[len(nodes) :], strict=True)), fixed, last, len(nodes))
     places = beside(range(results), {k: results + n for n, k in enumerate(of)}, carried, results)
-    made = _loop(
-        trace.graph, count, beside(nodes, given, fixed, last, len(nodes)), runs,
-        body=closed(inputs, [program.outputs[k] for k in places], program.name), length=length, reverse=reverse,
-        fixed=fixed + sum(moving[:fixed]), carried=carried + sum(moving[fixed:last]),
-    )
-    found = {k: make(trace.graph, result, made, number=places.index(results + n)) for n, k in enumerate(of)}
+    stepped = closed(inputs, [program.outputs[k] for k in places], program.name)
+    both, staying = beside(nodes, given, fixed, last, len(nodes)), fixed + sum(moving[:fixed])
+    if test is None:
+        made = _loop(
+            trace.graph, count, both, runs, body=stepped, length=length, reverse=reverse, fixed=staying,
+            carried=carried + sum(moving[fixed:last]),
+        )
+    else:
+        own = nested(Graph(), stepped)
+        asked = replaced(own.scope, test, [own.inputs[inputs.index(x)] for x in program.inputs[: len(nodes)]])  # type: ignore[arg-type]  # it is nested
+        made = make(
+            trace.graph, while_, *both, test=closed(own.inputs, asked, test.name), body=stepped, fixed=staying,
+            most=length, runs=runs,
+        )
+    first = 0 if test is None else 1
+    found = {k: make(trace.graph, result, made, number=first + places.index(results + n)) for n, k in enumerate(of)}
     return [Tracer(found[k], trace) if k in found else None for k in range(results)]
 
 
@@ -663,10 +701,10 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
     graph, named = trace.graph, node.named
     test, fixed = named["test"], named["fixed"]
     carried = len(xs) - fixed
-    program, many, _ = _carrying(named["body"], mapped, fixed, carried, size)
+    program, many, has = _carrying(named["body"], mapped, fixed, carried, size)
     asked, (apart,) = batch(test, many, size)
     if apart:
-        program, many, _ = _carrying(named["body"], mapped, fixed, carried, size, apart=True)
+        program, many, has = _carrying(named["body"], mapped, fixed, carried, size, apart=True)
         asked, _ = batch(test, many, size)
     given = _given(graph, xs, mapped, many, len(xs), size)
     if apart:  # each example has a number of steps of its own, which is carried, too
@@ -677,12 +715,13 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
         (on,) = replaced(own, asked, inner.inputs)
         next_ = written(own, np.add, steps, written(own, lambda b: b.astype(np.int64), on))
         inputs = (*inner.inputs[:fixed], steps, *inner.inputs[fixed:])
-        program = closed(inputs, [next_, *_held(own, on, inner, fixed, carried, size)], program.name)
+        held = _held(own, on, inner, fixed, carried, size)
+        program = closed(inputs, [next_, *held, *inner.outputs[carried:]], program.name)
         asked = closed(inputs, [written(own, np.any, on)], test.name)
         given.insert(fixed, zero)
     made = make(graph, while_, *given, **{**named, "test": asked, "body": program})
-    flags = [apart, *many[fixed:]]
-    return [(make(graph, result, made, number=k + apart), m) for k, m in enumerate(flags)]
+    states = [apart, *many[fixed:]]
+    return _unswapped(graph, made, states, has[carried:], apart)
 
 
 while_.zeros, while_.batch = _while_zeros, _batch_while
