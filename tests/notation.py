@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.evaluate import concrete
-from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number
+from symgrad.ir.notation import Access, Apply, Axis, IndexValue, Lookup, Number, rebuilt
 from symgrad.ops import OPS
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ def _index(index: Any, arrays: dict[int, Array], at: dict[Axis, int], dims: dict
         if not -extent <= found < extent:
             raise IndexError(f"{found} is out of bounds for {extent}")
         return found % extent
-    known = {axis.symbol: value for axis, value in at.items()}
-    return int(index.xreplace({**known, **dims}))
+    found = rebuilt(index, lambda part: _index(part, arrays, at, dims))
+    return found if type(found) is int else int(found.xreplace(dims))
 
 
 def _value(value: Any, arrays: dict[int, Array], at: dict[Axis, int], dims: dict[Any, int]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Requirement
-from symgrad.ir.notation import Access, Axis, Lookup, Statement, accesses, looked_up, parts
+from symgrad.ir.notation import Access, Axis, Lookup, Statement, accesses, looked_up, parts, symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,11 +87,11 @@ def _extremes(index: Any) -> tuple[Any, Any]:
         return index, index
     if isinstance(index, Axis):
         return 0, _last(index)
-    low = high = index.expand()
+    low = high = symbolic(index).expand()
     for axis in parts(index):
         if isinstance(axis, Lookup):
             raise ShapeError("an index computed from a looked-up one")
-        slope, end = index.expand().coeff(axis.symbol), _last(axis)
+        slope, end = symbolic(index).expand().coeff(axis.symbol), _last(axis)
         rising = slope.is_nonnegative
         if not rising and not slope.is_nonpositive:
             raise ShapeError(f"an index {index} of unknown direction")

@@ -62,9 +62,11 @@ class Large:
 
 def chooses(dim: Any) -> bool:
     """Whether there is a minimum, a maximum or a remainder in an extent."""
+    if not hasattr(dim, "has"):  # it is none of SymPy's
+        return False
     import sympy
 
-    return type(dim) is not int and dim.has(sympy.Min, sympy.Max, sympy.Mod)
+    return bool(dim.has(sympy.Min, sympy.Max, sympy.Mod))
 
 
 @lru_cache(maxsize=4096)

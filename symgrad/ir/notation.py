@@ -67,7 +67,40 @@ class Lazy(Generic[R]):
         return found
 
 
-class _Index:
+class Index:
+    """What indices are reckoned with: ``2 * i + 1``; beside an unknown extent it becomes SymPy's."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> Any:
+        """Add to an index."""
+        one, more = _apart(self), _apart(other)
+        if more is None:
+            return symbolic(self) + other
+        start, terms = one[0] + more[0], {**one[1]}
+        for part, step in more[1].items():
+            terms[part] = terms.get(part, 0) + step
+        return reckoned(start, terms)
+
+    def __sub__(self, other: Any) -> Any:
+        """Subtract from an index."""
+        return self + -1 * other
+
+    def __rsub__(self, other: Any) -> Any:
+        """Subtract an index."""
+        return self * -1 + other
+
+    def __mul__(self, other: Any) -> Any:
+        """Scale an index."""
+        if type(other) is not int:
+            return symbolic(self) * symbolic(other)
+        start, terms = _apart(self)
+        return reckoned(start * other, {part: step * other for part, step in terms.items()})
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+class _Part(Index):
     """What an index is made of: equal to itself alone."""
 
     __slots__ = ("_symbol", "extent", "name")
@@ -79,14 +112,14 @@ class _Index:
 
     @property
     def symbol(self) -> Any:
-        """It as a SymPy symbol, for index arithmetic; made when first asked for."""
+        """It as a SymPy symbol, beside unknown extents; made when first asked for."""
         if self._symbol is None:
             self._symbol = _index_symbol()(self.name, integer=True, nonnegative=True)
             self._symbol.index = self
         return self._symbol
 
 
-class Axis(_Index):
+class Axis(_Part):
     """A loop variable from 0 to an extent; two axes are the same only when they are one object."""
 
     __slots__ = ()
@@ -95,24 +128,61 @@ class Axis(_Index):
         """Print name and extent."""
         return f"{self.name}<{self.extent}"
 
-    # index arithmetic: `2 * i + 1` in a body
-    def __add__(self, other: Any) -> Any:
-        """Add to an index."""
-        return self if type(other) is int and other == 0 else self.symbol + symbolic(other)
 
-    def __sub__(self, other: Any) -> Any:
-        """Subtract from an index."""
-        return self if type(other) is int and other == 0 else self.symbol - symbolic(other)
+class Reckoned(Index):
+    """An integer, and integer multiples of axes and lookups: ``2*i + j + 1``; made by `reckoned`.
 
-    def __rsub__(self, other: Any) -> Any:
-        """Subtract an index."""
-        return symbolic(other) - self.symbol
+    >>> i, j = Axis("i", 3), Axis("j", 4)
+    >>> i + j - 1, 2 * i + 1 == 1 + i * 2, i + 1 - 1
+    (i + j - 1, True, i<3)
+    """
 
-    def __mul__(self, other: Any) -> Any:
-        """Scale an index."""
-        return self if type(other) is int and other == 1 else self.symbol * symbolic(other)
+    __slots__ = ("start", "terms")
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __init__(self, start: int, terms: dict[Any, int]) -> None:
+        """Keep both."""
+        self.start, self.terms = start, terms
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same everywhere."""
+        return type(other) is Reckoned and self.start == other.start and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash((self.start, frozenset(self.terms.items())))
+
+    def __repr__(self) -> str:
+        return str(self.printed(str, lambda part: part.name))
+
+    def printed(self, number: Callable[[int], str], name: Callable[[Any], str]) -> str:
+        """Print it: what is added first, then what is subtracted, each in the order of its text, and the number."""
+        def word(term: tuple[Any, int]) -> tuple[bool, str]:
+            part, step = term
+            return step < 0, f"{step}*_{part.name}" if abs(step) > 1 else f"_{part.name}"
+
+        text = ""
+        for part, step in sorted(self.terms.items(), key=word):
+            factor = "" if abs(step) == 1 else f"{number(abs(step))}*"
+            text += (" - " if step < 0 else " + ") + factor + name(part)
+        if self.start:
+            text += (" - " if self.start < 0 else " + ") + number(abs(self.start))
+        return text[3:] if text[1] == "+" else f"-{text[3:]}"
+
+
+def _apart(index: Any) -> Any:
+    """Take an index apart into a number and steps; None where there is something else in it."""
+    if type(index) is int:
+        return index, {}
+    if isinstance(index, _Part):
+        return 0, {index: 1}
+    return (index.start, index.terms) if type(index) is Reckoned else None
+
+
+def reckoned(start: int, terms: dict[Any, int]) -> Any:
+    """Make the index of a number and steps: an integer, an axis or a lookup, if that is what it is."""
+    terms = {part: step for part, step in terms.items() if step}
+    if not terms:
+        return start
+    return next(iter(terms)) if start == 0 and [*terms.values()] == [1] else Reckoned(start, terms)
 
 
 @cache
@@ -130,7 +200,7 @@ SURE = -1
 """What stands in the place of a check's number where an integer is a place as it stands: checked, and nonnegative."""
 
 
-class Lookup(_Index):
+class Lookup(_Part):
     """An index that is read from an array of integers, checked against the extent it indexes.
 
     Attributes:
@@ -150,15 +220,19 @@ class Lookup(_Index):
 
 def symbolic(index: Any) -> Any:
     """Return an index as something SymPy can reckon with."""
-    return index.symbol if isinstance(index, _Index) else index
+    if type(index) is Reckoned:
+        return sum([step * part.symbol for part, step in index.terms.items()], index.start)
+    return index.symbol if isinstance(index, _Part) else index
 
 
 def parts(index: Any) -> list[Any]:
     """List the axes and lookups an index is made of."""
-    if isinstance(index, _Index):
+    if isinstance(index, _Part):
         return [index]
     if type(index) is int:
         return []
+    if type(index) is Reckoned:
+        return [*index.terms] if len(index.terms) == 1 else sorted(index.terms, key=lambda part: part.name)
     return [s.index for s in sorted(index.free_symbols, key=str) if hasattr(s, "index")]
 
 
@@ -168,8 +242,12 @@ def rebuilt(index: Any, part: Callable[[Any], Any]) -> Any:
         return index
     if isinstance(index, (Axis, Lookup)):
         return part(index)
-    new = {p.symbol: symbolic(q) for p in parts(index) if (q := part(p)) is not p}
-    return as_index(index.subs(new, simultaneous=True)) if new else index
+    new = {p: q for p in parts(index) if (q := part(p)) is not p}
+    if not new:
+        return index
+    if type(index) is Reckoned:
+        return as_index(sum([step * new.get(p, p) for p, step in index.terms.items()], index.start))
+    return as_index(index.subs({p.symbol: symbolic(q) for p, q in new.items()}, simultaneous=True))
 
 
 def substitute(index: Any, by: dict[Axis, Any]) -> Any:
@@ -211,11 +289,9 @@ def linear(index: Any, along: Container[Any] | None = None) -> Linear | None:
         return Linear(index, ())
     if found[0] is index:
         return Linear(0, ((index, 1),))
-    if along is None:
-        terms = [t.as_coeff_Mul() for t in (index.args if index.is_Add else (index,))]
-        if all(step.is_Integer and (rest == 1 or hasattr(rest, "index")) for step, rest in terms):  # 2*i + j + 1
-            start = sum([int(step) for step, rest in terms if rest == 1])
-            return Linear(start, tuple([(rest.index, int(step)) for step, rest in terms if rest != 1]))
+    if type(index) is Reckoned:
+        rest = {p: step for p, step in index.terms.items() if p not in found}
+        return Linear(reckoned(index.start, rest), tuple([(p, index.terms[p]) for p in found]))
     expanded = index.expand()
     steps = [(p, expanded.coeff(p.symbol)) for p in found]
     start = (expanded - sum(step * p.symbol for p, step in steps)).expand()
@@ -233,12 +309,13 @@ def varies(index: Any, along: Container[Axis]) -> bool:
 
 
 def as_index(expression: Any) -> Any:
-    """Turn a SymPy expression back into the simplest index: an int, an axis, a lookup, or itself."""
-    if type(expression) is int or isinstance(expression, _Index):
+    """Turn SymPy's expression back into the simplest index; itself where it has an unknown extent or is not linear."""
+    if type(expression) is int or isinstance(expression, Index):
         return expression
-    if expression.is_Integer:
-        return int(expression)
-    return getattr(expression, "index", expression)
+    terms = [t.as_coeff_Mul() for t in (expression.args if expression.is_Add else (expression,))]
+    if not all(step.is_Integer and (rest == 1 or hasattr(rest, "index")) for step, rest in terms):
+        return expression
+    return sum([int(step) * (1 if rest == 1 else rest.index) for step, rest in terms], 0)
 
 
 class Access:
@@ -287,7 +364,10 @@ class Access:
     @property
     def is_bare(self) -> bool:
         """Whether its indices are axes as they are."""
-        return not self.flat and all(type(i) is Axis for i in self.indices)
+        for i in self.indices:
+            if type(i) is not Axis:
+                return False
+        return not self.flat
 
     @property
     def is_indirect(self) -> bool:

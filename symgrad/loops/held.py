@@ -32,7 +32,6 @@ from symgrad.ir.notation import (
     axes_of,
     everywhere,
     mapped,
-    symbolic,
 )
 from symgrad.ir.op import Elementwise
 from symgrad.ir.shapes import size
@@ -405,7 +404,7 @@ def moved(items: Items, outside: Mapping[Array, Array], rows: Container[Array], 
         if array not in rows or outside[array].shape == array.shape:
             return access.of(outside[array])
         if access.flat:
-            start = symbolic(place) * size(array.shape) + symbolic(access.indices[0])
+            start = place * size(array.shape) + access.indices[0]
             return Access(outside[array], (as_index(start),), flat=True)
         return Access(outside[array], (place, *access.indices))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement
+from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement, symbolic
 from symgrad.ir.text import constant
 from symgrad.loops.held import embed
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
@@ -280,7 +280,7 @@ class _Text:
             return self.axes[index]
         if isinstance(index, Lookup):
             return f"at({self.access(index.access)}, {self.index(index.extent)})"
-        text = str(_printer()(self).doprint(index))
+        text = str(_printer()(self).doprint(symbolic(index)))
         return f"({text})" if tight else text
 
 

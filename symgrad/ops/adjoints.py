@@ -29,8 +29,7 @@ from symgrad.ir.notation import (
     axes_of,
     everywhere,
     mapped,
-    parts,
-    symbolic,
+    rebuilt,
 )
 from symgrad.ir.op import Structured
 from symgrad.ops.arrays.copies import filled
@@ -197,8 +196,7 @@ def _place(index: Any, at: dict[Axis, int], arrays: list[Any]) -> int:
         if not -index.extent <= found < index.extent:
             raise IndexError(f"index {found} is out of bounds for an axis with size {index.extent}")
         return found % index.extent
-    known = {symbolic(p): _place(p, at, arrays) for p in parts(index)}
-    return int(index.subs(known)) if known else int(index)
+    return int(rebuilt(index, lambda part: _place(part, at, arrays)))
 
 
 def _number(value: Value, at: dict[Axis, int], arrays: list[Any]) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.node import Node
-from symgrad.ir.notation import Access, Axis, Body, everywhere, symbolic
+from symgrad.ir.notation import Access, Axis, Body, everywhere
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, structured
@@ -64,7 +64,7 @@ def _body(node: Node) -> Body:
         if a.array >= 0 and not mapped[a.array]:
             return a
         if a.flat:
-            return Access(a.array, (axis * shapes.size(inputs[a.array].shape) + symbolic(a.indices[0]),), flat=True)
+            return Access(a.array, (axis * shapes.size(inputs[a.array].shape) + a.indices[0],), flat=True)
         return Access(a.array, (axis, *a.indices))
 
     statements = [s.mapped(*everywhere(along), axes=(axis, *s.axes)) for s in body.statements]

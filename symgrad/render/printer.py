@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.notation import Axis, Lookup
+from symgrad.ir.notation import Axis, Lookup, Reckoned
 from symgrad.ops.declare.spelling import expression, suffix
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def integer(value: int, *, unsigned: bool = False) -> str:
 
 def index(expression: Any, name: Names, allowed: Levels = ANY) -> str:
     """Print an index or an extent; `name` gives the C names of axes, lookups and extents."""
-    return printed(expression, name).within(allowed)
+    return name(expression) if type(expression) is Axis else printed(expression, name).within(allowed)
 
 
 def divisions(e: Any) -> list[Any]:
@@ -234,6 +234,9 @@ def printed(e: Any, name: Names) -> Printed:
     """Print an index or an extent."""
     if type(e) is int:
         return Printed(integer(e), Level.ATOM if e >= 0 else Level.UNARY)
+    if type(e) is Reckoned:
+        is_product = not e.start and len(e.terms) == 1 and -1 not in e.terms.values()
+        return Printed(e.printed(integer, name), Level.PRODUCT if is_product else Level.SUM)
     if isinstance(e, (Axis, Lookup)) or e.is_Symbol:
         return Printed(name(e))
     if e.is_Integer:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import How, Statement
 from symgrad.ir.shapes import simplified
 from symgrad.loops.program import Loop, Piece, StorageMap, Walk, paths, renamed, touched, walk
+from symgrad.loops.storage.allocate import larger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,11 +72,9 @@ def interior(loop: Loop) -> tuple[Any, Any] | None:
 
 def beyond(low: int, high: Any, least: Mapping[Any, int]) -> tuple[Any, Any]:
     """Return where borders leave off and go on: an interior that ends before it begins is no step back."""
-    import sympy
-
     size: Any = simplified(high - low)
     sure = size >= 0 if type(size) is int else size.subs({s: s + k for s, k in least.items()}).is_nonnegative
-    return low, high if sure else sympy.Max(low, high)
+    return low, high if sure else larger([low, high])
 
 
 def left(bound: Any, extent: Any) -> bool:

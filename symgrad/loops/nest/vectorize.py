@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ir.notation import Access, Apply, Axis, How, Statement, linear, parts, substitute, symbolic
+from symgrad.ir.notation import Access, Apply, Axis, How, Statement, as_index, linear, parts, substitute, symbolic
 from symgrad.loops.machine import FEW_LANES, ROWS_AT_ONCE, SHORT_MAXIMUM
 from symgrad.loops.program import Loop, Piece, Walk, paths, rebuild, temporary
 
@@ -158,17 +158,17 @@ def meet(loop: Loop, body: list[Statement], storage: Storages, named: dict[Axis,
 def _may_meet(one: tuple[Any, ...], other: tuple[Any, ...], walked: Axis) -> bool:
     for a, b in zip(one, other, strict=True):
         if walked in parts(a) or walked in parts(b):
-            if a == b or _leaps(symbolic(a) - symbolic(b), a, walked):
+            if a == b or _leaps(as_index(a - b), a, walked):
                 return False
-        elif a != b and getattr(symbolic(a) - symbolic(b), "is_nonzero", True):
+        elif a != b and getattr(symbolic(a - b), "is_nonzero", True):
             return False
     return True
 
 
 def _leaps(distance: Any, index: Any, walked: Axis) -> bool:
     """Whether two indices are farther from each other than one of them goes: no iteration comes to where one was."""
-    form = linear(index, (walked,)) if getattr(distance, "is_Integer", False) and type(walked.extent) is int else None
-    return form is not None and abs(int(distance)) > abs(sum([step for _, step in form.terms])) * (walked.extent - 1)
+    form = linear(index, (walked,)) if type(distance) is int and type(walked.extent) is int else None
+    return form is not None and abs(distance) > abs(sum([step for _, step in form.terms])) * (walked.extent - 1)
 
 
 # -- unroll and jam

@@ -25,7 +25,6 @@ from symgrad.ir.notation import (
     mapped,
     parts,
     substitute,
-    symbolic,
 )
 from symgrad.ir.op import Elementwise, Result
 from symgrad.loops.held import COUNTS, Again, Branch, Counter, Repeat, standing
@@ -536,7 +535,7 @@ def _begin(source: Source) -> Any | None:
         found = parts(index)
         if found and not (whole and found == walk[-1:]):
             return None
-        first: Any = 0 if index is (found and walk.pop()) else symbolic(index) - (found[0].symbol if found else 0)
+        first: Any = 0 if index is (found and walk.pop()) else index - (found[0] if found else 0)
         if parts(as_index(first)):
             return None
         whole = bool(found) and whole and found[0].extent == dim
@@ -546,7 +545,7 @@ def _begin(source: Source) -> Any | None:
 
 def _after(begin: Any, index: Any) -> Any:
     """Count an index from somewhere."""
-    return index if type(begin) is int and begin == 0 else as_index(symbolic(index) + begin)
+    return index if type(begin) is int and begin == 0 else as_index(index + begin)
 
 
 def aligned(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, accesses, as_index, symbolic
+from symgrad.ir.notation import Access, Apply, Axis, How, IndexValue, Number, accesses, as_index
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.cost import blocks, extent
 from symgrad.loops.held import result_of
@@ -132,7 +132,7 @@ def _flattened(access: Access, first: Axis, second: Axis, axis: Axis) -> Access:
         return access
     index, step = 0, 1
     for i, dim in zip(reversed(access.indices), reversed(access.array.shape), strict=True):
-        index += step * symbolic(axis if i is second else 0 if i is first else i)
+        index += step * (axis if i is second else 0 if i is first else i)
         step *= dim
     return Access(access.array, (as_index(index),), flat=True)
 

@@ -309,7 +309,7 @@ def combined(constant: int, steps: list[tuple[Any, int]]) -> Any:
     """Put an index together again."""
     total: Any = constant
     for part, step in steps:
-        total = part * step + total if isinstance(part, Axis) else part.symbol * step + total
+        total = part * step + total
     return total
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.extents import Large, chooses
-from symgrad.ir.notation import Access, Axis, Lookup, accesses, as_index, rebuilt
+from symgrad.ir.notation import Access, Axis, Index, Lookup, accesses, as_index, rebuilt
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import LARGE_EXTENTS
 from symgrad.loops.statements.lower import without_ones
@@ -48,9 +48,9 @@ def _choices(lowered: LoopProgram) -> list[Any]:
             found.setdefault(axis.extent)
         for access in (s.target, *accesses(s.value)):
             for index in (*access.indices, *access.array.shape):
-                if not isinstance(index, (Axis, Lookup)):
+                if not isinstance(index, Index):
                     found.setdefault(index)
-    return [e for e in found if type(e) is not int and chooses(e)]
+    return [e for e in found if chooses(e)]
 
 
 class _Large(Large):
@@ -69,7 +69,7 @@ class _Large(Large):
 
     def dim(self, dim: Any) -> Any:
         """Simplify an extent or an index."""
-        if isinstance(dim, (int, Axis, Lookup)):
+        if isinstance(dim, (int, Index)):
             return dim
         return as_index(simplified(self.simpler(dim)))
 

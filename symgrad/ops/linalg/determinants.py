@@ -220,7 +220,7 @@ def _order_value(a: Any) -> Any:
 
 def _order_body(node: Node) -> Body:
     n, axes = node.shape[-1], axes_of(node.shape)
-    below = Access(SCRATCH, (*axes[:-2], axes[-2].symbol + simplified(n + 2), axes[-1]))
+    below = Access(SCRATCH, (*axes[:-2], axes[-2] + simplified(n + 2), axes[-1]))
     made = by_routine(node, "sg_pivots", OUT, n**3, target=SCRATCH)
     back = Statement(Access(OUT, axes), How.SET, below, axes, node.line)
     scratch = Temporary((*node.shape[:-2], simplified(n + 5), n), node.dtype)
