@@ -159,7 +159,7 @@ def cost_of(stages: Stages) -> Cost:
     seconds = round(counting.expected(size).seconds, 2)
     by_name = [MappingProxyType(counts) for counts in (found.operations, found.calls, found.in_lanes)]
     return Cost(
-        found.flops, by_name[0], by_name[1], by_name[2], found.read, found.written, found.loaded, found.stored,
+        found.flops, by_name[0], by_name[1], by_name[2], found.read, found.written, *counting.moved(program),
         size.loops, size.lanes, size.tiles, size.threads, size.statements, lines, seconds,
     )
 

@@ -38,7 +38,7 @@ from symgrad.loops.program import Kind, Loop, Piece, Team, Walk, While
 from symgrad.ops.declare.spelling import KINDS, cost, pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from symgrad.ir.notation import Value
     from symgrad.ir.shapes import Dim, Shape
@@ -53,7 +53,6 @@ class Tally(NamedTuple):
         calls: how often each function of math.h or helper is called.
         in_lanes: how often of these in loops whose iterations run as lanes.
         read, written: bytes of the inputs and constants, and of the outputs, each counted once.
-        loaded, stored: bytes that pass between memory and registers.
     """
 
     operations: dict[str, Dim]
@@ -61,8 +60,6 @@ class Tally(NamedTuple):
     in_lanes: dict[str, Dim]
     read: Dim
     written: Dim
-    loaded: Dim
-    stored: Dim
 
     @property
     def flops(self) -> Dim:
@@ -120,17 +117,11 @@ def at_least(nodes: int) -> Expected:
 
 
 def count(program: LoopProgram) -> Tally:
-    """Count the operations, calls and bytes of one call."""
+    """Count the operations and calls of one call, and the bytes of what it reads and writes."""
     done: defaultdict[str, Any] = defaultdict(int)
     calls: defaultdict[str, Any] = defaultdict(int)
     in_lanes: defaultdict[str, Any] = defaultdict(int)
-    moved = {"loaded": 0, "stored": 0}
-    seen: set[Any] = set()
-    times: dict[Around, Any] = {}
-    for statement, around in program.paths:
-        if around not in times:
-            times[around] = runs(around)
-        often = runs(around, statement) if statement.ranges else times[around]
+    for statement, around, often in _often(program):
         kinds, called = operations(statement)
         for kind, number in kinds.items():
             done[kind] += number * often
@@ -138,7 +129,6 @@ def count(program: LoopProgram) -> Tally:
             calls[name] += number * often
             if around and around[-1].walk is Walk.LANES:
                 in_lanes[name] += number * often
-        _move(statement, around, often, program.storage, moved, seen)
     used = {a.array: None for s, _ in program.paths for a in (*s.reads, s.target)}
     inputs = sum((_bytes(a) for a in used if a.is_given), 0)
     outputs = sum((_bytes(a) for a in used if a.kind is Kind.OUTPUT), 0)
@@ -146,12 +136,29 @@ def count(program: LoopProgram) -> Tally:
         {kind: shapes.simplified(done[kind]) for kind in KINDS if kind in done},
         {name: shapes.simplified(calls[name]) for name in sorted(calls)},
         {name: shapes.simplified(in_lanes[name]) for name in sorted(in_lanes)},
-        shapes.simplified(inputs), shapes.simplified(outputs), shapes.simplified(moved["loaded"]),
-        shapes.simplified(moved["stored"]),
+        shapes.simplified(inputs), shapes.simplified(outputs),
     )
 
 
+def moved(program: LoopProgram) -> tuple[Dim, Dim]:
+    """Count the bytes that pass in one call from memory to registers, and from registers to memory."""
+    bytes_ = {"loaded": 0, "stored": 0}
+    seen: set[Any] = set()
+    for statement, around, often in _often(program):
+        _move(statement, around, often, program.storage, bytes_, seen)
+    return shapes.simplified(bytes_["loaded"]), shapes.simplified(bytes_["stored"])
+
+
 # -- how often
+
+
+def _often(program: LoopProgram) -> Iterator[tuple[Statement, Around, Any]]:
+    """Yield the statements, each with the loops around it and how often it runs."""
+    times: dict[Around, Any] = {}
+    for statement, around in program.paths:
+        if around not in times:
+            times[around] = runs(around)
+        yield statement, around, runs(around, statement) if statement.ranges else times[around]
 
 
 def runs(around: Around, statement: Statement | None = None) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from math import prod
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from symgrad.ir.notation import Axis, Frozen, Lazy, Statement, accesses, everywhere, mapped
-from symgrad.ir.shapes import size
+from symgrad.ir.notation import Apply, Axis, Frozen, Lazy, Statement, accesses, everywhere, mapped
+from symgrad.ir.shapes import size, upper
 from symgrad.options import TEAM
 
 if TYPE_CHECKING:
@@ -135,6 +136,11 @@ class Array(Frozen):
         """Store some dimensions, of some of them a tile."""
         shape = tuple([self.shape[d] if tile is None else tile.rows for d, tile in kept.items()])
         return Storage(shape, kept, is_memory)
+
+    @Lazy
+    def elements(self) -> int:
+        """How many elements it is taken to have, where extents are unknown."""
+        return prod(map(upper, self.shape))
 
     @Lazy
     def bytes(self) -> Dim:
@@ -639,6 +645,19 @@ class LoopProgram(Frozen):
             for depth, loop in enumerate(around, 1):
                 if loop not in found:
                     found[loop] = around[:depth]
+        return found
+
+    @Lazy
+    def applied(self) -> list[Apply]:
+        """The operations that are applied."""
+        found: list[Apply] = []
+        stack: list[Any] = [statement.value for statement, _ in self.paths]
+        stack += [item.test for item, _ in walk(self.body) if isinstance(item, (Cond, While))]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, Apply):
+                stack.extend(value.args)
+                found.append(value)
         return found
 
     @Lazy

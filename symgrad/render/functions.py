@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import is_dataclass, replace
+from dataclasses import replace
 from itertools import chain, count, takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,7 @@ from symgrad.render.views import (
     StoreView,
     ThreadsView,
     TilesView,
+    View,
     WhileView,
 )
 
@@ -143,8 +144,7 @@ class Functions:
             slots.setdefault(slot, []).append(array)
         for arrays in slots.values():
             self.names.update(dict.fromkeys(arrays, self.called.chosen(scope, arrays, bare="w")))
-        shared = [item.shares for item, _ in walk(loops.body) if isinstance(item, Loop)]
-        self.shares = {share.seen: share for shares in shared for share in shares}
+        self.shares = {share.seen: share for loop in loops.loops for share in loop.shares}
         for array, share in self.shares.items():
             start = f"{self.names[share.sum]}_share"
             others = {*self.taken, *self.names.values()}
@@ -252,7 +252,7 @@ class Block:
         self.writes: dict[Array, int] = {}
         self.reads: dict[Array, list[int]] = {}
         self.home: dict[Array, int] = {}
-        self.owned: dict[int, set[Array]] = {}
+        self.inner: dict[int, set[Array]] = {}  # registers of a block that are written inside of its items
         self.position: dict[int, int] = {}
         self.inline: dict[Array, Printed] = {}
         self.moving: set[Array] = set()  # printed where they are read: their arrays may hold something else later
@@ -277,14 +277,17 @@ class Block:
         """Note for each register where it is written and read; `home` is the block all of it happens in."""
         stack: list[tuple[Items, tuple[int, ...]]] = [(body, ())]
         paths: dict[Array, tuple[int, ...]] = {}
+        written: dict[Array, set[int]] = {}
         while stack:
             items, around = stack.pop()
             here = (*around, id(items))
             for position, item in enumerate(items):
                 self.position[id(item)] = position
-                read = touched(item)
+                touches = read = touched(item)
                 if isinstance(item, Statement):
-                    self.writes[item.target.array] = self.writes.get(item.target.array, 0) + 1
+                    array = item.target.array
+                    self.writes[array] = self.writes.get(array, 0) + 1
+                    written.setdefault(array, set()).add(id(items))
                     read = item.reads
                 elif isinstance(item, Outlined):
                     self.has_parts = True
@@ -292,18 +295,21 @@ class Block:
                     stack.extend([(block, here) for block in item.blocks])
                 for access in read:
                     self.reads.setdefault(access.array, []).append(id(items))
-                for access in touched(item):
+                for access in touches:
                     if not self.storage[access.array].is_memory:
-                        paths[access.array] = _shared(paths.get(access.array, here), here)
+                        path = paths.setdefault(access.array, here)
+                        if path is not here:
+                            paths[access.array] = _shared(path, here)
         self.home = {array: path[-1] for array, path in paths.items()}
         for array, home in self.home.items():
-            self.owned.setdefault(home, set()).add(array)
+            if written.get(array, {home}) != {home}:
+                self.inner.setdefault(home, set()).add(array)
 
     def views(self, items: Items) -> tuple[ItemView, ...]:
         """Turn a block into views; an explicit stack is not needed: loops nest as deep as arrays have axes."""
         made: list[ItemView] = []
         loads: dict[str, str] = {}
-        mine = self.owned.get(id(items), set()) if items else set()
+        mine = self.inner.get(id(items), set()) if items else set()
         until = 0
         for position, item in enumerate(items):
             if position < until:
@@ -312,7 +318,7 @@ class Block:
                 made.append(self.functions.outlined(item, self))
                 continue
             if not isinstance(item, Statement) and mine:
-                for inner, _ in walk([item], outlined=False):  # declare registers of this block that are written inside
+                for inner, _ in walk([item], outlined=False):  # declare them
                     array = inner.target.array if isinstance(inner, Statement) else None
                     if array in mine and array not in self.names:
                         made.append(LetView(ctype(array.dtype), self.fresh(array)))
@@ -387,7 +393,7 @@ class Block:
         lanes = loop.walk is Walk.LANES and not self.target.plain
         around, self.lanes = self.lanes, None
         if lanes:  # the widest floating-point type that iterations read or write
-            kinds = {access.array.dtype for s, _ in paths([loop]) for access in s.touched}
+            kinds = {access.array.dtype for s, _ in loop.paths for access in s.touched}
             floats = [kind for kind in kinds if kind.kind == "f"]
             self.lanes = max(floats, key=lambda kind: kind.itemsize, default=None)
         body = (*self.polled(loop, name), *self.views(loop.body))
@@ -512,8 +518,9 @@ class Block:
         along = f"_{extent.name}" if extent in self.functions.extents else ""
         letters = chain(LETTERS, (f"i{k}_" for k in count()))
         ends = ("", "0", "1", "_first", "_last")
-        others = self.busy | self.scope.taken | {name.partition("_")[0] for name in self.busy}
-        found = next(n for n in letters if others.isdisjoint([n, *[f"{n}{along}{end}" for end in ends]]))
+        others = self.busy | {name.partition("_")[0] for name in self.busy}
+        each = ([n, *[f"{n}{along}{end}" for end in ends]] for n in letters)
+        found = next(n[0] for n in each if others.isdisjoint(n) and self.scope.taken.isdisjoint(n))
         return f"{found}{along}"
 
     def name(self, part: Any) -> str:
@@ -914,22 +921,9 @@ def stride(access: Access, members: frozenset[Axis], storage: Storage) -> Any:
     return total
 
 
-def applied(loops: LoopProgram) -> list[Apply]:
-    """List the operations that are applied."""
-    found: list[Apply] = []
-    stack: list[Any] = [statement.value for statement, _ in loops.paths]
-    stack += [item.test for item, _ in walk(loops.body) if isinstance(item, (Cond, While))]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, Apply):
-            stack.extend(value.args)
-            found.append(value)
-    return found
-
-
 def foreign(loops: LoopProgram) -> set[str]:
     """Name the C functions of the user's that a program calls, which no variable may hide."""
-    return {value.op.c["f"].partition("(")[0] for value in applied(loops) if value.op.source}
+    return {value.op.c["f"].partition("(")[0] for value in loops.applied if value.op.source}
 
 
 def as_byte(value: Printed) -> str:
@@ -954,12 +948,13 @@ def words(view: Any) -> set[str]:
     stack = [view]
     while stack:
         item = stack.pop()
-        if isinstance(item, str):
+        if type(item) is str:
             texts.append(item)
-        elif isinstance(item, tuple):
+        elif type(item) is tuple:
             stack.extend(item)
-        elif is_dataclass(item) and not isinstance(item, NoteView):
-            if getattr(item, "workspace", ()):
+        elif isinstance(item, View) and type(item) is not NoteView:
+            inside = vars(item)
+            if inside.get("workspace"):
                 texts.append("workspace")
-            stack.extend(vars(item).values())
+            stack.extend(inside.values())
     return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))

@@ -18,7 +18,7 @@ from symgrad.ops import math_functions
 from symgrad.ops.declare.spelling import stored
 from symgrad.ops.elementwise.selection import astype
 from symgrad.options import TEAM, Target
-from symgrad.render.functions import FUNCTIONS, Functions, applied, foreign, words
+from symgrad.render.functions import FUNCTIONS, Functions, foreign, words
 from symgrad.render.printer import literal
 from symgrad.render.source import Source
 from symgrad.render.templates import TEMPLATES, environment
@@ -96,7 +96,7 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
     library = target.blas and not target.package
     helpers |= {("sg_blas", kind, end) for name, kind, end in helpers if library and name in BLAS}
-    values = [value for loops, _, _ in made for value in applied(loops)]
+    values = [value for loops, _, _ in made for value in loops.applied]
     foreign = {value.op.source for value in values if value.op.source}
     printed = (*[helper(*h, target) for h in sorted(helpers, key=place)], *sorted(foreign))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call

@@ -98,6 +98,7 @@ class Graph:
         users: for each statement, who needs it, and by which access.
         given: for each statement, the inputs and constants that it reads.
         long: for each extent, the statements that touch arrays with a dimension of it, and these arrays.
+        guards: the statements that decide that a call goes another way: the earlier, the less was done for nothing.
     """
 
     def __init__(self, statements: Sequence[Statement]) -> None:
@@ -106,14 +107,14 @@ class Graph:
         self.needs: list[list[tuple[int, Access]]] = []
         self.users: list[list[tuple[int, Access]]] = [[] for _ in statements]
         last: dict[Array, int] = {}
-        guarded = any(s.role is Role.GUARD for s in statements)
+        self.guards = {k for k, s in enumerate(statements) if s.role is Role.GUARD}
         failing: list[tuple[int, Access]] = []  # the first one in program order decides what a call says
         for k, statement in enumerate(statements):
             found = [(last[a.array], a) for a in statement.reads if a.array in last]
             before = last.get(statement.target.array)
             if before is not None:
                 found.append((before, statement.target))
-            if guarded and statement.may_fail:
+            if self.guards and statement.may_fail:
                 found += failing[-1:]
                 failing.append((k, statement.target))
             self.needs.append(found)
@@ -191,7 +192,7 @@ class Times:
     def __init__(self, fusion: Fusion, members: list[int], chosen: Axis, iterates: dict[int, bool]) -> None:
         """Find which arrays are as long as a sweep."""
         self.fusion, self.members, self.chosen, self.iterates = fusion, members, chosen, iterates
-        self.needs, self.users = fusion.graph.needs, fusion.graph.users
+        self.needs, self.users, self.guards = fusion.graph.needs, fusion.graph.users, fusion.graph.guards
         found: dict[int, list[Array]] = fusion.graph.long.get(chosen.extent, {})
         self.long = {k: found[k] for k in members if k in found}
 
@@ -205,13 +206,9 @@ class Times:
             return early
         late: dict[int, int] = {}
         for k in reversed(self.members):
-            late[k] = early[k] if self.is_guard(k) else max(early[k], self.latest(k, late, last))
+            late[k] = early[k] if k in self.guards else max(early[k], self.latest(k, late, last))
         stored = self.move(early, last, later=True)
         return early if stored <= self.move(late, last, later=False) else late
-
-    def is_guard(self, k: int) -> bool:
-        """Whether a statement decides that a call goes another way: the earlier, the less was done for nothing."""
-        return self.fusion.statements[k].role is Role.GUARD
 
     def earliest(self, k: int, time: dict[int, int]) -> int:
         """Return the first time after what a statement needs."""
@@ -271,7 +268,7 @@ class Times:
         running = self.fusion.graph.running(time)
         for k in reversed(self.members) if later else self.long:
             s = self.fusion.statements[k]
-            if self.is_guard(k) or (running and (s.prefix or s.target.array in running)):
+            if k in self.guards or (running and (s.prefix or s.target.array in running)):
                 continue  # a running value and what reads it are one loop
             here = time[k]
             there = self.latest(k, time, last) if later else self.earliest(k, time)
@@ -292,7 +289,7 @@ class Times:
 
 def size(array: Array) -> int:
     """Estimate an array's bytes."""
-    return elements(array.shape) * array.dtype.itemsize
+    return array.elements * array.dtype.itemsize
 
 
 class Fusion:
@@ -317,7 +314,13 @@ class Fusion:
             array for own, s in zip(self.axis_of, self.statements, strict=True) if frozenset(own) in much
             for array in s.prefix
         }
+        self.asked: tuple[Any, Any, dict[Axis, dict[int, int]]] = (None, None, {})
+        self.near: dict[tuple[int, int, Access, Axis], bool] = {}
         self.products = [s.is_contraction for s in self.statements]
+        self.large = [
+            [a for a in s.touched if not a.flat and len(a.indices) > 1 and size(a.array) > NEAR_BYTES]
+            for s in self.statements
+        ]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
         around = [frozenset([*batch_axes(s), *looked_up_rows(s, TINY)]) for s in self.statements]
         pairs = zip(self.axis_of, around, strict=True)
@@ -578,24 +581,33 @@ class Fusion:
                     distance[axis] = min(far, distance.get(axis, far))
         return min(distance, key=lambda axis: (-count[axis], distance[axis]))
 
+    def best(self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> dict[int, int]:
+        """Return the times for a class; one that is compared with others and chosen has been asked for."""
+        if self.asked[0] is not members or self.asked[1] is not remaining:
+            self.asked = members, remaining, {}
+        times = self.asked[2]
+        if chosen not in times:
+            times[chosen] = Times(self, members, chosen, {k: chosen in remaining[k] for k in members}).best()
+        return times[chosen]
+
     def crossing(self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> int:
         """Count the elements that live from one time to a later one, and those of inputs read at several times.
 
         What is written at looked-up places is there as a whole in any case.
         """
-        time = Times(self, members, chosen, {k: chosen in remaining[k] for k in members}).best()
+        time = self.best(members, chosen, remaining)
         stored: dict[Array, int] = {}
         read: dict[Array, set[int]] = {}
         for k in members:
             here = time[k]
             for writer, access in self.graph.needs[k]:
                 if time.get(writer, here) != here and access.array not in self.scattered:
-                    stored[access.array] = elements(access.array.shape)
+                    stored[access.array] = access.array.elements
             for array in self.graph.given[k]:
                 read.setdefault(array, set()).add(here)
-        again = sum((len(times) - 1) * elements(array.shape) for array, times in read.items())
+        again = sum((len(times) - 1) * array.elements for array, times in read.items())
         leaps = {(a, time[k]) for k in members if time[k] % 2 for a in self.leaps(k, chosen, remaining[k])}
-        return sum(stored.values()) + again + sum(elements(array.shape) for array, _ in leaps)
+        return sum(stored.values()) + again + sum(array.elements for array, _ in leaps)
 
     def leaping(self, time: dict[int, int], chosen: Axis, remaining: dict[int, frozenset[Axis]]) -> set[int]:
         """Find sums whose matrix is read in leaps by them alone.
@@ -615,24 +627,22 @@ class Fusion:
 
     def leaps(self, k: int, chosen: Axis, remaining: frozenset[Axis]) -> list[Array]:
         """List the large matrices a statement walks in leaps when it runs in tiles of a class: their last axis."""
-        if self.products[k] or chosen not in remaining:
+        if not self.large[k] or self.products[k] or chosen not in remaining:
             return []
-        s, own = self.statements[k], self.axis_of[k][chosen]
+        own = self.axis_of[k][chosen]
         long = [self.axis_of[k][a] for a in remaining if a is not chosen]
         return [
-            a.array for a in s.touched
-            if not a.flat and a.indices[-1:] == (own,)
-            and elements([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE
-            and elements(a.array.shape) * a.array.dtype.itemsize > NEAR_BYTES
+            a.array for a in self.large[k]
+            if a.indices[-1] is own and elements([i.extent for i in long if i in a.indices]) >= SIDE_BY_SIDE
         ]
 
     def times(
         self, members: list[int], chosen: Axis, remaining: dict[int, frozenset[Axis]],
     ) -> list[tuple[int, list[int]]]:
         """Give every statement its time for a class, and group them by it."""
-        iterates = {k: chosen in remaining[k] for k in members}
-        time = Times(self, members, chosen, iterates).best()
+        time = self.best(members, chosen, remaining)
         leaping = self.leaping(time, chosen, remaining)
+        iterates = {k: chosen in remaining[k] for k in members} if leaping else {}
         if leaping and len(leaping) < sum(iterates.values()):
             time = Times(self, members, chosen, iterates | dict.fromkeys(leaping, False)).best()
         groups: dict[int, list[int]] = {}
@@ -641,6 +651,14 @@ class Fusion:
         return sorted(groups.items())
 
     def local(self, writer: int, reader: int, access: Access, chosen: Axis) -> bool:
+        """Whether a value is read in the very iteration that makes it; asked again and again."""
+        key = writer, reader, access, chosen
+        found = self.near.get(key)
+        if found is None:
+            found = self.near[key] = self.is_local(*key)
+        return found
+
+    def is_local(self, writer: int, reader: int, access: Access, chosen: Axis) -> bool:
         """Whether a value is read in the very iteration that makes it."""
         if access.array in self.statements[reader].prefix:
             return True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Statement, axes_of, linear, parts
 from symgrad.ir.shapes import size, symbol, upper
-from symgrad.loops.cost import effort, elements, walked, work
+from symgrad.loops.cost import effort, walked, work
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
 from symgrad.loops.program import (
     THREADS,
@@ -120,8 +120,8 @@ def grows(statement: Statement, loop: Loop, most: int) -> bool:
         return False
     if is_open(array):
         return upper(repaid(loop, array)) > 0
-    size = elements(array.shape)
-    return size * array.dtype.itemsize <= COPY_BYTES and size <= most
+    size = array.elements
+    return bool(size * array.dtype.itemsize <= COPY_BYTES and size <= most)
 
 
 def is_open(array: Array) -> bool:

@@ -86,7 +86,7 @@ def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
 
 def may_be_partial(array: Array, inside: list[Statement], sums: frozenset[Statement]) -> bool:
     """Whether sums may be taken in a copy first: small, at plain places, and touched by nothing else in the loop."""
-    if array.dtype.kind != "f" or elements(array.shape) > TILE_SUMS:
+    if array.dtype.kind != "f" or array.elements > TILE_SUMS:
         return False
     for s in inside:
         looked_up = any(isinstance(p, Lookup) for i in s.target.indices for p in parts(i))

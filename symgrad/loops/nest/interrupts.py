@@ -49,7 +49,8 @@ _upper = lru_cache(256)(upper)
 def _sized(item: Item, sizes: dict[Item, float]) -> float:
     """Estimate the operations of one iteration of everything that has others inside, of a statement its own."""
     if isinstance(item, Statement):
-        return estimate(item)
+        sizes[item] = estimate(item)
+        return sizes[item]
     loop = item if isinstance(item, Loop) else None
     unknown = OUTER if loop is not None and loop.walk is Walk.THREADS else INNER
     inside = sum(_sized(each, sizes) * _guess(each, unknown) for block in item.blocks for each in block)
@@ -61,7 +62,7 @@ def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, 
     """Choose loops and how often each looks; return the operations since the last look."""
     for item in items:
         if isinstance(item, Statement):
-            since += estimate(item)
+            since += sizes[item]
             continue
         whole = sizes[item] * _guess(item, unknown)
         if since + whole < LONG_CALL:

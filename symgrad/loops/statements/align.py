@@ -16,6 +16,7 @@ from symgrad.ir.notation import (
     Access,
     Axis,
     How,
+    Lookup,
     accesses,
     as_index,
     linear,
@@ -23,7 +24,6 @@ from symgrad.ir.notation import (
     mapped,
     parts,
     substitute,
-    symbolic,
 )
 from symgrad.ir.shapes import simplified
 from symgrad.loops.machine import EDGE, SHORTEST_FRAME
@@ -62,19 +62,31 @@ def align(lowered: LoopProgram) -> LoopProgram:
 
     Extents that are unknown must have been simplified for large ones (`versioning`).
     """
+    if all(map(_is_even, lowered.statements)):
+        return lowered
     frames = _framed(lowered.statements)
     hulls = {key: _hull(frame) for key, frame in {id(frame): frame for frame in frames.values()}.items()}
     moved = {place: (f.offsets[place] - hulls[id(f)][0], hulls[id(f)][1], f) for place, f in frames.items()}
     uneven = {id(f) for p, (offset, extent, f) in moved.items() if _moves(p) and partial(p, offset, extent)}
     if not uneven:
         return lowered
-    made = [_Aligned({p: m for p, m in moved.items() if id(m[2]) in uneven}, s).statement() for s in lowered.statements]
+    placed = {p: m for p, m in moved.items() if id(m[2]) in uneven}
+    made = [_Aligned(placed, s).statement() for s in lowered.statements]
     shapes: dict[Array, list[Any]] = {}
     for place, (_, extent, frame) in moved.items():
         if isinstance(place, tuple) and _moves(place) and id(frame) in uneven:
             shapes.setdefault(place[0], [*place[0].shape])[place[1]] = extent
     longer = {array: array.with_(shape=tuple(shape)) for array, shape in shapes.items() if shape != [*array.shape]}
     return lowered.with_body(tuple(made)).renamed(longer)
+
+
+def _is_even(statement: Statement) -> bool:
+    """Whether a statement walks all of whatever it touches."""
+    return all(
+        type(index) is Lookup or (type(index) is Axis and index.extent == dim)
+        for access in statement.touched if not access.flat
+        for index, dim in zip(access.indices, access.array.shape, strict=True)
+    )
 
 
 def partial(place: Place, offset: int, extent: Any) -> bool:
@@ -296,7 +308,7 @@ class _Aligned:
                 shift = simplified(index + offset - at)
                 if home is frame and type(shift) is int and abs(shift) <= EDGE:
                     return as_index(axis + (shift if array.is_temporary else shift - offset))
-        return as_index(symbolic(new) + offset) if array.is_temporary and offset else new
+        return as_index(new + offset) if array.is_temporary and offset else new
 
     def index(self, index: Any) -> Any:
         return substitute(index, self.by) if self.by else index

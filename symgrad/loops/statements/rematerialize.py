@@ -8,13 +8,16 @@ nothing waits.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import (
     Access,
     Axis,
+    Frozen,
     How,
+    Lazy,
     accesses,
     looked_up,
     mapped,
@@ -25,26 +28,39 @@ from symgrad.loops.machine import AGAIN, COMPARED
 from symgrad.loops.program import living
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from symgrad.ir.notation import Statement, Value
     from symgrad.loops.program import Array, LoopProgram
 
 
-class Recipe(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Recipe(Frozen):
     """How to compute an element again.
 
     Attributes:
         axes: where the element stands.
-        value: it, from inputs and from `leaves`.
-        operations: how many that takes.
+        made: it, as its statement makes it.
+        parts: how to compute what stands in it again.
+        operations: how many all of it takes.
         leaves: the temporaries it is computed from.
     """
 
     axes: tuple[Axis, ...]
-    value: Value
+    made: Value
+    parts: Mapping[Array, Recipe]
     operations: int
     leaves: frozenset[Array]
+
+    @Lazy
+    def value(self) -> Value:
+        """The element, from inputs and from `leaves`."""
+
+        def read(access: Access) -> Value:
+            recipe = None if access.flat else self.parts.get(access.array)
+            return access if recipe is None else at(recipe, access)
+
+        return mapped(self.made, read, lambda index: index) if self.parts else self.made
 
 
 def rematerialize(lowered: LoopProgram) -> LoopProgram:
@@ -136,8 +152,8 @@ class _Search:
         array, recipe = access.array, self.recipes.get(access.array)
         if recipe is None or array in self.walked or access.flat or not looked_up(access.indices):
             return False
-        size = elements(array.shape)
-        large = [leaf for leaf in recipe.leaves if 2 * elements(leaf.shape) > size]
+        size = array.elements
+        large = [leaf for leaf in recipe.leaves if 2 * leaf.elements > size]
         return 2 * elements([axis.extent for axis in statement.axes]) <= size and len(large) <= 1
 
     def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
@@ -179,28 +195,22 @@ class _Search:
             or any(looked_up(a.indices) for a in accesses(statement.value)) or statement.may_fail
         ):
             return
-        if accesses(statement.value) and recomputed(statement.value) <= COMPARED and all(
-            len(a.indices) < len(statement.axes) and not a.flat for a in accesses(statement.value)
-        ):
-            self.outer[target.array] = Recipe(statement.axes, statement.value, recomputed(statement.value), frozenset())
+        reads, operations = accesses(statement.value), recomputed(statement.value)
+        if reads and operations <= COMPARED and all(len(a.indices) < len(statement.axes) and not a.flat for a in reads):
+            self.outer[target.array] = Recipe(statement.axes, statement.value, {}, operations, frozenset())
         leaves: set[Array] = set()
-        operations = [recomputed(statement.value)]
-
-        def read(access: Access) -> Value:
+        parts: dict[Array, Recipe] = {}
+        for access in reads if operations <= AGAIN else ():
             recipe = self.recipes.get(access.array)
             if access.flat or recipe is None or recipe.operations > AGAIN or access.array in self.stored:
                 if access.array.is_temporary and access.indices:
                     leaves.add(access.array)
-                return access
-            operations.append(recipe.operations)
+                continue
+            operations += recipe.operations
             leaves.update(recipe.leaves)
-            return at(recipe, access)
-
-        value = statement.value
-        if operations[0] <= AGAIN:
-            value = mapped(value, read, lambda index: index)
-        self.recipes[target.array] = Recipe(statement.axes, value, sum(operations), frozenset(leaves))
-        if sum(operations) * self.away[target.array] > AGAIN:
+            parts[access.array] = recipe
+        self.recipes[target.array] = Recipe(statement.axes, statement.value, parts, operations, frozenset(leaves))
+        if operations * self.away[target.array] > AGAIN:
             self.stored.add(target.array)
 
     def notes(self) -> tuple[str, ...]:
@@ -221,9 +231,7 @@ def once(access: Access, statement: Statement) -> bool:
 
 def displaced(access: Access, statement: Statement) -> bool:
     """Whether it is a read of one element for each iteration, at places computed from the axes."""
-    if access.flat or looked_up(access.indices) or not access.indices:
-        return False
-    if access.is_bare:
+    if access.is_bare or access.flat or not access.indices or looked_up(access.indices):
         return False
     walked = access.parts
     return len(walked) == len(set(walked)) == len(statement.axes)
