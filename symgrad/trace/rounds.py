@@ -74,8 +74,7 @@ def _loop(code: CodeType, at: int) -> tuple[int, int]:
 
 
 def runs_out(code: CodeType, at: int) -> int | None:
-    """Return where the `for` takes its next item in which an instruction stands, for it ends by itself; None in others.
-    """
+    """Return where the `for` that an instruction stands in takes its next item; None in others."""
     every, number, _ = _flow(code)
     head, _ = _loop(code, at)
     return head if head in number and every[number[head]].opname == "FOR_ITER" else None
