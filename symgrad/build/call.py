@@ -515,11 +515,8 @@ class Call:
     def interpreted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         """Evaluate the program by NumPy."""
         require(self.program, arrays)
-        try:
-            found = zip(self.program.outputs, evaluate(self.program, arrays), strict=True)
-            return [value for node, value in found if not node.op.decides]
-        except IndexError as error:
-            raise IndexOutOfBounds(str(error)) from None
+        found = zip(self.program.outputs, evaluate(self.program, arrays), strict=True)
+        return [value for node, value in found if not node.op.decides]
 
     # -- plans
 

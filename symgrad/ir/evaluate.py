@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import ArgumentValueError, LinAlgError
+from symgrad.errors import ArgumentValueError, IndexOutOfBounds, LinAlgError
 from symgrad.ir.node import SEVERAL, Constant
 from symgrad.ir.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from symgrad.ir.node import Node
 
 
 def extents(program: Program, arrays: Sequence[np.ndarray[Any, Any]]) -> dict[Any, int]:
@@ -67,6 +69,17 @@ class Body(NamedTuple):
         return [(concrete(y.shape, self.dims), y.dtype) for y in self.program.outputs]
 
 
+def computed(node: Node, operands: Sequence[Any], dims: Mapping[Any, int]) -> Any:
+    """Compute one node; its errors have the user's line."""
+    params = {k: concrete(v, dims) for k, v in zip(node.op.params, node.params, strict=True)}
+    try:
+        value = node.op.evaluate(*operands, **params)
+    except (LinAlgError, IndexError) as error:
+        kind = LinAlgError if isinstance(error, LinAlgError) else IndexOutOfBounds
+        raise kind(getattr(error, "what", str(error)), line=getattr(error, "line", None) or node.line) from None
+    return value if node.dtype is SEVERAL else np.asarray(value, node.dtype)
+
+
 def evaluate(
     program: Program, arrays: Sequence[np.ndarray[Any, Any]], around: Mapping[Any, int] | None = None,
 ) -> list[np.ndarray[Any, Any]]:
@@ -82,6 +95,7 @@ def evaluate(
 
     Raises:
         LinAlgError: a matrix is singular, or not positive definite, where it must not be.
+        IndexOutOfBounds: an index points outside of its axis.
     """
     dims = {**(around or {}), **extents(program, arrays)}
     values: dict[Any, Any] = dict(zip(program.inputs, arrays, strict=True))
@@ -92,12 +106,7 @@ def evaluate(
         for node in nodes:
             if node in values:
                 continue
-            params = {k: concrete(v, dims) for k, v in zip(node.op.params, node.params, strict=True)}
-            try:
-                value = node.op.evaluate(*[values[i] for i in node.inputs], **params)
-            except LinAlgError as error:
-                raise LinAlgError(error.what, line=node.line) from None
-            values[node] = value if node.dtype is SEVERAL else np.asarray(value, node.dtype)
+            values[node] = computed(node, [values[i] for i in node.inputs], dims)
             for read in node.inputs:  # free what nobody reads again
                 if last[read] is node and read not in kept:
                     values.pop(read, None)

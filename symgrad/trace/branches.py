@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.errors import UnsupportedError
-from symgrad.ir.evaluate import concrete
-from symgrad.ir.node import SEVERAL, Node
+from symgrad.ir.evaluate import computed
+from symgrad.ir.node import Node
 from symgrad.ops.control.guard import guard
 from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
@@ -316,7 +316,5 @@ class Branches:
                 elif each.is_input or each in self.unknown:
                     return None
                 else:
-                    params = {k: concrete(v, self._dims) for k, v in zip(each.op.params, each.params, strict=True)}
-                    value = each.op.evaluate(*[values[i] for i in each.inputs], **params)
-                    values[each] = value if each.dtype is SEVERAL else np.asarray(value, each.dtype)
+                    values[each] = computed(each, [values[i] for i in each.inputs], self._dims)
         return values[node]

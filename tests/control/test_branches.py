@@ -198,6 +198,21 @@ def test_errors_of_the_user_are_the_users():
     assert f.cache_info().compilations == 1  # what raises is no path
 
 
+@pytest.mark.parametrize("options", [{"compiler": "none"}, {}])
+def test_what_a_condition_cannot_be_computed_of_is_named_by_its_own_line(options):
+    def solved(A, x, n):
+        y = np.take(x, n)
+        z = np.linalg.solve(A, x)
+        return np.sum(z) if y * z[0] > 0 else y
+
+    f = sg.jit(solved, options=sg.Options(**options))
+    with pytest.raises(np.linalg.LinAlgError, match=r"(?i)singular matrix\n.*\n +z = np.linalg.solve"):
+        f(np.zeros((2, 2)), np.ones(2), 1)
+    with pytest.raises(IndexError, match=r"out of bounds .*\n.*\n +y = np.take"):
+        f(np.eye(2), np.ones(2), 2)
+    assert f(np.eye(2), np.ones(2), 1) == 2.0
+
+
 def test_integers_of_floats():
     f = sg.jit(lambda x: int(x) * 0.5, options=sg.Options(compiler="none"))
     for x in (3.7, -3.7, 1e18, 0.0):
