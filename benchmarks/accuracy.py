@@ -155,7 +155,7 @@ def compiled(arguments: dict[str, list[Any]], precise: bool) -> dict[str, Any]:
     def every(x: dict[str, list[Any]]) -> dict[str, Any]:
         return {name: ROWS[name].written(*x[name]) for name in x}
 
-    return sg.jit(every, options=sg.Options(precise=precise))(arguments)  # type: ignore[no-any-return]
+    return sg.jit(every, options=sg.Options(precise=precise))(arguments)
 
 
 def measured(count: int, seed: int) -> dict[str, list[float]]:

@@ -159,7 +159,7 @@ def test_r33_errors_name_the_argument_and_the_spec() -> None:
     with pytest.raises(TypeError, match=r"(?s)y.*f64\[n\]"):
         function(w, X, np.ones(7, np.float32))
     with pytest.raises(TypeError, match="y"):
-        function(w, X)
+        function(w, X)  # type: ignore[call-arg]
     with pytest.raises(ValueError, match="extent 6"):
         function(w, X, np.ones(6))
     assert function.cache_info().compilations == 1
@@ -251,7 +251,7 @@ def test_r44_tanh_in_lanes_is_accurate(dtype: Any) -> None:
     rng = np.random.default_rng(5)
     x = np.concatenate([rng.uniform(-1.3, 1.3, 2000), rng.normal(size=1000) * 5, rng.uniform(0.62, 0.63, 1000),
                         10.0 ** rng.uniform(-30, 1, 1000)]).astype(dtype)
-    function = sg.jit(np.tanh)
+    function: Any = sg.jit(np.tanh)
     with mpmath.workdps(50):
         exact = [mpmath.tanh(mpmath.mpf(float(v))) for v in x]
         wrong = [abs(mpmath.mpf(float(got)) - t) / float(np.spacing(dtype(abs(t)))) for got, t in

@@ -225,7 +225,7 @@ class Projection:
         return np.asarray(self.projected(self.call(self.plain, self._copies(floats), self._others())))[()]
 
     @cached_property
-    def gradient(self) -> Function:
+    def gradient(self) -> Function[..., Any]:
         """The compiled gradient, a function of (floats, others)."""
 
         def checked(floats: Any, others: Any) -> Any:
@@ -233,7 +233,7 @@ class Projection:
 
         return grad(checked, options=self.options)
 
-    def along(self, modes: frozenset[str], order: int) -> Function:
+    def along(self, modes: frozenset[str], order: int) -> Function[..., Any]:
         """Compile what else is checked, in one module: derivatives along a direction d, and the gradient's along v.
 
         Returns:
@@ -566,7 +566,7 @@ class _Comparison:
         self.report.loose += error > LOOSE * max(abs(compiled), abs(numerical), floor / ROUNDING)
         return True
 
-    def second(self, d: Arrays, v: Arrays, found: Any, derivatives: Function, modes: frozenset[str]) -> None:
+    def second(self, d: Arrays, v: Arrays, found: Any, derivatives: Function[..., Any], modes: frozenset[str]) -> None:
         """Compare the derivative of the gradient along a direction v, in reverse mode and in forward mode."""
         problem, method = self.problem, "differences of the compiled gradient"
         gradient, others = problem.gradient, tuple(problem.others)

@@ -66,7 +66,7 @@ class Specialization:
         return [] if signature is None else [*signature.parameters][: len(self.args)]
 
     def lower(
-        self, derived: Function, further: Mapping[str, Spec] | None = None, drawn: Sequence[Arrays] = (),
+        self, derived: Function[..., Any], further: Mapping[str, Spec] | None = None, drawn: Sequence[Arrays] = (),
     ) -> Paths:
         """Lower a derivative of the function for the specs, and `further` ones, drawn for each example."""
         specs = self.args, {**self.kwargs, **(further or {})}

@@ -189,7 +189,7 @@ def test_what_else_an_annotation_may_say():
     with pytest.raises(ArgumentError, match="argument a is i64"):
         function(np.ones(4, np.int64), *args(4)[1:])
     with pytest.raises(ArgumentValueError, match=r"the extent 5 on axis 2 of d.* is to be 3"):
-        function(*args(4)[:3], np.ones((1, 4, 5)), *args(4)[4:])
+        function(*args(4)[:3], np.ones((1, 4, 5)), *args(4)[4:])  # type: ignore[call-arg]
 
 
 def needs_number(x: Float64[Array, "n"]):

@@ -168,7 +168,7 @@ def test_one_thread_at_a_time():
 
 
 def test_cache_info_counts_it():
-    f = sg.jit(np.sin)
+    f: Any = sg.jit(np.sin)
     f.bind(np.ones(3))
     f(np.ones(3))
     f.bind(np.ones(4))

@@ -197,7 +197,7 @@ def test_the_short_call_takes_every_size():
         same(function(*args), short(args))
     assert function.cache_info().hits == hits
     with pytest.raises(ArgumentValueError, match="the extent n is 4"):
-        function(*samples(4)[:2], np.ones(3))
+        function(*samples(4)[:2], np.ones(3))  # type: ignore[call-arg]
 
 
 def test_a_size_has_one_compilation_whatever_comes_between():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_results_that_are_kept_do_not_change():
 
 
 def test_threads_never_share_a_block():
-    function = sg.jit(np.cos)
+    function: Any = sg.jit(np.cos)
     function(X)
 
     def run(k):

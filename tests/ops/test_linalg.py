@@ -182,7 +182,7 @@ def test_what_numpy_refuses_at_run_time_is_refused(name: str, options: Any) -> N
 
 def test_failures_of_other_calls() -> None:
     """Of bound calls, and of calls of few arguments."""
-    function = sg.jit(np.linalg.inv)
+    function: Any = sg.jit(np.linalg.inv)
     assert np.array_equal(function(np.eye(2)), np.eye(2))
     for _ in range(3):
         with pytest.raises(LinAlgError, match=r"Singular matrix\n  at .*test_linalg.py"):

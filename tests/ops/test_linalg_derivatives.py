@@ -70,7 +70,8 @@ def test_hessian_is_that_of_the_closed_form() -> None:
 def test_vmap_and_jacobians() -> None:
     rng = np.random.default_rng(6)
     A, b = rng.normal(size=(6, 5, 5)) + 4 * np.eye(5), rng.normal(size=(7, 5))
-    x = sg.vmap(sg.vmap(np.linalg.solve, in_axes=(None, 0)), in_axes=(0, None))(A, b)
+    every: Any = sg.vmap(sg.vmap(np.linalg.solve, in_axes=(None, 0)), in_axes=(0, None))
+    x = every(A, b)
     np.testing.assert_allclose(x, np.linalg.solve(A[:, None], b[None, :, :, None])[..., 0], atol=1e-13)
     f, r = sg.jacfwd(np.linalg.inv)(A[0]), sg.jacrev(np.linalg.inv)(A[0])
     X = np.linalg.inv(A[0])
@@ -82,7 +83,7 @@ def test_examples_with_one_matrix_are_solved_at_once() -> None:
     """The right-hand sides of a batch stand beside each other, with known and unknown extents."""
     rng = np.random.default_rng(7)
     A, b = rng.normal(size=(5, 5)) + 4 * np.eye(5), rng.normal(size=(7, 5))
-    solve = sg.vmap(np.linalg.solve, in_axes=(None, 0))
+    solve: Any = sg.vmap(np.linalg.solve, in_axes=(None, 0))
     assert "sg_lu_solve(5, 7, 0," in sg.jit(solve).lower(A, b).as_text("c")
     np.testing.assert_allclose(solve(A, b), np.linalg.solve(A, b.T).T, atol=1e-14)
     named = sg.jit(solve, specs=("f64[n,n]", "f64[m,n]"))
@@ -118,7 +119,8 @@ def test_cholesky_is_a_function_of_the_triangle_that_it_reads(options: Any) -> N
     def loss(p, upper=False):
         return np.sum(np.linalg.cholesky(p, upper=upper) * w)
 
-    assert np.array_equal(*[sg.jit(np.linalg.cholesky, options=options)(p) for p in (P, other)])
+    factor: Any = sg.jit(np.linalg.cholesky, options=options)
+    assert np.array_equal(factor(P), factor(other))
     found = sg.grad(loss, options=options)(P)
     assert not np.any(np.triu(found, 1))
     assert np.array_equal(found, sg.grad(loss, options=options)(other))

@@ -9,7 +9,7 @@ import types
 import weakref
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import optree
@@ -145,7 +145,7 @@ class Key(NamedTuple):
         return self._replace(kinds=tuple(kinds))
 
 
-_made: weakref.WeakSet[Function] = weakref.WeakSet()
+_made: weakref.WeakSet[Function[..., Any]] = weakref.WeakSet()
 
 
 def forget() -> None:
@@ -154,18 +154,24 @@ def forget() -> None:
         function.forget()
 
 
-class Function:
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Function(Generic[P, R]):
     """A compiled function: traced, derived, fused and compiled at its first call of each signature.
 
     Made by `jit`, `grad` and every other mode. Calling it gives NumPy arrays and numbers; called with traced arrays
-    it is traced through, so modes compose.
+    it is traced through, so modes compose. It has the name, docstring and signature of the function, also for type
+    checkers: `P` are its parameters, `R` what a call returns.
     """
 
     __name__: str
 
-    def __init__(self, fun: Callable[..., Any], arguments: Arguments, options: Options) -> None:
+    def __init__(self, fun: Callable[P, Any], arguments: Arguments, options: Options) -> None:
         """Wrap a function, or a mode of one; nothing is compiled yet."""
-        self._fun, self._arguments, self._options = fun, arguments, options
+        self._fun: Any = fun
+        self._arguments, self._options = arguments, options
         self._mode = getattr(fun, "symgrad_mode", "jit")
         self._captured, self._lock = Captured(fun), threading.RLock()
         self._entries: dict[Key, Entry] = {}
@@ -179,13 +185,14 @@ class Function:
         functools.update_wrapper(self, fun, updated=())  # not the attributes: fun may be a Function
         _made.add(self)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run on arrays and numbers; compile first when the signature is new.
 
         Raises:
             ArgumentError: an argument is no array or number, naming it.
             IndexOutOfBounds: an array of indices points outside of its axis.
         """
+        result: R
         shorts = self._shorts
         if shorts and not kwargs and not active.entered:
             if (result := shorts[0](args)) is not MISS:
@@ -197,7 +204,7 @@ class Function:
         call = self._arguments.split(args, kwargs)
         outer = current()
         if outer is not None:
-            return self._inline(outer, call)
+            return self._inline(outer, call)  # type: ignore[no-any-return]
         for leaf in call.leaves:
             if type(leaf) is Spec:
                 raise ArgumentError(
@@ -556,7 +563,7 @@ class Function:
             The paths in the order in which calls need them, and the arrays of each call as C reads them.
         """
         signature = self._signature(self._arguments.split(*specs))
-        made = Function(self._fun, self._arguments.fixed(signature), self._options)
+        made: Function[..., Any] = Function(self._fun, self._arguments.fixed(signature), self._options)
         found: dict[int, Lowered] = {}
         arrays = []
         for each in calls:
@@ -568,9 +575,9 @@ class Function:
         entry.paths[:] = [path.entry for path in found.values() if path.entry is not None]
         return [*found.values()], arrays
 
-    def fixed(self, signature: Signature, leaves: Sequence[Any] = ()) -> Function:
+    def fixed(self, signature: Signature, leaves: Sequence[Any] = ()) -> Function[..., Any]:
         """Compile for one signature alone, which every call must fit: at leaves, where conditions ask for values."""
-        made = Function(self._fun, self._arguments.fixed(signature), self._options)
+        made: Function[..., Any] = Function(self._fun, self._arguments.fixed(signature), self._options)
         made._find(Leaves([*(leaves or signature.specs)], signature.tree, signature.specs, signature.statics))
         return made
 
@@ -918,7 +925,7 @@ class Absent:
 
 def unpickled(
     fun: Any, options: Options, static: tuple[int | str, ...], fixed: Signature | bool | None, dynamic: Any,
-) -> Function:
+) -> Function[..., Any]:
     """Make the function that was pickled: traced where its Python is found by its name, else of its programs."""
     numbers, names = [s for s in static if isinstance(s, int)], [s for s in static if isinstance(s, str)]
     arguments = Arguments(fun, numbers, names, dynamic=dynamic)
@@ -943,8 +950,8 @@ class Lowered:
     """
 
     def __init__(
-        self, function: Function, signature: Signature, stages: Stages, program: Any, tree: Any, leaves: list[Any],
-        entry: Entry | None = None,
+        self, function: Function[..., Any], signature: Signature, stages: Stages, program: Any, tree: Any,
+        leaves: list[Any], entry: Entry | None = None,
     ) -> None:
         self._function, self.signature, self.stages, self.program = function, signature, stages, program
         self.tree, self._leaves, self.entry = tree, leaves, entry
@@ -959,6 +966,6 @@ class Lowered:
 
         return report(self.stages)
 
-    def compile(self) -> Function:
+    def compile(self) -> Function[..., Any]:
         """Compile for this signature alone: every call must fit it."""
         return self._function.fixed(self.signature, self._leaves)

@@ -27,15 +27,16 @@ from symgrad.transforms.rewrite.units import without_units
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from symgrad.api.call.function import P, R
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature
 
 
 def jit(
-    fun: Callable[..., Any], *, static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
+    fun: Callable[P, R], *, static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (),
     specs: Any = None, dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[P, R]:
     """Compile a NumPy function.
 
     Args:
@@ -63,10 +64,10 @@ def jit(
 
 
 def grad(
-    fun: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
+    fun: Callable[P, Any], argnums: Argnums = 0, *, has_aux: bool = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[P, Any]:
     """Compile the gradient of a function that returns one floating-point number.
 
     Args:
@@ -95,10 +96,10 @@ def grad(
 
 
 def value_and_grad(
-    fun: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False,
+    fun: Callable[P, R], argnums: Argnums = 0, *, has_aux: bool = False,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[P, tuple[R, Any]]:
     """Compile a loss together with its gradient, as one fused program.
 
     The arguments are those of `grad`; the result is ``(value, gradient)``, which is what
@@ -149,10 +150,10 @@ def _grad(
 
 
 def jacfwd(
-    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[P, Any]:
     """Compile the Jacobian of a function, column by column: forward mode for all columns at once.
 
     Args:
@@ -179,10 +180,10 @@ def jacfwd(
 
 
 def jacrev(
-    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[P, Any]:
     """Compile the Jacobian of a function, row by row: reverse mode for all rows at once.
 
     The arguments and the result are those of `jacfwd`; it is the better one where results are fewer than arguments.
@@ -197,10 +198,10 @@ def jacrev(
 
 
 def hessian(
-    fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
+    fun: Callable[P, Any], argnums: Argnums = 0, has_aux: bool = False, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[P, Any]:
     """Compile the Hessian of a function, as one program: ``jacfwd(jacrev(fun))``.
 
     The arguments are those of `jacfwd`; the result has, for each array of the function's, the argument's structure
@@ -218,7 +219,7 @@ def hessian(
 def hvp(
     fun: Callable[..., Any], *, has_aux: bool = False, static_argnums: int | Iterable[int] = (),
     static_argnames: str | Iterable[str] = (), dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[..., Any]:
     """Compile the Hessian of a loss times a vector, at about twice the cost of the gradient.
 
     Args:

@@ -167,7 +167,7 @@ class Linear:
     places: Sequence[int] = ()
     unread: frozenset[int] = frozenset()
     words: Sequence[str] = ()
-    run: Function | None = None
+    run: Function[..., Any] | None = None
 
     def at(self, primals: tuple[Any, ...], kept: Sequence[Any]) -> Callable[..., Any]:
         """Return the linear map at a point, of which it keeps copies, and the residuals there."""
@@ -240,7 +240,7 @@ def _linearized(fun: Any, signature: Signature, leaves: list[Any], *, forward: b
     return value, extras, Residuals(linear, kept)
 
 
-def _as_function(program: Program, words: Sequence[str]) -> Function:
+def _as_function(program: Program, words: Sequence[str]) -> Function[..., Any]:
     """Make a function of a program, of its inputs by name; of just these where they have open extents."""
 
     def linear(given: dict[str, Any]) -> Any:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import inspect
     from collections.abc import Callable, Iterable, Sequence
 
+    from symgrad.api.call.function import P
     from symgrad.ir.node import Graph, Node
     from symgrad.ir.program import Program
     from symgrad.trace.signature import Signature, Spec
@@ -279,11 +280,11 @@ class Mode:
 
 
 def function(
-    kind: str, fun: Callable[..., Any], rule: Rule, settings: dict[str, Any],
+    kind: str, fun: Callable[P, Any], rule: Rule, settings: dict[str, Any],
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None, *, signature: inspect.Signature | None = None,
     annotated: bool = True,
-) -> Function:
+) -> Function[P, Any]:
     """Make the `Function` of a mode; what is static is so for the function too."""
     mode = Mode(kind, fun, rule, settings, signature=signature, annotated=annotated)
     return Function(mode, Arguments(mode, static_argnums, static_argnames, specs, dynamic), options or Options())
@@ -292,11 +293,11 @@ def function(
 # -- functions derived again and again, by calls like ``jvp(f, primals, tangents)``
 
 
-_derived: dict[int, tuple[Any, dict[Any, Function]]] = {}  # of each function (or object with methods), while it lives
+_derived: dict[int, tuple[Any, dict[Any, Function[..., Any]]]] = {}  # of each function or object, while it lives
 _lock = threading.Lock()
 
 
-def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any) -> Function:
+def derived(fun: Any, rule: Rule, signature: inspect.Signature, **settings: Any) -> Function[..., Any]:
     """Return the compiled mode of a function, the same one each time; it does not keep the function alive."""
     method = isinstance(fun, types.MethodType)
     owner = fun.__self__ if method else fun

@@ -20,16 +20,16 @@ from symgrad.transforms.derive.batch import batch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from symgrad.api.call.function import Function
+    from symgrad.api.call.function import Function, P
     from symgrad.options import Options
     from symgrad.trace.signature import Signature
 
 
 def vmap(
-    fun: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None, *,
+    fun: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0, axis_size: int | None = None, *,
     static_argnums: int | Iterable[int] = (), static_argnames: str | Iterable[str] = (), specs: Any = None,
     dynamic: Any = AUTO, options: Options | None = None,
-) -> Function:
+) -> Function[P, Any]:
     """Map a function over axes of its arguments: compiled as one program, not as a loop of calls.
 
     Args:
