@@ -161,6 +161,13 @@ def test_check_of_a_wrong_gradient(run, monkeypatch):
 # -- doctor, cache, ops
 
 
+def test_cache_alone_shows_its_help(run):
+    code, out, err = run("cache")
+    assert (code, err) == (0, "")
+    assert "clear" in out
+    assert "info" in out
+
+
 def test_doctor_tells_what_there_is(run):
     code, out, err = run("doctor")
     assert (code, err) == (0, "")

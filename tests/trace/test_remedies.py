@@ -145,6 +145,28 @@ def test_results_that_are_no_loss(fun, piece):
     assert piece in str(caught.value)
 
 
+def counted(x):
+    return np.sum(x**2), (np.argmax(x), x > 0.5)
+
+
+def test_counts_and_conditions_have_no_derivative_and_stand_beside_one():
+    """Zero through what `has_aux` passes on, or where no cotangent is given; where one is asked for, an error."""
+    plain = sg.Options(compiler="none")
+    for mode in (sg.grad, sg.jacfwd, sg.jacrev):
+        slopes, (place, over) = mode(counted, has_aux=True, options=plain)(X)
+        np.testing.assert_allclose(slopes, 2 * X)
+        assert (int(place), over.tolist()) == (3, [False, False, True, True])
+    (_, (place, over)), pull = sg.vjp(counted, X)
+    np.testing.assert_allclose(pull((1.0, (None, None)))[0], 2 * X)
+    with pytest.raises(SymgradError, match=r"result\[1\]\[0\] is int64, and has no cotangent(?s:.*)instead: None"):
+        pull((1.0, (1, over)))
+    _, (slope, (place, over)) = sg.jvp(counted, (X,), (np.ones(4),))
+    assert (slope, int(place), over.any()) == (pytest.approx(2 * np.sum(X)), 0, False)
+    for mode in (sg.jacfwd, sg.jacrev, sg.hessian):
+        with pytest.raises(SymgradError, match=r"returns int64: a derivative needs floating point(?s:.*)has_aux=True"):
+            mode(lambda x: np.argmax(x), options=plain)(X)
+
+
 # -- what is written in the place of functions is the same
 
 A = np.array([[2.0, 0.3], [0.1, 1.0], [0.4, 0.2]])
