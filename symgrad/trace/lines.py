@@ -186,10 +186,11 @@ def user_line() -> Line | None:
 def line_at(frame: FrameType, number: int) -> Line:
     """Return a line of a frame's code."""
     file = frame.f_code.co_filename
-    of = frame.f_code if file[0] == "<" else file  # texts that are run have one name
+    is_text = file[:1] in {"", "<"}
+    of = frame.f_code if is_text else file  # texts that are run have one name
     found = _lines.get((of, number))
     if found is None:
-        text = statement(file, number) or (line_of_text(frame, number) if file[0] == "<" else "")
+        text = statement(file, number) or (line_of_text(frame, number) if is_text else "")
         found = _lines[of, number] = Line(file, number, text)
     return found
 

@@ -225,9 +225,9 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
     if refused and (library or raised_in_library(error)):
         return refused[0]
     if library and isinstance(error, TypeError):  # of compiled code, which got a traced array
-        said = "" if _OWN_CLASSES.search(str(error)) else f": {error}"
+        said = " has no answer for traced arrays" if _OWN_CLASSES.search(str(error)) else f": {error}"
         return UnsupportedError(
-            f"{module_of(function)}.{name} has no answer for traced arrays{said}", line=line,
+            f"{module_of(function)}.{name}{said}", line=line,
             instead=remedy(function) or "np.* functions, operators and methods of arrays",
         )
     if isinstance(error, (TypeError, ValueError)) and _OWN_CLASSES.search(str(error)):  # the user knows an array
