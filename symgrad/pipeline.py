@@ -236,7 +236,7 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     """Compile an optimized program, or keep it for the interpreter when there is no compiler."""
     if toolchain is None:
         return Built(optimized, stages, None, None)
-    from symgrad.build.cache.artifacts import keep, program_key, recall
+    from symgrad.build.cache.artifacts import keep, keep_templates, program_key, recall
 
     stages.target = toolchain.target
     key = None if os.environ.get("SYMGRAD_DUMP") else program_key(optimized, toolchain, stages.options)
@@ -248,6 +248,8 @@ def build(stages: Stages, optimized: Program, toolchain: Toolchain | None) -> Bu
     from symgrad.build.load import build as compile_and_load
     from symgrad.loops.cost import at_least, expected, sizes
 
+    if stages.options.cache:
+        keep_templates()
     said = announce(optimized, at_least(len(optimized.nodes())), stages.options)
     loops, source = loops_and_c(stages, optimized)
     described = interface(optimized, loops, source)

@@ -4,18 +4,53 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import jinja2
+import jinja2.bccache
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PACKAGE = Path(__file__).parents[1]
 
 TEMPLATES = next(folder for folder in (PACKAGE / "templates", PACKAGE.parent / "templates") if folder.is_dir())
 
 
+SETTINGS: dict[str, Any] = {
+    "undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True,
+    "autoescape": False,
+}
+"""Undefined names are errors, and nothing is escaped, for the result is C."""
+
+
 @cache
 def environment() -> jinja2.Environment:
-    """Load the templates: undefined names are errors, and nothing is escaped, for the result is C."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True, autoescape=False,  # noqa: S701 - C, not HTML
-    )
+    """Load the templates."""
+    return jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), **SETTINGS)  # noqa: S701 - C, not HTML
+
+
+class Kept(jinja2.BytecodeCache):
+    """Templates that are compiled already: to compile all that a program needs takes a tenth of a second.
+
+    Attributes:
+        recall: what was kept under some words.
+        record: keeps bytes under some words.
+    """
+
+    def __init__(self, recall: Callable[..., bytes | None], record: Callable[..., None]) -> None:
+        self.recall, self.record = recall, record
+
+    def words(self, bucket: jinja2.bccache.Bucket) -> tuple[str, ...]:
+        """Say what a compiled template depends on: its file, its text, Jinja, Python, and how it is compiled."""
+        return bucket.key, bucket.checksum, jinja2.__version__, jinja2.bccache.bc_magic.hex(), repr(SETTINGS)
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Fill a bucket with what was kept."""
+        found = self.recall(*self.words(bucket))
+        if found is not None:
+            bucket.bytecode_from_string(found)
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Keep what was compiled."""
+        self.record(bucket.bytecode_to_string(), *self.words(bucket))

@@ -82,6 +82,17 @@ def keep(key: str, program: Program, interface: Interface, library: Library) -> 
     store.record(key, json.dumps(record).encode())
 
 
+def keep_templates() -> None:
+    """Let templates be compiled once on a machine."""
+    from symgrad.render.templates import Kept, environment
+
+    store = cache.store()
+    environment().bytecode_cache = None if store is None else Kept(
+        lambda *words: store.recall(cache.key("template", *words)),
+        lambda content, *words: store.record(cache.key("template", *words), content),
+    )
+
+
 def recall(key: str, program: Program) -> tuple[Interface, Library] | None:
     """Find how a program is called, and load its library; None where it must be compiled."""
     store = cache.store()
