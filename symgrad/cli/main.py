@@ -226,7 +226,7 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     debug = "--debug" in words
     with warnings.catch_warnings():
-        warnings.showwarning = terminal.show_warning
+        warnings.showwarning = lambda message, *_, **__: terminal.complain(f"warning: {message}")
         try:
             with cli.make_context("symgrad", [w for w in words if w != "--debug"]) as context:
                 result = cli.invoke(context)

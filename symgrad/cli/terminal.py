@@ -7,7 +7,7 @@ import sysconfig
 import traceback
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -87,8 +87,3 @@ def explained(error: BaseException) -> str:
     own = [f for f in frames if not f.filename.startswith(libraries) and not f.filename.endswith("/bin/symgrad")]
     place = f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
     return f"{place}{type(error).__name__}: {error}"
-
-
-def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """Print a warning as one line; it stands in for `warnings.showwarning`."""
-    complain(f"warning: {message}")

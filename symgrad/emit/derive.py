@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import symgrad.api.modes.derivatives as first
-import symgrad.api.modes.derivatives as second
 from symgrad.api.call.arguments import chosen
+from symgrad.api.modes import derivatives
 from symgrad.api.modes.mode import at, described, function
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.evaluate import concrete, extents
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from symgrad.api.call.function import Function, Lowered
     from symgrad.ir.program import Program
     from symgrad.options import Options
+    from symgrad.trace.signature import Signature
 
     Arrays = dict[str, np.ndarray[Any, Any]]
-    from symgrad.trace.signature import Signature
 
 WHATS = ("value", "grad", "value_and_grad", "jvp", "vjp", "hvp", "hessian", "jacobian")
 """What can be emitted."""
@@ -77,12 +76,6 @@ class Specialization:
             args = tuple([example.get(name, spec) for name, spec in zip(self.positions, self.args, strict=False)])
             calls.append((args, {name: {**example, **more}.get(name, spec) for name, spec in specs[1].items()}))
         paths, arrays = derived.lower_paths(specs, calls)
-        self.check_results(paths)
-        names = paths[0].signature.names
-        return Paths(tuple(paths), tuple([dict(zip(names, each, strict=True)) for each in arrays]))
-
-    def check_results(self, paths: Sequence[Lowered]) -> None:
-        """Refuse paths that return something else: a function of C writes the same arrays in each call."""
         kinds = [(one.tree, [(y.shape, y.dtype) for y in one.program.results]) for one in paths]
         for path, kind in zip(paths, kinds, strict=True):
             if kind != kinds[0]:
@@ -95,6 +88,8 @@ class Specialization:
                     instead="results of the same structure, shapes and dtypes (0.0 in the place of 0), or a package "
                     "for each path",
                 )
+        names = paths[0].signature.names
+        return Paths(tuple(paths), tuple([dict(zip(names, each, strict=True)) for each in arrays]))
 
 
 def examples_for(of: Specialization, examples: Sequence[Any], *, several: bool) -> Specialization:
@@ -191,7 +186,7 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
     if what not in WHATS:
         raise ArgumentValueError(f"{what!r} cannot be emitted", instead=f"one of {', '.join(WHATS)}")
     given: dict[str, Any] = {"static_argnames": of.static, "options": options}
-    value = of.lower(first.jit(of.fun, **given))
+    value = of.lower(derivatives.jit(of.fun, **given))
     results = _result_names(value)
     if what == "value":
         return Derivative(what, of, value, results)
@@ -199,22 +194,22 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
     names = tuple([signature.names[k] for part in chosen(wrt, signature, word) for k in part.leaves])
     bars = tuple([f"{name}_bar" for name in names])
     if what in {"grad", "value_and_grad"}:
-        made = of.lower(getattr(first, what)(of.fun, wrt, **given))
+        made = of.lower(getattr(derivatives, what)(of.fun, wrt, **given))
         return Derivative(what, of, made, bars if what == "grad" else (*results, *bars), value, results, "pull", names)
     base, base_outputs = value, results
     if what in {"hvp", "hessian"}:
-        base, base_outputs = of.lower(first.grad(of.fun, wrt, **given)), bars
+        base, base_outputs = of.lower(derivatives.grad(of.fun, wrt, **given)), bars
     specs = dict(zip(signature.names, signature.specs, strict=True))
     outputs = dict(zip(results, value.program.results, strict=True))
     floating = [name for name, y in outputs.items() if y.dtype.kind == "f"]
     if what in {"hessian", "jacobian"}:
-        matrix: Any = second.hessian
+        matrix: Any = derivatives.hessian
         rows = names
         if what == "jacobian":  # in the mode that does less
             height = sum([size(y.shape) for y in outputs.values()])
             width = sum([size(specs[name].shape) for name in names])
             reverse = isinstance(height, int) and (not isinstance(width, int) or height <= width)
-            matrix, rows = second.jacrev if reverse else second.jacfwd, results
+            matrix, rows = derivatives.jacrev if reverse else derivatives.jacfwd, results
         labels: list[str] = []
         for pair in itertools.product(rows, names):
             alone = len(rows) == len(names) == 1
@@ -233,18 +228,18 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
                 f"{what} adds an argument {name}, and {of.name}() has one, or an extent", instead="another name"
             )
     settings = {"what": what, "wrt": wrt, "further": tuple(further)}
-    mode = function(what, of.fun, _along, settings, **given, signature=_extended(of.fun, further))
+    mode = function(what, of.fun, _derivative_along, settings, **given, signature=_extended_signature(of.fun, further))
     tails = {
         "jvp": (*results, *[f"{name}_dot" for name in floating]), "vjp": (*results, *bars),
         "hvp": tuple([f"{bar}_dot" for bar in bars]),
     }
     form = "pull" if what == "vjp" else "push"
-    drawn = [_drawn(further, value.extents(example), k) for k, example in enumerate(value.examples)]
+    drawn = [_drawn_directions(further, value.extents(example), k) for k, example in enumerate(value.examples)]
     made = of.lower(mode, further, drawn)
     return Derivative(what, of, made, tails[what], base, base_outputs, form, names, tuple(further))
 
 
-def _along(
+def _derivative_along(
     fun: Any, signature: Signature, leaves: list[Any], *, what: str, wrt: Argnums, further: tuple[str, ...],
 ) -> list[Any]:
     """Return the results and a jvp's tangents, or a vjp's cotangents; of a hvp the gradient's tangents."""
@@ -252,7 +247,7 @@ def _along(
     own = {name: value for name, value in kwargs.items() if name not in further}
     given = [kwargs[name] for name in further]
     if what == "hvp":
-        fun = first.grad(fun, wrt, static_argnums=signature.static[0], static_argnames=signature.static[1])
+        fun = derivatives.grad(fun, wrt, static_argnums=signature.static[0], static_argnames=signature.static[1])
     point = at(fun, *described(fun, args, own, signature.static))
     places = [k for one in chosen(wrt, point.signature) for k in one.leaves]
     floating = [y.dtype.kind == "f" for y in point.results]
@@ -265,7 +260,7 @@ def _along(
     return pushed if what == "hvp" else [*point.put(point.program), *itertools.compress(pushed, floating)]
 
 
-def _drawn(specs: Mapping[str, Spec], sizes: Mapping[Any, int], seed: int) -> Arrays:
+def _drawn_directions(specs: Mapping[str, Spec], sizes: Mapping[Any, int], seed: int) -> Arrays:
     """Draw directions or cotangents for an example."""
     rng = np.random.default_rng(seed)
     shapes = {name: concrete(tuple(spec.shape), sizes) for name, spec in specs.items()}
@@ -282,7 +277,7 @@ def _result_names(value: Paths) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _extended(fun: Callable[..., Any], further: dict[str, Spec]) -> inspect.Signature:
+def _extended_signature(fun: Callable[..., Any], further: dict[str, Spec]) -> inspect.Signature:
     """Put keyword arguments behind a function's own."""
     signature = signature_of(fun)
     if signature is None:

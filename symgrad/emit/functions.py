@@ -157,7 +157,7 @@ class Exported:
     def summary(self) -> str:
         """What it computes."""
         by = f", by {', '.join(self.paths[name] for name in self.derivative.wrt)}" if self.derivative.wrt else ""
-        return quoted(WORDS[self.derivative.what].format(self.origin) + by)
+        return c_string(WORDS[self.derivative.what].format(self.origin) + by)
 
 
 def exported(name: str, of: Derivative, options: Options, target: Target, module: str, first: int) -> Exported:
@@ -177,12 +177,12 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
             )
     paths: list[Cores] = []
     for number, path in _numbered(f"{name}_core", of.lowered):
-        core = _core(path.program, of.outputs, number, options, target)
-        flagged, watch = with_flags(_labelled(path.program, of.outputs))
-        watched = _core(flagged, (*of.outputs, "sg_flags"), f"{number}_watched", PORTABLE, EMBEDDED)
+        core = _make_core(path.program, of.outputs, number, options, target)
+        flagged, watch = with_flags(_with_labels(path.program, of.outputs))
+        watched = _make_core(flagged, (*of.outputs, "sg_flags"), f"{number}_watched", PORTABLE, EMBEDDED)
         paths.append(Cores(path, core, watched, watch, first + sum(one.statuses for one in paths)))
     bases = [] if of.base is None else _numbered(f"{name}_base", of.base)
-    based = [_core(path.program, of.base_outputs, number, PORTABLE, EMBEDDED) for number, path in bases]
+    based = [_make_core(path.program, of.base_outputs, number, PORTABLE, EMBEDDED) for number, path in bases]
     return Exported(name, of, tuple(paths), tuple(based))
 
 
@@ -191,22 +191,22 @@ def _numbered(name: str, paths: Paths) -> list[tuple[str, Lowered]]:
     return [(f"{name}_{k}" if paths.branched else name, path) for k, path in enumerate(paths.each, 1)]
 
 
-def _labelled(program: Program, names: Sequence[str]) -> Program:
+def _with_labels(program: Program, names: Sequence[str]) -> Program:
     """Name the results of a program, among which guards may stand."""
     left = iter(names)
     return replace(program, labels=tuple(["guard" if node.op.decides else next(left) for node in program.outputs]))
 
 
-def _core(program: Program, labels: tuple[str, ...], name: str, options: Options, target: Target) -> Core:
+def _make_core(program: Program, labels: tuple[str, ...], name: str, options: Options, target: Target) -> Core:
     """Take an optimized program through lower, schedule and the naming of its C."""
     with uncollected():
-        loops = schedule(lower(_labelled(program, labels)), options, target)
+        loops = schedule(lower(_with_labels(program, labels)), options, target)
         aimed = render.aimed(loops, options, target)
         view, functions = render.function(loops, name, aimed)
     return Core(name, loops, view, functions, aimed)
 
 
-def body(cores: Sequence[Core]) -> str:
+def cores_text(cores: Sequence[Core]) -> str:
     """Print cores as they stand in one file."""
     if not cores:
         return ""
@@ -231,17 +231,17 @@ def stack_bound(text: str) -> int:
     return arrays + 64 * len(_SCALAR.findall(text)) + 512 * frames
 
 
-def quoted(text: str) -> str:
+def c_string(text: str) -> str:
     """Make text safe inside of a C string."""
     return comment(text).replace('"', "'")
 
 
-def shown(dtype: Any) -> str:
+def header_type(dtype: Any) -> str:
     """Name a dtype as the header does, which C++ reads too."""
     return ctype(dtype).replace("_Bool", "bool")
 
 
-def cast(array: Array, name: str, constness: str = "") -> str:
+def core_argument(array: Array, name: str, constness: str = "") -> str:
     """Print an array of the header's types as a core takes it: Booleans are bytes there."""
     return f"({constness}uint8_t *){name}" if array.dtype.kind == "b" else name
 
@@ -258,15 +258,16 @@ def entry_view(made: Exported, pad: int, units: Mapping[str, str], *, threads: b
         path = made.paths.get(array.name, array.name)
         notes = f"  ({path})" if path != array.name else ""
         notes += f"  in {units[array.name]}" if array.name in units else ""
-        return comment(f"{array.name}: {shown(array.dtype)}{shape}{notes}")
+        return comment(f"{array.name}: {header_type(array.dtype)}{shape}{notes}")
 
     def is_open(dim: Any) -> bool:
         return not (type(dim) is int or dim.is_Integer)
 
     dims, team = [f"int64_t {n}" for n in names], ["int32_t threads"] * threads
-    parameters = [f"const {shown(a.dtype)} *{a.name}" for a in loops.inputs]
-    parameters += [*[f"{shown(a.dtype)} *{a.name}" for a in loops.outputs], *dims, *team, "void *workspace"]
-    arrays = [*[cast(a, a.name, "const ") for a in loops.inputs], *[cast(a, a.name) for a in loops.outputs]]
+    parameters = [f"const {header_type(a.dtype)} *{a.name}" for a in loops.inputs]
+    parameters += [*[f"{header_type(a.dtype)} *{a.name}" for a in loops.outputs], *dims, *team, "void *workspace"]
+    arrays = [core_argument(a, a.name, "const ") for a in loops.inputs]
+    arrays += [core_argument(a, a.name) for a in loops.outputs]
     given = [*names, *["threads"] * threads]
     sized: dict[str, list[str]] = {}
     for array in (*loops.inputs, *loops.results):
@@ -343,7 +344,7 @@ def error_views(functions: Sequence[Exported]) -> list[ErrorView]:
             for code, r in path.requirements
         ]
         for code, about, what in said:
-            text = quoted(f"{about.line}: {what}")
+            text = c_string(f"{about.line}: {what}")
             found.append(ErrorView(code, text, f"{name}: {text}"))
     return found
 
@@ -359,7 +360,7 @@ def watch_view(made: Cores, of: str, first: int) -> WatchView:
     own = [name for _, name in made.core.arguments]
     given = [name for _, name in made.watched.arguments]
     messages = [
-        ErrorView(first + k, quoted(f"{value.line or of}: {made.watch.message(k)}"))
+        ErrorView(first + k, c_string(f"{value.line or of}: {made.watch.message(k)}"))
         for k, value in enumerate(values)
     ]
     return WatchView(
@@ -389,7 +390,7 @@ def python_view(made: Exported, *, threads: bool) -> PythonView:
         known = [f"{dim}" if isinstance(dim, int) else f'"{dim}"' if dim.is_Symbol else "None" for dim in array.shape]
         return PortView(
             array.name, array.dtype.name, tuple(map(str, array.shape)), "".join(f"{one}, " for one in known).strip(),
-            tuple(map(python_size, array.shape)), shown(array.dtype), computed="None" in known,
+            tuple(map(python_size, array.shape)), header_type(array.dtype), computed="None" in known,
         )
 
     inputs, outputs = tuple(map(port, made.core.loops.inputs)), tuple(map(port, made.core.loops.results))

@@ -18,12 +18,12 @@ from symgrad.emit.functions import (
     EMBEDDED,
     FAST,
     PORTABLE,
-    body,
+    c_string,
+    cores_text,
     entry_view,
     error_views,
     exported,
     python_view,
-    quoted,
     size_calls,
     stack_bound,
     watch_view,
@@ -184,7 +184,7 @@ def emit_calls(
         "generator": f"symgrad {view.version}",
         "module": view.name,
         "profile": view.profile,
-        "functions": [_report(made, asked, skipped=made.name in skipped) for made in functions],
+        "functions": [_function_report(made, asked, skipped=made.name in skipped) for made in functions],
         "provenance": hashlib.sha256("\0".join(made_of).encode(errors="backslashreplace")).hexdigest(),
         "files": {name: checksum(text.encode()) for name, text in texts.items()},
     }
@@ -222,7 +222,7 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
     for name in asked.units or {}:
         if name not in known:
             raise ArgumentValueError(f"a unit for {name}, which is no array here", instead=", ".join(sorted(known)))
-    units = {name: quoted(unit) for name, unit in (asked.units or {}).items()}
+    units = {name: c_string(unit) for name, unit in (asked.units or {}).items()}
     entries = [entry_view(made, pad, units, threads=fast) for made in functions]
     watches, first = [], NOT_FINITE
     for path, of in [(path, made.derivative.of.name) for made in functions for path in made.each]:
@@ -257,13 +257,13 @@ def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleV
             )
     spoken = " ".join([call for one in compared for call in (one.plus, one.minus)])
     bases = [base for made in functions for base in made.bases if f"{base.name}(" in spoken]
-    main, words = body([path.core for made in functions for path in made.each]), asked.cc.split()
-    origin = ", ".join(dict.fromkeys(quoted(made.origin) for made in functions))
+    main, words = cores_text([path.core for made in functions for path in made.each]), asked.cc.split()
+    origin = ", ".join(dict.fromkeys(c_string(made.origin) for made in functions))
     tolerances = sorted({o.relative for c in cases for o in c.outputs if o.relative not in {"", "0.0"}}) or ["0"]
     view = ModuleView(
-        name=asked.name, upper=upper, version=__version__, origin=origin, description=quoted(entries[0].summary),
+        name=asked.name, upper=upper, version=__version__, origin=origin, description=c_string(entries[0].summary),
         profile=asked.profile, threads=fast, blas=asked.options.blas, team=TEAM, body=main,
-        check_body=body([path.watched for made in functions for path in made.each]), base_body=body(bases),
+        check_body=cores_text([path.watched for made in functions for path in made.each]), base_body=cores_text(bases),
         entries=tuple(entries),
         watches=tuple(watches), errors=tuple(error_views(functions)), not_finite=NOT_FINITE,
         calls=size_calls(entries), cases=tuple(cases),
@@ -329,7 +329,7 @@ def _with_lines(text: str, name: str, lines: set[Line]) -> str:
     return with_rows(rows)
 
 
-def _report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
+def _function_report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
     """Describe a function, for ``report.json``: what it computes, does and needs."""
     loops, units = made.core.loops, asked.units or {}
 
@@ -341,7 +341,7 @@ def _report(made: Exported, asked: Request, *, skipped: bool) -> dict[str, Any]:
         return [one | ({"unit": units[one["name"]]} if one["name"] in units else {}) for one in found]
 
     def needs(path: Cores) -> dict[str, Any]:
-        text, core = body([path.core]), path.core
+        text, core = cores_text([path.core]), path.core
         stages = Stages(asked.options)
         stages.kept |= {"loops": core.loops, "c": Source(text, core.name, "", memory=core.functions.memory)}
         cost, memory = cost_of(stages), memory_of(stages)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.emit.functions import cast, shown
+from symgrad.emit.functions import core_argument, header_type
 from symgrad.errors import ArgumentValueError, Missed, SymgradError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.shapes import symbol
@@ -125,7 +125,7 @@ def _intervals(attempt: int, names: Iterable[str], rng: Generator) -> dict[str, 
     return {name: INTERVALS[int(rng.integers(len(INTERVALS)))] for name in names}
 
 
-def _drawn(wanted: Shapes, where: Mapping[str, Interval], rng: Generator) -> tuple[Arrays, dict[str, Formula]]:
+def _draw_arguments(wanted: Shapes, where: Mapping[str, Interval], rng: Generator) -> tuple[Arrays, dict[str, Formula]]:
     """Draw arrays of shapes and dtypes; formulas are those of the large ones, numbers of the others are short."""
     found: Arrays = {}
     formulas: dict[str, Formula] = {}
@@ -247,7 +247,7 @@ def recorded(made: Exported, run: Runner, given: Mapping[str, int], seed: int, *
         rng, found, part = np.random.default_rng(seed), None, -1.0
         for attempt in range(TRIES):
             try:
-                inputs, formulas = _drawn(wanted, _intervals(attempt, wanted, rng), rng)
+                inputs, formulas = _draw_arguments(wanted, _intervals(attempt, wanted, rng), rng)
                 results, _ = run(inputs)
             except MemoryError as error:
                 raise ArgumentValueError(
@@ -308,9 +308,9 @@ def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed
         at = calls[attempt % len(calls) if of.lowered.branched else 0]
         wanted = _shapes_at(at.extents, of.lowered.signature.names, of.lowered.signature.specs)
         where = _intervals(attempt, wanted, rng)
-        inputs, formulas = (at.inputs, at.formulas) if of.lowered.branched else _drawn(wanted, where, rng)
+        inputs, formulas = (at.inputs, at.formulas) if of.lowered.branched else _draw_arguments(wanted, where, rng)
         sides = {name: INTERVALS[0]._replace(dominant=where[name].dominant) for name in of.wrt}
-        directions, along = _drawn({name: wanted[name] for name in of.wrt}, sides, rng)
+        directions, along = _draw_arguments({name: wanted[name] for name in of.wrt}, sides, rng)
         if of.form == "push":
             dots = dict(zip(of.wrt, of.tangents, strict=True))
             directions = {name: inputs[dot] for name, dot in dots.items()}
@@ -320,7 +320,7 @@ def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed
         try:
             outputs, path = run(inputs)
             call = RecordedCall(at.extents, inputs, outputs, formulas, path)
-            both = tuple([base(_moved(inputs, directions, sign * step)) for sign in (1.0, -1.0)])
+            both = tuple([base(_step_away(inputs, directions, sign * step)) for sign in (1.0, -1.0)])
             found = FiniteDifference(call, both, directions, along, step, TOLERANCE[kind])
             if _finite(call.outputs) == 1.0 and all(off <= 0.1 for off in _compared(of, found)):
                 return found
@@ -329,7 +329,7 @@ def differences(of: Derivative, run: Runner, calls: Sequence[RecordedCall], seed
     return None
 
 
-def _moved(inputs: Arrays, along: Arrays, step: float) -> Arrays:
+def _step_away(inputs: Arrays, along: Arrays, step: float) -> Arrays:
     """Return arguments that are a step away."""
     return {**inputs, **{name: (inputs[name] + step * a).astype(inputs[name].dtype) for name, a in along.items()}}
 
@@ -384,11 +384,11 @@ def _matrices(of: Derivative, k: int) -> tuple[str, ...]:
 # -- what the test's template prints
 
 
-def _numbers(
+def _numbers_view(
     name: str, array: Any, formula: Formula | None = None, *, values: bool = True, **further: Any,
 ) -> NumbersView:
     """Print an array's numbers, which C reads back to the last bit, or what it computes them by."""
-    kind = shown(array.dtype)
+    kind = header_type(array.dtype)
     if formula is not None:
         made = (str(formula.seed), repr(formula.low), repr(formula.width), str(formula.side))
         return NumbersView(name, kind, array.size, (), formula=made, **further)
@@ -396,14 +396,14 @@ def _numbers(
     return NumbersView(name, kind, array.size, printed, **further)
 
 
-def _result(name: str, array: Any, *, narrow: bool) -> NumbersView:
+def _result_view(name: str, array: Any, *, narrow: bool) -> NumbersView:
     """Print a recorded result, with what it may be off by."""
     relative = RELATIVE[narrow] if array.dtype.kind == "f" else "0.0"
     finite = np.abs(array[np.isfinite(array)]) if array.dtype.kind == "f" else np.zeros(0)
     largest = float(finite.max()) if finite.size else 0.0
     step = -(-array.size // RECORDED) or 1
     allowed = repr(float(relative) * largest)
-    view = _numbers(name, np.ravel(array)[::step], allowed=allowed, relative=relative, step=step)
+    view = _numbers_view(name, np.ravel(array)[::step], allowed=allowed, relative=relative, step=step)
     return replace(view, count=array.size, recorded=view.count)
 
 
@@ -411,9 +411,9 @@ def case_view(made: Exported, at: RecordedCall, number: int, *, threads: bool) -
     """Describe a recorded call."""
     sizes = [str(at.extents[name]) for name in made.extents]
     sizes += [str(THREADS)] * threads
-    inputs = [_numbers(a.name, at.inputs[a.name], at.formulas.get(a.name)) for a in made.core.loops.inputs]
+    inputs = [_numbers_view(a.name, at.inputs[a.name], at.formulas.get(a.name)) for a in made.core.loops.inputs]
     narrow = made.derivative.narrow
-    outputs = [_result(a.name, at.outputs[a.name], narrow=narrow) for a in made.core.loops.outputs]
+    outputs = [_result_view(a.name, at.outputs[a.name], narrow=narrow) for a in made.core.loops.outputs]
     arguments = [f"in_{a.name}" for a in inputs] + [f"out_{a.name}" for a in outputs] + [*sizes, "space"]
     return CaseView(
         f"{made.name}_case{number}", made.name, tuple(inputs), tuple(outputs), tuple(sizes), tuple(arguments),
@@ -424,14 +424,14 @@ def case_view(made: Exported, at: RecordedCall, number: int, *, threads: bool) -
 def difference_view(made: Exported, at: FiniteDifference, *, threads: bool) -> DifferenceView:
     """Describe a finite difference."""
     of, base, sizes = made.derivative, made.bases[0], at.call.extents
-    along = [_numbers(name, a, at.formulas.get(name), bar=f"{name}_bar") for name, a in at.along.items()]
+    along = [_numbers_view(name, a, at.formulas.get(name), bar=f"{name}_bar") for name, a in at.along.items()]
     floating = [(n, a) for n, a in zip(of.base_outputs, base.loops.outputs, strict=True) if a.dtype.kind == "f"]
     weights = dict(zip([n for n, _ in floating], of.tangents, strict=False)) if of.what == "vjp" else {}
     shapes = {symbol(name): value for name, value in sizes.items()}
 
     def empty(name: str, array: Any, **further: Any) -> NumbersView:
         blank = np.empty(concrete(tuple(array.shape), shapes), array.dtype)
-        return _numbers(name, blank, values=False, **further)
+        return _numbers_view(name, blank, values=False, **further)
 
     results = [
         empty(
@@ -440,12 +440,13 @@ def difference_view(made: Exported, at: FiniteDifference, *, threads: bool) -> D
         )
         for k, (name, array) in enumerate(floating)
     ]
-    inputs = [cast(a, f"{'moved' if a.name in at.along else 'in'}_{a.name}", "const ") for a in base.loops.inputs]
+    given = {a.name: f"{'moved' if a.name in at.along else 'in'}_{a.name}" for a in base.loops.inputs}
+    inputs = [core_argument(a, given[a.name], "const ") for a in base.loops.inputs]
     passed = [str(sizes[str(dim)]) for dim in extents(base.loops)]
     plus, minus = [
         f"{made.bases[path].name}({', '.join([*inputs, *results_, *passed, 'scratch'])})"
         for side, (_, path) in zip(("plus", "minus"), at.sides, strict=True)
-        for results_ in [[cast(a, f"{side}_{a.name}") for a in base.loops.outputs]]
+        for results_ in [[core_argument(a, f"{side}_{a.name}") for a in base.loops.outputs]]
     ]
     name = f"{made.name}_differences{at.call.path + 1 if made.branched else ''}"
     space = max([concrete(one.loops.workspace, shapes) for one in made.bases])

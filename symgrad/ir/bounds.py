@@ -38,12 +38,12 @@ def obligations(node: Node, body: Body) -> list[Requirement]:
     for statement in body.statements:
         if any(axis.extent == 0 for axis in statement.axes):
             continue
-        least = _least(statement)
+        least = _least_extents(statement)
         for access in (*looked_up(statement.target.indices), statement.target, *accesses(statement.value)):
             for low, high, extent, axis in _ranges(access, arrays[access.array]):
-                if not _certain(low, least):
+                if not _surely_nonnegative(low, least):
                     found.setdefault(_when_run(statement, low, extent, axis, node))
-                if not _certain(extent - 1 - high, least):
+                if not _surely_nonnegative(extent - 1 - high, least):
                     found.setdefault(_when_run(statement, high, extent, axis, node))
     return list(found)
 
@@ -86,12 +86,12 @@ def _extremes(index: Any) -> tuple[Any, Any]:
     if type(index) is int:
         return index, index
     if isinstance(index, Axis):
-        return 0, _last(index)
+        return 0, _last_index(index)
     low = high = symbolic(index).expand()
     for axis in parts(index):
         if isinstance(axis, Lookup):
             raise ShapeError("an index computed from a looked-up one")
-        slope, end = symbolic(index).expand().coeff(axis.symbol), _last(axis)
+        slope, end = symbolic(index).expand().coeff(axis.symbol), _last_index(axis)
         rising = slope.is_nonnegative
         if not rising and not slope.is_nonpositive:
             raise ShapeError(f"an index {index} of unknown direction")
@@ -99,7 +99,7 @@ def _extremes(index: Any) -> tuple[Any, Any]:
     return shapes.simplified(low.expand()), shapes.simplified(high.expand())
 
 
-def _last(axis: Axis) -> Any:
+def _last_index(axis: Axis) -> Any:
     """Return an axis's last index. The statement runs only where the axis is not empty: ``Max(e, 0)`` is e there."""
     extent = axis.extent
     if type(extent).__name__ == "Max" and len(extent.args) == 2 and 0 in extent.args:  # type: ignore[union-attr]
@@ -107,11 +107,11 @@ def _last(axis: Axis) -> Any:
     return extent - 1
 
 
-def _least(statement: Statement) -> dict[Any, Any]:
+def _least_extents(statement: Statement) -> dict[Any, Any]:
     """Return what unknown extents are at least where no axis is empty: ``{n: n + 2}`` for n - 1 > 0."""
     from_one: dict[Any, int] = {}
     for axis in statement.axes:
-        last = _last(axis)  # >= 0
+        last = _last_index(axis)  # >= 0
         symbols: set[Any] = getattr(last, "free_symbols", set())
         if len(symbols) == 1:
             (symbol,) = symbols
@@ -121,7 +121,7 @@ def _least(statement: Statement) -> dict[Any, Any]:
     return {symbol: symbol + least for symbol, least in from_one.items() if least > 0}
 
 
-def _certain(margin: Any, least: dict[Any, Any]) -> bool:
+def _surely_nonnegative(margin: Any, least: dict[Any, Any]) -> bool:
     """Whether a number is nonnegative for all extents that are no less than `least`.
 
     Raises:

@@ -47,13 +47,13 @@ def concrete(param: Any, dims: Mapping[Any, int]) -> Any:
     if isinstance(param, Constant):
         return param
     if isinstance(param, Program):
-        return Body(param, dims)
+        return HeldProgram(param, dims)
     if hasattr(param, "free_symbols"):
         return int(param.subs(dims))
     return param
 
 
-class Body(NamedTuple):
+class HeldProgram(NamedTuple):
     """A program that another one holds, as a function of arrays."""
 
     program: Program
@@ -71,7 +71,7 @@ class Body(NamedTuple):
 
 def computed(node: Node, operands: Sequence[Any], dims: Mapping[Any, int]) -> Any:
     """Compute one node; its errors have the user's line."""
-    params = {k: concrete(v, dims) for k, v in zip(node.op.params, node.params, strict=True)}
+    params = {k: concrete(v, dims) for k, v in node.named.items()}
     try:
         value = node.op.evaluate(*operands, **params)
     except (LinAlgError, IndexError) as error:

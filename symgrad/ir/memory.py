@@ -38,16 +38,16 @@ def refuse(program: Program) -> None:
         SizeError: it has more bytes than there can be, or, of a view that no loop goes through, than can be counted.
     """
     every = {node.shape for node in program.nodes()}  # few, where nodes are many
-    if all(_bytes(shape, LONGEST) <= MOST for shape in every):
+    if all(_bytes_of_shape(shape, LONGEST) <= MOST for shape in every):
         return
     through = {*gone_through(program)}
     for node in program.nodes():
-        count = _bytes(node.shape, node.dtype.itemsize)
+        count = _bytes_of_shape(node.shape, node.dtype.itemsize)
         if count > MOST and (count > MOST_SEEN or (node in through and 0 not in node.shape)):
             raise too_large(node.shape, node.dtype, node.line)
 
 
-def _bytes(shape: Shape, itemsize: int) -> int:
+def _bytes_of_shape(shape: Shape, itemsize: int) -> int:
     """Count the bytes of an array: 0 where extents are open; NumPy leaves out extents of 0 where it looks for that."""
     return prod([dim or 1 for dim in shape]) * itemsize if shapes.is_static(shape) else 0
 
@@ -82,7 +82,8 @@ class Largest:
         growth = {bytes_: _growth(bytes_, tree) for bytes_, (tree, _) in found.items()}
         kept: dict[Any, None] = {}
         for bytes_, own in sorted(growth.items(), key=lambda pair: -max(pair[1].values())):
-            if not any(_below(own, growth[other]) for other in kept):
+            others = [growth[other] for other in kept if own.keys() == growth[other].keys()]
+            if not any(all(own[name] <= other[name] for name in own) for other in others):
                 kept[bytes_] = None
         self._sizes = [found[bytes_] for bytes_ in kept]
 
@@ -96,8 +97,3 @@ def _growth(bytes_: Any, tree: Any) -> dict[str, int]:
     names = sorted([str(s) for s in bytes_.free_symbols])
     found = {name: evaluated(tree, dict.fromkeys(names, 64) | {name: 1 << 40}) for name in names}
     return found | {"": evaluated(tree, dict.fromkeys(names, 1 << 40))}
-
-
-def _below(one: dict[str, int], other: dict[str, int]) -> bool:
-    """Whether an array is at most as large as another one of the same extents."""
-    return one.keys() == other.keys() and all(one[name] <= other[name] for name in one)

@@ -56,7 +56,7 @@ GREEK = dict(zip(
 """Letters of formulas, as they are spoken."""
 
 
-def plain(text: str) -> str:
+def to_ascii(text: str) -> str:
     """Write text in ASCII: Greek letters by their names, accents left out, and underscores for anything else.
 
     >>> plain("λ"), plain("Σ_1"), plain("größe"), plain("数")
@@ -79,7 +79,7 @@ def identifier(text: str, taken: Iterable[str] = ()) -> str:
     >>> identifier("y0"), identifier("malloc_"), identifier("nanf"), identifier("SG_FMA")
     ('y0', 'malloc_', 'nanf', 'SG_FMA_')
     """
-    name = re.sub(r"[^A-Za-z0-9]+", "_", plain(text))[:LENGTH].lstrip("_")
+    name = re.sub(r"[^A-Za-z0-9]+", "_", to_ascii(text))[:LENGTH].lstrip("_")
     name = (name if text.endswith("_") else name.rstrip("_")) or "x"
     if name[0].isdigit():
         name = f"x{name}"
@@ -101,5 +101,5 @@ def comment(text: str) -> str:
     >>> comment("a */ b \\")
     'a * / b /'
     """
-    line = re.sub(r"[^\x20-\x7e]+", " ", plain(text)).replace("\\", "/")
+    line = re.sub(r"[^\x20-\x7e]+", " ", to_ascii(text)).replace("\\", "/")
     return line.replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?").strip()[:160]

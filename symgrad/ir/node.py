@@ -94,7 +94,7 @@ class Node:
     @property
     def named(self) -> dict[str, Any]:
         """Its parameters by name, as the op's functions take them."""
-        return dict(zip(self.op.params, self.params, strict=True)) if self.params else {}
+        return self.op.named(self.params) if self.params else {}
 
 
 class Requirement(NamedTuple):
@@ -111,7 +111,7 @@ class Requirement(NamedTuple):
     otherwise: str = ""
 
 
-class Table:
+class NodeTable:
     """Where equal expressions are found: nodes by what they are made of, and Python's numbers by dtype and value."""
 
     __slots__ = ("nodes", "numbers")
@@ -134,7 +134,7 @@ class Graph:
 
     def __init__(self, *, interned: bool = True) -> None:
         """Start empty; ``interned=False`` makes every node a new one (to read a written one)."""
-        self.table = Table()
+        self.table = NodeTable()
         self._count = 0
         self.interned = interned
         self.line: Line | None = None
@@ -169,9 +169,9 @@ class Graph:
         return made
 
     @contextmanager
-    def apart(self, table: Table | None = None) -> Iterator[None]:
+    def apart(self, table: NodeTable | None = None) -> Iterator[None]:
         """Find and keep nodes in another table meanwhile, a new one if none is given."""
-        before, self.table = self.table, table or Table()
+        before, self.table = self.table, table or NodeTable()
         try:
             yield
         finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import FrozenInstanceError, dataclass
 from enum import Enum
 from functools import cache
+from itertools import cycle
 from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -264,14 +265,14 @@ def substitute(index: Any, by: dict[Axis, Any]) -> Any:
     return rebuilt(index, part)
 
 
-class Linear(NamedTuple):
+class LinearIndex(NamedTuple):
     """An index as what is fixed, and how much of each axis or lookup there is beside."""
 
     start: Any
     terms: tuple[tuple[Any, Any], ...]
 
 
-def linear(index: Any, along: Container[Any] | None = None) -> Linear | None:
+def linear(index: Any, along: Container[Any] | None = None) -> LinearIndex | None:
     """Take an index apart into what is fixed and steps along its axes and lookups; None where it is not linear in them.
 
     Args:
@@ -286,19 +287,19 @@ def linear(index: Any, along: Container[Any] | None = None) -> Linear | None:
     """
     found = [p for p in parts(index) if along is None or p in along]
     if not found:
-        return Linear(index, ())
+        return LinearIndex(index, ())
     if found[0] is index:
-        return Linear(0, ((index, 1),))
+        return LinearIndex(0, ((index, 1),))
     if type(index) is Reckoned:
         rest = {p: step for p, step in index.terms.items() if p not in found}
-        return Linear(reckoned(index.start, rest), tuple([(p, index.terms[p]) for p in found]))
+        return LinearIndex(reckoned(index.start, rest), tuple([(p, index.terms[p]) for p in found]))
     expanded = index.expand()
     steps = [(p, expanded.coeff(p.symbol)) for p in found]
     start = (expanded - sum(step * p.symbol for p, step in steps)).expand()
     symbols = {p.symbol for p in found}
     if any(not symbols.isdisjoint(e.free_symbols) for e in (start, *[step for _, step in steps])):
         return None
-    return Linear(as_index(start), tuple([(p, as_index(step)) for p, step in steps]))
+    return LinearIndex(as_index(start), tuple([(p, as_index(step)) for p, step in steps]))
 
 
 def varies(index: Any, along: Container[Axis]) -> bool:
@@ -446,7 +447,6 @@ class Apply(Frozen):
             else:
                 found.extend(accesses(item))
         return tuple(found)
-
 
     @Lazy
     def counts(self) -> tuple[int, int, int, int]:
@@ -620,9 +620,9 @@ class Body:
     temporaries: tuple[Temporary, ...] = ()
 
 
-def axes_of(shape: Shape, names: str = "ijklmnpqrstuvw") -> tuple[Axis, ...]:
+def axes_of(shape: Shape) -> tuple[Axis, ...]:
     """Make one axis for each extent."""
-    return tuple([Axis(names[k % len(names)], dim) for k, dim in enumerate(shape)])
+    return tuple(map(Axis, cycle("ijklmnpqrstuvw"), shape))
 
 
 Change: TypeAlias = "Callable[[Access], Any]"

@@ -100,6 +100,10 @@ class Op:
         """Print the name."""
         return f"<{self.kind} {self.name}>"
 
+    def named(self, values: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the values of parameters by their names."""
+        return dict(zip(self.params, values, strict=True))
+
     def __call__(self, *inputs: Any, **params: Any) -> Any:
         """Apply the op: traced where an input is traced, by NumPy where none is."""
         for value in inputs:

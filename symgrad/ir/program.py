@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.memory import Largest
 from symgrad.ir.names import identifier
-from symgrad.ir.node import Graph, Node, Requirement, Table
+from symgrad.ir.node import Graph, Node, NodeTable, Requirement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -131,7 +131,7 @@ def afresh(program: Program) -> Graph:
     """Return where a program is made anew: in a graph of its own, or a new table of its caller's if it is nested."""
     if program.scope is None:
         return Graph()
-    program.scope.table = Table()
+    program.scope.table = NodeTable()
     return program.scope
 
 

@@ -20,10 +20,10 @@ HEADER = "import numpy as np\nimport scipy.special\nfrom symgrad import ops\n"
 
 def as_text(program: Program, *, lines: bool = True) -> str:
     """Print a program as a Python module with one function (with the user's lines as comments)."""
-    return "\n".join([HEADER, "", *_function(program, program.name, lines), ""])
+    return "\n".join([HEADER, "", *_function_lines(program, program.name, lines), ""])
 
 
-def _function(program: Program, called: str, lines: bool) -> list[str]:
+def _function_lines(program: Program, called: str, lines: bool) -> list[str]:
     """Print a program as a function, and before a node that holds programs these."""
     within: dict[Program, str] = {}
     names: dict[Node, str] = {node: node.param("name") for node in program.inputs}
@@ -40,7 +40,7 @@ def _function(program: Program, called: str, lines: bool) -> list[str]:
         for held in bodies(node):
             if held not in within:
                 within[held] = identifier(held.name, [*names.values(), *within.values()])
-                body += _function(held, within[held], lines)
+                body += _function_lines(held, within[held], lines)
         text = f"{names[node]} = {expression(node, [names[i] for i in node.inputs], within)}"
         body.append(f"{text}  # {node.line}" if lines and node.line is not None else text)
     outputs = ", ".join(names[o] for o in program.results)
@@ -67,7 +67,7 @@ def show(value: Any) -> str:
     if isinstance(value, np.dtype):
         return f'"{value.name}"'
     if isinstance(value, Constant):
-        return constant(value.array)
+        return constant_text(value.array)
     if isinstance(value, tuple):
         inner = ", ".join(map(show, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -76,7 +76,7 @@ def show(value: Any) -> str:
     return str(value)
 
 
-def constant(array: np.ndarray[Any, Any]) -> str:
+def constant_text(array: np.ndarray[Any, Any]) -> str:
     """Print an array as NumPy source that gives its exact value back."""
     if array.ndim == 0:
         item = array.item()

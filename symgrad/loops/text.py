@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.notation import Access, Axis, How, IndexValue, Lookup, Number, Statement, symbolic
-from symgrad.ir.text import constant
+from symgrad.ir.text import constant_text
 from symgrad.loops.held import embed
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, looped, picture, touched, walk
 
@@ -90,7 +90,7 @@ class _Text:
         parameters = [self.named(array) for array in (*program.inputs, *program.outputs)]
         body = [f"{extent} = {where}" for extent, where in self.extents.items()]
         body += [f"{team} = {self.index(team.count)}" for team in program.teams]
-        body += [f"{self.named(array)} = {constant(array.data)}" for array in program.constants]
+        body += [f"{self.named(array)} = {constant_text(array.data)}" for array in program.constants]
         held = dict.fromkeys(access.array for item, _ in walk(program.body) for access in touched(item))
         if program.workspace != 0:
             body.append(f"space = workspace({self.index(program.workspace)})")

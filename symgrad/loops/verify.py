@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from symgrad.errors import VerifyError
 from symgrad.ir.bounds import nonnegative
 from symgrad.ir.extents import at
-from symgrad.ir.notation import Axis, How, Linear, Lookup, Statement, accesses, linear, parts
+from symgrad.ir.notation import Axis, How, LinearIndex, Lookup, Statement, accesses, linear, parts
 from symgrad.ir.shapes import size, symbol
 from symgrad.loops.nest.vectorize import SUMS
 from symgrad.loops.program import Cond, Loop, Outlined, Piece, Place, Team, Walk, While, common, looped, runs
@@ -81,7 +81,7 @@ class Verifier:
         self.undecided: dict[str, str] = {}
         self.checked: LoopProgram | None = None
         self.facts: dict[Statement, Facts] = {}
-        self.forms: dict[Any, tuple[list[Any], Linear | None]] = {}
+        self.forms: dict[Any, tuple[list[Any], LinearIndex | None]] = {}
         self.certain: dict[Any, bool] = {}
 
     def check(self, program: LoopProgram, stage: str = "loops") -> LoopProgram:
@@ -132,7 +132,7 @@ class Verifier:
         """Note what stays undecided."""
         self.undecided.setdefault(what, f"{self.program.name}, after {self.stage}")
 
-    def form(self, index: Any) -> tuple[list[Any], Linear | None]:
+    def form(self, index: Any) -> tuple[list[Any], LinearIndex | None]:
         """Return what an index is made of, and it as a linear form where it is one."""
         found = self.forms.get(index)
         if found is None:
@@ -218,7 +218,7 @@ def limits(site: Site, axis: Axis) -> tuple[Any, Any]:
     return 0, extent - 1
 
 
-def certain(form: Linear | None, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
+def certain(form: LinearIndex | None, dim: Any, site: Site, least: Mapping[Any, int]) -> bool:
     """Whether an index lies inside of an extent whatever the unknown ones are, which are no less than `least`."""
     if form is None:
         return False

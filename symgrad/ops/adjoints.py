@@ -33,9 +33,10 @@ from symgrad.ir.notation import (
 )
 from symgrad.ir.op import Structured
 from symgrad.ops.arrays.copies import filled
+from symgrad.ops.batched import stand_in
 from symgrad.ops.declare.calculus import in_numpy, sp
 from symgrad.ops.declare.domains import case, integers, normal
-from symgrad.ops.declare.forms import ANSWERS, OPS, structured
+from symgrad.ops.declare.forms import ANSWERS, OPS, apply, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.notation import Value
@@ -54,7 +55,7 @@ def rule_of(op: Op) -> Callable[..., tuple[Any, ...]]:
         floats = [k for k, v in enumerate(x) if v.dtype.kind == "f"]
         try:
             require_adjoint(op.body(one))  # type: ignore[attr-defined]  # a structured op
-            found = {k: adjoint(g, *_read(one, k, g, x), of=op.name, wrt=k, params=given) for k in floats}
+            found = {k: adjoint(g, *_only_read(one, k, g, x), of=op.name, wrt=k, params=given) for k in floats}
         except NoGradient as error:
             raise NoGradient(f"{op.name} has no derivative: no rule, and {error.what}") from None
         return tuple([found.get(k) for k in range(len(x))])
@@ -62,7 +63,7 @@ def rule_of(op: Op) -> Callable[..., tuple[Any, ...]]:
     return rule
 
 
-def _read(one: Node, wrt: int, g: Any, x: tuple[Any, ...]) -> list[Any]:
+def _only_read(one: Node, wrt: int, g: Any, x: tuple[Any, ...]) -> list[Any]:
     """Leave of the operands those that the adjoint reads; of the others it needs the shapes alone."""
     like, params = x[wrt].node, (one.op.name, wrt, one.params)
     whole = Node(adjoint, (g.node, *one.inputs), params, like.shape, like.dtype, None, 0)
@@ -104,7 +105,7 @@ def _body(node: Node) -> Body:
         for a, slope in _slopes(s.value, wrt, node.dtype):
             value: Value = here
             if slope != Number(1.0, node.dtype):
-                value = Apply(OPS["multiply"], (here, mapped(slope, *SHIFTED)), node.dtype, node.dtype)  # type: ignore[arg-type]
+                value = apply("multiply", node.dtype, here, mapped(slope, *SHIFTED))
             target = Access(OUT, tuple(map(index, a.indices)))
             statements.append(s.with_(target=target, how=How.ADD, value=value, line=node.line))
     return Body(tuple(statements))
@@ -113,7 +114,7 @@ def _body(node: Node) -> Body:
 def _slopes(value: Value, wrt: int, dtype: np.dtype[Any]) -> list[tuple[Access, Value]]:
     """Differentiate a value by each of its accesses of one operand."""
     places: dict[Any, Any] = {}
-    expression = _expression(value, places)
+    expression = _in_sympy(value, places)
     found = []
     for symbol, leaf in places.items():
         if isinstance(leaf, Access) and leaf.array == wrt:
@@ -124,7 +125,7 @@ def _slopes(value: Value, wrt: int, dtype: np.dtype[Any]) -> list[tuple[Access, 
     return found
 
 
-def _expression(value: Value, places: dict[Any, Any]) -> Any:
+def _in_sympy(value: Value, places: dict[Any, Any]) -> Any:
     """Write a value in SymPy, with a symbol for every access."""
     if isinstance(value, Number):
         return sp.Integer(value.value) if isinstance(value.value, int) else sp.Float(value.value)
@@ -133,7 +134,7 @@ def _expression(value: Value, places: dict[Any, Any]) -> Any:
     if isinstance(value, Apply):
         if value.op.value is None:
             raise NoGradient(f"its index notation has {value.op.name}, which has no formula")
-        return value.op.value(*[_expression(a, places) for a in value.args])
+        return value.op.value(*[_in_sympy(a, places) for a in value.args])
     symbol = sp.Dummy("a", real=True)
     places[symbol] = value
     return symbol
@@ -149,8 +150,7 @@ class _Term(NDArrayOperatorsMixin):
         """Apply an elementwise op."""
         if ANSWERS[ufunc].nondiff:
             raise NoGradient("its index notation has no smooth slope")
-        args = tuple([v.value if isinstance(v, _Term) else Number(float(v), self.dtype) for v in inputs])
-        return _Term(Apply(ANSWERS[ufunc], args, self.dtype, self.dtype), self.dtype)
+        return self.__symgrad_bind__(ANSWERS[ufunc], inputs, {})
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """Refuse choices: a slope is one formula."""
@@ -174,44 +174,40 @@ def _infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tu
 
 def _evaluate(g: Any, *xs: Any, of: str, wrt: int, params: tuple[Any, ...]) -> Any:
     """Go through the body point by point."""
-    from symgrad.ops.declare import leaves
-
     arrays = [np.asarray(a) for a in (g, *xs)]
-    nodes = tuple([Node(leaves.input_, (), ("x", a.shape, a.dtype), a.shape, a.dtype, None, 0) for a in arrays])
+    nodes = tuple([stand_in(a, batched=False) for a in arrays])
     shape, dtype = _infer(*nodes, of=of, wrt=wrt, params=params)
     out = np.zeros(shape, dtype)
     for s in _body(Node(adjoint, nodes, (of, wrt, params), shape, dtype, None, 0)).statements[1:]:
         bounds = {axis: range(first, end) for axis, first, end in s.ranges}
         for point in product(*[bounds.get(axis, range(axis.extent)) for axis in s.axes]):
             at = dict(zip(s.axes, point, strict=True))
-            out[tuple([_place(i, at, arrays) for i in s.target.indices])] += _number(s.value, at, arrays)
+            out[tuple([_index_at(i, at, arrays) for i in s.target.indices])] += _value_at(s.value, at, arrays)
     return out
 
 
-def _place(index: Any, at: dict[Axis, int], arrays: list[Any]) -> int:
+def _index_at(index: Any, at: dict[Axis, int], arrays: list[Any]) -> int:
     if isinstance(index, Axis):
         return at[index]
     if isinstance(index, Lookup):
-        found = int(_number(index.access, at, arrays))
+        found = int(_value_at(index.access, at, arrays))
         if not -index.extent <= found < index.extent:
             raise IndexError(f"index {found} is out of bounds for an axis with size {index.extent}")
         return found % index.extent
-    return int(rebuilt(index, lambda part: _place(part, at, arrays)))
+    return int(rebuilt(index, lambda part: _index_at(part, at, arrays)))
 
 
-def _number(value: Value, at: dict[Axis, int], arrays: list[Any]) -> Any:
+def _value_at(value: Value, at: dict[Axis, int], arrays: list[Any]) -> Any:
     if isinstance(value, Number):
         return value.value
     if isinstance(value, IndexValue):
-        return _place(value.index, at, arrays)
+        return _index_at(value.index, at, arrays)
     if isinstance(value, Access):
-        return arrays[value.array][tuple([_place(i, at, arrays) for i in value.indices])]
-    return value.op.evaluate(
-        *[_number(a, at, arrays) for a in value.args], **dict(zip(value.op.params, value.params, strict=True))
-    )
+        return arrays[value.array][tuple([_index_at(i, at, arrays) for i in value.indices])]
+    return value.op.evaluate(*[_value_at(a, at, arrays) for a in value.args], **value.op.named(value.params))
 
 
-def _of(name: str, wrt: int, *params: Any) -> Any:
+def _bar(name: str, wrt: int, *params: Any) -> Any:
     """Make the function of a case."""
     return lambda g, *xs: OPS["adjoint"](g, *xs, of=name, wrt=wrt, params=params) ** 2
 
@@ -221,10 +217,10 @@ _LOOKED_UP = (normal(), normal(), integers(-3, 2))
 adjoint = structured(
     name="adjoint", params=("of", "wrt", "params"), infer=_infer, evaluate=_evaluate, body=_body,
     vjp=None, linear=(0,), batched=None,
-    sample=(case(_of("einsum", 0, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)),
-            case(_of("einsum", 1, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)), case(_of("sum", 0, (1,)), (3,), (3, 2)),
-            case(_of("gather", 0, (0,)), (5,), (3,), (5,), domain=_LOOKED_UP),
-            case(_of("convolve", 1), (5,), (3,), (3,))),
-    edges=(case(_of("sum", 0, (1,)), (3,), (3, 0)), case(_of("einsum", 0, "ij,jk->ik"), (2, 4), (2, 0), (0, 4))),
+    sample=(case(_bar("einsum", 0, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)),
+            case(_bar("einsum", 1, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)), case(_bar("sum", 0, (1,)), (3,), (3, 2)),
+            case(_bar("gather", 0, (0,)), (5,), (3,), (5,), domain=_LOOKED_UP),
+            case(_bar("convolve", 1), (5,), (3,), (3,))),
+    edges=(case(_bar("sum", 0, (1,)), (3,), (3, 0)), case(_bar("einsum", 0, "ij,jk->ik"), (2, 4), (2, 0), (0, 4))),
     doc="The cotangent of an operand, by the adjoint of an op's index notation.",
 )

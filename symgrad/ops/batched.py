@@ -27,10 +27,6 @@ def stand_in(x: Any, *, batched: bool) -> Node:
     return Node(leaves.input_, (), ("x", shape, x.dtype), shape, x.dtype, None, 0)
 
 
-def _named(of: str, params: tuple[Any, ...]) -> dict[str, Any]:
-    return dict(zip(OPS[of].params, params, strict=True))
-
-
 def _infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> tuple[Shape, Any]:
     if of not in OPS or len(mapped) != len(xs) or not any(mapped) or len(params) != len(OPS[of].params):
         raise ShapeError(f"each of {len(xs)} operands by {of!r}: {mapped}, {params}")
@@ -38,12 +34,12 @@ def _infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]
     if len(lengths) != 1 or () in lengths:
         raise ShapeError(f"batched operands of lengths {', '.join(map(shapes.show, sorted(lengths, key=str)))}")
     inner = [stand_in(x, batched=m) for x, m in zip(xs, mapped, strict=True)]
-    shape, dtype = OPS[of].infer(*inner, **_named(of, params))
+    shape, dtype = OPS[of].infer(*inner, **OPS[of].named(params))
     return (*lengths.pop(), *shape), dtype
 
 
 def _evaluate(*xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> Any:
-    named = _named(of, params)
+    named = OPS[of].named(params)
     (length, *shape), dtype = _infer(*xs, of=of, mapped=mapped, params=params)
     out = np.empty((length, *shape), dtype)
     for k in range(length):
@@ -74,20 +70,21 @@ def _body(node: Node) -> Body:
 _ROWS = (normal(), integers(-3, 2))
 
 
-def _each(of: str, mapped: tuple[bool, ...], *params: Any) -> Any:
+def _of_each(of: str, mapped: tuple[bool, ...], *params: Any) -> Any:
     """Make the function of a case."""
     return lambda *xs: OPS["each"](*xs, of=of, mapped=mapped, params=params) ** 2
 
 
 each = structured(
     name="each", params=("of", "mapped", "params"), infer=_infer, evaluate=_evaluate, body=_body, batched=None,
-    sample=(case(_each("gather", (True, True), (0,)), (2, 3), (2, 5), domain=_ROWS),
-            case(_each("gather", (False, True), (1,)), (2, 3), (2, 5), domain=_ROWS),
-            case(_each("scatter_add", (True, True), (0,), (3, 2)), (2, 5, 2), (2, 5), domain=_ROWS),
-            case(_each("cumprod", (True,), 0), (2, 4)),
-            case(_each("convolve", (True, False)), (2, 4), (3,)), case(_each("convolve", (True, True)), (2, 4), (2, 3)),
-            case(_each("each", (True,), "sum", (True,), ((0,),)), (2, 3, 4))),
-    edges=(case(_each("gather", (True, True), (0,)), (0, 3), (0, 5), domain=_ROWS),
-           case(_each("gather", (True, True), (0,)), (2, 3), (2, 0), domain=_ROWS)),
+    sample=(case(_of_each("gather", (True, True), (0,)), (2, 3), (2, 5), domain=_ROWS),
+            case(_of_each("gather", (False, True), (1,)), (2, 3), (2, 5), domain=_ROWS),
+            case(_of_each("scatter_add", (True, True), (0,), (3, 2)), (2, 5, 2), (2, 5), domain=_ROWS),
+            case(_of_each("cumprod", (True,), 0), (2, 4)),
+            case(_of_each("convolve", (True, False)), (2, 4), (3,)),
+            case(_of_each("convolve", (True, True)), (2, 4), (2, 3)),
+            case(_of_each("each", (True,), "sum", (True,), ((0,),)), (2, 3, 4))),
+    edges=(case(_of_each("gather", (True, True), (0,)), (0, 3), (0, 5), domain=_ROWS),
+           case(_of_each("gather", (True, True), (0,)), (2, 3), (2, 0), domain=_ROWS)),
     doc="An op for each index of a leading axis of some operands.",
 )

@@ -676,7 +676,7 @@ class Block:
             if chosen or (not c.isidentifier() and uses(c, k) > 1):  # what is chosen is read before:
                 value = self.bound(value, dtypes[k], made)  # compilers make slow lanes of loads in one branch, or none
             arguments.append(value)
-        return self.call(c, arguments, v.dtype, dtypes, dict(zip(v.op.params, v.params, strict=True)))
+        return self.call(c, arguments, v.dtype, dtypes, v.op.named(v.params))
 
     def spelled(self, v: Apply, dtypes: list[Any]) -> str:
         """Choose how an op is written."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from symgrad.ir.notation import Axis, Lookup, Reckoned
-from symgrad.ops.declare.spelling import expression, suffix
+from symgrad.ops.declare.spelling import fill_pattern, suffix
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,7 +154,7 @@ def spelled(
     >>> [spelled(s, (x, y), (double, double), double)[0].text for s in ("{0} - {1}", "{1} - {0}", "-{1}", "pow")]
     ['x - (y - 1.0)', 'y - 1.0 - x', '-(y - 1.0)', 'pow(x, y - 1.0)']
     """
-    made = template(expression(c, [f"@{k}" for k in range(len(arguments))], dtypes, result, params))
+    made = template(fill_pattern(c, [f"@{k}" for k in range(len(arguments))], dtypes, result, params))
     if made.text == ("", ""):
         return arguments[made.places[0][0]], ()
     text = made.text[0]

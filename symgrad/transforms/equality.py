@@ -15,6 +15,7 @@ function that sees it: ``1 / (a - b)`` is no ``-1 / (b - a)``.
 from __future__ import annotations
 
 import math
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -137,7 +138,7 @@ class Equality:
             return Read([])
         for axis, label in zip(found.target, labels, strict=True):  # where one axis stands twice, both indices are one
             by[axis] = min(by[axis], label) if axis in by else label
-        new = _unused(labels, len(found.gone))
+        new = [*islice((k for k in count() if k not in labels), len(found.gone))]
         by.update(zip(found.gone, new, strict=True))
         items = [(x, _named(tuple([by.get(i) for i in indices]), x.shape)) for x, indices in found.factors]
         zeros: Any = sorted((labels[k], node.shape[k]) for k in twice)
@@ -232,11 +233,6 @@ def form(node: Node) -> Form | None:
 _TIMES = frozenset({np.multiply, np.logical_and})
 
 
-def _unused(labels: Labels, count: int) -> list[int]:
-    """Choose the smallest labels that are free."""
-    return [k for k in range(len(labels) + count) if k not in labels][:count]
-
-
 # -- what it is equal to
 
 
@@ -265,10 +261,6 @@ def _general(equality: Equality, node: Node, read: Read, values: list[Value]) ->
         exact &= op.used is None or parts == sorted(parts)  # of equal zeros one is taken
         parts.sort()
     return Value(equality.number((op, node.params, node.dtype, *parts)), sign, exact or node.dtype.kind != "f")
-
-
-def _negative(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:  # noqa: ARG001
-    return values[0]._replace(scale=-values[0].scale)
 
 
 def _added(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:  # noqa: ARG001
@@ -314,6 +306,7 @@ def _is_zero(node: Node) -> bool:
 
 
 _RULES: dict[Any, Callable[[Equality, Node, Read, list[Value]], Value | None]] = {
-    np.negative: _negative, np.add: _added, np.subtract: _added, np.multiply: _multiplied, where.numpy: _chosen,
+    np.negative: lambda _equality, _node, _read, values: values[0]._replace(scale=-values[0].scale),
+    np.add: _added, np.subtract: _added, np.multiply: _multiplied, where.numpy: _chosen,
 }
 """What has a meaning of its own for factors, where it is of floating-point numbers."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import copied, rebuild
-from symgrad.ops.declare.spelling import calls
+from symgrad.ops.declare.spelling import has_call
 from symgrad.ops.declare.traits import chooses
 from symgrad.ops.elementwise.selection import where
 from symgrad.transforms.build import make
@@ -59,7 +59,7 @@ def _differing(first: Node, second: Node) -> int | None:
     op = first.op
     if op is not second.op or first.params != second.params or first is second or not isinstance(op, Elementwise):
         return None
-    if not calls(op.c.get("f", "")) or first.shape != second.shape:
+    if not has_call(op.c.get("f", "")) or first.shape != second.shape:
         return None
     places = [k for k, (a, b) in enumerate(zip(first.inputs, second.inputs, strict=True)) if a is not b]
     if len(places) != 1:

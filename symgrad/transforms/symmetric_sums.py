@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
-from functools import cache
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from symgrad.ir.node import Graph
 from symgrad.ir.program import copied
-from symgrad.ops.arrays.views import transpose
+from symgrad.ops.arrays.views import inverse_order, transpose
 from symgrad.transforms.build import written
 from symgrad.transforms.equality import Equality, form
 from symgrad.transforms.rewrite.cheaper import simplified
@@ -99,34 +98,25 @@ def _equal(equality: Equality, nodes: list[Node]) -> list[list[_Sum]]:
     parts: dict[int, list[_Sum]] = {}
     shapes: set[Shape] = set()
     for node in nodes:
-        known = [o for o in _orders(len(node.shape)) if tuple([node.shape[k] for k in _inverse(o)]) in shapes]
+        order = tuple(range(len(node.shape)))
+        orders = permutations(order) if len(order) <= PERMUTED_AXES else (order,)
+        known = [o for o in orders if tuple([node.shape[k] for k in inverse_order(o)]) in shapes]
         values = [(order, equality.value(node, order)) for order in known]
         found = [(order, value) for order, value in values if value.number in parts]
         if found:
             order, value = found[0]
             parts[value.number].append(_Sum(node, order, value.scale))
             continue
-        order = tuple(range(len(node.shape)))
         value = equality.value(node, order)
         parts[value.number] = [_Sum(node, order, value.scale)]
         shapes.add(node.shape)
     return [sums for sums in parts.values() if len(sums) > 1]
 
 
-@cache
-def _orders(rank: int) -> list[tuple[int, ...]]:
-    """List the orders that axes may have; beyond four axes, that which they have."""
-    return list(permutations(range(rank))) if rank <= PERMUTED_AXES else [tuple(range(rank))]
-
-
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted(range(len(order)), key=order.__getitem__))
-
-
 def _of_the_best(sums: list[_Sum]) -> list[tuple[Node, _Sum]]:
     """Take the sum with the smallest terms, which does not overflow before others, and of such the one along rows."""
     best = max(sums, key=lambda found: (-abs(found.scale), _place(found.source)))
-    back = _inverse(best.axes)
+    back = inverse_order(best.axes)
     return [
         (found.source, _Sum(best.source, tuple([back[a] for a in found.axes]), found.scale / best.scale))
         for found in sums if found is not best
@@ -141,11 +131,10 @@ def _is_square(shape: Shape) -> bool:
 
 def _is_of_pairs(node: Node) -> bool:
     """Whether a node is a reduction of an array that keeps another axis of the same extent."""
-    for x, gone in _summed(node):
-        left = [dim for k, dim in enumerate(x.shape) if k not in gone and dim != 1]
-        if left and any(x.shape[k] in left for k in gone):
-            return True
-    return False
+    return any(
+        any(x.shape[k] in [dim for d, dim in enumerate(x.shape) if d not in gone and dim != 1] for k in gone)
+        for x, gone in _summed(node)
+    )
 
 
 def _summed(node: Node) -> list[tuple[Node, list[int]]]:

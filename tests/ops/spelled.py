@@ -73,7 +73,7 @@ def source(table: list[Loop]) -> str:
         names = [f"x{i}" for i in range(len(loop.dtypes))]
         chosen = spelling.pattern(loop.op.c, loop.dtypes, loop.result)
         assert chosen is not None
-        text = spelling.expression(chosen, names, loop.dtypes, loop.result, loop.params)
+        text = spelling.fill_pattern(chosen, names, loop.dtypes, loop.result, loop.params)
         end = spelling.suffix(loop.dtypes[-1])
         for helper in re.findall(r"\b(sg_\w+)\(", text):
             used[helper.removesuffix(end), spelling.ctype(loop.dtypes[-1]), end] = None

@@ -13,7 +13,7 @@ import pytest
 from pycparser import c_ast, c_parser
 
 from symgrad.ops.declare.forms import OPS
-from symgrad.ops.declare.spelling import ctype, expression, pattern
+from symgrad.ops.declare.spelling import ctype, fill_pattern, pattern
 from symgrad.render.printer import Level, Printed, index, number, spelled
 from tests.render.test_c import COMPILERS, STRICT
 
@@ -54,7 +54,7 @@ def tree(dtype: np.dtype[Any], depth: int, draw: random.Random) -> tuple[Printed
     assert c is not None
     many = [k for k in range(len(dtypes)) if not c.isidentifier() and c.count(f"{{{k}}}") > 1]
     parts = [leaf(d, draw) if k in many else tree(d, depth - 1, draw) for k, d in enumerate(dtypes)]
-    whole = expression(c, [f"({text})" for _, text in parts], dtypes, dtype)
+    whole = fill_pattern(c, [f"({text})" for _, text in parts], dtypes, dtype)
     return spelled(c, [value for value, _ in parts], dtypes, dtype)[0], f"({whole})"
 
 

@@ -21,7 +21,7 @@ from symgrad.api.call.function import Function
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.names import identifier
-from symgrad.ir.node import Table
+from symgrad.ir.node import NodeTable
 from symgrad.ir.program import copied, replaced
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
@@ -72,7 +72,7 @@ class Point:
     outer: Trace
     traced: Program
     program: Program
-    table: Table
+    table: NodeTable
     tree: Any
     signature: Signature
     leaves: list[Any]

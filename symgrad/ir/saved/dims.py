@@ -81,10 +81,10 @@ def dim_from_json(tree: Any) -> Any:
     2*n - 1
     """
     count = [0]
-    return simplified(_read(tree, 0, count))
+    return simplified(_read_tree(tree, 0, count))
 
 
-def _read(tree: Any, depth: int, count: list[int]) -> Any:
+def _read_tree(tree: Any, depth: int, count: list[int]) -> Any:
     count[0] += 1
     if count[0] > SIZE or depth > DEPTH:
         raise ValueError(f"an extent of more than {SIZE} parts or {DEPTH} levels")
@@ -103,7 +103,7 @@ def _read(tree: Any, depth: int, count: list[int]) -> Any:
         raise ValueError(f"{word!r:.60} of {content!r:.60}")
     import sympy
 
-    arguments = [_read(item, depth + 1, count) for item in content]
+    arguments = [_read_tree(item, depth + 1, count) for item in content]
     if word == "quotient":
         if any(type(a) is not int for a in arguments) or arguments[1] == 0:
             raise ValueError("a quotient is one of two integers")

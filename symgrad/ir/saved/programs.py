@@ -73,7 +73,7 @@ def record(program: Program) -> dict[str, Any]:
     if program.scope is not None:
         raise SerializationError(f"{program.name} is nested in another trace: its constants are not its own")
     lines: dict[tuple[Any, ...], int] = {}
-    described = _described(program, lines)
+    described = _program_record(program, lines)
     required = [
         {"index": dim_to_json(r.index), "extent": dim_to_json(r.extent), "axis": r.axis, "otherwise": r.otherwise}
         | ({} if r.line is None else {"line": _line_row(r.line, lines)})
@@ -86,13 +86,23 @@ def record(program: Program) -> dict[str, Any]:
     }
 
 
-def _described(program: Program, lines: dict[tuple[Any, ...], int]) -> dict[str, Any]:
+def _program_record(program: Program, lines: dict[tuple[Any, ...], int]) -> dict[str, Any]:
     """Describe a program that another one holds, whose lines are among those of the whole."""
     nodes = program.nodes()
     number = {node: k for k, node in enumerate(nodes)}
     rows = []
     for node in nodes:
-        row = _row(node, number, lines)
+        row: dict[str, Any] = {"op": node.op.name}
+        if node.inputs:
+            row["inputs"] = [number[i] for i in node.inputs]
+        for name in node.op.params:
+            if name not in KINDS and name not in BODIES:
+                raise SerializationError(f"the parameter {name!r} of {node.op.name} has no form in a saved program")
+        if node.params:
+            row["params"] = {
+                name: _program_record(value, lines) if isinstance(value, Program) else _value_record(value)
+                for name, value in node.named.items()
+            }
         if node.line is not None:
             row["line"] = _line_row(node.line, lines)
         rows.append(row)
@@ -114,24 +124,9 @@ def _line_row(line: Line, lines: dict[tuple[Any, ...], int]) -> int:
     return row  # type: ignore[return-value]  # there is one line at least
 
 
-def _row(node: Node, number: Mapping[Node, int], lines: dict[tuple[Any, ...], int]) -> dict[str, Any]:
-    row: dict[str, Any] = {"op": node.op.name}
-    if node.inputs:
-        row["inputs"] = [number[i] for i in node.inputs]
-    for name in node.op.params:
-        if name not in KINDS and name not in BODIES:
-            raise SerializationError(f"the parameter {name!r} of {node.op.name} has no form in a saved program")
-    if node.params:
-        row["params"] = {
-            name: _described(value, lines) if isinstance(value, Program) else _written(value)
-            for name, value in zip(node.op.params, node.params, strict=True)
-        }
-    return row
-
-
-def _written(value: Any) -> Any:
+def _value_record(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_written(item) for item in value]
+        return [_value_record(item) for item in value]
     if isinstance(value, np.dtype):
         return value.name
     if isinstance(value, Constant):
@@ -160,21 +155,21 @@ def loads(text: str, ops: Mapping[str, Op]) -> Program:
     Raises:
         SerializationError: naming the place: ``nodes[3].op``.
     """
-    data = _record(_parsed(text), "the file")
+    data = _read_record(_parsed(text), "the file")
     if data.get("format") != "symgrad program" or data.get("version") != VERSION:
         raise _wrong("version", f"a symgrad program of version {VERSION} is expected")
     _only(
         data, "the file", "format", "version", "name", "inputs", "outputs", "labels", "requirements", "lines", "nodes"
     )
     lines: list[Line] = []
-    for k, row in enumerate(_items(data, "lines", NODES)):
-        lines.append(_line(row, f"lines[{k}]", lines))
+    for k, row in enumerate(_read_items(data, "lines")):
+        lines.append(_read_line(row, f"lines[{k}]", lines))
     reader = _Reader(ops, lines)
     name, inputs, outputs = reader.program(data)
-    rows = enumerate(_items(data, "requirements", NODES))
+    rows = enumerate(_read_items(data, "requirements"))
     required = [reader.requirement(row, f"requirements[{k}]") for k, row in rows]
     reader.finish(inputs)
-    labels = tuple([_name(text, f"labels[{k}]") for k, text in enumerate(_items(data, "labels", NODES))])
+    labels = tuple([_read_name(text, f"labels[{k}]") for k, text in enumerate(_read_items(data, "labels"))])
     if labels and len(labels) != len(outputs):
         raise _wrong("labels", "there must be one for each output, or none")
     return Program(inputs, outputs, name, tuple(dict.fromkeys([*required, *reader.found])), labels=labels)
@@ -194,21 +189,21 @@ class _Reader:
     def program(self, data: dict[str, Any], path: str = "") -> tuple[str, tuple[Node, ...], tuple[Node, ...]]:
         """Read the name, the inputs and the outputs of a program, and before these its nodes."""
         dot = f"{path}." if path else ""
-        for k, row in enumerate(_items(data, "nodes", NODES, path)):
+        for k, row in enumerate(_read_items(data, "nodes", path)):
             self.node(row, f"{dot}nodes[{k}]")
 
         def listed(name: str) -> tuple[Node, ...]:
-            places = enumerate(_items(data, name, NODES, path))
-            return tuple([self.nodes[_position(n, f"{dot}{name}[{k}]", len(self.nodes))] for k, n in places])
+            places = enumerate(_read_items(data, name, path))
+            return tuple([self.nodes[_read_position(n, f"{dot}{name}[{k}]", len(self.nodes))] for k, n in places])
 
         inputs, outputs = listed("inputs"), listed("outputs")
         if any(node.dtype is SEVERAL for node in outputs):
             raise _wrong(f"{dot}outputs", "there is one with several results, which is no value")
-        return _name(data.get("name"), f"{dot}name"), inputs, outputs
+        return _read_name(data.get("name"), f"{dot}name"), inputs, outputs
 
     def held(self, value: Any, path: str) -> Program:
         """Read a program that a node holds."""
-        data = _record(value, path)
+        data = _read_record(value, path)
         _only(data, path, "name", "inputs", "outputs", "nodes")
         if self.depth == DEPTH:
             raise _wrong(path, f"more than {DEPTH} programs within each other")
@@ -225,15 +220,15 @@ class _Reader:
         return Program(inputs, outputs, name)
 
     def node(self, row: Any, path: str) -> None:
-        row = _record(row, path)
+        row = _read_record(row, path)
         _only(row, path, "op", "inputs", "params", "line")
         op = self.ops.get(row["op"]) if isinstance(row.get("op"), str) else None
         if op is None:
             raise _wrong(f"{path}.op", f"no op {row.get('op')!r:.60}")
         before = len(self.nodes)
-        places = enumerate(_items(row, "inputs", NODES, path))
-        inputs = tuple([self.nodes[_position(n, f"{path}.inputs[{k}]", before)] for k, n in places])
-        params = self.params(op, _record(row.get("params", {}), f"{path}.params"), f"{path}.params")
+        places = enumerate(_read_items(row, "inputs", path))
+        inputs = tuple([self.nodes[_read_position(n, f"{path}.inputs[{k}]", before)] for k, n in places])
+        params = self.params(op, _read_record(row.get("params", {}), f"{path}.params"), f"{path}.params")
         line = self.line(row, path)
         if not isinstance(op, Result) and any(i.dtype is SEVERAL for i in inputs):
             raise _wrong(path, f"{op.name} of what has several results, not of one of them")
@@ -277,7 +272,7 @@ class _Reader:
         op = self.ops.get(of)
         if not isinstance(op, Structured) or len(values) != len(op.params):
             raise _wrong(path, f"{len(values)} parameters for {of!r:.60}, which is applied to each")
-        return tuple(self.params(op, dict(zip(op.params, values, strict=True)), path).values())
+        return tuple(self.params(op, op.named(tuple(values)), path).values())
 
     def enter(self, node: Node, path: str) -> None:
         name = node.param("name")
@@ -316,15 +311,15 @@ class _Reader:
                 raise _wrong(path, f"{name!r} stands for two things")
 
     def requirement(self, row: Any, path: str) -> Requirement:
-        row = _record(row, path)
+        row = _read_record(row, path)
         _only(row, path, "index", "extent", "axis", "otherwise", "line")
-        index, extent = [_dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
+        index, extent = [_read_dim(row.get(name), f"{path}.{name}") for name in ("index", "extent")]
         self.note((index, extent), path)
         otherwise = _word(row.get("otherwise", ""), f"{path}.otherwise")
         return Requirement(index, extent, _axis(row.get("axis"), f"{path}.axis"), self.line(row, path), otherwise)
 
     def line(self, row: dict[str, Any], path: str) -> Line | None:
-        return self.lines[_position(row["line"], f"{path}.line", len(self.lines))] if "line" in row else None
+        return self.lines[_read_position(row["line"], f"{path}.line", len(self.lines))] if "line" in row else None
 
 
 def _parsed(text: Any) -> Any:
@@ -346,7 +341,7 @@ def _wrong(path: str, what: str) -> SerializationError:
     return SerializationError(f"{path}: {what}")
 
 
-def _record(value: Any, path: str) -> dict[str, Any]:
+def _read_record(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _wrong(path, "an object is expected")
     return value
@@ -358,15 +353,15 @@ def _only(given: dict[str, Any], path: str, *names: str) -> None:
             raise _wrong(f"{path}.{name:.60}", f"not expected here (known: {', '.join(names) or 'none'})")
 
 
-def _items(data: dict[str, Any], name: str, most: int, path: str = "") -> list[Any]:
+def _read_items(data: dict[str, Any], name: str, path: str = "") -> list[Any]:
     """Read a list, empty where there is none."""
     value = data.get(name, [])
-    if not isinstance(value, list) or len(value) > most:
-        raise _wrong(f"{path}.{name}" if path else name, f"a list of at most {most} is expected")
+    if not isinstance(value, list) or len(value) > NODES:
+        raise _wrong(f"{path}.{name}" if path else name, f"a list of at most {NODES} is expected")
     return value
 
 
-def _position(value: Any, path: str, count: int) -> int:
+def _read_position(value: Any, path: str, count: int) -> int:
     """Read a number of something that stands before."""
     if type(value) is not int or not 0 <= value < count:
         raise _wrong(path, f"{value!r:.40} is no place among the {count} before it")
@@ -407,7 +402,7 @@ _boolean = _field(lambda v: type(v) is bool, "true or false is expected, not {!r
 _parameters = _field(lambda v: isinstance(v, list), "a list of parameters is expected")
 
 
-def _name(value: Any, path: str) -> str:
+def _read_name(value: Any, path: str) -> str:
     """Read a name: what the filter for names would leave as it is."""
     text: str = _word(value, path)
     if identifier(text) != text:
@@ -415,7 +410,7 @@ def _name(value: Any, path: str) -> str:
     return text
 
 
-def _line(value: Any, path: str, before: list[Line]) -> Line:
+def _read_line(value: Any, path: str, before: list[Line]) -> Line:
     if not isinstance(value, list) or not 3 <= len(value) <= 5 or type(value[1]) is not int:
         raise _wrong(path, "[file, number, text] is expected, and of a derivative a suffix and the row of its owner")
     line = Line(_word(value[0], path), value[1], _word(value[2], path))
@@ -423,12 +418,12 @@ def _line(value: Any, path: str, before: list[Line]) -> Line:
         return line
     if value[3] not in {"_bar", "_dot"}:
         raise _wrong(path, f"{value[3]!r:.60} is no suffix of a derivative")
-    derived = Derived.of(line, before[_position(value[4], path, len(before))] if len(value) == 5 else None)
+    derived = Derived.of(line, before[_read_position(value[4], path, len(before))] if len(value) == 5 else None)
     derived.suffix = value[3]
     return derived
 
 
-def _dim(value: Any, path: str) -> Any:
+def _read_dim(value: Any, path: str) -> Any:
     """Read an extent or an index of extents."""
     try:
         return dim_from_json(value)
@@ -436,36 +431,31 @@ def _dim(value: Any, path: str) -> Any:
         raise _wrong(path, str(error)) from None
 
 
-def _extent(value: Any, path: str) -> Any:
-    found = _dim(value, path)
+def _read_extent(value: Any, path: str) -> Any:
+    found = _read_dim(value, path)
     if type(found) is int and not 0 <= found < ELEMENTS:
         raise _wrong(path, f"{found} is no extent")
     return found
 
 
-def _bound(value: Any, path: str) -> Any:
-    """Read the most steps of a loop, or that there is no bound."""
-    return None if value is None else _extent(value, path)
-
-
-def _dtype(value: Any, path: str) -> np.dtype[Any]:
+def _read_dtype(value: Any, path: str) -> np.dtype[Any]:
     if not isinstance(value, str) or value not in DTYPES:
         raise _wrong(path, f"no dtype {value!r:.40}; one of {', '.join(DTYPES)}")
     return np.dtype(value)
 
 
-def _axes(value: Any, path: str) -> tuple[int, ...]:
+def _read_axes(value: Any, path: str) -> tuple[int, ...]:
     found: tuple[int, ...] = _tuple(_axis)(value, path)
     if len(set(found)) != len(found):
         raise _wrong(path, "an axis is named twice")
     return found
 
 
-def _interval(value: Any, path: str) -> tuple[Any, ...]:
+def _read_interval(value: Any, path: str) -> tuple[Any, ...]:
     """Read one axis of a slice: ``[start, count, step]`` or ``[position]``."""
-    entry: tuple[Any, ...] = _tuple(_dim, 3)(value, path)
+    entry: tuple[Any, ...] = _tuple(_read_dim, 3)(value, path)
     if len(entry) == 3:  # start, count, step
-        _extent(value[1], f"{path}[1]")
+        _read_extent(value[1], f"{path}[1]")
         _step(value[2], f"{path}[2]")
     elif len(entry) != 1:
         raise _wrong(path, "[start, count, step] or [position] is expected")
@@ -475,7 +465,7 @@ def _interval(value: Any, path: str) -> tuple[Any, ...]:
 _CONTRACTION = re.compile(r"[A-Za-z]*(,[A-Za-z]*)*->[A-Za-z]*")
 
 
-def _subscripts(value: Any, path: str) -> str:
+def _read_subscripts(value: Any, path: str) -> str:
     if not isinstance(value, str) or len(value) > WORDS or not _CONTRACTION.fullmatch(value):
         raise _wrong(path, f"{value!r:.60} is no contraction, such as 'ij,jk->ik'")
     terms, result = value.split("->")
@@ -484,10 +474,10 @@ def _subscripts(value: Any, path: str) -> str:
     return value
 
 
-def _constant(value: Any, path: str) -> Constant:
-    data = _record(value, path)
+def _read_constant(value: Any, path: str) -> Constant:
+    data = _read_record(value, path)
     _only(data, path, "dtype", "shape", "data")
-    kind = _dtype(data.get("dtype"), f"{path}.dtype")
+    kind = _read_dtype(data.get("dtype"), f"{path}.dtype")
     shape = _tuple(_integer)(data.get("shape"), f"{path}.shape")
     text = data.get("data")
     try:
@@ -502,14 +492,15 @@ def _constant(value: Any, path: str) -> Constant:
 
 
 KINDS: dict[str, Reader] = {
-    "name": _name, "shape": _tuple(_extent), "dtype": _dtype, "value": _constant, "dim": _dim, "axes": _axes,
-    "axis": _axis, "offset": _integer, "index": _tuple(_interval), "indices": _tuple(_tuple(_interval), NODES),
-    "subscripts": _subscripts, "extent": _extent, "count": _extent, "step": _step, "upper": _boolean, "k": _integer,
-    "exponent": _integer, "order": _integer, "unique": _boolean,
-    "of": _word, "wrt": _integer, "mapped": _tuple(_boolean, NODES), "params": _parameters,
-    "lower": _boolean, "unit": _boolean, "trans": _boolean, "checked": _boolean,
-    "length": _bound, "fixed": _places, "carried": _places, "number": _places, "reverse": _boolean, "most": _bound,
-    "runs": _tuple(_run, NODES),
+    "name": _read_name, "dtype": _read_dtype, "value": _read_constant, "subscripts": _read_subscripts, "of": _word,
+    "shape": _tuple(_read_extent), "dim": _read_dim, "axes": _read_axes, "axis": _axis,
+    "index": _tuple(_read_interval), "indices": _tuple(_tuple(_read_interval), NODES), "step": _step,
+    "mapped": _tuple(_boolean, NODES), "params": _parameters, "runs": _tuple(_run, NODES),
+    **dict.fromkeys(("extent", "count"), _read_extent),
+    **dict.fromkeys(("length", "most"), lambda v, path: None if v is None else _read_extent(v, path)),
+    **dict.fromkeys(("offset", "k", "exponent", "order", "wrt"), _integer),
+    **dict.fromkeys(("fixed", "carried", "number"), _places),
+    **dict.fromkeys(("upper", "unique", "lower", "unit", "trans", "checked", "reverse"), _boolean),
     "outcome": _field(lambda v: type(v) is bool or (type(v) is int and abs(v) < 1 << 63), "no outcome {!r:.40}"),
 }
 """What an op's parameter of each name may be."""

@@ -20,7 +20,7 @@ from symgrad.ir.notation import (
     Axis,
     How,
     IndexValue,
-    Linear,
+    LinearIndex,
     Lookup,
     Number,
     Role,
@@ -298,7 +298,7 @@ def looked_up_at(lookup: Lookup, by: dict[Axis, int]) -> Any:
     return substitute(lookup, by)
 
 
-def affine(index: Any) -> Linear | None:
+def affine(index: Any) -> LinearIndex | None:
     """Take an index apart into an integer and integer steps along axes; None where it is something else."""
     form = linear(index)
     known = form is not None and type(form.start) is int and all(type(step) is int for _, step in form.terms)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,12 @@ import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Statement, axes_of
+from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, axes_of
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.views import placed_in
+from symgrad.ops.arrays.views import adding, placed_in
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of, structured
+from symgrad.ops.declare.forms import OPS, answers, apply, normal_axis, refuse, shape_of, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -29,7 +30,7 @@ def parse(subscripts: str) -> tuple[list[str], str]:
     return left.split(","), result
 
 
-def _extents(terms: list[str], operands: Any) -> dict[str, Dim]:
+def _label_extents(terms: list[str], operands: Any) -> dict[str, Dim]:
     found: dict[str, Dim] = {}
     for labels, x in zip(terms, operands, strict=True):
         if len(labels) != len(x.shape):
@@ -47,34 +48,26 @@ def _extents(terms: list[str], operands: Any) -> dict[str, Dim]:
 
 def _infer(*operands: Node, subscripts: str) -> tuple[Shape, Any]:
     terms, result = parse(subscripts)
-    extents = _extents(terms, operands)
+    extents = _label_extents(terms, operands)
     return tuple([extents[label] for label in result]), operands[0].dtype
 
 
 def _body(node: Node) -> Body:
     """``T[out] += A[...] * B[...]`` over every label: shape rule and loops in one line."""
     terms, result = parse(node.params[0])
-    axes = {label: Axis(label, dim) for label, dim in _extents(terms, node.inputs).items()}
-    dtype = node.dtype
-    boolean = dtype.kind == "b"
-    times = OPS["logical_and" if boolean else "multiply"]
-    value: Any = None
-    for k, labels in enumerate(terms):
-        factor = Access(k, tuple([axes[label] for label in labels]))
-        value = factor if value is None else Apply(times, (value, factor), dtype, dtype)  # type: ignore[arg-type]
-    start = axes_of(node.shape)
+    axes = {label: Axis(label, dim) for label, dim in _label_extents(terms, node.inputs).items()}
+    dtype, start = node.dtype, axes_of(node.shape)
+    times = "logical_and" if dtype.kind == "b" else "multiply"
+    factors: list[Any] = [Access(k, tuple([axes[label] for label in labels])) for k, labels in enumerate(terms)]
+    value = reduce(lambda product, factor: apply(times, dtype, product, factor), factors)
     target = tuple([axes[label] for label in result])
     order = (*target, *[axis for label, axis in axes.items() if label not in result])
     if len(order) == len(target):
         return Body((Statement(Access(-1, target), How.SET, value, order, node.line),))
     return Body((
         Statement(Access(-1, start), How.SET, Number(0, dtype), start, node.line),
-        Statement(Access(-1, target), How.OR if boolean else How.ADD, value, order, node.line),
+        Statement(Access(-1, target), adding(dtype), value, order, node.line),
     ))
-
-
-def _evaluate(*operands: Any, subscripts: str) -> Any:
-    return np.einsum(subscripts, *operands, optimize=len(operands) > 1)
 
 
 def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
@@ -84,11 +77,11 @@ def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
     cotangents = []
     for k, labels in enumerate(terms):
         summed = {label: part for label, part in where.items() if label not in labels}
-        others = [(t, _parts(t, o, summed)) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
+        others = [(t, _sliced(t, o, summed)) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
         known = set(result).union(*[set(t) for t, _ in others]) if others else set(result)
         kept = "".join(label for label in labels if label in known)
         inputs = ",".join([result, *[t for t, _ in others]])
-        part = einsum(_parts(result, g, summed), *[o for _, o in others], subscripts=f"{inputs}->{kept}")
+        part = einsum(_sliced(result, g, summed), *[o for _, o in others], subscripts=f"{inputs}->{kept}")
         if kept != labels:
             missing = tuple([d for d, label in enumerate(labels) if label not in known])
             part = OPS["broadcast_to"](OPS["expand_dims"](part, axes=missing), shape=shape_of(operands[k]))
@@ -96,7 +89,7 @@ def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
     return tuple(cotangents) if len(cotangents) > 1 else cotangents[0]
 
 
-def _parts(labels: str, x: Any, where: dict[str, Any]) -> Any:
+def _sliced(labels: str, x: Any, where: dict[str, Any]) -> Any:
     """Take parts of some axes of an operand."""
     if all(where.get(label) is None for label in labels):
         return x
@@ -116,7 +109,8 @@ def _text(node: Node, names: list[str]) -> str:
 
 
 einsum = structured(
-    name="einsum", params=("subscripts",), infer=_infer, evaluate=_evaluate, body=_body, vjp=_vjp, text=_text,
+    name="einsum", params=("subscripts",), infer=_infer, body=_body, vjp=_vjp, text=_text,
+    evaluate=lambda *operands, subscripts: np.einsum(subscripts, *operands, optimize=len(operands) > 1),
     regular=True, linear=(0, 1, 2), labels=parse,
     sample=(case(lambda a, b: (a @ b) ** 2, (3, 4), (4, 2)), case(lambda a, b: a @ b, (4,), (4,)),
             case(lambda a, b: (a @ b) ** 2, (2, 3, 4), (4,)),
@@ -138,7 +132,7 @@ def contract(subscripts: str, *operands: Any) -> Any:
     parts = [p if p.dtype == kind else p.astype(kind) for p in parts]
     terms, result = parse(subscripts)
     for k, labels in enumerate(terms):
-        terms[k], parts[k] = _distinct(labels, parts[k])
+        terms[k], parts[k] = _with_distinct_labels(labels, parts[k])
     terms, parts = _unstretched(terms, parts)
     while len(parts) > 2:
         i, j = _cheapest(terms, parts)
@@ -150,7 +144,7 @@ def contract(subscripts: str, *operands: Any) -> Any:
     return einsum(*parts, subscripts=f"{','.join(terms)}->{result}")
 
 
-def _distinct(labels: str, x: Any) -> tuple[str, Any]:
+def _with_distinct_labels(labels: str, x: Any) -> tuple[str, Any]:
     """Take the diagonal where an operand repeats a label."""
     while len(set(labels)) != len(labels):
         first = next(k for k, label in enumerate(labels) if label in labels[k + 1 :])
@@ -276,7 +270,7 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
     spelled = _explicit(subscripts.replace(" ", ""), [x.ndim for x in arrays])
     labels, _, result = spelled.partition("->")
     if len(arrays) == 1 and set(labels) == set(result) and len(labels) == arrays[0].ndim:
-        left, view = _distinct(labels, arrays[0])  # nothing is summed: NumPy gives a view
+        left, view = _with_distinct_labels(labels, arrays[0])  # nothing is summed: NumPy gives a view
         view = np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
         return view if left else fresh(view)
     return contract(spelled, *arrays)

@@ -34,10 +34,10 @@ def filled(like: Any, value: Any, shape: Shape, dtype: Any) -> Any:
         value = value.astype(dtype)
     if is_traced(like) and not is_traced(value):  # a node of its own even where the shapes are the same
         return type(like).__symgrad_bind__(like, OPS["broadcast_to"], (value,), {"shape": shape})
-    return fresh(stretched(like, value, shape))
+    return fresh(broadcast_like(like, value, shape))
 
 
-def stretched(like: Any, x: Any, shape: Shape) -> Any:
+def broadcast_like(like: Any, x: Any, shape: Shape) -> Any:
     """Broadcast to a shape that may have unknown extents; a plain array joins the trace of `like` for that."""
     if shape_of(x) == shape:
         return x
@@ -46,7 +46,7 @@ def stretched(like: Any, x: Any, shape: Shape) -> Any:
     return OPS["broadcast_to"](x, shape=shape)
 
 
-def extents(shape: Any) -> Shape:
+def checked_shape(shape: Any) -> Shape:
     """Turn a shape as users write it, an array of integers included, into integers and SymPy expressions."""
     found = dims(shape)
     if any(type(d) is int and d < 0 for d in found):
@@ -100,7 +100,7 @@ def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
     _cpu(device)
     a = lift(a)
     kind = a.dtype if dtype is None else np.dtype(dtype)
-    return filled(a, value, shape_of(a) if shape is None else extents(shape), kind)
+    return filled(a, value, shape_of(a) if shape is None else checked_shape(shape), kind)
 
 
 @answers(np.zeros_like, np.empty_like)

@@ -11,7 +11,7 @@ from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Axis, Lookup
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.views import adding, copy_body, put_body, stretched_index
+from symgrad.ops.arrays.views import adding, broadcast_index, copy_body, put_body
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
 
@@ -78,14 +78,10 @@ def gathered_index(node: Node, extents: Shape, result: tuple[Axis, ...], first: 
     for k, extent in enumerate(extents):
         if k in axes:
             j = axes.index(k)
-            source.append(Lookup(Access(first + j, tuple(stretched_index(indices[j].shape, part, inner))), extent, 0))
+            source.append(Lookup(Access(first + j, tuple(broadcast_index(indices[j].shape, part, inner))), extent, 0))
         else:
             source.append(next(rest))
     return tuple(source)
-
-
-def _gather_infer(x: Node, *indices: Node, axes: tuple[int, ...]) -> tuple[Shape, Any]:
-    return gathered_shape(x.shape, index_shape(indices, axes, len(x.shape)), axes), x.dtype
 
 
 def _gather_text(node: Node, names: list[str]) -> str:
@@ -107,7 +103,8 @@ def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 
 
 gather = structured(
-    name="gather", params=("axes",), infer=_gather_infer, text=_gather_text, moves=True, batched=None,
+    name="gather", params=("axes",), text=_gather_text, moves=True, batched=None,
+    infer=lambda x, *indices, axes: (gathered_shape(x.shape, index_shape(indices, axes, len(x.shape)), axes), x.dtype),
     body=lambda node: copy_body(node, lambda *i: gathered_index(node, node.inputs[0].shape, i)),
     vjp=lambda g, y, x, *indices, axes: (
         OPS["scatter_add"](g, *indices, axes=axes, shape=shape_of(x)), *[None] * len(indices)),
@@ -131,16 +128,16 @@ def _scatter_infer(g: Node, *indices: Node, axes: tuple[int, ...], shape: Shape)
     return shape, g.dtype
 
 
-def _scatter_value(g: Any, *indices: Any, axes: tuple[int, ...], shape: Any) -> Any:
-    g = np.asarray(g)
-    out = np.zeros(shape, g.dtype)
-    np.add.at(out, key_of(indices, axes), g)
+def added_at(x: Any, value: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    """Return an array with values added at the places that arrays of integers name."""
+    out = np.array(x)
+    np.add.at(out, key_of(indices, axes), value)
     return out
 
 
 scatter_add = structured(
-    name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, evaluate=_scatter_value,
-    moves=True, batched=None,
+    name="scatter_add", params=("axes", "shape"), infer=_scatter_infer, moves=True, batched=None,
+    evaluate=lambda g, *indices, axes, shape: added_at(np.zeros(shape, np.asarray(g).dtype), g, *indices, axes=axes),
     body=lambda node: put_body(node, None, adding(node.dtype), (X, lambda *i: gathered_index(node, node.shape, i))),
     vjp=lambda g, y, x, *indices, axes, shape: (gather(g, *indices, axes=axes), *[None] * len(indices)),
     sample=(case(_scatters((0,), (3, 2)), (5, 2), (5,), domain=_ROWS),
@@ -153,7 +150,7 @@ scatter_add = structured(
 # -- NumPy's functions
 
 
-def checked(x: Any, axis: int, indices: Any) -> Any:
+def checked_index(x: Any, axis: int, indices: Any) -> Any:
     """Check a constant index against a known extent and count it from the front; a traced one is checked in the run.
 
     Raises:
@@ -175,15 +172,6 @@ def checked(x: Any, axis: int, indices: Any) -> Any:
     return np.where(indices < 0, indices + extent, indices)
 
 
-def _fitted(indices: Any, extent: Any, mode: str) -> Any:
-    """Bring indices into range as ``mode="wrap"`` or ``mode="clip"`` say."""
-    if type(extent) is not int:
-        raise UnsupportedError(f"np.take(..., mode={mode!r}) along an unknown extent", instead="np.clip of the indices")
-    if mode == "wrap":
-        return np.remainder(indices, extent)
-    return np.minimum(np.maximum(indices, 0), extent - 1)
-
-
 @answers(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     refuse("take", out=out)
@@ -193,14 +181,20 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     k = normal_axis(axis, a.ndim)
     if not is_traced(indices) and indices.size == 0:
         indices = indices.astype(np.int64)
-    if mode in {"wrap", "clip"}:
-        indices = _fitted(indices, shape_of(a)[k], mode)
-    elif mode != "raise":
+    if mode not in {"wrap", "clip", "raise"}:
         raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if mode != "raise":
+        extent = shape_of(a)[k]
+        if type(extent) is not int:
+            raise UnsupportedError(
+                f"np.take(..., mode={mode!r}) along an unknown extent", instead="np.clip of the indices"
+            )
+        wraps = mode == "wrap"
+        indices = np.remainder(indices, extent) if wraps else np.minimum(np.maximum(indices, 0), extent - 1)
     if not is_traced(indices) and indices.ndim == 0:
-        place = (*[slice(None)] * k, int(checked(a, k, indices)))
+        place = (*[slice(None)] * k, int(checked_index(a, k, indices)))
         return fresh(a[place])
-    return gather(a, checked(a, k, indices), axes=(k,))
+    return gather(a, checked_index(a, k, indices), axes=(k,))
 
 
 @answers(np.ix_)

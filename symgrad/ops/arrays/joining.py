@@ -16,6 +16,8 @@ from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
 
@@ -62,16 +64,25 @@ concatenate = structured(
 )
 
 
-def holds_traced(value: Any) -> bool:
-    """Whether a list (of lists ...) holds a traced array."""
-    stack = [value]
+def traced_among(values: Iterable[Any]) -> Iterator[Any]:
+    """List the traced values among others, in order, at any depth of lists and tuples."""
+    stack = [*values][::-1]
     while stack:
         item = stack.pop()
         if is_traced(item):
-            return True
-        if isinstance(item, (list, tuple)):
-            stack.extend(item)
-    return False
+            yield item
+        elif isinstance(item, (list, tuple)):
+            stack.extend(reversed(item))
+
+
+def holds_traced(value: Any) -> bool:
+    """Whether a list (of lists ...) holds a traced array."""
+    return any(True for _ in traced_among([value]))
+
+
+def settled(value: Any) -> Any:
+    """Return a local array as the traced or plain one it is now; anything else as it is."""
+    return value.settle() if hasattr(type(value), "settle") else value
 
 
 def lift(value: Any, dtype: Any = None) -> Any:
@@ -84,7 +95,7 @@ def lift(value: Any, dtype: Any = None) -> Any:
     return np.asarray(value, dtype)
 
 
-def _joined(xs: Any, dtype: Any, casting: Any) -> list[Any]:
+def _of_one_dtype(xs: Any, dtype: Any, casting: Any) -> list[Any]:
     """Lift what is joined and give it one dtype, where `casting` allows."""
     parts = [lift(x) for x in xs]
     kind = np.dtype(dtype) if dtype is not None else np.result_type(*[p.dtype for p in parts])
@@ -101,7 +112,7 @@ def concatenate_answer(
     refuse("concatenate", out=out)
     if is_traced(xs):
         xs = list(xs)
-    parts = _joined(xs, dtype, casting)
+    parts = _of_one_dtype(xs, dtype, casting)
     if axis is None:
         parts, axis = [np.ravel(p) for p in parts], 0
     if any(p.ndim == 0 for p in parts):
@@ -112,7 +123,7 @@ def concatenate_answer(
 @answers(np.stack)
 def stack_answer(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     refuse("stack", out=out)
-    parts = _joined(arrays, dtype, casting)
+    parts = _of_one_dtype(arrays, dtype, casting)
     if any(shape_of(p) != shape_of(parts[0]) for p in parts):
         different = sorted({shapes.show(shape_of(p)) for p in parts})
         raise ShapeError(f"all input arrays must have the same shape, not {', '.join(different)}")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, How, IndexValue, Number, Statement, Temporary, axes_of
+from symgrad.ir.notation import Access, Axis, Body, How, IndexValue, Number, Statement, Temporary, axes_of
 from symgrad.ops.arrays.running import exclusive_product, reverse
 from symgrad.ops.declare.domains import booleans, case, distinct, inf, nan
-from symgrad.ops.declare.forms import INT, OPS, shape_of, structured
+from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, shape_of, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -43,15 +43,12 @@ def reduction_body(node: Node, how: How) -> Body:
     ))
 
 
-def _reduction(
-    name: str, how: How, evaluate: Any, vjp: Any, *, sample: Any, edges: Any, nondiff: bool = False, dtype: Any = None,
-    used: Any = None, moves: bool = False, whole: bool = False,
-) -> Any:
+def _reduction(name: str, how: How, evaluate: Any, *, dtype: Any = None, **fields: Any) -> Any:
     return structured(
-        name=name, params=("axes",), nondiff=nondiff, vjp=vjp, used=used, moves=moves, whole=whole, regular=True,
+        name=name, params=("axes",), regular=True, body=lambda node: reduction_body(node, how),
         infer=lambda x, axes: (shapes.without(x.shape, axes), dtype or x.dtype),
-        evaluate=lambda x, axes: evaluate(x, axis=axes), body=lambda node: reduction_body(node, how),
-        text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})", sample=sample, edges=edges,
+        evaluate=lambda x, axes: evaluate(x, axis=axes),
+        text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})", **fields,
     )
 
 
@@ -63,10 +60,6 @@ def _started(evaluate: Any, how: How) -> Any:
 def along(g: Any, axes: tuple[int, ...]) -> Any:
     """Give a reduced value its axes back with extent 1, to broadcast against x."""
     return OPS["expand_dims"](g, axes=axes) if axes else g
-
-
-def _sum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    return OPS["broadcast_to"](along(g, axes), shape=shape_of(x)) if axes else g
 
 
 def _extremum_vjp(g: Any, y: Any, x: Any, axes: tuple[int, ...]) -> Any:
@@ -92,32 +85,33 @@ _AXES = (case(lambda a: np.sum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.sum(a
 _EMPTY = (case(lambda a: np.sum(a, axis=1), (3, 0)), case(np.sum, ()), case(lambda a: np.sum(a, 0), (0, 2)))
 
 sum_ = _reduction(
-    "sum", How.ADD, np.sum, _sum_vjp, moves=True, whole=True, sample=_AXES, edges=_EMPTY,
+    "sum", How.ADD, np.sum, moves=True, whole=True, sample=_AXES, edges=_EMPTY,
+    vjp=lambda g, y, x, axes: OPS["broadcast_to"](along(g, axes), shape=shape_of(x)) if axes else g,
 )
 prod = _reduction(
-    "prod", How.MULTIPLY, np.prod, _prod_vjp,
+    "prod", How.MULTIPLY, np.prod, vjp=_prod_vjp,
     sample=(case(lambda a: np.prod(a, axis=1), (3, 4)), case(lambda a: np.prod(a, axis=(0, 2)) ** 2, (2, 3, 2))),
     edges=(case(lambda a: np.prod(a, 0), (0, 2)),),
 )
 max_ = _reduction(
-    "max", How.MAXIMUM, _started(np.max, How.MAXIMUM), _extremum_vjp,
+    "max", How.MAXIMUM, _started(np.max, How.MAXIMUM), vjp=_extremum_vjp,
     used=lambda y, x, axes: np.logical_not(np.less(x, along(y, axes))),  # where it is NaN, all are
     sample=(case(lambda a: np.max(a, axis=1) ** 2, (3, 4), domain=distinct()), case(np.max, (5,), domain=distinct())),
     edges=(case(lambda a: np.max(a, 0), (3, 0)), case(lambda a: np.max(a * np.array([1.0, nan])), (2,))),
 )
 min_ = _reduction(
-    "min", How.MINIMUM, _started(np.min, How.MINIMUM), _extremum_vjp,
+    "min", How.MINIMUM, _started(np.min, How.MINIMUM), vjp=_extremum_vjp,
     used=lambda y, x, axes: np.logical_not(np.greater(x, along(y, axes))),
     sample=(case(lambda a: np.min(a, axis=0) ** 2, (3, 4), domain=distinct()), case(np.min, (5,), domain=distinct())),
     edges=(case(lambda a: np.min(a, 0), (3, 0)), case(lambda a: np.min(a * np.array([1.0, nan])), (2,))),
 )
 any_ = _reduction(
-    "any", How.OR, np.any, None, nondiff=True, dtype=np.dtype(bool),
+    "any", How.OR, np.any, nondiff=True, dtype=BOOL,
     sample=(case(lambda a: np.any(a, axis=0), (3, 4), domain=booleans()),),
     edges=(case(lambda a: np.any(a > 0), (0,)),),
 )
 all_ = _reduction(
-    "all", How.AND, np.all, None, nondiff=True, dtype=np.dtype(bool),
+    "all", How.AND, np.all, nondiff=True, dtype=BOOL,
     sample=(case(lambda a: np.all(a, axis=1), (3, 4), domain=booleans()),),
     edges=(case(lambda a: np.all(a > 0), (0,)),),
 )
@@ -141,13 +135,12 @@ def _arg_body(node: Node, how: How) -> Body:
     def kept(of: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple([a for k, a in enumerate(of) if k != axis])
 
-    best = -2
-    boolean, here = np.dtype(bool), Access(X, again)
-    same = Apply(OPS["equal"], (here, Access(best, kept(again))), boolean, x.dtype)  # type: ignore[arg-type]
-    odd = Apply(OPS["not_equal"], (here, here), boolean, x.dtype)  # type: ignore[arg-type]
-    hit = Apply(OPS["logical_or"], (same, odd), boolean, boolean) if x.dtype.kind == "f" else same  # type: ignore[arg-type]
+    best, here = -2, Access(X, again)
+    hit = apply("equal", x.dtype, here, Access(best, kept(again)), dtype=BOOL)
+    if x.dtype.kind == "f":
+        hit = apply("logical_or", BOOL, hit, apply("not_equal", x.dtype, here, here, dtype=BOOL))
     far = Number(np.iinfo(np.int64).max, INT)
-    place = Apply(OPS["where"], (hit, IndexValue(again[axis], INT), far), INT, INT)  # type: ignore[arg-type]
+    place = apply("where", INT, hit, IndexValue(again[axis], INT), far)
     return Body((
         Statement(Access(best, outer), How.SET, Number(first_value(how, x.dtype), x.dtype), outer, node.line),
         Statement(Access(best, kept(axes)), how, Access(X, axes), axes, node.line),
@@ -156,7 +149,7 @@ def _arg_body(node: Node, how: How) -> Body:
     ), (Temporary(tuple([a.extent for a in first]), x.dtype),))
 
 
-def _position(name: str, how: How, evaluate: Any) -> Any:
+def _arg_extremum(name: str, how: How, evaluate: Any) -> Any:
     return structured(
         name=name, params=("axis",), nondiff=True, infer=lambda x, axis: (shapes.without(x.shape, (axis,)), INT),
         evaluate=lambda x, axis: evaluate(x, axis=axis), body=lambda node: _arg_body(node, how),
@@ -166,5 +159,5 @@ def _position(name: str, how: How, evaluate: Any) -> Any:
     )
 
 
-argmax = _position("argmax", How.MAXIMUM, np.argmax)
-argmin = _position("argmin", How.MINIMUM, np.argmin)
+argmax = _arg_extremum("argmax", How.MAXIMUM, np.argmax)
+argmin = _arg_extremum("argmin", How.MINIMUM, np.argmin)

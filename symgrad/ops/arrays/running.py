@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Statement, Temporary, axes_of
+from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, Temporary, axes_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of, structured, summed_dtype
+from symgrad.ops.declare.forms import OPS, answers, apply, normal_axis, refuse, shape_of, structured, summed_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def reverse(x: Any) -> Any:
     return flipped(x, (len(shape_of(x)) - 1,))
 
 
-def shifted(x: Any, fill: int) -> Any:
+def shift_by_one(x: Any, fill: int) -> Any:
     """Move along the last axis by one: fill, x[0], x[1], ..."""
     *lead, last = shape = shape_of(x)
     if type(last) is int:
@@ -45,7 +45,7 @@ def shifted(x: Any, fill: int) -> Any:
 
 def exclusive_product(x: Any) -> Any:
     """Multiply, along the last axis, what stands before each element."""
-    return shifted(OPS["cumprod"](x, axis=len(shape_of(x)) - 1), 1)
+    return shift_by_one(OPS["cumprod"](x, axis=len(shape_of(x)) - 1), 1)
 
 
 def _running_body(
@@ -80,8 +80,8 @@ cumsum = structured(
 def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
     """``P[k-1] * r[k]`` with ``r[k] = g[k] + x[k+1] r[k+1]``: exact where factors are zero."""
     g, y, x = [np.moveaxis(v, axis, -1) for v in (g, y, x)]
-    r = reverse(recurrence(shifted(reverse(x), 0), reverse(g)))
-    return np.moveaxis(shifted(y, 1) * r, -1, axis)
+    r = reverse(recurrence(shift_by_one(reverse(x), 0), reverse(g)))
+    return np.moveaxis(shift_by_one(y, 1) * r, -1, axis)
 
 
 cumprod = structured(
@@ -109,16 +109,16 @@ def _recurrence_body(node: Node) -> Body:
     kind = node.dtype
 
     def total(acc: Access, axes: tuple[Axis, ...]) -> tuple[How, Any, frozenset[int]]:
-        product = Apply(OPS["multiply"], (Access(0, axes), acc), kind, kind)  # type: ignore[arg-type]
-        return How.SET, Apply(OPS["add"], (product, Access(1, axes)), kind, kind), frozenset({-2})  # type: ignore[arg-type]
+        product = apply("multiply", kind, Access(0, axes), acc)
+        return How.SET, apply("add", kind, product, Access(1, axes)), frozenset({-2})
 
     return _running_body(node, total, 0)
 
 
 def _recurrence_vjp(g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    following = shifted(reverse(a), 0)
+    following = shift_by_one(reverse(a), 0)
     r = reverse(recurrence(following, reverse(g)))
-    return r * shifted(y, 0), r
+    return r * shift_by_one(y, 0), r
 
 
 recurrence = structured(

@@ -9,8 +9,16 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.ir import regions, shapes
 from symgrad.ir.notation import Access, Body, How, Statement, axes_of
-from symgrad.ops.arrays.indexing import first_axis, gather, gathered_index, gathered_shape, index_shape, key_of
-from symgrad.ops.arrays.views import adding, as_slices, put_body, slice_shape, source_index
+from symgrad.ops.arrays.indexing import (
+    added_at,
+    first_axis,
+    gather,
+    gathered_index,
+    gathered_shape,
+    index_shape,
+    key_of,
+)
+from symgrad.ops.arrays.views import adding, put_body, replaced, replaced_shape, source_index
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, shape_of, structured
 
@@ -50,7 +58,7 @@ def _zeros_like(g: Any) -> Any:
     return OPS["broadcast_to"](np.zeros((), g.dtype), shape=shape_of(g))
 
 
-def _stays(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
+def _is_last_write(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...], axes: tuple[int, ...]) -> Any:
     """Return, for each written value, whether it is the last one written to its place: only that one stays.
 
     Each write puts its number at its place; a write stays where its own number is found afterwards.
@@ -74,7 +82,7 @@ def _set_vjp(g: Any, y: Any, x: Any, value: Any, *indices: Any, axes: Any, uniqu
     kept = scatter_set(g, _zeros_like(taken), *indices, axes=axes, unique=unique)
     if not unique:
         extents = tuple([shape_of(x)[a] for a in axes])
-        stays = _stays(value, indices, extents, axes)
+        stays = _is_last_write(value, indices, extents, axes)
         taken = taken if stays is True else np.where(stays, taken, np.zeros((), g.dtype))
     return kept, taken, *[None] * len(indices)
 
@@ -102,19 +110,13 @@ scatter_set = structured(
 # -- add_at: np.add.at
 
 
-def _add_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
-    out = np.array(x)
-    np.add.at(out, key_of(indices, axes), value)
-    return out
-
-
 def _adds(axes: tuple[int, ...]) -> Any:
     """Make the function of a case."""
     return lambda x, v, *i: OPS["add_at"](x, v, *i, axes=axes) ** 2
 
 
 add_at = structured(
-    name="add_at", params=("axes",), infer=_infer, evaluate=_add_value, moves=True, batched=None,
+    name="add_at", params=("axes",), infer=_infer, evaluate=added_at, moves=True, batched=None,
     body=lambda node: _body(node, adding(node.dtype)),
     vjp=lambda g, y, x, value, *indices, axes: (g, gather(g, *indices, axes=axes), *[None] * len(indices)),
     sample=(case(_adds((0,)), (3,), (7,), (7,), domain=_PLACES),
@@ -127,21 +129,7 @@ add_at = structured(
 # -- assemble: many slices at once
 
 
-def _assemble_infer(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
-    for value, index in zip(values, indices, strict=True):
-        if len(index) != len(x.shape) or value.shape != slice_shape(index) or value.dtype != x.dtype:
-            raise ShapeError(f"cannot store {value.dtype}{shapes.show(value.shape)} at {index} of {x.dtype}{x.shape}")
-    return x.shape, x.dtype
-
-
-def _assemble_value(x: Any, *values: Any, indices: Any) -> Any:
-    out = np.array(x)
-    for value, index in zip(values, indices, strict=True):
-        out[as_slices(index)] = value
-    return out
-
-
-def _covers(indices: Any, shape: Shape) -> bool:
+def _cover_all(indices: Any, shape: Shape) -> bool:
     """Whether slices that share no element are all of an array."""
     return all(regions.is_known(i) for i in indices) and sum(regions.count(i) for i in indices) == shapes.size(shape)
 
@@ -149,7 +137,7 @@ def _covers(indices: Any, shape: Shape) -> bool:
 def _assemble_body(node: Node) -> Body:
     everywhere, indices = axes_of(node.shape), node.params[0]
     statements = []
-    if not _covers(indices, node.shape):
+    if not _cover_all(indices, node.shape):
         statements.append(Statement(Access(OUT, everywhere), How.SET, Access(X, everywhere), everywhere, node.line))
     for k, (value, index) in enumerate(zip(node.inputs[1:], indices, strict=True), 1):
         part = axes_of(value.shape)
@@ -160,7 +148,7 @@ def _assemble_body(node: Node) -> Body:
 
 def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[Any, ...]:
     parts = [OPS["slice"](g, index=index) for index in indices]
-    if _covers(indices, shape_of(x)):
+    if _cover_all(indices, shape_of(x)):
         return None, *parts
     return OPS["assemble"](g, *[_zeros_like(part) for part in parts], indices=indices), *parts
 
@@ -168,7 +156,7 @@ def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[A
 _SLICES = (((1,), (0, 2, 1)), ((0,), (1,)), ((2, 2, -1), (2, 1, 1)))
 
 assemble = structured(
-    name="assemble", params=("indices",), infer=_assemble_infer, evaluate=_assemble_value, body=_assemble_body,
+    name="assemble", params=("indices",), infer=replaced_shape, evaluate=replaced, body=_assemble_body,
     vjp=_assemble_vjp, moves=True,
     sample=(case(lambda x, a, b, c: OPS["assemble"](x, a, b, c, indices=_SLICES) ** 2, (3, 3), (2,), (), (2, 1)),
             case(lambda x, a, b: OPS["assemble"](x, a, b, indices=(((0,),), ((1, 2, 1),))) ** 2, (3,), (), (2,))),

@@ -9,10 +9,10 @@ import numpy as np
 
 from symgrad.errors import ShapeError
 from symgrad.ir import regions, shapes
-from symgrad.ir.notation import Access, Apply, Body, How, IndexValue, Number, Statement, axes_of
+from symgrad.ir.notation import Access, Body, How, IndexValue, Number, Statement, axes_of
 from symgrad.ir.text import show
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import INT, OPS, shape_of, structured
+from symgrad.ops.declare.forms import BOOL, INT, OPS, apply, shape_of, structured
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,15 +68,16 @@ reshape = structured(
 )
 
 
-def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+def inverse_order(axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of axes that undoes one."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 transpose = structured(
     name="transpose", params=("axes",), evaluate=np.transpose,
     infer=lambda x, axes: (tuple([x.shape[a] for a in axes]), x.dtype),
-    body=lambda node: copy_body(node, lambda *i: [i[k] for k in _inverse(node.params[0])]),
-    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["transpose"](g, axes=_inverse(axes)),
+    body=lambda node: copy_body(node, lambda *i: [i[k] for k in inverse_order(node.params[0])]),
+    view=True, whole=True, vjp=lambda g, y, x, axes: OPS["transpose"](g, axes=inverse_order(axes)),
     batched=lambda size, axes: {"axes": (0, *[a + 1 for a in axes])},
     text=lambda node, names: f"np.transpose({names[0]}, {node.params[0]})",
     sample=(case(lambda a: np.transpose(a, (1, 2, 0)) ** 2, (2, 3, 4)), case(lambda a: a.T @ a, (3, 2)),
@@ -91,7 +92,7 @@ def _broadcast_infer(x: Node, shape: Shape) -> tuple[Shape, Any]:
     return shape, x.dtype
 
 
-def stretched_index(shape: Shape, wide: Shape, axes: tuple[Any, ...]) -> list[Any]:
+def broadcast_index(shape: Shape, wide: Shape, axes: tuple[Any, ...]) -> list[Any]:
     """Return the element of an array for an element of the shape that it is broadcast to."""
     lead = len(wide) - len(shape)
     return [0 if d == 1 and wide[k] != 1 else axes[k] for k, d in enumerate(shape, lead)]
@@ -99,7 +100,7 @@ def stretched_index(shape: Shape, wide: Shape, axes: tuple[Any, ...]) -> list[An
 
 broadcast_to = structured(
     name="broadcast_to", params=("shape",), infer=_broadcast_infer, evaluate=np.broadcast_to,
-    body=lambda node: copy_body(node, lambda *i: stretched_index(node.inputs[0].shape, node.shape, i)),
+    body=lambda node: copy_body(node, lambda *i: broadcast_index(node.inputs[0].shape, node.shape, i)),
     view=True, whole=True, aligned=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),
     text=lambda node, names: f"np.broadcast_to({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.broadcast_to(a, (2, 3)) ** 2, (3,)),
@@ -252,13 +253,9 @@ def _place_body(node: Node) -> Body:
     return put_body(node, None, How.SET if apart else adding(node.dtype), *parts)
 
 
-def _place_vjp(g: Any, y: Any, *gs: Any, indices: Any, shape: Any) -> Any:
-    return tuple([OPS["slice"](g, index=index) for index in indices])
-
-
 place = structured(
     name="place", params=("indices", "shape"), infer=_place_infer, evaluate=_place_value, body=_place_body,
-    vjp=_place_vjp, moves=True,
+    vjp=lambda g, y, *gs, indices, shape: tuple([OPS["slice"](g, index=index) for index in indices]), moves=True,
     sample=(case(lambda a: OPS["place"](a, indices=(((1, 2, 1), (0, 2, 2)),), shape=(4, 4)) ** 2, (2, 2)),
             case(lambda a, b: OPS["place"](a, b, indices=(((0, 2, 1),), ((3, 3, -1),)), shape=(4,)) ** 2, (2,), (3,))),
     edges=(case(lambda a: OPS["place"](a, indices=(((1, 0, 1),),), shape=(4,)), (0,)),),
@@ -279,27 +276,31 @@ def placed_in(g: Any) -> list[Any]:
     return [None if r == (0, dim, 1) else r for r, dim in zip(ranges, node.shape, strict=True)]
 
 
-def _set_infer(x: Node, value: Node, index: Any) -> tuple[Shape, Any]:
-    want, _ = _slice_infer(x, index)
-    if value.shape != want or value.dtype != x.dtype:
-        raise ShapeError(f"cannot store {shapes.show(value.shape)} in a slice of {shapes.show(want)}")
+def replaced_shape(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
+    """Return shape and dtype of an array with slices of it replaced."""
+    for value, index in zip(values, indices, strict=True):
+        if len(index) != len(x.shape) or value.shape != slice_shape(index) or value.dtype != x.dtype:
+            raise ShapeError(f"cannot store {value.dtype}{shapes.show(value.shape)} at {index} of {x.dtype}{x.shape}")
     return x.shape, x.dtype
 
 
-def _set_value(x: Any, value: Any, index: Any) -> Any:
+def replaced(x: Any, *values: Any, indices: Any) -> Any:
+    """Return an array with slices of it replaced."""
     out = np.array(x)
-    out[as_slices(index)] = value
+    for value, index in zip(values, indices, strict=True):
+        out[as_slices(index)] = value
     return out
 
 
-def _set_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any, Any]:
+def _set_slice_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any, Any]:
     part = OPS["slice"](g, index=index)
     nothing = np.where(np.False_, part, np.zeros((), g.dtype))
     return OPS["set_slice"](g, nothing, index=index), part
 
 
 set_slice = structured(
-    name="set_slice", params=("index",), infer=_set_infer, evaluate=_set_value, vjp=_set_vjp, moves=True,
+    name="set_slice", params=("index",), infer=lambda x, value, index: replaced_shape(x, value, indices=(index,)),
+    evaluate=lambda x, value, index: replaced(x, value, indices=(index,)), vjp=_set_slice_vjp, moves=True,
     body=lambda node: put_body(node, X, How.SET, (1, lambda *i: source_index(node.params[0], i))),
     sample=(case(lambda a, b: OPS["set_slice"](a, b, index=((1, 2, 1), (3,))) ** 2, (4, 4), (2,)),),
     edges=(case(lambda a, b: OPS["set_slice"](a, b, index=((4, 0, 1),)), (4,), (0,)),),
@@ -356,9 +357,9 @@ embed_diagonal = structured(
 def _triangle_body(node: Node) -> Body:
     axes = axes_of(node.shape)
     upper, k = node.params
-    pair = (IndexValue(axes[-2] + k, INT), IndexValue(axes[-1], INT))
-    inside = Apply(OPS["less_equal" if upper else "greater_equal"], pair, np.dtype(bool), INT)  # type: ignore[arg-type]
-    kept = Apply(OPS["where"], (inside, Access(X, axes), Number(0, node.dtype)), node.dtype, node.dtype)  # type: ignore[arg-type]
+    pair = IndexValue(axes[-2] + k, INT), IndexValue(axes[-1], INT)
+    inside = apply("less_equal" if upper else "greater_equal", INT, *pair, dtype=BOOL)
+    kept = apply("where", node.dtype, inside, Access(X, axes), Number(0, node.dtype))
     return Body((Statement(Access(OUT, axes), How.SET, kept, axes, node.line),))
 
 

@@ -18,10 +18,6 @@ def _results(*inputs: Node, body: Program) -> list[tuple[Shape, Any]]:
     return [(y.shape, y.dtype) for y in body.outputs]
 
 
-def _evaluate(*arrays: Any, body: Any) -> Any:
-    return body(*arrays)
-
-
 @lru_cache(maxsize=64)
 def _needs(index: int, *, body: Program) -> tuple[bool, ...]:
     """Return of what a result is made."""
@@ -29,4 +25,6 @@ def _needs(index: int, *, body: Program) -> tuple[bool, ...]:
     return tuple([x in read for x in body.inputs])
 
 
-call = control(name="call", params=("body",), results=_results, evaluate=_evaluate, needs=_needs)
+call = control(
+    name="call", params=("body",), results=_results, evaluate=lambda *arrays, body: body(*arrays), needs=_needs,
+)

@@ -27,10 +27,6 @@ def _results(test: Node, *inputs: Node, then: Program, other: Program) -> list[t
     return made[0]
 
 
-def _evaluate(test: Any, *arrays: Any, then: Any, other: Any) -> Any:
-    return (then if test else other)(*arrays)
-
-
 @lru_cache(maxsize=64)
 def _needs(index: int, *, then: Program, other: Program) -> tuple[bool, ...]:
     """Return of what a result is made on either side."""
@@ -38,4 +34,7 @@ def _needs(index: int, *, then: Program, other: Program) -> tuple[bool, ...]:
     return (True, *[x in first or y in second for x, y in zip(then.inputs, other.inputs, strict=True)])
 
 
-cond = control(name="cond", params=("then", "other"), results=_results, evaluate=_evaluate, needs=_needs)
+cond = control(
+    name="cond", params=("then", "other"), results=_results, needs=_needs,
+    evaluate=lambda test, *arrays, then, other: (then if test else other)(*arrays),
+)

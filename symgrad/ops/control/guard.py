@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import Missed, ShapeError
-from symgrad.ir.notation import Access, Apply, Body, How, Number, Role, Statement
-from symgrad.ops.declare.forms import OPS, structured
+from symgrad.ir.notation import Access, Body, How, Number, Role, Statement
+from symgrad.ops.declare.forms import apply, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -36,9 +36,9 @@ def _body(node: Node) -> Body:
     kind, read = node.inputs[0].dtype, Access(0, ())
     other: Any = read
     if outcome is True:
-        other = Apply(OPS["logical_not"], (read,), node.dtype, kind)  # type: ignore[arg-type]  # elementwise
+        other = apply("logical_not", kind, read, dtype=node.dtype)
     elif outcome is not False:
-        other = Apply(OPS["not_equal"], (read, Number(outcome, kind)), node.dtype, kind)  # type: ignore[arg-type]
+        other = apply("not_equal", kind, read, Number(outcome, kind), dtype=node.dtype)
     return Body((Statement(OUT, How.CHECK, other, (), node.line, Role.GUARD, failure=number),))
 
 

@@ -25,11 +25,9 @@ def _infer(several: Node, *, number: int) -> tuple[Shape, Any]:
     return found[number]
 
 
-def _evaluate(several: Any, *, number: int) -> Any:
-    return several[number]
-
-
-result = enter(Result("result", ("number",), evaluate=_evaluate, infer=_infer, sample=(), edges=()))
+result = enter(Result(
+    "result", ("number",), evaluate=lambda several, number: several[number], infer=_infer, sample=(), edges=(),
+))
 
 
 def needed(node: Node) -> Sequence[Node]:

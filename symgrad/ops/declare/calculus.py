@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from symgrad.ir.op import Elementwise
 
 
-class _Late:
+class _LateSympy:
     """SymPy's functions, each of which imports SymPy when it is called: `import symgrad` does not pay for it."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -40,7 +40,7 @@ class _Late:
         return sympy.pi
 
 
-sp: Any = _Late()
+sp: Any = _LateSympy()
 """SymPy for the `value` of declarations."""
 
 

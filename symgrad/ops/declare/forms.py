@@ -17,6 +17,7 @@ import numpy as np
 
 from symgrad.errors import DtypeError, UnsupportedError
 from symgrad.ir import shapes
+from symgrad.ir.notation import Apply
 from symgrad.ir.op import Composite, Elementwise, Leaf, Op, Structured
 from symgrad.ops.declare import spelling
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from symgrad.ir.node import Node
+    from symgrad.ir.notation import Value
     from symgrad.ir.shapes import Shape
 
 FLOATS = frozenset([np.dtype(np.float32), np.dtype(np.float64)])
@@ -83,7 +85,7 @@ SCIPYS: dict[Any, Any] = {}
 INSIDE: dict[str, dict[str, Callable[[Any], Any]]] = {}
 """What makes, of names in SciPy's own modules, what stands there while its Python runs on traced values."""
 
-INT = np.dtype(np.int64)
+BOOL, INT = np.dtype(bool), np.dtype(np.int64)
 
 COMPILED = frozenset(np.dtype(t) for t in "?bhilqBHILQfd")
 """The dtypes symgrad compiles."""
@@ -143,26 +145,26 @@ def loop_dtypes(ufunc: np.ufunc | Late, kinds: tuple[Any, ...]) -> tuple[np.dtyp
     try:
         found = ufunc.resolve_dtypes((*kinds, *[None] * ufunc.nout))
     except TypeError as error:
-        raise DtypeError(f"np.{ufunc.__name__} has no loop for {', '.join(map(_kind, kinds))}") from error
+        raise DtypeError(f"np.{ufunc.__name__} has no loop for {', '.join(map(_dtype_name, kinds))}") from error
     if all(dtype.kind == "O" for dtype in found[: len(kinds)]):  # Python integers alone, which NumPy compares exactly
         found = ufunc.resolve_dtypes((*map(np.dtype, kinds), *[None] * ufunc.nout))
     for dtype in found:
         if dtype not in COMPILED:
             raise DtypeError(
-                f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} computes in {dtype}, "
+                f"np.{ufunc.__name__} of {', '.join(map(_dtype_name, kinds))} computes in {dtype}, "
                 "which symgrad does not compile",
                 instead="convert the argument first, e.g. x.astype(np.float64)",
             )
     op = ANSWERS.get(ufunc)
     if isinstance(op, Elementwise) and spelling.pattern(op.c, found[: ufunc.nin], found[-1]) is None:
         raise DtypeError(
-            f"np.{ufunc.__name__} of {', '.join(map(_kind, kinds))} has no form in C",
+            f"np.{ufunc.__name__} of {', '.join(map(_dtype_name, kinds))} has no form in C",
             instead="convert an argument to float first, e.g. x.astype(np.float64)",
         )
     return tuple(found)
 
 
-def _kind(kind: Any) -> str:
+def _dtype_name(kind: Any) -> str:
     return kind.name if isinstance(kind, np.dtype) else f"Python {kind.__name__}"
 
 
@@ -317,6 +319,12 @@ def answers(*functions: Any, writes: int | None = None) -> Callable[[Callable[..
         return function  # type: ignore[no-any-return]
 
     return enter
+
+
+def apply(name: str, kind: np.dtype[Any], *args: Value, dtype: np.dtype[Any] | None = None) -> Apply:
+    """Apply an elementwise op, in a body, to values of one dtype; the result's is the same unless it is given."""
+    op: Any = OPS[name]
+    return Apply(op, args, dtype or kind, kind)
 
 
 def is_traced(value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.shapes import simplified
-from symgrad.ir.text import constant as constant_text
+from symgrad.ir.text import constant_text
 from symgrad.ops.declare.forms import INT, leaf
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ def uses(pattern: str, k: int) -> int:
     return pattern.count(f"{{{k}}}")
 
 
-def expression(
+def fill_pattern(
     pattern: str, names: Sequence[str], dtypes: Sequence[np.dtype[Any]], result: np.dtype[Any],
     params: Mapping[str, Any] | None = None,
 ) -> str:
@@ -130,25 +130,25 @@ def cost(pattern: str) -> tuple[tuple[str, int], ...]:
     ((('multiply', 1), ('exp', 1)), (('select', 1),))
     """
     if pattern.isidentifier():
-        return ((_kind(pattern), 1),)
+        return ((_cost_kind(pattern), 1),)
     found: defaultdict[str, int] = defaultdict(int)
     for symbol, kind in _SYMBOLS.items():
         found[kind] += pattern.count(symbol)
     found["select"] += len(_COMPARISON.findall(pattern))
     for name in _CALL.findall(pattern):
-        found[_kind(name)] += 1
+        found[_cost_kind(name)] += 1
     return tuple((kind, number) for kind, number in found.items() if number)
 
 
-def calls(pattern: str) -> bool:
+def has_call(pattern: str) -> bool:
     """Whether a C pattern calls a function, be it one instruction."""
     return pattern.isidentifier() or "sg_" in pattern
 
 
 def is_call(pattern: str) -> bool:
     """Whether a C pattern is a call of a function of math.h that takes more than one instruction."""
-    return pattern.isidentifier() and not pattern.startswith("sg_") and _kind(pattern) not in KINDS
+    return pattern.isidentifier() and not pattern.startswith("sg_") and _cost_kind(pattern) not in KINDS
 
 
-def _kind(name: str) -> str:
+def _cost_kind(name: str) -> str:
     return "select" if name in SELECTS or name.startswith("is") else name.removeprefix("sg_")

@@ -70,7 +70,7 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
     positive = POSITIVE[: FIRST_OF_MANY if op.arity > 2 else None]
     numbers = {"float": (*positive, *[-v for v in positive], np.nan), "int": range(-4, 9), "bool": (False, True)}
     x = [np.array(column) for column in zip(*product(*[numbers[kind] for kind in of]), strict=True)]
-    named = dict(zip(op.params, params, strict=True))
+    named = op.named(params)
 
     def at(*given: Any) -> Any:
         return np.asarray(op.evaluate(*given, **named))
@@ -79,7 +79,7 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
         return at(*[value if j == k else v for j, v in enumerate(x)])
 
     with np.errstate(all="ignore"):
-        linear = _linear(of, at)
+        linear = _is_linear(of, at)
         y = at(*x)
         turned = {k: with_one(k, -x[k]) for k in floats}
         parity = tuple([_parity(y, turned[k]) if k in turned else 0 for k in range(op.arity)])
@@ -88,10 +88,10 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
             joint=_parity(y, at(*[-v if k in turned else v for k, v in enumerate(x)])) if floats else 0,
             keeps_zeros=all(_keeps_zeros(parity[k], y, turned[k]) for k in floats if parity[k]),
             commutes=op.commutes and op.arity == 2 and len({*of}) == 1 and _close(y, at(*x[::-1])),
-            sees_zero=tuple([k in turned and not _same(*[
+            sees_zero=tuple([k in turned and not _equal(*[
                 with_one(k, np.where(x[k] == 0, zero, x[k])) for zero in (0.0, -0.0)
             ]) for k in range(op.arity)]),
-            sees_nan=not all(_same(with_one(k, np.full(y.shape, np.nan)), with_one(k, np.full(y.shape, -np.nan)))
+            sees_nan=not all(_equal(with_one(k, np.full(y.shape, np.nan)), with_one(k, np.full(y.shape, -np.nan)))
                              for k in floats),
             linear=linear,
             slopes=tuple([float(at(*unit)) for unit in np.eye(op.arity)]) if linear and len(floats) == op.arity else (),
@@ -99,7 +99,7 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
         )
 
 
-def _linear(kinds: list[str], at: Any) -> bool:
+def _is_linear(kinds: list[str], at: Any) -> bool:
     """Whether values of sums are sums of values, and those of multiples multiples, whatever is no float."""
     first, second = STEPS
     for other in (False, True):
@@ -129,7 +129,7 @@ def _close(one: Any, other: Any) -> bool:
     return bool(np.allclose(one, other, rtol=1e-12, atol=0, equal_nan=True))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
 
 
@@ -146,7 +146,7 @@ def chooses(op: Op) -> bool:
     if OPS.get(op.name) is not op or not isinstance(op, Elementwise) or op.params or op.arity != len(CHOICE):
         return False
     there = np.array(CHOICE[0])
-    return kinds(op)[0] == "bool" and _same(np.asarray(op.evaluate(there, *CHOICE[1:])), np.where(there, *CHOICE[1:]))
+    return kinds(op)[0] == "bool" and _equal(np.asarray(op.evaluate(there, *CHOICE[1:])), np.where(there, *CHOICE[1:]))
 
 
 @cache

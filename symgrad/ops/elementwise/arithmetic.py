@@ -146,7 +146,7 @@ hypot = elementwise(
 
 # -- the larger and the smaller: a tie gives half to each, and NaN is picked where there is one
 
-def _larger(g: Any, a: Any, b: Any) -> Any:
+def _share(g: Any, a: Any, b: Any) -> Any:
     """Return the share of g that goes to a, when the larger one of a and b was taken."""
     return np.where(a > b, g, np.where(a == b, g * 0.5, 0))
 
@@ -163,13 +163,13 @@ def _picked_by_clip(_y: Any, x: Any, low: Any, high: Any) -> Any:
 
 def _clip_vjp(g: Any, _y: Any, x: Any, low: Any, high: Any) -> Any:
     raised = np.maximum(x, low)
-    inner = _larger(g, high, raised)
-    return _larger(inner, x, low), _larger(inner, low, x), _larger(g, raised, high)
+    inner = _share(g, high, raised)
+    return _share(inner, x, low), _share(inner, low, x), _share(g, raised, high)
 
 
 maximum = elementwise(
     numpy=np.maximum, value=sp.Max,
-    vjp=lambda g, _y, a, b: (_larger(g, a, b), _larger(g, b, a)), used=lambda _y, a, b: (~(a < b), ~(b < a)),
+    vjp=lambda g, _y, a, b: (_share(g, a, b), _share(g, b, a)), used=lambda _y, a, b: (~(a < b), ~(b < a)),
     c={"f": "{0} > {1} || {0} != {0} ? {0} : {1}", "iu": "({t})({0} > {1} ? {0} : {1})", "b": "{0} || {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 
@@ -182,7 +182,7 @@ relu = elementwise(
 
 minimum = elementwise(
     numpy=np.minimum, value=sp.Min,
-    vjp=lambda g, _y, a, b: (_larger(g, b, a), _larger(g, a, b)), used=lambda _y, a, b: (~(a > b), ~(b > a)),
+    vjp=lambda g, _y, a, b: (_share(g, b, a), _share(g, a, b)), used=lambda _y, a, b: (~(a > b), ~(b > a)),
     c={"f": "{0} < {1} || {0} != {0} ? {0} : {1}", "iu": "({t})({0} < {1} ? {0} : {1})", "b": "{0} && {1}"},
     sample=distinct(), edges=pairs(0.0, 1.0, -1.0, 2.5, inf, -inf, nan, 5e-324))
 

@@ -51,12 +51,6 @@ def _difference(a: Any, b: Any) -> Any:
     return np.where(np.isinf(a) & (a == b), 0, a - b)
 
 
-def _logaddexp_partials(a: Any, b: Any, _y: Any) -> Any:
-    apart = _difference(a, b)
-    expit = OPS["expit"]
-    return expit(apart), expit(-apart)
-
-
 def _logaddexp2_partials(a: Any, b: Any, _y: Any) -> Any:
     apart = _difference(a, b)
     larger = apart > 0
@@ -66,7 +60,8 @@ def _logaddexp2_partials(a: Any, b: Any, _y: Any) -> Any:
 
 
 logaddexp = elementwise(
-    numpy=np.logaddexp, value=lambda a, b: sp.log(sp.exp(a) + sp.exp(b)), ddx=_logaddexp_partials,
+    numpy=np.logaddexp, value=lambda a, b: sp.log(sp.exp(a) + sp.exp(b)),
+    ddx=lambda a, b, _y: (OPS["expit"](apart := _difference(a, b)), OPS["expit"](-apart)),
     c="sg_logaddexp{f}({0}, {1})", sample=normal(), edges=(*PAIRS, (1e3, -1e3), (0.0, -745.0), (37.0, 0.0)))
 
 logaddexp2 = elementwise(

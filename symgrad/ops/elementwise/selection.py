@@ -10,7 +10,7 @@ from symgrad.errors import DtypeError, UnsupportedError
 from symgrad.ops.declare import spelling
 from symgrad.ops.declare.calculus import sp
 from symgrad.ops.declare.domains import SPECIAL, booleans, inf, integers, nan, normal
-from symgrad.ops.declare.forms import INT, answers, elementwise
+from symgrad.ops.declare.forms import INT, OPS, answers, elementwise
 
 UNHELD = tuple([s * v for v in (1.5, 200.0, 300.0, 7e4, 2.0**31, 2.0**31 + 0.5, 3e9, 2.0**32, 5e9, 1e18, 2.0**63,
                                 1.8e19, 2.0**64, 1e300) for s in (1, -1)])
@@ -38,6 +38,7 @@ def where_answer(condition: Any, /, *branches: Any) -> Any:
             "np.where(condition) has a result whose size depends on values",
             instead="np.where(condition, a, b), or sums and means of np.where(condition, x, 0)",
         )
+    from symgrad.ops.arrays.copies import promoted
     from symgrad.ops.arrays.joining import lift
 
     condition = lift(condition)
@@ -45,25 +46,19 @@ def where_answer(condition: Any, /, *branches: Any) -> Any:
         condition = np.not_equal(condition, 0)
     weak = [type(branch) in (int, float) for branch in branches]
     values = [branch if number else lift(branch) for branch, number in zip(branches, weak, strict=True)]
-    dtype = np.result_type(*[value if number else _promoted(value) for value, number in zip(values, weak, strict=True)])
+    dtype = promoted(*values)
     cast = [value if not hasattr(value, "dtype") or value.dtype == dtype else value.astype(dtype) for value in values]
     return where(condition, *[value if hasattr(value, "dtype") else np.asarray(value, dtype) for value in cast])
-
-
-def _promoted(value: Any) -> Any:
-    """Return what promotion sees of an array: its dtype, or a Python number where it is as weak as one."""
-    weak = getattr(value, "weak", None)
-    return weak(0) if weak is not None else value.dtype
 
 
 def _astype(x: Any, dtype: Any) -> Any:
     """Convert to another dtype, as ``x.astype(dtype)``."""
     x, kind = np.asarray(x), np.dtype(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
-        return _cut(x, kind) if x.dtype.kind == "f" and kind.kind in "iu" else x.astype(kind)
+        return _whole(x, kind) if x.dtype.kind == "f" and kind.kind in "iu" else x.astype(kind)
 
 
-def _cut(x: Any, kind: np.dtype[Any]) -> Any:
+def _whole(x: Any, kind: np.dtype[Any]) -> Any:
     """Cut floats to integers as the C does (`sg_int32` and its kin), and NumPy on x86-64 wherever it is consistent.
 
     What the integers on the way do not hold, NaN included, becomes their least; then bits are cut off, which wraps.
@@ -71,18 +66,14 @@ def _cut(x: Any, kind: np.dtype[Any]) -> Any:
     way = np.dtype(spelling.via(kind))
     if way.kind == "u":
         high = x >= 2.0**63
-        return _cut(np.where(high, x - x.dtype.type(2.0**63), x), INT).view(way) ^ (high.astype(way) << np.uint64(63))
+        return _whole(np.where(high, x - x.dtype.type(2.0**63), x), INT).view(way) ^ (high.astype(way) << np.uint64(63))
     limit = x.dtype.type(2.0 ** (8 * way.itemsize - 1))
     return np.where(np.abs(x) < limit, x, -limit).astype(way).astype(kind)
 
 
-def _astype_vjp(g: Any, _y: Any, x: Any, dtype: Any) -> Any:
-    return astype(g, dtype=x.dtype) if x.dtype.kind == "f" and g.dtype.kind == "f" else None
-
-
 astype = elementwise(
     name="astype", params=("dtype",), numpy=_astype, result=lambda _x, dtype: np.dtype(dtype),
-    vjp=_astype_vjp,
+    vjp=lambda g, _y, x, dtype: OPS["astype"](g, dtype=x.dtype) if x.dtype.kind == "f" == g.dtype.kind else None,
     c={"fiub": "({t}){0}", "f>i": "({t})sg_{via}{f}({0})", "f>u": "({t})sg_{via}{f}({0})"},
     sample=normal(), edges=(*SPECIAL, *UNHELD))
 

@@ -72,11 +72,6 @@ def _inversion_vjp(g: Any, _y: Any, a: Any, b: Any, h: Any) -> Any:
     return np.where(h == 0, 0, g * ((v - u) * (v + u) / h / h)), np.where(h == 0, 0, -2 * g * (u * v / h / h)), None
 
 
-def _arctan2_partials(a: Any, b: Any, _y: Any) -> Any:
-    h = np.hypot(a, b)
-    return inversion(b, a, h), -inversion(a, b, h)
-
-
 inversion = elementwise(
     name="inversion", numpy=_inversion, arity=3, result=lambda a, _b, _h: a, vjp=_inversion_vjp,
     c="{2} == 0.0{f} ? 0.0{f} : {0} / {2} / {2}", sample=(normal(), normal(), positive()),
@@ -84,7 +79,8 @@ inversion = elementwise(
 
 
 arctan2 = elementwise(
-    numpy=np.arctan2, value=sp.atan2, ddx=_arctan2_partials, c="atan2",
+    numpy=np.arctan2, value=sp.atan2, c="atan2",
+    ddx=lambda a, b, _y: (inversion(b, a, h := np.hypot(a, b)), -inversion(a, b, h)),
     sample=(normal(), positive()), edges=PAIRS)
 
 def _angle(ufunc: np.ufunc, one: float, other: float, value: Callable[[Any], Any]) -> Elementwise:

@@ -21,7 +21,7 @@ from symgrad.ops.linalg.solve import (
     copy_in,
     failing_where,
     fraction,
-    shaped,
+    shape_rule,
     solve_triangular,
     transposed,
 )
@@ -57,7 +57,7 @@ def _definite(a: Any) -> Any:
 
 
 cholesky = structured(
-    name="cholesky", infer=shaped("cholesky", "(n,n)->(n,n)"), evaluate=_cholesky_value, body=_cholesky_body,
+    name="cholesky", infer=shape_rule("cholesky", "(n,n)->(n,n)"), evaluate=_cholesky_value, body=_cholesky_body,
     stacked=True, vjp=lambda g, y, a: OPS["cholesky_pullback"](y, g),
     sample=(case(_definite, (3, 3)), case(_definite, (2, 4, 4)), case(_definite, (1, 1)),
             case(lambda a: np.linalg.cholesky(a + transposed(a) + 50 * np.eye(9), upper=True) ** 2, (9, 9))),
@@ -70,10 +70,10 @@ cholesky = structured(
 # -- pullback and pushforward
 
 
-FACTOR = shaped("cholesky", "(n,n),(n,n)->(n,n)")
+FACTOR = shape_rule("cholesky", "(n,n),(n,n)->(n,n)")
 
 
-def _triangle(a: Any) -> Any:
+def _some_factor(a: Any) -> Any:
     """Make a factor of any matrix."""
     return np.tril(a) + 4 * np.eye(a.shape[-1], dtype=a.dtype)
 
@@ -102,7 +102,7 @@ def _with_factor(name: str, transpose: str, value: Callable[..., Any], doc: str)
     return structured(
         name=name, infer=FACTOR, evaluate=value, vjp=vjp, stacked=True, linear=(1,), doc=doc,
         body=lambda node: Body((copy_in(node, 1), by_routine(node, f"sg_{name}", 0, fraction(node.shape[-1] ** 3, 3)))),
-        **of_two_matrices(lambda low, x: OPS[name](_triangle(low), x)),
+        **of_two_matrices(lambda low, x: OPS[name](_some_factor(low), x)),
     )
 
 
@@ -142,17 +142,14 @@ cholesky_pushforward = _with_factor(
 # -- symmetric_product
 
 
-def _symmetric_value(w: Any, x: Any) -> Any:
-    return np.tril(np.matmul(np.tril(w) + transposed(np.tril(w)), np.tril(x)))
-
-
 def _symmetric_vjp(g: Any, y: Any, w: Any, x: Any) -> Any:
     outer = np.matmul(np.tril(x), transposed(np.tril(g)))
     return np.tril(outer + transposed(outer)), symmetric_product(w, g)
 
 
 symmetric_product = structured(
-    name="symmetric_product", infer=FACTOR, evaluate=_symmetric_value,
+    name="symmetric_product", infer=FACTOR,
+    evaluate=lambda w, x: np.tril(np.matmul(np.tril(w) + transposed(np.tril(w)), np.tril(x))),
     body=lambda node: Body((
         copy_in(node, 0), by_routine(node, "sg_symmetric_product", 1, fraction(node.shape[-1] ** 3, 3)))),
     vjp=_symmetric_vjp, stacked=True, linear=(0, 1),

@@ -11,7 +11,7 @@ from symgrad.ir.notation import Access, Body, How, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import OPS, composite, shape_of, structured
-from symgrad.ops.linalg.solve import OUT, X, by_routine, copy_in, lu, lu_solve, shaped, transposed
+from symgrad.ops.linalg.solve import OUT, X, by_routine, copy_in, lu, lu_solve, shape_rule, transposed
 from symgrad.ops.numpy.diagonals import ones_diagonal
 
 if TYPE_CHECKING:
@@ -36,21 +36,21 @@ _SINGULAR = (case(np.linalg.det, (0, 0)), case(np.linalg.det, (0, 5, 5)),
              case(lambda a: np.linalg.det(a * np.arange(5.0)[:, None]), (5, 5)))
 
 
-@composite(name="det", infer=shaped("det", "(n,n),(n+1,n)->()"), stacked=True, sample=_DET, edges=_SINGULAR)
+@composite(name="det", infer=shape_rule("det", "(n,n),(n+1,n)->()"), stacked=True, sample=_DET, edges=_SINGULAR)
 def det(a: Any, factors: Any) -> Any:
     """The determinant of a matrix of which the factors are known."""
     return sign(a, factors) * np.exp(logabsdet(a, factors))
 
 
 def _det_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
-    found = expanded(a) if shape_of(a)[-1] in EXPANDED else cofactors(a, factors)
+    found = expanded_cofactors(a) if shape_of(a)[-1] in EXPANDED else cofactors(a, factors)
     return g[..., None, None] * found, None
 
 
 det.vjp = _det_vjp
 
 
-def expanded(a: Any) -> Any:
+def expanded_cofactors(a: Any) -> Any:
     """Return the cofactors of small matrices as polynomials, which have derivatives of every order, whatever the rank.
 
     Laplace's expansion: without row i and column j, products of minors of the rows above and of the rows below.
@@ -62,7 +62,7 @@ def expanded(a: Any) -> Any:
     cofactor = {}
     for i, j in np.ndindex(n, n):
         pairs = [(high, _others(high, j, n)) for high in above[i] if j not in high]
-        cofactor[i, j] = _total([((*high, j, *low), above[i][high], below[n - 1 - i][low]) for high, low in pairs])
+        cofactor[i, j] = _signed_sum([((*high, j, *low), above[i][high], below[n - 1 - i][low]) for high, low in pairs])
     return np.stack([np.stack([cofactor[i, j] for j in range(n)], -1) for i in range(n)], -2)
 
 
@@ -76,7 +76,7 @@ def _minors(a: Any, rows: range) -> list[dict[tuple[int, ...], Any]]:
             rests = [(j, tuple([c for c in columns if c != j])) for j in columns]
             orders = [(*rest, j) if rows.step > 0 else (j, *rest) for j, rest in rests]
             values = [(a[..., row, j], found[-1][rest]) for j, rest in rests]
-            minors[columns] = _total([(order, *pair) for order, pair in zip(orders, values, strict=True)])
+            minors[columns] = _signed_sum([(order, *pair) for order, pair in zip(orders, values, strict=True)])
         found.append(minors)
     return found
 
@@ -85,7 +85,7 @@ def _others(columns: tuple[int, ...], column: int, n: int) -> tuple[int, ...]:
     return tuple([c for c in range(n) if c != column and c not in columns])
 
 
-def _total(terms: list[tuple[tuple[int, ...], Any, Any]]) -> Any:
+def _signed_sum(terms: list[tuple[tuple[int, ...], Any, Any]]) -> Any:
     """Add products, each with the sign of a permutation."""
     total: Any = None
     for order, x, y in terms:
@@ -104,7 +104,7 @@ def sign(a: Any, factors: Any) -> Any:
     return np.prod(signs, -1)
 
 
-@composite(name="logabsdet", infer=shaped("det", "(n,n),(n+1,n)->()"), stacked=True,
+@composite(name="logabsdet", infer=shape_rule("det", "(n,n),(n+1,n)->()"), stacked=True,
            edges=(case(lambda a: np.linalg.slogdet(a)[1], (0, 0)),),
            sample=(case(lambda a: np.linalg.slogdet(a)[1], (3, 3)), case(lambda a: np.linalg.slogdet(a)[1], (2, 5, 5))))
 def logabsdet(a: Any, factors: Any) -> Any:
@@ -153,7 +153,7 @@ def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
     and K its cofactors. So ``det A = det M det S``, and with what takes the others out of A from the left and from
     the right, L and R, its cofactors are ``det M (det S B' + L K R)``.
     """
-    r, c, core, sure = _apart(a)
+    r, c, core, sure = _set_apart(a)
     found, meet = lu(core), np.matmul(transposed(r), c)
     unit = ones_diagonal(a, shape_of(a)[-1], shape_of(a)[:-2], a.dtype)
     b = lu_solve(core, found, unit, trans=True, checked=False) - meet
@@ -165,9 +165,9 @@ def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
     s = corner - np.matmul(low, taken) + np.eye(LAST, dtype=a.dtype) - np.matmul(r, transposed(r))
     ds = np.matmul(np.matmul(transposed(from_left), g), transposed(from_right))
     k, dk = _of_three(s, s) / 2, _of_three(s, ds)
-    det_s, det_ds = np.sum(s[..., :1, :] * k[..., :1, :], (-2, -1), keepdims=True), _inner(k, ds)
-    left = np.matmul(from_left, _inner(b, g) * k + dk) - np.matmul(np.matmul(b, np.matmul(transposed(g), from_left)), k)
-    whole = (_inner(b, g) * det_s + det_ds) * b - det_s * np.matmul(np.matmul(b, transposed(g)), b)
+    det_s, det_ds = np.sum(s[..., :1, :] * k[..., :1, :], (-2, -1), keepdims=True), _dot(k, ds)
+    left = np.matmul(from_left, _dot(b, g) * k + dk) - np.matmul(np.matmul(b, np.matmul(transposed(g), from_left)), k)
+    whole = (_dot(b, g) * det_s + det_ds) * b - det_s * np.matmul(np.matmul(b, transposed(g)), b)
     whole = whole + np.matmul(left, from_right)
     whole = whole - np.matmul(np.matmul(from_left, k), np.matmul(np.matmul(from_right, transposed(g)), b))
     regular = np.all(pivots(core, found)[0] != 0, -1)[..., None, None]
@@ -178,7 +178,7 @@ def _cofactors_vjp(g: Any, y: Any, a: Any, factors: Any) -> Any:
     return whole + np.where(sure, 0 * g, g * np.sqrt(total - OPS["stop_gradient"](total))), None
 
 
-def _apart(a: Any) -> tuple[Any, Any, Any, Any]:
+def _set_apart(a: Any) -> tuple[Any, Any, Any, Any]:
     """Select the last rows and columns; return that, the matrix without them, and if that is surely not singular."""
     order = pivot_order(a)
     sure, rows, columns = [order[..., k : k + 1, :] for k in range(3)]
@@ -195,7 +195,7 @@ def _of_three(s: Any, t: Any) -> Any:
     return s0[0] * t1[1] + t0[0] * s1[1] - s0[1] * t1[0] - t0[1] * s1[0]
 
 
-def _inner(x: Any, y: Any) -> Any:
+def _dot(x: Any, y: Any) -> Any:
     return np.sum(x * y, (-2, -1), keepdims=True)
 
 
@@ -227,26 +227,22 @@ def _order_body(node: Node) -> Body:
     return Body((copy_in(node, X, SCRATCH), made, back), (scratch,))
 
 
-def _pivot_order(a: Any) -> Any:
-    return pivot_order(a)
-
-
 pivot_order = structured(
-    name="pivot_order", infer=shaped("det", "(n,n)->(3,n)"), evaluate=_order_value, body=_order_body, nondiff=True,
-    sample=(case(_pivot_order, (3, 3)), case(_pivot_order, (2, 5, 5)), case(_pivot_order, (9, 9))),
-    edges=(case(_pivot_order, (0, 0)), case(_pivot_order, (1, 1)), case(_pivot_order, (0, 2, 2))),
+    name="pivot_order", infer=shape_rule("det", "(n,n)->(3,n)"), evaluate=_order_value, body=_order_body, nondiff=True,
+    sample=tuple([case(lambda a: OPS["pivot_order"](a) ** 2, shape) for shape in ((3, 3), (2, 5, 5), (9, 9))]),
+    edges=tuple([case(lambda a: OPS["pivot_order"](a) ** 2, shape) for shape in ((0, 0), (1, 1), (0, 2, 2))]),
     doc="In which rows the pivots of full elimination are sure, and how far from the end they are in rows and columns.",
 )
 
 
-def _of(a: Any) -> Any:
+def _by_lu(a: Any) -> Any:
     return cofactors(a, lu(a))
 
 
 cofactors = structured(
-    name="cofactors", infer=shaped("det", "(n,n),(n+1,n)->(n,n)"), evaluate=_cofactors_value,
+    name="cofactors", infer=shape_rule("det", "(n,n),(n+1,n)->(n,n)"), evaluate=_cofactors_value,
     body=_cofactors_body, vjp=_cofactors_vjp, stacked=True,
-    sample=(case(_of, (3, 3)), case(_of, (2, 4, 4)), case(_of, (2, 2))),
-    edges=(case(_of, (0, 0)), case(_of, (1, 1)), case(lambda a: _of(a * np.arange(3.0)), (3, 3))),
+    sample=(case(_by_lu, (3, 3)), case(_by_lu, (2, 4, 4)), case(_by_lu, (2, 2))),
+    edges=(case(_by_lu, (0, 0)), case(_by_lu, (1, 1)), case(lambda a: _by_lu(a * np.arange(3.0)), (3, 3))),
     doc="The cofactors of a matrix of which the factors are known: the derivative of its determinant.",
 )

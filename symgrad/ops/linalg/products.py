@@ -52,45 +52,43 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     return contract(f"{','.join(terms)}->{result}", *parts)
 
 
-def _axis_last(x: Any, axis: int) -> Any:
+def _has_axes(x: Any) -> Any:
     x = lift(x)
     if x.ndim == 0:
         raise ShapeError("vecdot: an operand has no axes")
-    return np.moveaxis(x, axis, -1)
+    return x
 
 
 @answers(np.linalg.vecdot)
 def linalg_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     a, b = lift(x1), lift(x2)
-    for x in (a, b):
-        normal_axis(axis, x.ndim)
-    return vecdot(_axis_last(a, axis), _axis_last(b, axis))
+    return vecdot(*[np.moveaxis(x, normal_axis(axis, x.ndim), -1) for x in (a, b)])
 
 
-def _summed_over(name: str, n: Any, m: Any) -> None:
+def _require_same_length(name: str, n: Any, m: Any) -> None:
     if n != m:
         raise ShapeError(f"{name}: the extents {n} and {m} that are summed over differ")
 
 
 def vecdot(x1: Any, x2: Any, /) -> Any:
-    a, b = _axis_last(x1, -1), _axis_last(x2, -1)
-    _summed_over("vecdot", shape_of(a)[-1], shape_of(b)[-1])
+    a, b = _has_axes(x1), _has_axes(x2)
+    _require_same_length("vecdot", shape_of(a)[-1], shape_of(b)[-1])
     return np.matmul(a[..., None, :], b[..., :, None])[..., 0, 0]
 
 
 def matvec(x1: Any, x2: Any, /) -> Any:
-    a, b = lift(x1), _axis_last(x2, -1)
+    a, b = lift(x1), _has_axes(x2)
     if a.ndim < 2:
         raise ShapeError("matvec: the first operand needs two axes")
-    _summed_over("matvec", shape_of(a)[-1], shape_of(b)[-1])
+    _require_same_length("matvec", shape_of(a)[-1], shape_of(b)[-1])
     return np.matmul(a, b[..., :, None])[..., 0]
 
 
 def vecmat(x1: Any, x2: Any, /) -> Any:
-    a, b = _axis_last(x1, -1), lift(x2)
+    a, b = _has_axes(x1), lift(x2)
     if b.ndim < 2:
         raise ShapeError("vecmat: the second operand needs two axes")
-    _summed_over("vecmat", shape_of(a)[-1], shape_of(b)[-2])
+    _require_same_length("vecmat", shape_of(a)[-1], shape_of(b)[-2])
     return np.matmul(a[..., None, :], b)[..., 0, :]
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from symgrad.errors import DtypeError, LinAlgError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Routine, Statement, Temporary, axes_of
+from symgrad.ir.notation import Access, Axis, Body, How, Number, Routine, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, structured
+from symgrad.ops.declare.forms import BOOL, OPS, apply, structured
 from symgrad.ops.linalg.products import NotSquare
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def require_square(shape: Shape, name: str) -> None:
         raise NotSquare(f"{name}: Last 2 dimensions of the array must be square, not {shapes.show(shape)}")
 
 
-def shaped(name: str, signature: str) -> Callable[..., tuple[Shape, Any]]:
+def shape_rule(name: str, signature: str) -> Callable[..., tuple[Shape, Any]]:
     """Return the shape rule of an op of matrices and stacks of them, in NumPy's notation: ``(n,n),(n,k)->(n,k)``."""
     words = [term.split(",") if term else [] for term in re.findall(r"\(([^)]*)\)", signature)]
 
@@ -100,8 +100,8 @@ def failing_where(node: Node, array: int, shape: Shape, compare: str, what: str)
     kind = node.dtype
     axes = axes_of(shape[:-1])
     element = Access(array, (*axes, axes[-1]))
-    bad = Apply(OPS[compare], (element, Number(0, kind)), np.dtype(bool), kind)  # type: ignore[arg-type]  # elementwise
-    count = Apply(OPS["where"], (bad, Number(1, kind), Number(0, kind)), kind, kind)  # type: ignore[arg-type]
+    bad = apply(compare, kind, element, Number(0, kind), dtype=BOOL)
+    count = apply("where", kind, bad, Number(1, kind), Number(0, kind))
     status = Access(STATUS, ())
     return (
         Statement(status, How.SET, Number(0, kind), (), node.line),
@@ -141,19 +141,15 @@ def _triangular_vjp(g: Any, y: Any, a: Any, b: Any, *, lower: bool, unit: bool, 
     return np.tril(outer, -int(unit)) if lower else np.triu(outer, int(unit)), part
 
 
-def _solves(lower: bool, unit: bool, shift: float = 4.0) -> Any:
+def _solves(lower: bool, unit: bool) -> Any:
     """Make the function of a case: a triangle with a diagonal away from 0."""
-
-    def call(a: Any, b: Any) -> Any:
-        a = a + shift * np.eye(a.shape[-1], dtype=a.dtype)
-        return OPS["solve_triangular"](a, b, lower=lower, unit=unit, checked=True) ** 2
-
-    return call
+    return lambda a, b: OPS["solve_triangular"](
+        a + 4 * np.eye(a.shape[-1], dtype=a.dtype), b, lower=lower, unit=unit, checked=True) ** 2
 
 
 solve_triangular = structured(
     name="solve_triangular", params=("lower", "unit", "checked"),
-    infer=shaped("solve_triangular", "(n,n),(n,k)->(n,k)"), evaluate=_triangular_value,
+    infer=shape_rule("solve_triangular", "(n,n),(n,k)->(n,k)"), evaluate=_triangular_value,
     body=_triangular_body, vjp=_triangular_vjp, stacked=True, linear=(1,), columns=(1,),
     sample=(case(_solves(True, False), (3, 3), (3, 2)), case(_solves(False, False), (2, 3, 3), (2, 3, 1)),
             case(_solves(True, True), (4, 4), (4, 5)), case(_solves(False, True), (9, 9), (9, 1))),
@@ -187,7 +183,7 @@ def _inverted(a: Any) -> Any:
 
 
 lu = structured(
-    name="lu", infer=shaped("lu", "(n,n)->(n+1,n)"), evaluate=_lu_value,
+    name="lu", infer=shape_rule("lu", "(n,n)->(n+1,n)"), evaluate=_lu_value,
     body=lambda node: Body((copy_in(node), by_routine(node, "sg_lu", OUT, fraction(node.shape[-1] ** 3, 3)))),
     stacked=True,
     sample=(case(_inverted, (3, 3)), case(_inverted, (2, 2, 2)), case(np.linalg.inv, (9, 9))),
@@ -242,7 +238,7 @@ def _solved(a: Any, b: Any) -> Any:
 
 
 lu_solve = structured(
-    name="lu_solve", params=("trans", "checked"), infer=shaped("solve", "(n,n),(n+1,n),(n,k)->(n,k)"),
+    name="lu_solve", params=("trans", "checked"), infer=shape_rule("solve", "(n,n),(n+1,n),(n,k)->(n,k)"),
     evaluate=_lu_solve_value, body=_lu_solve_body, vjp=_lu_solve_vjp, stacked=True, linear=(2,), columns=(2,),
     sample=(case(_solved, (3, 3), (3,)), case(_solved, (2, 4, 4), (4, 2)), case(np.linalg.solve, (9, 9), (3, 9, 2)),
             case(_solved, (2, 2), (2, 4))),

@@ -64,7 +64,7 @@ def system(name: str, a: Any, b: Any) -> tuple[Any, Any, bool]:
     return a, b[:, None] if vector else b, vector
 
 
-def batched(*arrays: Any) -> tuple[Any, ...]:
+def same_batches(*arrays: Any) -> tuple[Any, ...]:
     """Broadcast the axes before the last two."""
     batch = shapes.broadcast(*[shape_of(x)[:-2] for x in arrays])
     return tuple([
@@ -83,7 +83,7 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 def solve(a: Any, b: Any) -> Any:
     """As `numpy.linalg.solve`: a b of one axis is a vector, any other one has matrices."""
     a, b, vector = system("solve", a, b)
-    a, factors, b = batched(a, linalg.lu(a), b)
+    a, factors, b = same_batches(a, linalg.lu(a), b)
     x = linalg.lu_solve(a, factors, b, trans=False, checked=True)
     return x[..., 0] if vector else x
 
@@ -120,7 +120,7 @@ def solve_triangular(
         raise ArgumentValueError(f"solve_triangular(..., trans={trans!r})", instead='0, 1, 2, "N", "T" or "C"')
     if TRANSPOSED[trans]:
         a, lower = transposed(a), not lower
-    a, b = batched(a, b)
+    a, b = same_batches(a, b)
     x = linalg.solve_triangular(a, b, lower=bool(lower), unit=bool(unit_diagonal), checked=True)
     return x[..., 0] if vector else x
 
@@ -129,7 +129,7 @@ def cho_solve(c_and_lower: Any, b: Any) -> Any:
     """As `scipy.linalg.cho_solve`; see `symgrad.linalg`."""
     c, lower = c_and_lower
     c, b, vector = system("cho_solve", c, b)
-    low, b = batched(c if lower else transposed(c), b)
+    low, b = same_batches(c if lower else transposed(c), b)
     half = linalg.solve_triangular(low, b, lower=True, unit=False, checked=False)
     x = linalg.solve_triangular(transposed(low), half, lower=False, unit=False, checked=False)
     return x[..., 0] if vector else x

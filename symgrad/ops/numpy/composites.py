@@ -100,11 +100,11 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if edge_order not in {1, 2}:
         raise ArgumentValueError("'edge_order' greater than 2 not supported")
     steps = steps * (len(axes) if len(steps) == 1 else 1) or [1.0] * len(axes)
-    found = [_gradient(f, k, step, edge_order) for k, step in zip(axes, steps, strict=True)]
+    found = [_gradient_along(f, k, step, edge_order) for k, step in zip(axes, steps, strict=True)]
     return found[0] if len(axes) == 1 else tuple(found)
 
 
-def _gradient(f: Any, k: int, step: Any, edge_order: int) -> Any:
+def _gradient_along(f: Any, k: int, step: Any, edge_order: int) -> Any:
     n = shape_of(f)[k]
     if type(n) is int and n < edge_order + 1:
         raise ArgumentValueError(f"np.gradient needs {edge_order + 1} elements or more along an axis of extent {n}")

@@ -8,59 +8,55 @@ import numpy as np
 
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Axis, Body, How, Number, Statement
+from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement
 from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.views import flipped, sliced
+from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, shape_of, structured
+from symgrad.ops.declare.forms import OPS, answers, apply, shape_of, structured
 from symgrad.ops.numpy.reductions import require_some
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
 
 
-def _two_vectors(a: Node, b: Node) -> None:
-    if len(a.shape) != 1 or len(b.shape) != 1 or a.dtype != b.dtype:
-        found = " and ".join(f"{x.dtype}{shapes.show(x.shape)}" for x in (a, b))
-        raise ShapeError(f"two vectors of one dtype are needed, not {found}")
+def _two_vectors(length: Callable[[Any, Any], Any]) -> Callable[[Node, Node], tuple[Shape, Any]]:
+    """Return the shape rule of an op of two vectors, whose result has a length that depends on theirs."""
+
+    def infer(a: Node, b: Node) -> tuple[Shape, Any]:
+        if len(a.shape) != 1 or len(b.shape) != 1 or a.dtype != b.dtype:
+            found = " and ".join(f"{x.dtype}{shapes.show(x.shape)}" for x in (a, b))
+            raise ShapeError(f"two vectors of one dtype are needed, not {found}")
+        return (shapes.simplified(length(a.shape[0], b.shape[0])),), a.dtype
+
+    return infer
 
 
-def _convolve_infer(a: Node, b: Node) -> tuple[Shape, Any]:
-    _two_vectors(a, b)
-    return (shapes.simplified(a.shape[0] + b.shape[0] - 1),), a.dtype
-
-
-def _slide_infer(a: Node, b: Node) -> tuple[Shape, Any]:
-    _two_vectors(a, b)
-    return (shapes.simplified(a.shape[0] - b.shape[0] + 1),), a.dtype
-
-
-def _summed(node: Node, target: Any, left: Any, axes: tuple[Axis, Axis]) -> Body:
+def _sliding(node: Node, target: Any, left: Any, axes: tuple[Axis, Axis]) -> Body:
     """Zeros, then ``T[target] += A[left] * B[j]``."""
-    boolean = node.dtype.kind == "b"
-    start = Axis("i", node.shape[0])
-    factors = (Access(0, (left,)), Access(1, (axes[1],)))
-    product = Apply(OPS["logical_and" if boolean else "multiply"], factors, node.dtype, node.dtype)  # type: ignore[arg-type]
+    start, dtype = Axis("i", node.shape[0]), node.dtype
+    product = apply("logical_and" if dtype.kind == "b" else "multiply", dtype, Access(0, (left,)), Access(1, axes[1:]))
     return Body((
-        Statement(Access(-1, (start,)), How.SET, Number(0, node.dtype), (start,), node.line),
-        Statement(Access(-1, (target,)), How.OR if boolean else How.ADD, product, axes, node.line),
+        Statement(Access(-1, (start,)), How.SET, Number(0, dtype), (start,), node.line),
+        Statement(Access(-1, (target,)), adding(dtype), product, axes, node.line),
     ))
 
 
 def _convolve_body(node: Node) -> Body:
     i, j = Axis("i", node.inputs[0].shape[0]), Axis("j", node.inputs[1].shape[0])
-    return _summed(node, i + j, i, (i, j))
+    return _sliding(node, i + j, i, (i, j))
 
 
 def _slide_body(node: Node) -> Body:
     i, j = Axis("i", node.shape[0]), Axis("j", node.inputs[1].shape[0])
-    return _summed(node, i, i + j, (i, j))
+    return _sliding(node, i, i + j, (i, j))
 
 
 convolve = structured(
-    name="convolve", infer=_convolve_infer, evaluate=np.convolve, body=_convolve_body,
+    name="convolve", infer=_two_vectors(lambda n, m: n + m - 1), evaluate=np.convolve, body=_convolve_body,
     vjp=lambda g, y, a, b: (OPS["slide"](g, b), OPS["slide"](g, a)), regular=True, linear=(0, 1), batched=None,
     sample=(case(lambda a, b: np.convolve(a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.convolve(a, b, "same") ** 2, (2,), (4,))),
@@ -68,7 +64,8 @@ convolve = structured(
 )
 
 slide = structured(
-    name="slide", infer=_slide_infer, evaluate=lambda a, b: np.correlate(a, b, "valid"), body=_slide_body,
+    name="slide", infer=_two_vectors(lambda n, m: n - m + 1), evaluate=lambda a, b: np.correlate(a, b, "valid"),
+    body=_slide_body,
     vjp=lambda g, y, a, b: (OPS["convolve"](g, b), OPS["slide"](a, g)), regular=True, linear=(0, 1), batched=None,
     sample=(case(lambda a, b: OPS["slide"](a, b) ** 2, (5,), (3,)),
             case(lambda a, b: np.correlate(a, b) ** 2, (4,), (6,))),
@@ -99,7 +96,7 @@ def _known_lengths(a: Any, v: Any, mode: str) -> tuple[int, int]:
     return n, m
 
 
-def _cut(full: Any, n: int, m: int, mode: str) -> Any:
+def _middle(full: Any, n: int, m: int, mode: str) -> Any:
     """Cut the middle out of a full convolution."""
     shorter, longer = sorted((n, m))
     if mode == "same":
@@ -115,7 +112,7 @@ def convolve_answer(a: Any, v: Any, mode: str = "full") -> Any:
     n, m = _known_lengths(a, v, mode)
     if n < m:
         a, v = v, a
-    return slide(a, flipped(v, (0,))) if mode == "valid" else _cut(convolve(a, v), n, m, mode)
+    return slide(a, flipped(v, (0,))) if mode == "valid" else _middle(convolve(a, v), n, m, mode)
 
 
 @answers(np.correlate)
@@ -129,4 +126,4 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     n, m = _known_lengths(a, v, mode)
     if n < m:
         return flipped(correlate(v, a, mode), (0,))
-    return slide(a, v) if mode == "valid" else _cut(convolve(a, flipped(v, (0,))), n, m, mode)
+    return slide(a, v) if mode == "valid" else _middle(convolve(a, flipped(v, (0,))), n, m, mode)

@@ -9,10 +9,10 @@ import numpy as np
 
 from symgrad.errors import DtypeError, ShapeError
 from symgrad.ir import shapes
-from symgrad.ir.notation import Access, Apply, Body, How, IndexValue, Statement, axes_of
+from symgrad.ir.notation import Access, Body, How, IndexValue, Statement, axes_of
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import INT, OPS, answers, normal_axis, refuse, structured
+from symgrad.ops.declare.forms import INT, OPS, answers, apply, normal_axis, refuse, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -29,8 +29,7 @@ def _arange_infer(start: Node, count: Any, step: int) -> tuple[Shape, Any]:
 def _arange_body(node: Node) -> Body:
     (axis,) = axes = axes_of(node.shape)
     offset = IndexValue(axis * node.param("step"), INT)
-    value = Apply(OPS["add"], (Access(0, ()), offset), INT, INT)  # type: ignore[arg-type]
-    return Body((Statement(Access(-1, axes), How.SET, value, axes, node.line),))
+    return Body((Statement(Access(-1, axes), How.SET, apply("add", INT, Access(0, ()), offset), axes, node.line),))
 
 
 def _from(x: Any) -> Any:

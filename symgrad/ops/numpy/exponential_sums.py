@@ -7,30 +7,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import DtypeError
+from symgrad.ir import shapes
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.reduce import along
 from symgrad.ops.declare.domains import between, case, inf, nan
 from symgrad.ops.declare.forms import INT, OPS, Late, answers, composite, normal_axes
-from symgrad.ops.numpy.reductions import floating, kept
+from symgrad.ops.numpy.reductions import floating, keep_dims
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
-    from symgrad.ir.shapes import Shape
 
 Axes = tuple[int, ...]
 
 
-def _floats(name: str, x: Node) -> Any:
+def _float_dtype(name: str, x: Node) -> Any:
     if x.dtype.kind != "f":
         raise DtypeError(f"{name} of {x.dtype}", instead="x.astype(np.float64)")
     return x.dtype
 
 
-def _reduced(x: Node, axes: Axes) -> tuple[Shape, Any]:
-    return tuple([d for k, d in enumerate(x.shape) if k not in axes]), _floats("logsumexp", x)
-
-
-def _sum(x: Any, axes: Axes) -> Any:
+def _sum_along(x: Any, axes: Axes) -> Any:
     """Sum over axes, which stay with extent 1."""
     return along(OPS["sum"](x, axes=axes), axes)
 
@@ -44,16 +40,17 @@ def _finite_max(x: Any, axes: Axes) -> Any:
 _SPREAD = between(-700, 700)
 
 
-def _row(call: Any, *entries: float) -> Any:
+def _row_case(call: Any, *entries: float) -> Any:
     """Write a case of one row with special values in it."""
     return case(lambda a: call(a * 0 + np.array(entries)), (len(entries),))
 
 
 @composite(
-    name="logsumexp", params=("axes",), regular=True, infer=_reduced,
+    name="logsumexp", params=("axes",), regular=True,
+    infer=lambda x, axes: (shapes.without(x.shape, axes), _float_dtype("logsumexp", x)),
     sample=(case(lambda a: OPS["logsumexp"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["logsumexp"](a, axes=(0, 2)), (2, 3, 2), domain=_SPREAD)),
-    edges=tuple([_row(lambda x: OPS["logsumexp"](x, axes=(0,)), *row) for row in (
+    edges=tuple([_row_case(lambda x: OPS["logsumexp"](x, axes=(0,)), *row) for row in (
         (-inf, -inf), (inf, 0.0), (inf, inf), (nan, 1.0), (-inf, 3.0), (1000.0, 1000.0), (-1000.0, -1000.0), (5.0,))]),
 )
 def logsumexp(x: Any, axes: Axes) -> Any:
@@ -74,44 +71,44 @@ logsumexp.vjp = _logsumexp_vjp
 
 
 @composite(
-    name="softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("softmax", x)),
+    name="softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _float_dtype("softmax", x)),
     sample=(case(lambda a: OPS["softmax"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
-    edges=tuple([_row(lambda x: OPS["softmax"](x, axes=(0,)), *row) for row in (
+    edges=tuple([_row_case(lambda x: OPS["softmax"](x, axes=(0,)), *row) for row in (
         (-inf, 0.0), (1000.0, 0.0), (-1000.0, 0.0, 0.0), (nan, 1.0), (5.0,))]),
 )
 def softmax(x: Any, axes: Axes) -> Any:
     """Divide exponentials by their sum."""
     e = np.exp(x - along(OPS["max"](x, axes=axes), axes))
-    return e / _sum(e, axes)
+    return e / _sum_along(e, axes)
 
 
-softmax.vjp = lambda g, y, x, axes: y * (g - _sum(g * y, axes))
+softmax.vjp = lambda g, y, x, axes: y * (g - _sum_along(g * y, axes))
 
 
 softmax.log = lambda x, axes: OPS["log_softmax"](x, axes=axes)
 
 
 @composite(
-    name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _floats("log_softmax", x)),
+    name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _float_dtype("log_softmax", x)),
     sample=(case(lambda a: OPS["log_softmax"](a, axes=(1,)) ** 2, (3, 4)),
             case(lambda a: OPS["log_softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
-    edges=tuple([_row(lambda x: OPS["log_softmax"](x, axes=(0,)), *row) for row in (
+    edges=tuple([_row_case(lambda x: OPS["log_softmax"](x, axes=(0,)), *row) for row in (
         (-inf, 0.0), (1000.0, 0.0), (-1000.0, 0.0, 0.0), (nan, 1.0), (5.0,))]),
 )
 def log_softmax(x: Any, axes: Axes) -> Any:
     """Take the logarithm of softmax without taking the softmax."""
     shifted = x - _finite_max(x, axes)
-    return shifted - np.log(_sum(np.exp(shifted), axes))
+    return shifted - np.log(_sum_along(np.exp(shifted), axes))
 
 
-log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum(g, axes)
+log_softmax.vjp = lambda g, y, x, axes: g - np.exp(y) * _sum_along(g, axes)
 
 
 # -- SciPy's functions
 
 
-def _shifted(name: str, x: Any) -> Any:
+def _shiftable(name: str, x: Any) -> Any:
     """Convert integers to float64, where SciPy, too, shifts in a type that does not wrap and gives float64."""
     x = lift(x)
     if x.dtype.kind == "f":
@@ -126,14 +123,14 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
     a = np.atleast_1d(floating(a))  # so that keepdims gives a number an axis, as SciPy does
     if b is None:
         axes = normal_axes(axis, a.ndim)
-        y = kept(logsumexp(a, axes=axes), axes, keepdims)
+        y = keep_dims(logsumexp(a, axes=axes), axes, keepdims)
         return (y, np.where(np.isnan(y), y, np.ones_like(y))) if return_sign else y
     b = floating(b)
     a, b = np.broadcast_arrays(a + b * 0, b)
     axes = normal_axes(axis, a.ndim)
     a = np.where(np.equal(b, 0), np.asarray(-np.inf, a.dtype), a)
     m = _finite_max(a, axes)
-    total = _sum(b * np.exp(a - m), axes)
+    total = _sum_along(b * np.exp(a - m), axes)
     sign, y = np.sign(total), np.log(np.abs(total) if return_sign else total) + m
     if not keepdims and axes:
         sign, y = [OPS["squeeze"](v, axes=axes) for v in (sign, y)]
@@ -142,11 +139,11 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
 
 @answers(Late("softmax"))
 def softmax_answer(x: Any, axis: Any = None) -> Any:
-    x = _shifted("softmax", x)
+    x = _shiftable("softmax", x)
     return softmax(x, axes=normal_axes(axis, x.ndim))
 
 
 @answers(Late("log_softmax"))
 def log_softmax_answer(x: Any, axis: Any = None) -> Any:
-    x = _shifted("log_softmax", x)
+    x = _shiftable("log_softmax", x)
     return log_softmax(x, axes=normal_axes(axis, x.ndim))

@@ -11,7 +11,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, MutationError, ShapeError, UnsupportedError
 from symgrad.ir import shapes
 from symgrad.ir.shapes import simplified
-from symgrad.ops.arrays.copies import an_array, extents, fresh, stretched
+from symgrad.ops.arrays.copies import an_array, broadcast_like, checked_shape, fresh
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import sliced
@@ -72,7 +72,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 @answers(np.tile)
 def tile(A: Any, reps: Any) -> Any:
     a = lift(A)
-    times = extents(static("tile", "reps", reps))
+    times = checked_shape(static("tile", "reps", reps))
     have = (1,) * (len(times) - a.ndim) + shape_of(a)
     times = (1,) * (len(have) - len(times)) + times
     rows = tuple([d for pair in zip(times, have, strict=True) for d in pair])
@@ -98,7 +98,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         if counts.size != 1:
             return gather(a, np.repeat(np.arange(extent), counts), axes=(k,))
         repeats = int(counts.reshape(()))
-    times = extents(repeats)[0]
+    times = checked_shape(repeats)[0]
     apart = OPS["expand_dims"](a, axes=(k + 1,))
     have = shape_of(a)
     wide = OPS["broadcast_to"](apart, shape=(*have[: k + 1], times, *have[k + 1 :]))
@@ -261,7 +261,7 @@ def _quotient(total: Any, known: Any) -> Any:
     return shapes.simplified(left) if sympy.fraction(left)[1] == 1 and left.is_integer else None
 
 
-def _lifted(a: Any) -> Any:
+def _lifted_array(a: Any) -> Any:
     """Make an array of what NumPy makes one of here: a list, or a number of Python's."""
     a = lift(a)
     return an_array(a) if getattr(a, "weak", None) is not None else a
@@ -269,7 +269,7 @@ def _lifted(a: Any) -> Any:
 
 @answers(np.reshape)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
-    a = _lifted(a)
+    a = _lifted_array(a)
     given = newshape if shape is None else shape
     if given is None:
         return a
@@ -277,11 +277,11 @@ def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = N
     want = completed(a, given)
     _known_order("reshape", order)
     if order == "F":
-        return np.transpose(_reshaped(np.transpose(a), want[::-1], "reshape", copy=copy))
-    return _reshaped(a, want, "reshape", copy=copy)
+        return np.transpose(_reshape_to(np.transpose(a), want[::-1], "reshape", copy=copy))
+    return _reshape_to(a, want, "reshape", copy=copy)
 
 
-def _reshaped(a: Any, want: Shape, name: str, *, copy: Any = None) -> Any:
+def _reshape_to(a: Any, want: Shape, name: str, *, copy: Any = None) -> Any:
     y = a if want == shape_of(a) else _perhaps_a_view(a, OPS["reshape"](a, shape=want), name)
     return fresh(y) if copy else y
 
@@ -298,7 +298,7 @@ def ravel(a: Any, order: str = "C") -> Any:
     a = np.transpose(a) if order == "F" else a
     if a.ndim == 1 and is_traced(a) and a.base is not None:  # a slice may have a step, and is copied then
         return _perhaps_a_view(a, fresh(a), "ravel")
-    return _reshaped(a, (shapes.size(shape_of(a)),), "ravel")
+    return _reshape_to(a, (shapes.size(shape_of(a)),), "ravel")
 
 
 @answers(np.expand_dims)
@@ -313,7 +313,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 @answers(np.squeeze)
 def squeeze(a: Any, axis: Any = None) -> Any:
     """As `numpy.squeeze`; an open extent is dropped nowhere: calls where it is 1 are compiled apart."""
-    a = _lifted(a)
+    a = _lifted_array(a)
     have = shape_of(a)
     if axis is None:
         drops = f"np.squeeze drops an axis of extent 1, and {shapes.show(have)} has one in this call alone"
@@ -328,7 +328,7 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 @answers(np.broadcast_to)
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     """As `numpy.broadcast_to`: a view, also of the same shape and of a number, that cannot be written."""
-    array, want = lift(array), extents(shape)
+    array, want = lift(array), checked_shape(shape)
     if not is_traced(array) and any(type(dim) is not int for dim in want):
         raise UnsupportedError(
             f"np.broadcast_to of a plain array to {shapes.show(want)}, which has open extents",
@@ -344,10 +344,10 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     arrays = [lift(a) for a in args]
     want = shapes.broadcast(*[shape_of(a) for a in arrays])
     like = next((a for a in arrays if is_traced(a)), None)
-    return tuple([stretched(like, a, want) for a in arrays])
+    return tuple([broadcast_like(like, a, want) for a in arrays])
 
 
-def _at_least(new: dict[int, tuple[int, ...]]) -> Any:
+def _at_least_rank(new: dict[int, tuple[int, ...]]) -> Any:
     """Answer with arrays that have axes inserted: which ones, by the rank of an array."""
 
     def at_least(*arys: Any) -> Any:
@@ -357,9 +357,9 @@ def _at_least(new: dict[int, tuple[int, ...]]) -> Any:
     return at_least
 
 
-answers(np.atleast_1d)(_at_least({0: (0,)}))
-answers(np.atleast_2d)(_at_least({0: (0, 1), 1: (0,)}))
-answers(np.atleast_3d)(_at_least({0: (0, 1, 2), 1: (0, 2), 2: (2,)}))
+answers(np.atleast_1d)(_at_least_rank({0: (0,)}))
+answers(np.atleast_2d)(_at_least_rank({0: (0, 1), 1: (0,)}))
+answers(np.atleast_3d)(_at_least_rank({0: (0, 1, 2), 1: (0, 2), 2: (2,)}))
 
 
 # -- axes
@@ -372,7 +372,7 @@ def reordered(a: Any, axes: tuple[int, ...]) -> Any:
 
 @answers(np.transpose)
 def transpose(a: Any, axes: Any = None) -> Any:
-    a = _lifted(a)
+    a = _lifted_array(a)
     if axes is None:
         return reordered(a, tuple(reversed(range(a.ndim))))
     given = axes if isinstance(axes, (tuple, list, np.ndarray)) else (axes,)

@@ -9,7 +9,7 @@ import numpy as np
 from symgrad.errors import ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import OPS, answers, normal_axis, shape_of
-from symgrad.ops.numpy.reductions import floating, kept, require_some, root
+from symgrad.ops.numpy.reductions import floating, keep_dims, require_some, root
 
 
 @answers(np.linalg.norm)
@@ -19,15 +19,15 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     frobenius = (isinstance(ord, str) and ord in {"f", "fro"} and x.ndim == 2) or (ord == 2 and x.ndim == 1)
     if axis is None and (ord is None or frobenius):
         axes = tuple(range(x.ndim))
-        return kept(_euclidean(x, axes), axes, keepdims)
+        return keep_dims(_euclidean(x, axes), axes, keepdims)
     axes = _given_axes(x, axis)
     if len(axes) == 1:
-        return kept(_vector(x, ord, axes), axes, keepdims)
+        return keep_dims(_norm_of_vectors(x, ord, axes), axes, keepdims)
     if len(axes) != 2:
         raise ShapeError("Improper number of dimensions to norm.")
     if axes[0] == axes[1]:
         raise ShapeError("Duplicate axes given.")
-    return kept(_matrix(x, ord, axes[0], axes[1]), tuple(sorted(axes)), keepdims)
+    return keep_dims(_norm_of_matrices(x, ord, axes[0], axes[1]), tuple(sorted(axes)), keepdims)
 
 
 def _given_axes(x: Any, axis: Any) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ def _greatest(x: Any, axes: tuple[int, ...]) -> Any:
     return y if all(type(d) is int for d in reduced) else np.maximum(y, 0)
 
 
-def _extremum(order: float, x: Any, axes: tuple[int, ...]) -> Any:
+def _infinity_norm(order: float, x: Any, axes: tuple[int, ...]) -> Any:
     if order > 0:
         return _greatest(x, axes)
     if any(shape_of(x)[k] == 0 for k in axes):
@@ -63,14 +63,14 @@ def _extremum(order: float, x: Any, axes: tuple[int, ...]) -> Any:
     return OPS["min"](x, axes=axes)
 
 
-def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
+def _norm_of_vectors(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
     if order is None or order == 2:
         return _euclidean(x, axes)
     if isinstance(order, str):
         raise ArgumentValueError(f"Invalid norm order '{order}' for vectors")
     size = np.abs(x)
     if order in {np.inf, -np.inf}:
-        return _extremum(order, size, axes)
+        return _infinity_norm(order, size, axes)
     if order == 0:
         return OPS["sum"](np.not_equal(x, 0).astype(x.dtype), axes=axes)
     if order == 1:
@@ -84,7 +84,7 @@ def _vector(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
     return total**inverse if order < 0 else np.where(np.equal(total, 0), np.zeros((), x.dtype), total**inverse)
 
 
-def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
+def _norm_of_matrices(x: Any, order: Any, rows: int, columns: int) -> Any:
     if order is None or (isinstance(order, str) and order in {"f", "fro"}):
         return _euclidean(x, (rows, columns))
     if (isinstance(order, str) and order == "nuc") or order in {2, -2}:
@@ -95,7 +95,7 @@ def _matrix(x: Any, order: Any, rows: int, columns: int) -> Any:
         raise ArgumentValueError("Invalid norm order for matrices.")
     summed, over = (rows, columns) if order in {1, -1} else (columns, rows)
     total = OPS["sum"](np.abs(x), axes=(summed,))
-    return _extremum(order, total, (over - (summed < over),))
+    return _infinity_norm(order, total, (over - (summed < over),))
 
 
 @answers(np.linalg.vector_norm)
@@ -108,4 +108,4 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     rest = [k for k in range(x.ndim) if k not in axes]
     moved = np.transpose(x, (*rest, *axes))
     flat = np.reshape(moved, (*[x.shape[k] for k in rest], np.size(x, axes)))
-    return kept(norm(flat, ord, -1), axes, keepdims)
+    return keep_dims(norm(flat, ord, -1), axes, keepdims)

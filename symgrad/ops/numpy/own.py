@@ -11,7 +11,7 @@ import functools
 import sys
 import threading
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy._core import fromnumeric
@@ -26,12 +26,9 @@ from symgrad.errors import (
 )
 from symgrad.ir import shapes
 from symgrad.ops.arrays.copies import an_array, filled, fresh
-from symgrad.ops.arrays.joining import holds_traced, lift
+from symgrad.ops.arrays.joining import holds_traced, lift, settled, traced_among
 from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, shape_of
 from symgrad.ops.numpy.diagonals import ones_diagonal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class _Running(threading.local):
@@ -45,12 +42,8 @@ _running = _Running()
 # -- stand-ins
 
 
-def _settled(value: Any) -> Any:
-    return value.settle() if hasattr(type(value), "settle") else value
-
-
 def _array(value: Any, dtype: Any = None, *, copy: Any = True, ndmin: int = 0, **_: Any) -> Any:
-    made = lift(_settled(value))
+    made = lift(settled(value))
     made = made if dtype is None or made.dtype == dtype else made.astype(dtype)
     made = np.expand_dims(made, tuple(range(ndmin - made.ndim))) if made.ndim < ndmin else made
     if not copy:
@@ -67,15 +60,11 @@ def _full(shape: Any, value: Any, dtype: Any = None, **_: Any) -> Any:
     return an_array(filled(_running.like, value, dims(shape), np.dtype(dtype or getattr(value, "dtype", float))))
 
 
-def _empty(shape: Any, dtype: Any = float, **_: Any) -> Any:
-    return _full(shape, 0, dtype)
-
-
-def _stretched(array: Any, shape: Any, subok: bool = False) -> Any:
+def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return _running.like.__symgrad_bind__(OPS["broadcast_to"], (lift(array),), {"shape": dims(shape)})
 
 
-def _counting(stop: Any, *more: Any, **keywords: Any) -> Any:
+def _arange(stop: Any, *more: Any, **keywords: Any) -> Any:
     if not hasattr(type(stop), "dim"):
         return np.arange(stop, *more, **keywords)
     return _running.like.__symgrad_bind__(OPS["arange"], (np.int64(0),), {"count": stop.dim, "step": 1})
@@ -86,13 +75,13 @@ def _eye(n: Any, dtype: Any = float) -> Any:
 
 
 def _length(value: Any) -> Any:
-    value = _settled(value)
+    value = settled(value)
     return value.shape[0] if is_traced(value) else len(value)
 
 
 def _method(a: Any, name: str, *args: Any, **keywords: Any) -> Any:
     """Call what a method of NumPy's arrays is in Python."""
-    return _names("numpy._core._methods")[f"_{name}"](_as_array(a), *args, **keywords)
+    return _names_with_stand_ins("numpy._core._methods")[f"_{name}"](_as_array(a), *args, **keywords)
 
 
 def _assert_square(*arrays: Any) -> None:
@@ -104,13 +93,11 @@ def _assert_square(*arrays: Any) -> None:
             raise np.linalg.LinAlgError(f"Last 2 dimensions of the array must be square, not {shapes.show(shape)}")
 
 
-def _broadcast(*arrays: Any) -> Any:
-    return np.broadcast_arrays(*arrays)[0]
-
-
 STAND_INS: dict[Any, Any] = {
-    np.array: _array, np.asarray: _as_array, np.asanyarray: _as_array, np.empty: _empty, np.zeros: _empty,
-    np.full: _full, np.broadcast: _broadcast, np.broadcast_to: _stretched, np.arange: _counting, np.eye: _eye,
+    np.array: _array, np.asarray: _as_array, np.asanyarray: _as_array,
+    **dict.fromkeys((np.empty, np.zeros), lambda shape, dtype=float, **_: _full(shape, 0, dtype)),
+    np.full: _full, np.broadcast: lambda *arrays: np.broadcast_arrays(*arrays)[0], np.broadcast_to: _broadcast_to,
+    np.arange: _arange, np.eye: _eye,
     fromnumeric._wrapfunc: _method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
     np.linalg._linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001
 }
@@ -134,17 +121,17 @@ def _instead(value: Any) -> Any:
 
 
 @functools.cache
-def _names(module: str) -> dict[str, Any]:
+def _names_with_stand_ins(module: str) -> dict[str, Any]:
     """Copy a module's names; its helper functions see the stand-ins, too."""
     source = vars(sys.modules[module])
     names = {name: _instead(value) for name, value in source.items()} | {"len": _length}
     for name, value in source.items():
         if type(value) is FunctionType and value.__globals__ is source and value not in STAND_INS:
-            names[name] = _again(value, names)
+            names[name] = _remade(value, names)
     return names
 
 
-def _again(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+def _remade(function: FunctionType, names: dict[str, Any]) -> FunctionType:
     made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
@@ -160,24 +147,15 @@ REFUSED: dict[type[Exception], Any] = {
 """What NumPy's errors become, which then name the user's line and the arrays."""
 
 
-def _traced(values: Any) -> Iterator[Any]:
-    """List the traced values among arguments, at any depth of lists and tuples."""
-    for value in values:
-        if is_traced(value):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _traced(value)
-
-
 def _lifted(value: Any) -> Any:
     """Make an array of a list that holds a traced value: NumPy's functions look no further for one."""
-    value = _settled(value)
+    value = settled(value)
     return lift(value) if isinstance(value, (list, tuple)) and holds_traced(value) else value
 
 
 def _lifted_but_places(value: Any) -> Any:
     """Leave a list of places to split at, which may be extents, as it is."""
-    return value if all(hasattr(type(x), "dim") for x in _traced([value])) else _lifted(value)
+    return value if all(hasattr(type(x), "dim") for x in traced_among([value])) else _lifted(value)
 
 
 def _each_lifted(value: Any) -> Any:
@@ -194,11 +172,11 @@ def by_numpy(function: Any, lifted: Any = _lifted) -> Any:
 
     @functools.cache
     def run() -> FunctionType:
-        return _again(implementation, _names(implementation.__module__))
+        return _remade(implementation, _names_with_stand_ins(implementation.__module__))
 
     def answer(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = tuple([lifted(value) for value in args]), {k: lifted(value) for k, value in kwargs.items()}
-        outer, traced = _running.like, list(_traced((*args, *kwargs.values())))
+        outer, traced = _running.like, list(traced_among((*args, *kwargs.values())))
         arrays = [x for x in traced if not hasattr(type(x), "dim")]
         _running.like = arrays[0] if arrays else traced[0].tracer()
         said = f"{name} of {' and '.join([f'{x.dtype}{shapes.show(shape_of(x))}' for x in arrays or [_running.like]])}"

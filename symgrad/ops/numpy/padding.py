@@ -25,18 +25,18 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **keywords: Any) -> 
     if mode == "constant":
         values = keywords.pop("constant_values", 0)
         _no_more(keywords)
-        return _constant(array, widths, values)
+        return _pad_constant(array, widths, values)
     if mode in {"reflect", "symmetric"}:
         kind = keywords.pop("reflect_type", "even")
         refuse("pad", reflect_type=None if kind == "even" else kind)
     _no_more(keywords)
     if mode == "empty":
-        return _constant(array, widths, 0)
+        return _pad_constant(array, widths, 0)
     if mode not in {"edge", "reflect", "symmetric", "wrap"}:
         raise UnsupportedError(f"np.pad(..., mode={mode!r}) of traced arrays", instead="np.concatenate of the parts")
     for axis, (before, after) in enumerate(widths):
         if before or after:
-            array = _extended(array, axis, before, after, mode)
+            array = _pad_axis(array, axis, before, after, mode)
     return fresh(array)
 
 
@@ -65,7 +65,7 @@ def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
     return [(int(before), int(after)) for before, after in pairs]
 
 
-def _constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
+def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
     """Pad with one constant (or zeros) at once, with different ones axis by axis."""
     shape = tuple([simplified(d + b + a) for d, (b, a) in zip(shape_of(x), widths, strict=True)])
     if shape == shape_of(x):
@@ -85,7 +85,7 @@ def _constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:
     return x
 
 
-def _extended(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
+def _pad_axis(x: Any, axis: int, before: int, after: int, mode: str) -> Any:
     """Continue an axis in both directions with elements it has."""
     extent = shape_of(x)[axis]
     if extent == 0:

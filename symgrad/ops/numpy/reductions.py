@@ -28,7 +28,7 @@ from symgrad.ops.declare.forms import (
 )
 
 
-def kept(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
+def keep_dims(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
     """Give reduced axes back when ``keepdims`` asks for it."""
     return along(y, axes) if keepdims is not UNSET and operator.index(keepdims) else y
 
@@ -85,7 +85,7 @@ def _reduce(name: str, how: How, combine: Any) -> Any:
         if extrema and is_unset(initial):
             for k in axes:
                 require_some(a, k, name)
-        y = kept(OPS[name](a, axes=axes), axes, keepdims)
+        y = keep_dims(OPS[name](a, axes=axes), axes, keepdims)
         if is_unset(initial):
             return y
         if is_traced(initial) or type(initial) is not int:
@@ -106,7 +106,7 @@ def _extremum(name: str, how: How, combine: Any) -> Any:
     return extremum
 
 
-def _truth(name: str, how: How, combine: Any) -> Any:
+def _logical(name: str, how: How, combine: Any) -> Any:
     reduce = _reduce(name, how, combine)
 
     def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
@@ -119,8 +119,8 @@ sum_answer = answers(np.sum)(_reduce("sum", How.ADD, np.add))
 answers(np.prod)(_reduce("prod", How.MULTIPLY, np.multiply))
 answers(np.max, np.amax)(_extremum("max", How.MAXIMUM, np.maximum))
 answers(np.min, np.amin)(_extremum("min", How.MINIMUM, np.minimum))
-answers(np.any)(_truth("any", How.OR, np.logical_or))
-answers(np.all)(_truth("all", How.AND, np.logical_and))
+answers(np.any)(_logical("any", How.OR, np.logical_or))
+answers(np.all)(_logical("all", How.AND, np.logical_and))
 
 
 @answers(np.mean)
@@ -181,7 +181,7 @@ def _positions(name: str) -> Any:
         if shape_of(a)[k] == 0:
             raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
         require_some(a, k, name)
-        return kept(OPS[name](a, axis=k), every if whole else (k,), keepdims)
+        return keep_dims(OPS[name](a, axis=k), every if whole else (k,), keepdims)
 
     return position
 
@@ -195,7 +195,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     a = lift(a)
     counted = a if a.dtype.kind == "b" else np.not_equal(a, 0)
     axes = normal_axes(axis, a.ndim)
-    return kept(OPS["sum"](counted.astype(INT), axes=axes), axes, keepdims or False)
+    return keep_dims(OPS["sum"](counted.astype(INT), axes=axes), axes, keepdims or False)
 
 
 @answers(np.average)
@@ -318,7 +318,7 @@ answers(np.nanmax)(_nan_extremum("nanmax", np.max, -np.inf))
 answers(np.nanmin)(_nan_extremum("nanmin", np.min, np.inf))
 
 
-def _present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
+def _count_present(missing: Any, axis: Any, dtype: Any, *, keepdims: Any) -> Any:
     return np.sum(np.logical_not(missing).astype(dtype), axis, keepdims=keepdims)
 
 
@@ -331,7 +331,7 @@ def nanmean(
     if missing is None:
         return np.mean(a, axis, dtype, keepdims=keepdims)
     kind = a.dtype if dtype is None else np.dtype(dtype)
-    return np.sum(a, axis, kind, keepdims=keepdims) / _present(missing, axis, kind, keepdims=keepdims)
+    return np.sum(a, axis, kind, keepdims=keepdims) / _count_present(missing, axis, kind, keepdims=keepdims)
 
 
 @answers(np.nanvar)
@@ -345,11 +345,11 @@ def nanvar(
         return np.var(filled, axis, dtype, None, ddof, keepdims)
     kind = filled.dtype if dtype is None else np.dtype(dtype)
     filled = filled.astype(kind)
-    number = _present(missing, axis, kind, keepdims=True)
+    number = _count_present(missing, axis, kind, keepdims=True)
     center = np.sum(filled, axis, keepdims=True) / number if is_unset(mean) else mean
     deviation = np.where(missing, np.zeros((), kind), filled - center)
     total = np.sum(deviation * deviation, axis, keepdims=keepdims)
-    left = _present(missing, axis, kind, keepdims=keepdims) - (ddof if is_unset(correction) else correction)
+    left = _count_present(missing, axis, kind, keepdims=keepdims) - (ddof if is_unset(correction) else correction)
     return np.where(np.greater(left, 0), total / left, np.asarray(np.nan, kind))
 
 

@@ -79,7 +79,7 @@ def _metric(function: str, metric: Any) -> Callable[..., Any]:
     return found
 
 
-def _rows(function: str, x: Any) -> Any:
+def _points(function: str, x: Any) -> Any:
     x = lift(x)
     if x.ndim != 2:
         raise ShapeError(f"scipy.spatial.distance.{function} needs a matrix with a point in each row")
@@ -88,18 +88,18 @@ def _rows(function: str, x: Any) -> Any:
 
 @answers(Late("spatial.distance.cdist"))
 def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    a, b = _rows("cdist", XA), _rows("cdist", XB)
-    return _metric("cdist", metric)(a[:, None, :], b[None, :, :], **_given(kwargs, metric, (a, b)))
+    a, b = _points("cdist", XA), _points("cdist", XB)
+    return _metric("cdist", metric)(a[:, None, :], b[None, :, :], **_with_variances(kwargs, metric, (a, b)))
 
 
 @answers(Late("spatial.distance.pdist"))
 def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:
-    x = _rows("pdist", X)
-    first, second = np.triu_indices(_known(shape_of(x)[0]), 1)
-    return _metric("pdist", metric)(x[first], x[second], **_given(kwargs, metric, (x,)))
+    x = _points("pdist", X)
+    first, second = np.triu_indices(_known_extent(shape_of(x)[0]), 1)
+    return _metric("pdist", metric)(x[first], x[second], **_with_variances(kwargs, metric, (x,)))
 
 
-def _given(kwargs: dict[str, Any], metric: Any, points: tuple[Any, ...]) -> dict[str, Any]:
+def _with_variances(kwargs: dict[str, Any], metric: Any, points: tuple[Any, ...]) -> dict[str, Any]:
     """Add the variances that SciPy takes from the points where none are given."""
     if metric == "seuclidean" and kwargs.get("V") is None:
         return {"V": np.var(np.concatenate(points), axis=0, ddof=1)}
@@ -108,7 +108,7 @@ def _given(kwargs: dict[str, Any], metric: Any, points: tuple[Any, ...]) -> dict
     return kwargs
 
 
-def _known(extent: Any) -> int:
+def _known_extent(extent: Any) -> int:
     if type(extent) is not int:
         raise ShapeError(f"pairs of points need their number, which is not known: {extent}")
     return extent
@@ -118,11 +118,11 @@ def _known(extent: Any) -> int:
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:
     x = lift(X)
     if x.ndim == 1:
-        pairs = _known(shape_of(x)[0])
+        pairs = _known_extent(shape_of(x)[0])
         n = (1 + math.isqrt(1 + 8 * pairs)) // 2
         if n * (n - 1) // 2 != pairs:
             raise ShapeError(f"squareform of {pairs} distances, which are not those between any number of points")
         places = np.zeros((n, n), np.int64)
         places[np.triu_indices(n, 1)] = np.arange(pairs)
         return np.where(np.eye(n, dtype=bool), 0, x[places + places.T]) if pairs else np.zeros((1, 1), x.dtype)
-    return x[np.triu_indices(_known(shape_of(x)[0]), 1)]
+    return x[np.triu_indices(_known_extent(shape_of(x)[0]), 1)]

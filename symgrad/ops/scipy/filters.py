@@ -23,7 +23,7 @@ MODES = {0: "edge", 1: "wrap", 2: "symmetric", 3: "reflect", 4: "constant"}
 _pad: Any = np.pad
 
 
-def _slid(x: Any, weights: Any) -> Any:
+def _valid_correlation(x: Any, weights: Any) -> Any:
     """Let weights slide along an array with as many axes: ``y[i] += w[j] * x[i + j]``, where they lie inside."""
     extents = [n - m + 1 for n, m in zip(shape_of(x), shape_of(weights), strict=True)]
     total: Any = None
@@ -46,7 +46,7 @@ def _padded(x: Any, widths: Any, mode: int, cval: Any) -> Any:
 def correlate(x: Any, weights: Any, output: Any, mode: int, cval: Any, origins: Any) -> None:
     befores = [m // 2 + int(origin) for m, origin in zip(shape_of(weights), origins, strict=True)]
     widths = [(b, m - 1 - b) for b, m in zip(befores, shape_of(weights), strict=True)]
-    output[...] = _slid(_padded(lift(x), widths, mode, cval), lift(weights))
+    output[...] = _valid_correlation(_padded(lift(x), widths, mode, cval), lift(weights))
 
 
 @answers(Late("ndimage._nd_image.correlate1d"), writes=3)
@@ -79,7 +79,7 @@ def interpolate(
         c = coordinates[axis]
         if MODES[mode] == "constant":
             inside = inside & (c >= 0) & (c <= extent - 1)
-        c = _folded(c, extent, mode)
+        c = _coordinate_inside(c, extent, mode)
         low = np.floor(c + 0.5 if order == 0 else c)
         part = c - low
         near, far = [np.clip(low + k, 0, extent - 1).astype(np.int64) for k in (0, 1)]
@@ -89,7 +89,7 @@ def interpolate(
     output[...] = np.where(inside, found, cval)
 
 
-def _folded(c: Any, extent: int, mode: int) -> Any:
+def _coordinate_inside(c: Any, extent: int, mode: int) -> Any:
     """Map a coordinate to one between the ends, as `NI_GeometricTransform` does."""
     last = extent - 1
     if MODES[mode] == "reflect":
@@ -114,14 +114,11 @@ _SAME, _FULL = 1, 2
 def correlate_zeros(x: Any, y: Any, out: Any, which: int) -> Any:
     """Correlate: of ``full`` and ``same`` SciPy has added zeros behind the first array."""
     x, y = lift(x), lift(y)
-    if which == _FULL:
-        out[...] = _slid(np.pad(x, [(m - 1, 0) for m in shape_of(y)]), y)
-    elif which == _SAME:
-        whole = _slid(np.pad(x, [(m - 1, 0) for m in shape_of(y)]), y)
+    found = _valid_correlation(np.pad(x, [(m - 1, 0) for m in shape_of(y)]) if which in {_FULL, _SAME} else x, y)
+    if which == _SAME:
         starts = [(m - 1) // 2 for m in shape_of(y)]
-        out[...] = whole[tuple([slice(s, s + n) for s, n in zip(starts, out.shape, strict=True)])]
-    else:
-        out[...] = _slid(x, y)
+        found = found[tuple([slice(s, s + n) for s, n in zip(starts, out.shape, strict=True)])]
+    out[...] = found
     return out
 
 
@@ -143,7 +140,7 @@ def convolve_plane(x: Any, y: Any, flip: int, which: int, edges: int, fill: Any)
             return convolve_plane(y, x, flip, which, edges, fill)
     mode = _EDGES[edges]
     filled = {"constant_values": np.reshape(fill, ())} if mode == "constant" else {}
-    return _slid(_pad(x, widths, mode=mode, **filled), y)
+    return _valid_correlation(_pad(x, widths, mode=mode, **filled), y)
 
 
 @answers(Late("signal._signaltools.choose_conv_method"))

@@ -88,7 +88,7 @@ def lu_solve(
     a, b, vector = systems.system("lu_solve", a, b)
     if systems.TRANSPOSED[trans]:
         return systems.solve(np.swapaxes(a, -1, -2), b[..., 0] if vector else b)
-    a, b = systems.batched(a, b)
+    a, b = systems.same_batches(a, b)
     x = factored.lu_solve(a, factors, b, trans=False, checked=True)
     return x[..., 0] if vector else x
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ops.arrays.joining import holds_traced, lift
+from symgrad.ops.arrays.joining import holds_traced, lift, settled
 from symgrad.ops.declare.forms import INSIDE, Late, answers, normal_axis, shape_of
 
 if TYPE_CHECKING:
@@ -59,33 +59,28 @@ def _unless_traced(answer: Callable[..., Any]) -> Callable[[Any], Any]:
     def made(original: Any) -> Any:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            return (answer if holds_traced([_now(value) for value in args]) else original)(*args, **kwargs)
+            return (answer if holds_traced([settled(value) for value in args]) else original)(*args, **kwargs)
 
         return call
 
     return made
 
 
-def _now(value: Any) -> Any:
-    """Return a local array as the traced or plain one it is now."""
-    return value.settle() if hasattr(type(value), "settle") else value
-
-
-def _reduced(cond: Any, *args: Any) -> list[Any]:
+def _all_elements(cond: Any, *args: Any) -> list[Any]:
     """Take the elements where a condition holds: all of them, with an axis at least, as some distributions want it."""
-    given = [np.atleast_1d(lift(_now(a))) for a in args]
+    given = [np.atleast_1d(lift(settled(a))) for a in args]
     given = [a.astype(np.float64) if a.dtype.kind in "iu" else a for a in given]
-    return list(np.broadcast_arrays(*given, lift(_now(cond))))[:-1]
+    return list(np.broadcast_arrays(*given, lift(settled(cond))))[:-1]
 
 
-def _place(array: Any, mask: Any, values: Any) -> None:
+def _put_where(array: Any, mask: Any, values: Any) -> None:
     """Write what was computed of such elements: each at its own place."""
-    values = lift(_now(values))
+    values = lift(settled(values))
     array[...] = np.where(mask, values if np.ndim(array) else np.reshape(values, ()), array)
 
 
 def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    arr = np.moveaxis(lift(_now(arr)), axis, -1)
+    arr = np.moveaxis(lift(settled(arr)), axis, -1)
     lead = shape_of(arr)[:-1]
     if any(type(d) is not int for d in lead):
         raise ShapeError("a filter over an unknown extent", instead="sizes that are known")
@@ -98,11 +93,12 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
 
 
 _any = _unless_traced(lambda *_: True)
-_float64: Any = _unless_traced(lambda x: lift(_now(x)).astype(np.float64))(np.float64)
+_float64: Any = _unless_traced(lambda x: lift(settled(x)).astype(np.float64))(np.float64)
 _float64.dtype = np.dtype(np.float64)  # it is a data type there, too
 
 INSIDE["scipy.stats._distn_infrastructure"] = {
-    "argsreduce": _unless_traced(_reduced), "place": _unless_traced(_place), "putmask": _unless_traced(_place),
+    "argsreduce": _unless_traced(_all_elements),
+    "place": _unless_traced(_put_where), "putmask": _unless_traced(_put_where),
     "np": lambda module: _Namespace(module, any=_any(module.any)),
 }
 INSIDE["scipy.integrate._quadrature"] = {"np": lambda module: _Namespace(module, float64=_float64)}

@@ -17,7 +17,8 @@ from symgrad.ops.elementwise.special import no_slope
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-def _cast(op: Any) -> Callable[..., Any]:
+
+def _typed(op: Any) -> Callable[..., Any]:
     """Return an op that casts its arguments to one floating type, as SciPy's ufuncs do."""
 
     def call(*xs: Any) -> Any:
@@ -28,8 +29,8 @@ def _cast(op: Any) -> Callable[..., Any]:
     return call
 
 
-gamma, gammaln, gammainc, gammaincc = map(_cast, (special.gamma, special.gammaln, special.gammainc, special.gammaincc))
-betainc, betaincc, xlogy, xlog1py = map(_cast, (special.betainc, special.betaincc, special.xlogy, special.xlog1py))
+gamma, gammaln, gammainc, gammaincc = map(_typed, (special.gamma, special.gammaln, special.gammainc, special.gammaincc))
+betainc, betaincc, xlogy, xlog1py = map(_typed, (special.betainc, special.betaincc, special.xlogy, special.xlog1py))
 
 
 for _ufunc in (np.log1p, np.expm1, np.cbrt, np.exp2):  # SciPy's of the same name are others
@@ -46,21 +47,6 @@ def beta(a: Any, b: Any) -> Any:
     return np.where(np.minimum(a, b) > 0, np.exp(betaln(a, b)), gamma(a) * gamma(b) / gamma(a + b))
 
 
-@answers(Late("poch"))
-def poch(z: Any, m: Any) -> Any:
-    return np.where(np.minimum(z, z + m) > 0, np.exp(gammaln(z + m) - gammaln(z)), gamma(z + m) / gamma(z))
-
-
-@answers(Late("binom"))
-def binom(n: Any, k: Any) -> Any:
-    return 1 / ((n + 1) * beta(n - k + 1, k + 1))
-
-
-@answers(Late("loggamma"))
-def loggamma(z: Any) -> Any:
-    return np.where(z >= 0, gammaln(z), np.nan)  # of real numbers below 0 it would be complex
-
-
 @answers(Late("multigammaln"))
 def multigammaln(a: Any, d: int) -> Any:
     a, places = lift(a), 0.5 * np.arange(d)
@@ -75,86 +61,18 @@ def _zero_at(value: Any, at_zero: Any, otherwise: Callable[[Any], Any]) -> Any:
     return np.where(zero, at_zero, otherwise(np.where(zero, 1, value)))
 
 
-@answers(Late("boxcox"))
-def boxcox(x: Any, lmbda: Any) -> Any:
-    return _power_less_one(np.log(x), lmbda)
-
-
-@answers(Late("boxcox1p"))
-def boxcox1p(x: Any, lmbda: Any) -> Any:
-    return _power_less_one(np.log1p(x), lmbda)
-
-
 def _power_less_one(log: Any, lmbda: Any) -> Any:
     return _zero_at(lmbda, log, lambda k: np.expm1(k * log) / k)
 
 
-@answers(Late("inv_boxcox"))
-def inv_boxcox(y: Any, lmbda: Any) -> Any:
-    return np.exp(_zero_at(lmbda, y, lambda k: np.log1p(k * y) / k))
-
-
-@answers(Late("inv_boxcox1p"))
-def inv_boxcox1p(y: Any, lmbda: Any) -> Any:
-    return np.expm1(_zero_at(lmbda, y, lambda k: np.log1p(k * y) / k))
-
-
-@answers(Late("powm1"))
-def powm1(x: Any, y: Any) -> Any:
-    return np.where(x > 0, np.expm1(xlogy(y, x)), np.power(x, y) - 1)
-
-
-@answers(Late("cosm1"))
-def cosm1(x: Any) -> Any:
-    return -2 * np.square(np.sin(0.5 * x))
-
-
-@answers(Late("entr"))
-def entr(x: Any) -> Any:
-    return np.where(x >= 0, -xlogy(x, x), -np.inf)
+def _root_of_one_more(y: Any, lmbda: Any) -> Any:
+    return _zero_at(lmbda, y, lambda k: np.log1p(k * y) / k)
 
 
 @answers(Late("rel_entr"))
 def rel_entr(x: Any, y: Any) -> Any:
     inside = (x > 0) & (y > 0)
     return np.where(inside, x * np.log(x / y), np.where((x == 0) & (y >= 0), 0, np.inf))
-
-
-@answers(Late("kl_div"))
-def kl_div(x: Any, y: Any) -> Any:
-    return rel_entr(x, y) - x + y
-
-
-# -- distributions
-
-@answers(Late("chdtr"))
-def chdtr(v: Any, x: Any) -> Any:
-    return np.where(x < 0, 0, gammainc(0.5 * v, 0.5 * x))
-
-
-@answers(Late("chdtrc"))
-def chdtrc(v: Any, x: Any) -> Any:
-    return np.where(x < 0, 1, gammaincc(0.5 * v, 0.5 * x))
-
-
-@answers(Late("pdtr"))
-def pdtr(k: Any, m: Any) -> Any:
-    return gammaincc(np.floor(k) + 1.0, m)
-
-
-@answers(Late("pdtrc"))
-def pdtrc(k: Any, m: Any) -> Any:
-    return gammainc(np.floor(k) + 1.0, m)
-
-
-@answers(Late("fdtr"))
-def fdtr(dfn: Any, dfd: Any, x: Any) -> Any:
-    return betaincc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
-
-
-@answers(Late("fdtrc"))
-def fdtrc(dfn: Any, dfd: Any, x: Any) -> Any:
-    return betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x))
 
 
 def _student(df: Any, t: Any, _y: Any) -> Any:
@@ -170,41 +88,39 @@ stdtr = elementwise(
     edges=((1.0, 0.0), (2.0, 1e-9), (5.0, -40.0), (5.0, 40.0), (30.0, 1.5), (nan, 1.0), (1.0, nan)))
 
 
-@answers(Late("special._ufuncs._beta_pdf"))
-def beta_pdf(x: Any, a: Any, b: Any) -> Any:
-    return np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b))
-
-
 def _choose(n: Any, k: Any) -> Any:
     """Return the logarithm of a binomial coefficient."""
     return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
-@answers(Late("special._ufuncs._binom_pmf"))
-def binom_pmf(x: Any, n: Any, p: Any) -> Any:
-    return np.exp(_choose(n, x) + xlogy(x, p) + xlog1py(n - x, -p))
-
-
-@answers(Late("special._ufuncs._binom_cdf"))
-def binom_cdf(x: Any, n: Any, p: Any) -> Any:
-    return np.where(x >= n, 1, betaincc(x + 1, np.maximum(n - x, 1), p))
-
-
-@answers(Late("special._ufuncs._binom_sf"))
-def binom_sf(x: Any, n: Any, p: Any) -> Any:
-    return np.where(x >= n, 0, betainc(x + 1, np.maximum(n - x, 1), p))
-
-
-@answers(Late("special._ufuncs._nbinom_pmf"))
-def nbinom_pmf(x: Any, n: Any, p: Any) -> Any:
-    return np.exp(gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p))
-
-
-@answers(Late("special._ufuncs._nbinom_cdf"))
-def nbinom_cdf(x: Any, n: Any, p: Any) -> Any:
-    return betainc(n, x + 1, p)
-
-
-@answers(Late("special._ufuncs._nbinom_sf"))
-def nbinom_sf(x: Any, n: Any, p: Any) -> Any:
-    return betaincc(n, x + 1, p)
+_FORMULAS: dict[str, Callable[..., Any]] = {
+    "poch": lambda z, m: np.where(
+        np.minimum(z, z + m) > 0, np.exp(gammaln(z + m) - gammaln(z)), gamma(z + m) / gamma(z)),
+    "binom": lambda n, k: 1 / ((n + 1) * beta(n - k + 1, k + 1)),
+    "loggamma": lambda z: np.where(z >= 0, gammaln(z), np.nan),  # of real numbers below 0 it would be complex
+    "boxcox": lambda x, lmbda: _power_less_one(np.log(x), lmbda),
+    "boxcox1p": lambda x, lmbda: _power_less_one(np.log1p(x), lmbda),
+    "inv_boxcox": lambda y, lmbda: np.exp(_root_of_one_more(y, lmbda)),
+    "inv_boxcox1p": lambda y, lmbda: np.expm1(_root_of_one_more(y, lmbda)),
+    "powm1": lambda x, y: np.where(x > 0, np.expm1(xlogy(y, x)), np.power(x, y) - 1),
+    "cosm1": lambda x: -2 * np.square(np.sin(0.5 * x)),
+    "entr": lambda x: np.where(x >= 0, -xlogy(x, x), -np.inf),
+    "kl_div": lambda x, y: rel_entr(x, y) - x + y,
+    # distributions
+    "chdtr": lambda v, x: np.where(x < 0, 0, gammainc(0.5 * v, 0.5 * x)),
+    "chdtrc": lambda v, x: np.where(x < 0, 1, gammaincc(0.5 * v, 0.5 * x)),
+    "pdtr": lambda k, m: gammaincc(np.floor(k) + 1.0, m),
+    "pdtrc": lambda k, m: gammainc(np.floor(k) + 1.0, m),
+    "fdtr": lambda dfn, dfd, x: betaincc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
+    "fdtrc": lambda dfn, dfd, x: betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
+    "special._ufuncs._beta_pdf": lambda x, a, b: np.exp(xlog1py(b - 1, -x) + xlogy(a - 1, x) - betaln(a, b)),
+    "special._ufuncs._binom_pmf": lambda x, n, p: np.exp(_choose(n, x) + xlogy(x, p) + xlog1py(n - x, -p)),
+    "special._ufuncs._binom_cdf": lambda x, n, p: np.where(x >= n, 1, betaincc(x + 1, np.maximum(n - x, 1), p)),
+    "special._ufuncs._binom_sf": lambda x, n, p: np.where(x >= n, 0, betainc(x + 1, np.maximum(n - x, 1), p)),
+    "special._ufuncs._nbinom_pmf": lambda x, n, p: np.exp(
+        gammaln(n + x) - gammaln(x + 1) - gammaln(n) + xlogy(n, p) + xlog1py(x, -p)),
+    "special._ufuncs._nbinom_cdf": lambda x, n, p: betainc(n, x + 1, p),
+    "special._ufuncs._nbinom_sf": lambda x, n, p: betaincc(n, x + 1, p),
+}
+for _name, _formula in _FORMULAS.items():
+    answers(Late(_name))(_formula)

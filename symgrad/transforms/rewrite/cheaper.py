@@ -6,7 +6,7 @@ of one element is that element, though NumPy makes 0.0 of -0.0 there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -69,10 +69,6 @@ def fold(run: Run, node: Node) -> Node | None:
     return literal(run.graph, value, node.dtype)
 
 
-def _is_known(op: Op, inputs: tuple[Any, ...] | None) -> bool:
-    return isinstance(op, Elementwise) and all(not isinstance(i, Op) or isinstance(i, Leaf) for i in inputs or ())
-
-
 def narrow(run: Run, node: Node) -> Node | None:
     """Compute on the axes the operands depend on, and broadcast the result: ``exp(broadcast(a))``."""
     inputs = tuple([_bare(i) for i in node.inputs])
@@ -92,29 +88,13 @@ def _bare(node: Node) -> Node:
     return node
 
 
-def _is_stretched(op: Op, inputs: tuple[Any, ...] | None) -> bool:
-    return isinstance(op, Elementwise) and (
-        inputs is None or any(isinstance(i, Op) and (i.aligned or i is expand_dims) for i in inputs)
-    )
-
-
 # -- what rules ask of what they found
-
-
-def is_joined(c: Any, d: Any) -> bool:
-    """Whether ``c * (d * x)`` is ``(c * d) * x``, bit for bit: where the inner one is a power of two.
-
-    By it a product is exact, but for overflow and what is subnormal; with both at least 1 either form overflows where
-    the other does, and nothing gets smaller.
-    """
-    return bool(1 <= abs(c) < 2.0**60 and 1 <= abs(d) < 2.0**60 and np.frexp(abs(d))[0] == 0.5)
 
 
 def folded(run: Run, node: Node) -> Node | None:
     """Reduce a constant now, where that does not round."""
     x = array(node.inputs[0])
     return None if x is None or not x.size else literal(run.graph, node.op.evaluate(x, **node.named))
-
 
 
 def opposite(run: Run, node: Node, deep: int = FACTORS_DEEP) -> Node | None:
@@ -142,32 +122,24 @@ def absorbed(run: Run, node: Node) -> Node | None:
     return None
 
 
-def are_ones(x: Node, axes: tuple[int, ...]) -> bool:
-    """Whether there is one element along axes."""
-    return all(x.shape[k] == 1 for k in axes)
-
-
-def _all_axes(x: Any) -> tuple[int, ...]:
-    return tuple(range(len(x.shape)))
-
-
-def _one_after_another(order: tuple[int, ...], outer: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([order[a] for a in outer])
-
-
 REDUCTION = family(ops.sum, ops.prod, ops.any, ops.all, ops.max, ops.min)
 AND, OR = family(logical.logical_and, logical.bitwise_and), family(logical.logical_or, logical.bitwise_or)
 NOT = family(logical.logical_not, logical.invert)
 
 CHEAPER = Table(
-    By(fold, _is_known),
-    By(narrow, _is_stretched),
+    By(fold, lambda op, inputs: isinstance(op, Elementwise) and all(
+        not isinstance(i, Op) or isinstance(i, Leaf) for i in inputs or ())),
+    By(narrow, lambda op, inputs: isinstance(op, Elementwise) and (
+        inputs is None or any(isinstance(i, Op) and (i.aligned or i is expand_dims) for i in inputs))),
 
     # arithmetic
     rule(lambda x: x * 1, lambda x: x, kinds=ANY),
     rule(lambda x: x * -1, lambda x: -x),
     rule(lambda x, y: -x * -y, lambda x, y: x * y),
-    rule(lambda c, d, x: c * (d * x), lambda c, d, x: c * d * x, c=NUMBER, d=NUMBER, when=is_joined),
+    # A product by a power of two is exact, but for overflow and what is subnormal; with both at least 1 either form
+    # overflows where the other does, and nothing gets smaller.
+    rule(lambda c, d, x: c * (d * x), lambda c, d, x: c * d * x, c=NUMBER, d=NUMBER,
+         when=lambda c, d: 1 <= abs(c) < 2.0**60 and 1 <= abs(d) < 2.0**60 and np.frexp(abs(d))[0] == 0.5),
     rule(lambda x: x / 1, lambda x: x),
     rule(lambda x: x + -0.0, lambda x: x),
     rule(lambda x, y: x + -y, lambda x, y: x - y),
@@ -199,10 +171,10 @@ CHEAPER = Table(
     by(folded, ops.any, ops.all, ops.max, ops.min),
     rule(lambda f, x: f(x, axes=()), lambda x: x, f=REDUCTION, kinds=ANY),
     rule(lambda f, x, axes: f(x, axes=axes), lambda x, axes: ops.squeeze(x, axes=axes), f=REDUCTION, axes=PARAM,
-         kinds=ANY, when=are_ones),
+         kinds=ANY, when=lambda x, axes: all(x.shape[k] == 1 for k in axes)),
     rule(lambda f, x, s, axes: f(ops.reshape(x, shape=s), axes=axes),
-         lambda f, x: f(x, axes=computed(_all_axes, x)), f=REDUCTION - {ops.prod}, axes=PARAM, s=PARAM, kinds=ANY,
-         when=lambda s, axes: len(axes) == len(s)),
+         lambda f, x: f(x, axes=computed(lambda x: tuple(range(len(x.shape))), x)), f=REDUCTION - {ops.prod},
+         axes=PARAM, s=PARAM, kinds=ANY, when=lambda s, axes: len(axes) == len(s)),
 
     # views
     rule(lambda x, shape: ops.broadcast_to(x, shape=shape), lambda x: x, shape=PARAM, kinds=ANY),
@@ -212,7 +184,8 @@ CHEAPER = Table(
     rule(lambda x, order: ops.transpose(x, axes=order), lambda x: x, order=PARAM, kinds=ANY,
          when=lambda order: order == tuple(range(len(order)))),
     rule(lambda x, order, outer: ops.transpose(ops.transpose(x, axes=order), axes=outer),
-         lambda x, order, outer: ops.transpose(x, axes=computed(_one_after_another, order, outer)),
+         lambda x, order, outer: ops.transpose(x, axes=computed(
+             lambda inner, outer: tuple([inner[a] for a in outer]), order, outer)),
          order=PARAM, outer=PARAM, kinds=ANY),
     By(ordered, lambda op, _inputs: op.ordered),
     by(sliced, ops.slice),
