@@ -59,7 +59,7 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
     arrays = [as_it_lies(*each) for each in zip(leaves, signature.specs, signature.paths, strict=True)]
     sizes = require(program, arrays)
     wanted = [(concrete(tuple(node.shape), sizes), node.dtype) for node in program.results]
-    places = [_Place(k) for k in range(len(wanted))]
+    places = [_ResultPlace(k) for k in range(len(wanted))]
     looking = call.finish if isinstance(call.finish, Looking) else None
     structure = call.finish(places) if looking is None else looking.unflatten(places[:-1])
     if out is None:
@@ -85,7 +85,7 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
     return looked
 
 
-class _Place:
+class _ResultPlace:
     """Stands for one result where a call's results are put into their structure."""
 
     ndim = 1
@@ -93,7 +93,7 @@ class _Place:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def __getitem__(self, _: Any) -> _Place:
+    def __getitem__(self, _: Any) -> _ResultPlace:
         return self
 
 

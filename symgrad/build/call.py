@@ -112,10 +112,10 @@ class Interface:
 
 def interface(program: Program, loops: LoopProgram, source: Source) -> Interface:
     """Describe a function that was rendered."""
-    from symgrad.render.render import passed
+    from symgrad.render.render import passed_constants
 
     return Interface(
-        source.entry, source.prototype, *ports(program), tuple(passed(loops)), dims(program),
+        source.entry, source.prototype, *ports(program), tuple(passed_constants(loops)), open_extents(program),
         dim_to_json(loops.workspace), loops.threaded,
         tuple([Check(dim_to_json(check.extent), check.line, check.what) for check in loops.checks]),
         dim_to_json(loops.work), loops.polled,
@@ -128,7 +128,7 @@ def ports(program: Program) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
     return inputs, tuple([Port(n.dtype, n.shape) for n in program.results])
 
 
-def dims(program: Program) -> tuple[str, ...]:
+def open_extents(program: Program) -> tuple[str, ...]:
     """Name the unknown extents, in the order of the inputs that have them."""
     every: list[Any] = [dim for node in program.inputs for dim in node.shape]
     return tuple(dict.fromkeys([dim.name for dim in every if getattr(dim, "is_Symbol", False)]))
@@ -238,7 +238,7 @@ STILL = np.zeros(1, np.intp)
 """A counter that never moves."""
 
 
-def _workspace(interface: Interface) -> int | None:
+def _stack_workspace(interface: Interface) -> int | None:
     """Return the most bytes of workspace that C puts on the stack; None for a function that is not called by objects.
 
     Its arrays lie row by row, and where the workspace does not depend on the call, there is little of it.
@@ -253,7 +253,7 @@ def _workspace(interface: Interface) -> int | None:
 
 def with_checker(source: Source, interface: Interface) -> Source:
     """Let a function be called with addresses of arrays, where that can be."""
-    workspace = _workspace(interface)
+    workspace = _stack_workspace(interface)
     if workspace is None:
         return source
     from symgrad.render.callers import with_call  # with Jinja, which a process does without that compiles nothing
@@ -267,7 +267,7 @@ def checker(interface: Interface, library: Library) -> Callable[[int, int, Any],
 
     It is ``check(id(arguments), id(results), words)``, see templates/objects.c.jinja.
     """
-    if _workspace(interface) is None:
+    if _stack_workspace(interface) is None:
         return None
     many = library.function is not library.entry
     kind = ffi.typeof(f"int32_t(*)(intptr_t, intptr_t, intptr_t *{', void **' * many})")

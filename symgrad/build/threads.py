@@ -162,7 +162,7 @@ def _count_cores() -> int:
 def _quota() -> float:
     """Read how many cores' time the control groups around this process grant; infinity where they set no limit."""
     least = math.inf
-    for line in _read(_MINE).splitlines():
+    for line in _text_of(_MINE).splitlines():
         _, names, path = line.split(":", 2)
         if names and "cpu" not in names.split(","):
             continue
@@ -170,8 +170,8 @@ def _quota() -> float:
         group = root / path.lstrip("/")
         for folder in (group, *group.parents):
             # Version 2 has one file, version 1 two.
-            text = _read(folder / "cpu.max") or " ".join(_read(folder / f"cpu.cfs_{k}_us") for k in ("quota", "period"))
-            words = text.split()
+            older = [_text_of(folder / f"cpu.cfs_{k}_us") for k in ("quota", "period")]
+            words = (_text_of(folder / "cpu.max") or " ".join(older)).split()
             if len(words) == 2 and all(word.isdecimal() for word in words) and "0" not in words:
                 least = min(least, int(words[0]) / int(words[1]))
             if folder == root:
@@ -179,7 +179,7 @@ def _quota() -> float:
     return least
 
 
-def _read(path: Path) -> str:
+def _text_of(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -31,8 +31,8 @@ from symgrad.render.package import (
     PythonView,
     WatchView,
 )
-from symgrad.render.package import body as printed
-from symgrad.render.printer import calls, index, size
+from symgrad.render.package import functions_text as printed
+from symgrad.render.printer import index, size, size_functions
 from symgrad.trace.lines import definition
 from symgrad.transforms.debug_nans import with_flags
 
@@ -178,7 +178,7 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
     paths: list[Cores] = []
     for number, path in _numbered(f"{name}_core", of.lowered):
         core = _make_core(path.program, of.outputs, number, options, target)
-        flagged, watch = with_flags(_with_labels(path.program, of.outputs))
+        flagged, watch = with_flags(_name_results(path.program, of.outputs))
         watched = _make_core(flagged, (*of.outputs, "sg_flags"), f"{number}_watched", PORTABLE, EMBEDDED)
         paths.append(Cores(path, core, watched, watch, first + sum(one.statuses for one in paths)))
     bases = [] if of.base is None else _numbered(f"{name}_base", of.base)
@@ -191,7 +191,7 @@ def _numbered(name: str, paths: Paths) -> list[tuple[str, Lowered]]:
     return [(f"{name}_{k}" if paths.branched else name, path) for k, path in enumerate(paths.each, 1)]
 
 
-def _with_labels(program: Program, names: Sequence[str]) -> Program:
+def _name_results(program: Program, names: Sequence[str]) -> Program:
     """Name the results of a program, among which guards may stand."""
     left = iter(names)
     return replace(program, labels=tuple(["guard" if node.op.decides else next(left) for node in program.outputs]))
@@ -200,7 +200,7 @@ def _with_labels(program: Program, names: Sequence[str]) -> Program:
 def _make_core(program: Program, labels: tuple[str, ...], name: str, options: Options, target: Target) -> Core:
     """Take an optimized program through lower, schedule and the naming of its C."""
     with uncollected():
-        loops = schedule(lower(_with_labels(program, labels)), options, target)
+        loops = schedule(lower(_name_results(program, labels)), options, target)
         aimed = render.aimed(loops, options, target)
         view, functions = render.function(loops, name, aimed)
     return Core(name, loops, view, functions, aimed)
@@ -375,11 +375,11 @@ def size_calls(views: Sequence[EntryView]) -> tuple[tuple[str, str], ...]:
     """List what the printed sizes of functions call, and whether they do in one of the two builds alone."""
     texts = [text for v in views for _, text in v.sizes] + [text for v in views for text, _ in v.requirements]
     texts += [text for v in views if v.dispatch for path in v.dispatch.paths for text, _ in path.requirements]
-    plain = calls([*texts, *[v.workspace for v in views]])
-    checked = calls([*texts, *[v.checked_workspace for v in views]])
+    plain = size_functions([*texts, *[v.workspace for v in views]])
+    checked = size_functions([*texts, *[v.checked_workspace for v in views]])
     return tuple([
         (name, "" if name in plain and name in checked else "ifdef" if name in checked else "ifndef")
-        for name in calls([*plain, *checked])
+        for name in size_functions([*plain, *checked])
     ])
 
 

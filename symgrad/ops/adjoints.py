@@ -172,7 +172,7 @@ def _infer(g: Node, *xs: Node, of: str, wrt: int, params: tuple[Any, ...]) -> tu
     return xs[wrt].shape, xs[wrt].dtype
 
 
-def _evaluate(g: Any, *xs: Any, of: str, wrt: int, params: tuple[Any, ...]) -> Any:
+def _adjoint_value(g: Any, *xs: Any, of: str, wrt: int, params: tuple[Any, ...]) -> Any:
     """Go through the body point by point."""
     arrays = [np.asarray(a) for a in (g, *xs)]
     nodes = tuple([stand_in(a, batched=False) for a in arrays])
@@ -215,7 +215,7 @@ def _bar(name: str, wrt: int, *params: Any) -> Any:
 _LOOKED_UP = (normal(), normal(), integers(-3, 2))
 
 adjoint = structured(
-    name="adjoint", params=("of", "wrt", "params"), infer=_infer, evaluate=_evaluate, body=_body,
+    name="adjoint", params=("of", "wrt", "params"), infer=_infer, evaluate=_adjoint_value, body=_body,
     vjp=None, linear=(0,), batched=None,
     sample=(case(_bar("einsum", 0, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)),
             case(_bar("einsum", 1, "ij,jk->ik"), (2, 4), (2, 3), (3, 4)), case(_bar("sum", 0, (1,)), (3,), (3, 2)),

@@ -278,7 +278,7 @@ def files(module: ModuleView) -> dict[str, str]:
     }
 
 
-def body(view: dict[str, object]) -> str:
+def functions_text(view: dict[str, object]) -> str:
     """Print functions of a translation unit (of `render.unit`), without its head."""
     from symgrad.render.views import SourceView
 

@@ -99,36 +99,36 @@ _TOKEN = re.compile(rf"@\d+|sizeof\(\w+\)|{_CAST}|[\d.]+(?:e-?\d+)?\w*|\w+|\|\||
 _PREFIX = re.compile(rf"[-!~]|{_CAST}")
 
 
-def _choice(tokens: list[str]) -> _Tree:
+def _parse_choice(tokens: list[str]) -> _Tree:
     """Parse C, as far as ops are spelled in it, from a list of tokens in reverse."""
-    made = _binary(tokens, Level.OR)
+    made = _parse_binary(tokens, Level.OR)
     if tokens[-1] != "?":
         return made
     tokens.pop()
-    chosen = _choice(tokens)
+    chosen = _parse_choice(tokens)
     tokens.pop()
-    return _Tree(Level.CHOICE, ((made, least(Level.OR)), (chosen, least(Level.OR)), (_choice(tokens), ANY)))
+    return _Tree(Level.CHOICE, ((made, least(Level.OR)), (chosen, least(Level.OR)), (_parse_choice(tokens), ANY)))
 
 
-def _binary(tokens: list[str], loosest: int) -> _Tree:
-    made = _operand(tokens)
+def _parse_binary(tokens: list[str], loosest: int) -> _Tree:
+    made = _parse_operand(tokens)
     while tokens[-1] in OPERATORS and OPERATORS[tokens[-1]][0] >= loosest:
         level, left, right = OPERATORS[tokens.pop()]
-        made = _Tree(level, ((made, left), (_binary(tokens, level + 1), right)))
+        made = _Tree(level, ((made, left), (_parse_binary(tokens, level + 1), right)))
     return made
 
 
-def _operand(tokens: list[str]) -> _Tree:
+def _parse_operand(tokens: list[str]) -> _Tree:
     word = tokens.pop()
     if word.startswith("@"):
         return _Tree(Level.ATOM, place=int(word[1:]))
     if _PREFIX.fullmatch(word):
-        return _Tree(Level.UNARY, ((_operand(tokens), UNARIES),))
+        return _Tree(Level.UNARY, ((_parse_operand(tokens), UNARIES),))
     if word != "(" and tokens[-1] == "(":
         word = tokens.pop()
     parts = []
     while word in {"(", ","}:
-        parts.append((_choice(tokens), ANY))
+        parts.append((_parse_choice(tokens), ANY))
         word = tokens.pop()
     return _Tree(Level.ATOM, tuple(parts))
 
@@ -140,7 +140,7 @@ def template(c: str) -> Template:
     >>> template("exp(@0) * @1").functions, template("exp(@0) * @1").level.name
     (('exp',), 'PRODUCT')
     """
-    tree = _choice(["", *reversed(_TOKEN.findall(c))])
+    tree = _parse_choice(["", *reversed(_TOKEN.findall(c))])
     functions = dict.fromkeys(re.findall(r"\b([a-z]\w*)\(", c))
     return Template(tree.level, tuple(re.split(r"@\d+", c)), tuple(tree.places(ANY)), tuple(functions))
 
@@ -352,6 +352,6 @@ def size(expression: Any) -> str:
     return reduce(lambda left, right: f"{SIZES[kind]}({left}, {right})", map(size, terms))
 
 
-def calls(texts: list[str]) -> tuple[str, ...]:
+def size_functions(texts: list[str]) -> tuple[str, ...]:
     """List the functions that printed sizes call."""
     return tuple([name for name in dict.fromkeys(SIZES.values()) if any(name in t for t in texts)])

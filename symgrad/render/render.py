@@ -98,7 +98,7 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
     helpers |= {("sg_blas", kind, end) for name, kind, end in helpers if library and name in BLAS}
     values = [value for loops, _, _ in made for value in loops.applied]
     foreign = {value.op.source for value in values if value.op.source}
-    printed = (*[helper(*h, target) for h in sorted(helpers, key=place)], *sorted(foreign))
+    printed = (*[helper(*h, target) for h in sorted(helpers, key=helper_order)], *sorted(foreign))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used = {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
     used.update(*[functions.used for _, _, functions in made])
@@ -153,7 +153,7 @@ def entry_of(name: str) -> str:
     return f"{entry}_" if any(re.fullmatch(rf"{own}(f|_[biu]\d*)?", entry) for own in ours) else entry
 
 
-def place(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, str, str]]:
+def helper_order(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, str, str]]:
     """Order helper functions: by name, then what works on matrices, each after those that it calls."""
     name = helper[0]
     called = name in FUNCTIONS and name not in {"sg_blas", "sg_product"}
@@ -206,7 +206,7 @@ def extents(loops: LoopProgram) -> list[Any]:
     return list(found)
 
 
-def passed(loops: LoopProgram) -> list[Any]:
+def passed_constants(loops: LoopProgram) -> list[Any]:
     """List the constants that are passed as data, in the order of the parameters."""
     return [a.data for a in loops.constants if not is_text(a, Target())]
 
@@ -239,7 +239,8 @@ def head(loops: LoopProgram, functions: Functions) -> tuple[str, ...]:
     notes = [f"reads {describe(a)}" for a in loops.inputs]
     notes += [f"writes {describe(a)}" for a in loops.results]
     if functions.gathered:
-        notes.append(f"{functions.gather}: their addresses in this order, then those of {len(passed(loops))} constants")
+        behind = len(passed_constants(loops))
+        notes.append(f"{functions.gather}: their addresses in this order, then those of {behind} constants")
     notes += work(loops)
     notes += [f"derived by {rule}" for rule in loops.rules]
     notes.append(f"workspace: {loops.workspace} bytes")

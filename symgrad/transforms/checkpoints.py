@@ -63,11 +63,11 @@ def lengths(checkpoint: Any, steps: Any, state: Sequence[Node]) -> list[int]:
         raise ArgumentValueError(f"checkpoint={checkpoint!r}", instead='"all", "sqrt", or the steps of a run')
     if steps is None:
         return [*(levels(checkpoint) if whole else square_runs(state))]
-    known(steps, f"checkpoint={checkpoint!r}")
+    known_steps(steps, f"checkpoint={checkpoint!r}")
     return [ceil(steps**0.5) if checkpoint == "sqrt" else checkpoint] if steps else []
 
 
-def known(steps: Any, what: str) -> None:
+def known_steps(steps: Any, what: str) -> None:
     """Check that the number of steps is a number.
 
     Raises:
@@ -87,7 +87,7 @@ def fitting(body: Program, fixed: int, carried: int, steps: Any, memory: str | i
     """
     most = bytes_of(memory)
     if steps is not None:
-        known(steps, f"memory={memory!r}")
+        known_steps(steps, f"memory={memory!r}")
     floats = [x.dtype.kind == "f" for x in body.inputs]
     state = sum([_bytes(x) for x in body.inputs[fixed : fixed + carried]])
     with passing(Trace(Graph(), body.name)) as trace:
@@ -148,10 +148,10 @@ def _wrapped(body: Program) -> Program:
     graph = Graph()
     inputs = _inputs(graph, body.inputs)
     made = make(graph, call, *inputs, body=body)
-    return Program(tuple(inputs), tuple(_results(graph, made, len(body.outputs))), body.name)
+    return Program(tuple(inputs), tuple(_results_of(graph, made, len(body.outputs))), body.name)
 
 
-def _results(graph: Graph, node: Node, count: int, first: int = 0) -> list[Node]:
+def _results_of(graph: Graph, node: Node, count: int, first: int = 0) -> list[Node]:
     return [make(graph, result, node, number=first + k) for k in range(count)]
 
 
@@ -163,7 +163,7 @@ def scanned(
     last = fixed + carried
     if not runs or runs[0] >= steps:
         made = make(graph, scan, *given, body=body, length=steps, fixed=fixed, carried=carried, reverse=reverse)
-        return _results(graph, made, len(body.outputs))
+        return _results_of(graph, made, len(body.outputs))
     run, count = runs[0], steps // runs[0]
     rows = given[last:]
     whole = [_part(graph, x, 0, count * run) for x in rows]
@@ -181,7 +181,7 @@ def scanned(
                 graph, scan, *given[:fixed], *state, *rows_of_runs, body=_wrapped(segment), length=count, fixed=fixed,
                 carried=carried, reverse=reverse,
             )
-            found = _results(graph, made, len(body.outputs))
+            found = _results_of(graph, made, len(body.outputs))
             ys = [make(graph, reshape, y, shape=(count * run, *y.shape[2:])) for y in found[carried:]]
         elif steps % run:
             left = [*given[:fixed], *state, *rest]

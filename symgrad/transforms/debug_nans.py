@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from symgrad.ir.node import Node
 
 
-class Value(NamedTuple):
+class Watched(NamedTuple):
     """A watched value: what computed it, in words, where, and the numbers of the values it was computed from."""
 
     what: str
@@ -45,7 +45,7 @@ class Watch(NamedTuple):
     """The watched values of a program, and the numbers of those that are its results."""
 
     name: str
-    values: list[Value]
+    values: list[Watched]
     results: tuple[int, ...]
 
     def check(self, flags: Sequence[Any]) -> None:
@@ -111,9 +111,9 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
     """Add an output with a flag for every floating-point value; say what the flags are of."""
     program, trace = opened(program)
     numbers: dict[Node, tuple[int, ...]] = {}
-    values: list[Value] = []
+    values: list[Watched] = []
     flags = _flags(trace.graph, program, numbers, values)
-    found = _joined(trace.graph, flags)
+    found = _one_array(trace.graph, flags)
     results = tuple(dict.fromkeys([k for o in program.results for k in numbers[o]]))
     labels = program.labels or tuple([f"out{k}" for k in range(len(program.outputs))])
     return replace(program, outputs=(*program.outputs, found), labels=(*labels, "not_finite")), Watch(
@@ -121,7 +121,7 @@ def with_flags(program: Program) -> tuple[Program, Watch]:
     )
 
 
-def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]], values: list[Value]) -> list[Node]:
+def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]], values: list[Watched]) -> list[Node]:
     """Make the flags of a program's values, those of what it holds among them, in the order of their numbers."""
     flags: list[Node] = []
     several: dict[Node, list[tuple[int, ...]]] = {}
@@ -138,12 +138,12 @@ def _flags(graph: Graph, program: Program, numbers: dict[Node, tuple[int, ...]],
             numbers[node] = reads
             continue
         numbers[node] = (len(values),)
-        values.append(Value(_words(node), node.line, reads))
+        values.append(Watched(_words(node), node.line, reads))
         flags.append(written(graph, lambda x: np.any(~np.isfinite(x)) if np.ndim(x) else ~np.isfinite(x), node))
     return flags
 
 
-def _joined(graph: Graph, flags: Sequence[Node]) -> Node:
+def _one_array(graph: Graph, flags: Sequence[Node]) -> Node:
     """Put flags, and arrays of them, into one array."""
     base = shaped(graph, literal(graph, value=False, dtype=bool), (sum([size(f.shape) for f in flags]),))
     first, places = 0, []
@@ -155,7 +155,7 @@ def _joined(graph: Graph, flags: Sequence[Node]) -> Node:
 
 
 def _inside(
-    graph: Graph, node: Node, numbers: dict[Node, tuple[int, ...]], values: list[Value], flags: list[Node],
+    graph: Graph, node: Node, numbers: dict[Node, tuple[int, ...]], values: list[Watched], flags: list[Node],
 ) -> list[tuple[int, ...]]:
     """Make the flags of what a node holds; of a loop those of the first step that has some, where they begin.
 
@@ -185,7 +185,7 @@ def _inside(
     for name, (inner, parts) in sides.items():
         own = inner.scope
         rest = count - sum([size(part.shape) for part in parts])
-        vector = _joined(own, [*parts, shaped(own, literal(own, value=False, dtype=bool), (rest,))])
+        vector = _one_array(own, [*parts, shaped(own, literal(own, value=False, dtype=bool), (rest,))])
         if "fixed" not in named:
             found[name] = closed(inner.inputs, [vector], inner.name)
             continue

@@ -45,7 +45,7 @@ FACTOR = 64.0
 """Powers of two between its inverse and it are factors; a product's are, where it is one."""
 
 
-class Value(NamedTuple):
+class Scaled(NamedTuple):
     """A value of a program, up to a factor.
 
     Attributes:
@@ -74,7 +74,7 @@ class Value(NamedTuple):
         return 1.0 if self.scale > 0 else -1.0
 
 
-class Form(NamedTuple):
+class IndexForm(NamedTuple):
     """An array in index notation along plain axes: ``T[target] how A[i, k] * B[k, j]``.
 
     Attributes:
@@ -103,12 +103,12 @@ class Equality:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._values: dict[Item, Value] = {}
-        self._forms: dict[Node, Form | None] = {}
+        self._values: dict[Item, Scaled] = {}
+        self._forms: dict[Node, IndexForm | None] = {}
 
-    def value(self, node: Node, labels: tuple[int, ...]) -> Value:
+    def value(self, node: Node, labels: tuple[int, ...]) -> Scaled:
         """Return a node's value where the indices along its axes have these labels."""
-        start = (node, _named(labels, node.shape))
+        start = (node, _axis_names(labels, node.shape))
         stack, values = list[tuple[Item, Read | None]]([(start, None)]), self._values
         while stack:
             item, read = stack.pop()
@@ -126,7 +126,7 @@ class Equality:
     def _read(self, node: Node, labels: Labels) -> Read:
         """Find what one element of a node is made of; nothing where that is not looked behind."""
         if isinstance(node.op, Elementwise):
-            return Read([(i, _named(labels[len(labels) - len(i.shape) :], i.shape)) for i in node.inputs])
+            return Read([(i, _axis_names(labels[len(labels) - len(i.shape) :], i.shape)) for i in node.inputs])
         if node not in self._forms:
             self._forms[node] = form(node)
         found = self._forms[node]
@@ -140,11 +140,11 @@ class Equality:
             by[axis] = min(by[axis], label) if axis in by else label
         new = [*islice((k for k in count() if k not in labels), len(found.gone))]
         by.update(zip(found.gone, new, strict=True))
-        items = [(x, _named(tuple([by.get(i) for i in indices]), x.shape)) for x, indices in found.factors]
+        items = [(x, _axis_names(tuple([by.get(i) for i in indices]), x.shape)) for x, indices in found.factors]
         zeros: Any = sorted((labels[k], node.shape[k]) for k in twice)
         return Read(items, (*zeros, *zip(new, [axis.extent for axis in found.gone], strict=True)), found.how)
 
-    def _value(self, node: Node, labels: Labels, read: Read) -> Value:
+    def _value(self, node: Node, labels: Labels, read: Read) -> Scaled:
         if not read.items:
             return self._leaf(node, labels)
         values = [self._values[item] for item in read.items]
@@ -159,27 +159,27 @@ class Equality:
             found = _multiplied(self, node, read, values) if products else None
             if found is None:  # none of them tells the signs of zeros
                 key = (read.how, read.bound, node.dtype, *[value.scaled for value in values])
-                found = Value(self.number(key), exact=all(value.exact for value in values) or node.dtype.kind != "f")
+                found = Scaled(self.number(key), exact=all(value.exact for value in values) or node.dtype.kind != "f")
         return self._leaf(node, labels) if found is None else found
 
-    def _leaf(self, node: Node, labels: Labels) -> Value:
+    def _leaf(self, node: Node, labels: Labels) -> Scaled:
         """Number what is not looked behind: it is equal to itself, at the same indices."""
         if not node.is_constant:
-            return Value(self.number((node, labels)))
+            return Scaled(self.number((node, labels)))
         array = node.params[0].array
         if array.ndim == 0 and node.dtype.kind == "f":
             return self._constant(array)
         if array.size > COMPARED_ELEMENTS or len(set(labels)) != len(labels):
-            return Value(self.number((node, labels)))
+            return Scaled(self.number((node, labels)))
         order = sorted(range(array.ndim), key=lambda k: -1 if labels[k] is None else labels[k])  # type: ignore[arg-type, return-value]
-        return Value(self.number((Constant(array.transpose(order)), *[labels[k] for k in order])))
+        return Scaled(self.number((Constant(array.transpose(order)), *[labels[k] for k in order])))
 
-    def _constant(self, array: np.ndarray[Any, Any]) -> Value:
+    def _constant(self, array: np.ndarray[Any, Any]) -> Scaled:
         """Number a constant without its sign, and a power of two as 1."""
         sign, size = -1.0 if np.signbit(array) else 1.0, np.abs(array)
         if np.frexp(size)[0] == 0.5 and 1 / FACTOR <= size <= FACTOR:
-            return Value(self.number(Constant(np.ones_like(size))), sign * float(size))
-        return Value(self.number(Constant(size)), sign)
+            return Scaled(self.number(Constant(np.ones_like(size))), sign * float(size))
+        return Scaled(self.number(Constant(size)), sign)
 
     def number(self, key: Hashable) -> int:
         """Return what stands for a key."""
@@ -195,12 +195,12 @@ class Equality:
 # -- what an element is made of
 
 
-def _named(labels: Labels, shape: Shape) -> Labels:
+def _axis_names(labels: Labels, shape: Shape) -> Labels:
     """Name the axes of a shape but those of extent 1."""
     return tuple([None if dim == 1 else label for label, dim in zip(labels, shape, strict=True)])
 
 
-def form(node: Node) -> Form | None:
+def form(node: Node) -> IndexForm | None:
     """Return what an array operation is along plain axes; None where it is something else."""
     op = node.op
     if not isinstance(op, Structured) or not (op.view or op.moves or op.regular):
@@ -227,7 +227,7 @@ def form(node: Node) -> Form | None:
                 for i, dim in zip(indices, x.shape, strict=True))
     if not (whole and plain) or s.ranges or s.prefix or s.triangle is not None:
         return None
-    return Form(s.how, target, factors, tuple([axis for axis in s.axes if axis not in target]))
+    return IndexForm(s.how, target, factors, tuple([axis for axis in s.axes if axis not in target]))
 
 
 _TIMES = frozenset({np.multiply, np.logical_and})
@@ -236,7 +236,7 @@ _TIMES = frozenset({np.multiply, np.logical_and})
 # -- what it is equal to
 
 
-def _general(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:
+def _general(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
     """Number a function of numbers, factors and all; None where a zero's or a NaN's sign might tell."""
     op: Any = node.op
     known = traits(op, node.params)
@@ -255,15 +255,15 @@ def _general(equality: Equality, node: Node, read: Read, values: list[Value]) ->
     if known.sees_nan:
         return None
     if known.commutes and known.joint > 0:  # of opposite ones it is what it is of these, and a zero has no sign
-        first, zero = min(values), any(_is_zero(x) for x, _ in read.items)
+        first, zero = min(values), any(_is_zero_constant(x) for x, _ in read.items)
         parts = sorted([value.size if zero else (value.number, value.scale * first.sign) for value in values])
     elif known.commutes:
         exact &= op.used is None or parts == sorted(parts)  # of equal zeros one is taken
         parts.sort()
-    return Value(equality.number((op, node.params, node.dtype, *parts)), sign, exact or node.dtype.kind != "f")
+    return Scaled(equality.number((op, node.params, node.dtype, *parts)), sign, exact or node.dtype.kind != "f")
 
 
-def _added(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:  # noqa: ARG001
+def _added(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:  # noqa: ARG001
     """Number a sum or a difference: the opposite has opposite terms, but for zeros."""
     a, b = values
     if node.op.numpy is np.subtract:
@@ -272,10 +272,10 @@ def _added(equality: Equality, node: Node, read: Read, values: list[Value]) -> V
     number, sign = equality.either(
         ("add", node.dtype, *sorted([a.scaled, b.scaled])), ("add", node.dtype, *opposite),
     )
-    return Value(number, sign, a.exact and b.exact and sign > 0)
+    return Scaled(number, sign, a.exact and b.exact and sign > 0)
 
 
-def _multiplied(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:
+def _multiplied(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
     """Number a product, or a sum of products; where a factor is there twice, so is what its zeros lack."""
     scale = math.prod(value.scale for value in values)
     if not 1 / FACTOR <= abs(scale) <= FACTOR:
@@ -284,28 +284,28 @@ def _multiplied(equality: Equality, node: Node, read: Read, values: list[Value])
     one = equality.number(Constant(np.ones((), node.dtype)))
     factors = sorted(value.number for value in values if value.number != one)
     if len(factors) == 1 and not read.bound:
-        return Value(factors[0], scale, exact)
+        return Scaled(factors[0], scale, exact)
     number = equality.number(("multiply", node.dtype, read.bound, *factors))
-    return Value(number, scale, exact and (scale > 0 or not read.bound))
+    return Scaled(number, scale, exact and (scale > 0 or not read.bound))
 
 
-def _chosen(equality: Equality, node: Node, read: Read, values: list[Value]) -> Value | None:
+def _chosen(equality: Equality, node: Node, read: Read, values: list[Scaled]) -> Scaled | None:
     """Number a choice: the factor of a branch is one of the choice, and a zero has any."""
     condition, a, b = values
-    zeros = [_is_zero(x) for x, _ in read.items[1:]]
+    zeros = [_is_zero_constant(x) for x, _ in read.items[1:]]
     scale = b.scale if zeros[0] else a.scale
     parts = [(x.number, 1.0 if zero else x.scale / scale) for x, zero in zip((a, b), zeros, strict=True)]
     exact = a.exact and b.exact and not any(z and x.scale * scale < 0 for x, z in zip((a, b), zeros, strict=True))
-    return Value(equality.number(("where", node.dtype, condition.scaled, *parts)), scale, exact)
+    return Scaled(equality.number(("where", node.dtype, condition.scaled, *parts)), scale, exact)
 
 
-def _is_zero(node: Node) -> bool:
+def _is_zero_constant(node: Node) -> bool:
     while node.op.view:
         node = node.inputs[0]
     return node.is_constant and node.shape == () and bool(node.params[0].array == 0)
 
 
-_RULES: dict[Any, Callable[[Equality, Node, Read, list[Value]], Value | None]] = {
+_RULES: dict[Any, Callable[[Equality, Node, Read, list[Scaled]], Scaled | None]] = {
     np.negative: lambda _equality, _node, _read, values: values[0]._replace(scale=-values[0].scale),
     np.add: _added, np.subtract: _added, np.multiply: _multiplied, where.numpy: _chosen,
 }

@@ -40,14 +40,14 @@ def factor_sums(program: Program) -> Program:
     if not any(x.op.labels or _is_linear(x) for x, _ in sums):
         return program
     uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
-    if not any(_pays(x, x, axes, uses) for x, axes in sums):
+    if not any(_has_product(x, x, axes, uses) for x, axes in sums):
         return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         if _is_sum(old):
             axes = frozenset(old.param("axes"))
-            if _pays(old.inputs[0], inputs[0], axes, uses):
-                return _total(graph, old.inputs[0], inputs[0], axes, uses)
+            if _has_product(old.inputs[0], inputs[0], axes, uses):
+                return _sum_terms(graph, old.inputs[0], inputs[0], axes, uses)
         return copied(graph, old, inputs)
 
     return rebuild(program, rewrite)
@@ -58,14 +58,14 @@ def _is_sum(node: Node) -> bool:
     return node.op is sum_ and node.dtype.kind == "f" and node.dtype.itemsize == 8
 
 
-def _pays(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = TERMS_DEEP) -> bool:
+def _has_product(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = TERMS_DEEP) -> bool:
     """Whether a value has a product in it that can be taken after the sum."""
     if new.op is not old.op or uses[old] != 1:
         return False
     if old.op.labels:
         return _factor(new, axes) is not None
     return depth > 0 and _is_linear(new) and any(
-        _pays(o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
+        _has_product(o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
     )
 
 
@@ -75,7 +75,7 @@ def _is_linear(node: Node) -> bool:
     return isinstance(op, Elementwise) and kept and traits(op, node.params).linear
 
 
-def _total(
+def _sum_terms(
     graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = TERMS_DEEP,
 ) -> Node:
     """Sum a value along axes, each term by itself."""
@@ -85,7 +85,7 @@ def _total(
             return _after(graph, new, axes, factor)
         if depth and _is_linear(new):
             terms = [
-                _total(graph, o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
+                _sum_terms(graph, o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
             ]
             return make(graph, new.op, *terms)
         if new.op.numpy is np.multiply:
@@ -94,11 +94,11 @@ def _total(
                 mine = tuple([axis - missing for axis in sorted(axes) if axis >= missing])
                 if x.shape == new.shape and all(other.shape[axis] == 1 for axis in mine):  # the same at every place
                     rest = make(graph, squeeze, other, axes=mine) if mine else other
-                    return make(graph, new.op, _sum(graph, x, axes), rest)
-    return _sum(graph, new, axes)
+                    return make(graph, new.op, _summed_over(graph, x, axes), rest)
+    return _summed_over(graph, new, axes)
 
 
-def _sum(graph: Graph, node: Node, axes: frozenset[int]) -> Node:
+def _summed_over(graph: Graph, node: Node, axes: frozenset[int]) -> Node:
     return make(graph, sum_, node, axes=tuple(sorted(axes)))
 
 
@@ -124,7 +124,8 @@ def _after(graph: Graph, node: Node, axes: frozenset[int], factor: int) -> Node:
     terms, result = node.op.labels(**node.named)
     gone = {result[axis] for axis in axes}
     inputs = list(node.inputs)
-    inputs[factor] = _sum(graph, inputs[factor], frozenset(k for k, label in enumerate(terms[factor]) if label in gone))
+    places = frozenset(k for k, label in enumerate(terms[factor]) if label in gone)
+    inputs[factor] = _summed_over(graph, inputs[factor], places)
     terms[factor] = "".join(label for label in terms[factor] if label not in gone)
     rest = "".join(label for label in result if label not in gone)
     return make(graph, einsum, *inputs, subscripts=f"{','.join(terms)}->{rest}")

@@ -35,12 +35,12 @@ def divide_exponentials(program: Program) -> Program:
     1
     """
     exp = ops.exp
-    if exp not in program.ops or all(_found(node) is None for node in program.nodes() if node.op is exp):
+    if exp not in program.ops or all(_parts_of_softmax(node) is None for node in program.nodes() if node.op is exp):
         return program
 
     def rewrite(graph: Graph, old: Node, inputs: tuple[Node, ...]) -> Node:
         new = copied(graph, old, inputs)
-        found = _found(new) if new.op is exp else None
+        found = _parts_of_softmax(new) if new.op is exp else None
         if found is None:
             return new
         inverse = written(graph, np.reciprocal, found.total)
@@ -68,7 +68,7 @@ class _Quotient(NamedTuple):
     tie: Node | None
 
 
-def _found(node: Node) -> _Quotient | None:
+def _parts_of_softmax(node: Node) -> _Quotient | None:
     """Return the parts of exp(x - log(s)), with s = sum(exp(x)), or of exp(x - (log(s) + m)), with s of x - m.
 
     None for any other exponential.
@@ -86,9 +86,9 @@ def _found(node: Node) -> _Quotient | None:
     if x.shape != node.shape:
         return None
     if total.op is not add:
-        return _Quotient(x, total.inputs[0], views, tie) if _summed(total) is x else None
+        return _Quotient(x, total.inputs[0], views, tie) if _shifted_logarithm(total) is x else None
     for summed, shift in (total.inputs, total.inputs[::-1]):
-        shifted = _summed(summed)
+        shifted = _shifted_logarithm(summed)
         if shifted is None or shifted.inputs[0] is not x or not summed.shape == shift.shape == total.shape:
             continue
         sums = summed.inputs[0]
@@ -98,7 +98,7 @@ def _found(node: Node) -> _Quotient | None:
     return None
 
 
-def _summed(node: Node) -> Node | None:
+def _shifted_logarithm(node: Node) -> Node | None:
     """Return x - max(x) where the node is log(sum(exp(x - max(x)))) along the same axes: the sum is 1 at least."""
     found = _SUMMED(node)
     if found is None or not _DIFFERENCE(found["x"]):

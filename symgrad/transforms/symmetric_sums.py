@@ -133,11 +133,11 @@ def _is_of_pairs(node: Node) -> bool:
     """Whether a node is a reduction of an array that keeps another axis of the same extent."""
     return any(
         any(x.shape[k] in [dim for d, dim in enumerate(x.shape) if d not in gone and dim != 1] for k in gone)
-        for x, gone in _summed(node)
+        for x, gone in _sums_of(node)
     )
 
 
-def _summed(node: Node) -> list[tuple[Node, list[int]]]:
+def _sums_of(node: Node) -> list[tuple[Node, list[int]]]:
     """List what a node adds up, and along which axes."""
     found = form(node) if node.op.regular else None
     factors = [] if found is None else found.factors
@@ -146,7 +146,7 @@ def _summed(node: Node) -> list[tuple[Node, list[int]]]:
 
 def _place(node: Node) -> int:
     """Say how far to the right the axes stand that are gone."""
-    return sum(k - len(x.shape) for x, gone in _summed(node) for k in gone)
+    return sum(k - len(x.shape) for x, gone in _sums_of(node) for k in gone)
 
 
 def _rebuilt(program: Program, kept: dict[Node, _Sum]) -> Program:

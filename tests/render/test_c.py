@@ -19,7 +19,7 @@ import symgrad as sg
 from symgrad.build.call import as_inputs
 from symgrad.build.toolchain.find import find
 from symgrad.pipeline import loops_and_c
-from symgrad.render.render import passed
+from symgrad.render.render import passed_constants
 from tests.render import functions as f
 
 COMPILERS = [path for path in map(shutil.which, ("gcc", "clang")) if path]
@@ -170,10 +170,10 @@ def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]
     call = lowered._function._arguments.split(args, {})
     inputs = as_inputs(call.leaves, lowered.signature)
     lines, names = [], []
-    for k, array in enumerate([*inputs, *passed(loops)]):
+    for k, array in enumerate([*inputs, *passed_constants(loops)]):
         lines.append(f"static const {ctype(array.dtype)} given{k}[] = {{ {literal(array)} }};")
     body = []
-    for k, array in enumerate([*inputs, *passed(loops)]):
+    for k, array in enumerate([*inputs, *passed_constants(loops)]):
         kind = ctype(array.dtype)
         body.append(f"{kind} *in{k} = malloc({array.nbytes or 1}); memcpy(in{k}, given{k}, {array.nbytes});")
     for k, array in enumerate(results):
@@ -181,7 +181,7 @@ def main_of(lowered: Any, args: Any, loops: Any, source: Any, results: list[Any]
         body.append(f"{ctype(array.dtype)} *out{k} = malloc({array.nbytes or 1});")
     body.append(f"char *workspace = malloc({int(loops.workspace) or 1});")
     names = [*[f"in{k}" for k in range(len(inputs))], *[f"out{k}" for k in range(len(results))]]
-    names += [f"in{len(inputs) + k}" for k in range(len(passed(loops)))]
+    names += [f"in{len(inputs) + k}" for k in range(len(passed_constants(loops)))]
     stop = ["0"] * loops.polled
     body.append(f"if ({source.entry}({', '.join([*names, '1', 'workspace', *stop])}) != 0) return 1;")
     for k, array in enumerate(results):

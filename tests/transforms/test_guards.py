@@ -13,7 +13,7 @@ from symgrad.ir.node import Graph
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import Trace, tracing
 from symgrad.transforms.build import literal, make
-from symgrad.transforms.derive.guards import conditions, either, opposite
+from symgrad.transforms.derive.guards import conditions, either, negation
 
 V = np.array([-1.0, 0.0, 4.0])
 Z = np.zeros(2)
@@ -173,9 +173,9 @@ def test_conjunctions_are_taken_apart(trace, conditions_abc):
     a, b, c = conditions_abc
     graph = trace.graph
     assert conditions(graph, make(graph, "logical_and", a, make(graph, "bitwise_and", b, c))) == (a, b, c)
-    assert opposite(graph, opposite(graph, a)) is a
+    assert negation(graph, negation(graph, a)) is a
     neither = make(graph, "logical_not", make(graph, "bitwise_or", a, b))
-    assert conditions(graph, neither) == (opposite(graph, a), opposite(graph, b))
+    assert conditions(graph, neither) == (negation(graph, a), negation(graph, b))
     assert conditions(graph, make(graph, "logical_or", a, b)) == (make(graph, "logical_or", a, b),)
 
 
@@ -183,8 +183,8 @@ def test_what_constants_decide_guards_nothing(trace, conditions_abc):
     a, graph = conditions_abc[0], trace.graph
     zero = literal(graph, 0.0, np.float64)
     never = make(graph, "isinf", zero)
-    assert conditions(graph, opposite(graph, never)) == ()
-    assert conditions(graph, opposite(graph, make(graph, "bitwise_and", never, a))) == ()
+    assert conditions(graph, negation(graph, never)) == ()
+    assert conditions(graph, negation(graph, make(graph, "bitwise_and", never, a))) == ()
     assert conditions(graph, make(graph, "logical_and", a, make(graph, "equal", zero, zero))) == (a,)
     assert conditions(graph, never) == (never,)
 
@@ -192,13 +192,13 @@ def test_what_constants_decide_guards_nothing(trace, conditions_abc):
 def test_where_cotangents_meet_one_of_the_guards_holds(trace, conditions_abc):
     a, b, c = conditions_abc
     graph = trace.graph
-    not_b = opposite(graph, b)
+    not_b = negation(graph, b)
     assert either(trace, [(a, b), (a, b)]) == (a, b)
     assert either(trace, [(a,), ()]) == ()
     assert either(trace, [(a, b), (a,)]) == (a,)
     assert either(trace, [(a, b), (a, not_b)]) == (a,)
     assert either(trace, [(b,), (not_b,)]) == ()
-    assert either(trace, [(a,), (opposite(graph, a), b), (opposite(graph, a), not_b)]) == ()
+    assert either(trace, [(a,), (negation(graph, a), b), (negation(graph, a), not_b)]) == ()
     assert either(trace, [(a, b), (a, c)]) == (a, make(graph, "logical_or", b, c))
 
 

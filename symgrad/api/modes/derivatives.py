@@ -259,7 +259,7 @@ def _with_direction(signature: inspect.Signature | None) -> inspect.Signature | 
 # -- on traced values
 
 
-def _differentiable(point: Point, argnums: Argnums) -> list[Chosen]:
+def _wanted_arguments(point: Point, argnums: Argnums) -> list[Chosen]:
     """Find what the Jacobian is by; check that, and what it is of."""
     wanted = chosen(argnums, point.signature)
     for k in [leaf for one in wanted for leaf in one.leaves]:
@@ -293,7 +293,7 @@ def _jacfwd(
 ) -> Any:
     """`jacfwd` on traced values: every unit tangent of every array pushed forward."""
     point = at(fun, signature, leaves, has_aux=has_aux)
-    wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
+    wanted, inputs, blocks = _wanted_arguments(point, argnums), point.program.inputs, {}
     every = range(len(point.results))
     for k in [leaf for one in wanted for leaf in one.leaves]:
         pushed = _over_basis(point, partial(pushforward, wrt=[k], of=every), inputs[k])
@@ -308,7 +308,7 @@ def _jacrev(
 ) -> Any:
     """`jacrev` on traced values: every unit cotangent of every array pulled back."""
     point = at(fun, signature, leaves, has_aux=has_aux)
-    wanted, inputs, blocks = _differentiable(point, argnums), point.program.inputs, {}
+    wanted, inputs, blocks = _wanted_arguments(point, argnums), point.program.inputs, {}
     leaves = [leaf for one in wanted for leaf in one.leaves]
     for r, y in enumerate(point.results):
         if y.shape == ():

@@ -198,7 +198,7 @@ class _Dispatcher:
         return found(*args, **kwargs)
 
 
-class _Names:
+class _OverriddenNames:
     """The names of functions that blocks override now, in any thread."""
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class _Names:
                     _rebind(dispatcher.places, fun)
 
 
-_names = _Names()
+_names = _OverriddenNames()
 
 
 def _names_of(fun: types.FunctionType) -> Iterator[tuple[Any, str | None]]:

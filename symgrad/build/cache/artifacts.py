@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from symgrad.build.cache import store as cache
-from symgrad.build.call import Check, Interface, dims, ports
+from symgrad.build.call import Check, Interface, open_extents, ports
 from symgrad.build.load import load
 from symgrad.build.toolchain.compiler import library_name
 from symgrad.errors import Line, SerializationError, warn_once
@@ -121,7 +121,7 @@ def _read(fields: Any, program: Program) -> Interface:
         or plain["entry"] not in names
     ):
         raise ValueError("not a record of this version")
-    constants, extents = _constants(program), dims(program)
+    constants, extents = _constants(program), open_extents(program)
     ones = dict.fromkeys(extents, 1)
     if any(evaluated(plain[size], {**ones, "threads": 1}) < 0 for size in ("workspace", "work")):
         raise ValueError("not a size")

@@ -117,9 +117,11 @@ def _compile(source: Source, text: str, toolchain: Toolchain, flags: tuple[str, 
 def _failure(source: Source, toolchain: Toolchain, finished: Finished) -> ToolchainError:
     """Compose the error: which op and user line the C is from that the compiler stopped at, and what it said."""
     what = f"the C compiler {_called(toolchain)} failed twice (-O3, -O1) on {source.entry}"
-    origin = _origin(source, finished.output)
-    if origin is not None:
-        what += f", in the code made from {origin}"
+    error = _ERROR.search(finished.output)
+    above = [] if error is None else source.text.splitlines()[: int(error[1])]
+    origins = [found[-1] for line in above if (found := _ORIGIN.findall(line))]  # comments that name the user's lines
+    if origins:
+        what += f", in the code made from {origins[-1]}"
     elif source.links:
         more = ", ..." if len(source.links) > _SHOWN_LINKS else ""
         what += ", made from " + ", ".join(source.links[:_SHOWN_LINKS]) + more
@@ -130,14 +132,6 @@ def _failure(source: Source, toolchain: Toolchain, finished: Finished) -> Toolch
         f"{what}; it said ({_reason(finished)}):\n{said}",
         instead="set SYMGRAD_DUMP=folder to keep the C; compiler='none' runs the same program by NumPy",
     )
-
-
-def _origin(source: Source, output: str) -> str | None:
-    """Find the comment that names the user's line, at the line of the compiler's first error or nearest before."""
-    error = _ERROR.search(output)
-    lines = [] if error is None else source.text.splitlines()[: int(error[1])]
-    found: list[str] = [origins[-1] for line in lines if (origins := _ORIGIN.findall(line))]
-    return found[-1] if found else None
 
 
 def _reason(finished: Finished) -> str:

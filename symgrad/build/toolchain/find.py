@@ -84,7 +84,7 @@ def find(options: Options) -> Toolchain | None:
         toolchain = _found[question]
     if toolchain is None:
         what, advice = "symgrad found no C compiler that works", _INSTALL
-        if (named := _named(options)) is not None:
+        if (named := _asked_for(options)) is not None:
             where, words = named
             what = f"the C compiler that {where} names, {words!r}, does not compile libraries that load here"
             advice = f"Correct it or leave {where} unset. {_INSTALL}"
@@ -104,7 +104,7 @@ def _renew_lock() -> None:
 os.register_at_fork(after_in_child=_renew_lock)
 
 
-def _named(options: Options) -> tuple[str, str] | None:
+def _asked_for(options: Options) -> tuple[str, str] | None:
     if options.compiler is not None:
         return "compiler", options.compiler
     environment = os.environ.get("CC", "")
@@ -113,7 +113,7 @@ def _named(options: Options) -> tuple[str, str] | None:
 
 def _candidates(options: Options) -> list[tuple[str, ...]]:
     """List the compilers to try, best first, each as an argument list."""
-    named = _named(options)
+    named = _asked_for(options)
     if named is not None:
         try:
             words = tuple(shlex.split(named[1]))

@@ -51,7 +51,7 @@ def ask(argv: tuple[str, ...], further: tuple[str, ...]) -> Capabilities | None:
     return None
 
 
-def _run(argv: tuple[str, ...], folder: Path) -> process.Finished:
+def _bounded(argv: tuple[str, ...], folder: Path) -> process.Finished:
     finished = process.run(argv, folder, limits.compile_seconds(), limits.compile_bytes())
     if finished.status is None:
         raise _TooSlow
@@ -60,7 +60,7 @@ def _run(argv: tuple[str, ...], folder: Path) -> process.Finished:
 
 def _basics(argv: tuple[str, ...], further: tuple[str, ...], folder: Path) -> Capabilities | None:
     """Compile, load and call a small function with the most flags that work."""
-    told = _run((*argv, "--version"), folder)
+    told = _bounded((*argv, "--version"), folder)
     version = told.output[:4000] if told.status == 0 else ""
     for native in (True, False):
         for openmp in range(len(OPENMP)):
@@ -68,14 +68,14 @@ def _basics(argv: tuple[str, ...], further: tuple[str, ...], folder: Path) -> Ca
                 version=version, native=native, openmp=openmp, fma=False, permutes=True, veclib=False, mvec=False,
                 simd_math=(), ns_256=0, ns_512=0,
             )
-            library = _compile(argv, known, further, folder, "probe.c")
+            library = _compile_probe(argv, known, further, folder, "probe.c")
             answer = 0 if library is None else _call(library)
             if answer:
                 return replace(known, fma=bool(answer & 2), permutes=bool(answer & 8))
     return None
 
 
-def _compile(
+def _compile_probe(
     argv: tuple[str, ...], known: Capabilities, further: tuple[str, ...], folder: Path, c: str, *defines: str,
 ) -> Path | None:
     """Compile one of the C files beside this module; None when that fails."""
@@ -83,7 +83,7 @@ def _compile(
     library = folder / f"{time.monotonic_ns()}.so"
     flags = ["-O2" if flag == "-O3" and defines else flag for flag in known.flags(further)]
     source = Path(__file__).with_name(c)
-    finished = _run((*argv, *flags, *defines, str(source), "-o", str(library), *known.libraries(further)), folder)
+    finished = _bounded((*argv, *flags, *defines, str(source), "-o", str(library), *known.libraries(further)), folder)
     return library if finished.status == 0 and library.is_file() else None
 
 
@@ -116,8 +116,8 @@ def _vector_math(
                 kinds = [(*math_functions()[name], name) for name in names]
                 macros = [f"{'BINARY' if arity == 2 else 'UNARY'}({kind}, {name})" for kind, arity, name in kinds]
                 defines = f"-DFUNCTIONS={' '.join(macros)}", "-DTIMED" if "exp" in names else "-DUNTIMED"
-                library = _compile(argv, tried, further, folder, "probe_math.c", *defines) if names else None
-                handle = None if library is None else _opened(library)
+                library = _compile_probe(argv, tried, further, folder, "probe_math.c", *defines) if names else None
+                handle = None if library is None else _open_or_none(library)
                 if library is not None and handle is not None:
                     called = {name.decode() for name in _VARIANT.findall(library.read_bytes())}
                     found = tuple(name for name in math_functions() if name in called)
@@ -128,7 +128,7 @@ def _vector_math(
     return known
 
 
-def _opened(library: Path) -> Any:
+def _open_or_none(library: Path) -> Any:
     try:
         return open_library(library)[0]
     except OSError:
@@ -137,7 +137,7 @@ def _opened(library: Path) -> Any:
 
 def _offered() -> tuple[str, ...]:
     """List the functions that this C library's vector part has, by the names of their variants for x86 and Arm."""
-    handle = _opened(Path(_VECTOR_LIBRARY))
+    handle = _open_or_none(Path(_VECTOR_LIBRARY))
 
     def has(name: str) -> bool:
         kind, arity = math_functions()[name]

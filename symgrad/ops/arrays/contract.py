@@ -77,11 +77,11 @@ def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
     cotangents = []
     for k, labels in enumerate(terms):
         summed = {label: part for label, part in where.items() if label not in labels}
-        others = [(t, _sliced(t, o, summed)) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
+        others = [(t, _cut_along(t, o, summed)) for j, (t, o) in enumerate(zip(terms, operands, strict=True)) if j != k]
         known = set(result).union(*[set(t) for t, _ in others]) if others else set(result)
         kept = "".join(label for label in labels if label in known)
         inputs = ",".join([result, *[t for t, _ in others]])
-        part = einsum(_sliced(result, g, summed), *[o for _, o in others], subscripts=f"{inputs}->{kept}")
+        part = einsum(_cut_along(result, g, summed), *[o for _, o in others], subscripts=f"{inputs}->{kept}")
         if kept != labels:
             missing = tuple([d for d, label in enumerate(labels) if label not in known])
             part = OPS["broadcast_to"](OPS["expand_dims"](part, axes=missing), shape=shape_of(operands[k]))
@@ -89,7 +89,7 @@ def _vjp(g: Any, y: Any, *operands: Any, subscripts: str) -> Any:
     return tuple(cotangents) if len(cotangents) > 1 else cotangents[0]
 
 
-def _sliced(labels: str, x: Any, where: dict[str, Any]) -> Any:
+def _cut_along(labels: str, x: Any, where: dict[str, Any]) -> Any:
     """Take parts of some axes of an operand."""
     if all(where.get(label) is None for label in labels):
         return x

@@ -18,7 +18,7 @@ from symgrad.ops.arrays.indexing import (
     index_shape,
     key_of,
 )
-from symgrad.ops.arrays.views import adding, put_body, replaced, replaced_shape, source_index
+from symgrad.ops.arrays.views import adding, put_body, source_index, with_slices, with_slices_shape
 from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, shape_of, structured
 
@@ -54,7 +54,7 @@ def _set_value(x: Any, value: Any, *indices: Any, axes: tuple[int, ...], unique:
     return out
 
 
-def _zeros_like(g: Any) -> Any:
+def _zeros_of(g: Any) -> Any:
     return OPS["broadcast_to"](np.zeros((), g.dtype), shape=shape_of(g))
 
 
@@ -79,7 +79,7 @@ def _is_last_write(value: Any, indices: tuple[Any, ...], extents: tuple[Any, ...
 
 def _set_vjp(g: Any, y: Any, x: Any, value: Any, *indices: Any, axes: Any, unique: bool) -> tuple[Any, ...]:
     taken = gather(g, *indices, axes=axes)
-    kept = scatter_set(g, _zeros_like(taken), *indices, axes=axes, unique=unique)
+    kept = scatter_set(g, _zeros_of(taken), *indices, axes=axes, unique=unique)
     if not unique:
         extents = tuple([shape_of(x)[a] for a in axes])
         stays = _is_last_write(value, indices, extents, axes)
@@ -150,13 +150,13 @@ def _assemble_vjp(g: Any, y: Any, x: Any, *values: Any, indices: Any) -> tuple[A
     parts = [OPS["slice"](g, index=index) for index in indices]
     if _cover_all(indices, shape_of(x)):
         return None, *parts
-    return OPS["assemble"](g, *[_zeros_like(part) for part in parts], indices=indices), *parts
+    return OPS["assemble"](g, *[_zeros_of(part) for part in parts], indices=indices), *parts
 
 
 _SLICES = (((1,), (0, 2, 1)), ((0,), (1,)), ((2, 2, -1), (2, 1, 1)))
 
 assemble = structured(
-    name="assemble", params=("indices",), infer=replaced_shape, evaluate=replaced, body=_assemble_body,
+    name="assemble", params=("indices",), infer=with_slices_shape, evaluate=with_slices, body=_assemble_body,
     vjp=_assemble_vjp, moves=True,
     sample=(case(lambda x, a, b, c: OPS["assemble"](x, a, b, c, indices=_SLICES) ** 2, (3, 3), (2,), (), (2, 1)),
             case(lambda x, a, b: OPS["assemble"](x, a, b, indices=(((0,),), ((1, 2, 1),))) ** 2, (3,), (), (2,))),

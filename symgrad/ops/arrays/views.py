@@ -276,7 +276,7 @@ def placed_in(g: Any) -> list[Any]:
     return [None if r == (0, dim, 1) else r for r, dim in zip(ranges, node.shape, strict=True)]
 
 
-def replaced_shape(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
+def with_slices_shape(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
     """Return shape and dtype of an array with slices of it replaced."""
     for value, index in zip(values, indices, strict=True):
         if len(index) != len(x.shape) or value.shape != slice_shape(index) or value.dtype != x.dtype:
@@ -284,7 +284,7 @@ def replaced_shape(x: Node, *values: Node, indices: Any) -> tuple[Shape, Any]:
     return x.shape, x.dtype
 
 
-def replaced(x: Any, *values: Any, indices: Any) -> Any:
+def with_slices(x: Any, *values: Any, indices: Any) -> Any:
     """Return an array with slices of it replaced."""
     out = np.array(x)
     for value, index in zip(values, indices, strict=True):
@@ -299,8 +299,8 @@ def _set_slice_vjp(g: Any, y: Any, x: Any, value: Any, index: Any) -> tuple[Any,
 
 
 set_slice = structured(
-    name="set_slice", params=("index",), infer=lambda x, value, index: replaced_shape(x, value, indices=(index,)),
-    evaluate=lambda x, value, index: replaced(x, value, indices=(index,)), vjp=_set_slice_vjp, moves=True,
+    name="set_slice", params=("index",), infer=lambda x, value, index: with_slices_shape(x, value, indices=(index,)),
+    evaluate=lambda x, value, index: with_slices(x, value, indices=(index,)), vjp=_set_slice_vjp, moves=True,
     body=lambda node: put_body(node, X, How.SET, (1, lambda *i: source_index(node.params[0], i))),
     sample=(case(lambda a, b: OPS["set_slice"](a, b, index=((1, 2, 1), (3,))) ** 2, (4, 4), (2,)),),
     edges=(case(lambda a, b: OPS["set_slice"](a, b, index=((4, 0, 1),)), (4,), (0,)),),

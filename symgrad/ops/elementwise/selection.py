@@ -55,10 +55,10 @@ def _astype(x: Any, dtype: Any) -> Any:
     """Convert to another dtype, as ``x.astype(dtype)``."""
     x, kind = np.asarray(x), np.dtype(dtype)
     with np.errstate(invalid="ignore", over="ignore"):
-        return _whole(x, kind) if x.dtype.kind == "f" and kind.kind in "iu" else x.astype(kind)
+        return _chop(x, kind) if x.dtype.kind == "f" and kind.kind in "iu" else x.astype(kind)
 
 
-def _whole(x: Any, kind: np.dtype[Any]) -> Any:
+def _chop(x: Any, kind: np.dtype[Any]) -> Any:
     """Cut floats to integers as the C does (`sg_int32` and its kin), and NumPy on x86-64 wherever it is consistent.
 
     What the integers on the way do not hold, NaN included, becomes their least; then bits are cut off, which wraps.
@@ -66,7 +66,7 @@ def _whole(x: Any, kind: np.dtype[Any]) -> Any:
     way = np.dtype(spelling.via(kind))
     if way.kind == "u":
         high = x >= 2.0**63
-        return _whole(np.where(high, x - x.dtype.type(2.0**63), x), INT).view(way) ^ (high.astype(way) << np.uint64(63))
+        return _chop(np.where(high, x - x.dtype.type(2.0**63), x), INT).view(way) ^ (high.astype(way) << np.uint64(63))
     limit = x.dtype.type(2.0 ** (8 * way.itemsize - 1))
     return np.where(np.abs(x) < limit, x, -limit).astype(way).astype(kind)
 

@@ -32,16 +32,16 @@ def _arange_body(node: Node) -> Body:
     return Body((Statement(Access(-1, axes), How.SET, apply("add", INT, Access(0, ()), offset), axes, node.line),))
 
 
-def _from(x: Any) -> Any:
+def _whole_sum(x: Any) -> Any:
     return np.floor(np.sum(x)).astype(np.int64)
 
 
 arange = structured(
     name="arange", params=("count", "step"), infer=_arange_infer, body=_arange_body, nondiff=True, batched=None,
     evaluate=lambda start, count, step: start + np.arange(count) * step,
-    sample=(case(lambda a: a * OPS["arange"](_from(a), count=3, step=2), (3,)),
-            case(lambda a: a / (OPS["arange"](_from(a) * 0 + 9, count=4, step=-1)), (2, 4))),
-    edges=(case(lambda a: OPS["arange"](_from(a), count=0, step=1), (2,)),),
+    sample=(case(lambda a: a * OPS["arange"](_whole_sum(a), count=3, step=2), (3,)),
+            case(lambda a: a / (OPS["arange"](_whole_sum(a) * 0 + 9, count=4, step=-1)), (2, 4))),
+    edges=(case(lambda a: OPS["arange"](_whole_sum(a), count=0, step=1), (2,)),),
     doc="Integers from a start, as many as an extent.",
 )
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _typed(op: Any) -> Callable[..., Any]:
+def _one_dtype(op: Any) -> Callable[..., Any]:
     """Return an op that casts its arguments to one floating type, as SciPy's ufuncs do."""
 
     def call(*xs: Any) -> Any:
@@ -29,8 +29,10 @@ def _typed(op: Any) -> Callable[..., Any]:
     return call
 
 
-gamma, gammaln, gammainc, gammaincc = map(_typed, (special.gamma, special.gammaln, special.gammainc, special.gammaincc))
-betainc, betaincc, xlogy, xlog1py = map(_typed, (special.betainc, special.betaincc, special.xlogy, special.xlog1py))
+gamma, gammaln = _one_dtype(special.gamma), _one_dtype(special.gammaln)
+gammainc, gammaincc = _one_dtype(special.gammainc), _one_dtype(special.gammaincc)
+betainc, betaincc = _one_dtype(special.betainc), _one_dtype(special.betaincc)
+xlogy, xlog1py = _one_dtype(special.xlogy), _one_dtype(special.xlog1py)
 
 
 for _ufunc in (np.log1p, np.expm1, np.cbrt, np.exp2):  # SciPy's of the same name are others

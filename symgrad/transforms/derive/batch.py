@@ -83,7 +83,7 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
     """Make a node for all examples from its operands for all."""
     op, graph, params = node.op, trace.graph, node.named
     if isinstance(op, Elementwise):
-        found = graph.node(op, _aligned(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
+        found = graph.node(op, _with_ones(trace, node, xs, mapped), node.params, (size, *node.shape), node.dtype)
     elif op.labels:
         found = make(graph, op, *xs, subscripts=_labelled(node, mapped))
     elif isinstance(op, Composite) and OPS.get(op.name) is not op:  # one of the user's
@@ -93,14 +93,14 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
     elif op.batched is None:
         found = make(graph, each, *xs, of=op.name, mapped=mapped, params=node.params)
     else:
-        filled = [_all(graph, x, m, size) for x, m in zip(_aligned(trace, node, xs, mapped), mapped, strict=True)]
+        filled = [_all(graph, x, m, size) for x, m in zip(_with_ones(trace, node, xs, mapped), mapped, strict=True)]
         found = make(graph, op, *filled, **op.batched(size, **params))
     if found.shape != (size, *node.shape) or found.dtype != node.dtype:
         raise VerifyError(f"{found!r} is no batch of {size} of {node!r}")
     return found
 
 
-def _aligned(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...]) -> tuple[Node, ...]:
+def _with_ones(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool, ...]) -> tuple[Node, ...]:
     """Put the axes of extent 1 that broadcasting adds behind the batch's axis, where an operand has fewer."""
     if not (isinstance(node.op, Elementwise) or node.op.aligned):
         return xs

@@ -88,9 +88,9 @@ def conditions(graph: Graph, condition: Node) -> Guard:
             continue
         inner = _negated(node)
         if inner is not None and truth_table(inner) == OR:
-            stack.extend([opposite(graph, i) for i in reversed(inner.inputs)])
+            stack.extend([negation(graph, i) for i in reversed(inner.inputs)])
             continue
-        simpler = node if inner is None else opposite(graph, inner)
+        simpler = node if inner is None else negation(graph, inner)
         if _negated(simpler) is not inner:
             stack.append(simpler)
             continue
@@ -99,7 +99,7 @@ def conditions(graph: Graph, condition: Node) -> Guard:
     return tuple(found)
 
 
-def opposite(graph: Graph, condition: Node) -> Node:
+def negation(graph: Graph, condition: Node) -> Node:
     """Negate a condition; twice is not at all."""
     inner, value = _negated(condition), known(condition)
     if value is not None:
@@ -135,7 +135,7 @@ def _merged(graph: Graph, parts: list[frozenset[Node]]) -> list[frozenset[Node]]
     """Simplify a disjunction: of a and a & b the first, of a & b and a & ~b the part a."""
 
     def is_simpler(left: frozenset[Node], right: frozenset[Node]) -> bool:  # what two parts do not share
-        return not left or not right or (len(left) == len(right) == 1 and opposite(graph, *left) in right)
+        return not left or not right or (len(left) == len(right) == 1 and negation(graph, *left) in right)
 
     parts = list(dict.fromkeys(parts))
     while 1 < len(parts) <= GUARDS_JOINED:
@@ -170,7 +170,7 @@ def unselected(trace: Trace, value: Any, guard: Guard) -> Any:
     node = value.node
     while chooses(node.op):
         condition, *sides = node.inputs
-        held = [c for c in (condition, opposite(trace.graph, condition)) if {*conditions(trace.graph, c)} <= {*guard}]
+        held = [c for c in (condition, negation(trace.graph, condition)) if {*conditions(trace.graph, c)} <= {*guard}]
         if not held or (side := sides[held[0] is not condition]).shape != node.shape:
             break
         node = side
@@ -228,18 +228,18 @@ def always(condition: Node) -> bool:
     if condition.op is place and len(condition.inputs) == 1 and always(condition.inputs[0]):
         (region,) = condition.param("indices")
         return all(e in {(0, d, 1), (d - 1, d, -1)} for e, d in zip(region, condition.shape, strict=True))
-    value = _computed(condition)
+    value = _evaluated(condition)
     return value is not None and bool(np.all(value))
 
 
-def _computed(node: Node, depth: int = CONDITIONS_DEEP) -> Any:
+def _evaluated(node: Node, depth: int = CONDITIONS_DEEP) -> Any:
     """Compute what a few ops make of constants; None for anything else."""
     op = node.op
     if node.is_constant:
         return array(node)
     if not node.inputs or not depth or not is_static(node.shape) or not (op.nondiff or moves(op)):
         return None
-    read = [_computed(i, depth - 1) for i in node.inputs]
+    read = [_evaluated(i, depth - 1) for i in node.inputs]
     return None if any(r is None for r in read) else op.evaluate(*read, **node.named)
 
 

@@ -8,7 +8,7 @@ What costs little to compute from arguments, or from other residuals, is not kep
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from symgrad.ir import shapes
 from symgrad.ir.op import Elementwise, Leaf
@@ -38,7 +38,7 @@ def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:
         if not moving.isdisjoint(node.inputs):
             moving.add(node)
     read = {i for node in nodes if node in moving for i in node.inputs} | {*program.outputs}
-    work, _ = _known(nodes, set())
+    work, _ = _recomputing_costs(nodes, set())
     kept: set[Node] = set()
     stack = [node for node in read if node not in moving]
     seen = set(stack)
@@ -52,7 +52,7 @@ def residuals(program: Program, vectors: Sequence[Node]) -> list[Node]:
         elif missing[0] not in seen:  # the one value that it needs beside what is known, and no larger
             seen.add(missing[0])
             stack.append(missing[0])
-    return _known(nodes, kept)[1]
+    return _recomputing_costs(nodes, kept)[1]
 
 
 def _cheap(node: Node) -> bool:
@@ -63,7 +63,7 @@ def _cheap(node: Node) -> bool:
     return not (spelled.isidentifier() or "sg_" in spelled or node.op.source)
 
 
-def _known(nodes: Sequence[Node], kept: set[Node]) -> tuple[dict[Node, int], list[Node]]:
+def _recomputing_costs(nodes: Sequence[Node], kept: set[Node]) -> tuple[dict[Node, int], list[Node]]:
     """Count, for what is cheap to compute from inputs and kept values, the operations that takes.
 
     Also return the kept values that are not cheap to compute from those before them.
@@ -85,6 +85,4 @@ def _known(nodes: Sequence[Node], kept: set[Node]) -> tuple[dict[Node, int], lis
 
 def _bytes(node: Node) -> int:
     """Return how large a value is; unknown extents are taken to be equal and large."""
-    size: Any = shapes.size(node.shape)
-    count = size if type(size) is int else int(size.subs(dict.fromkeys(size.free_symbols, 1 << 16)))
-    return count * node.dtype.itemsize
+    return shapes.upper(shapes.size(node.shape), 1 << 16) * node.dtype.itemsize

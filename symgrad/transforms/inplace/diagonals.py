@@ -49,10 +49,10 @@ def _rewritten(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
     if _is_at_places(node, inputs):
         if node.op.put:
             return written(graph, np.diagonal, inputs[0])
-        return written(graph, _chosen, *inputs[:2], add=node.op is add_at)
+        return written(graph, _on_diagonal, *inputs[:2], add=node.op is add_at)
     if _is_laid_flat(node, inputs):
         flat, value = inputs[0].inputs
-        return written(graph, _chosen, flat.inputs[0], value)
+        return written(graph, _on_diagonal, flat.inputs[0], value)
     return copied(graph, node, inputs)
 
 
@@ -60,13 +60,13 @@ def _is_laid_flat(node: Node, inputs: tuple[Node, ...]) -> bool:
     """Whether a square matrix was laid flat, written along its diagonal, and laid back."""
     if node.op is not reshape or inputs[0].op is not assemble or len(inputs[0].inputs) != 2:
         return False
-    flat, n = inputs[0].inputs[0], _extent(node)
+    flat, n = inputs[0].inputs[0], _square_extent(node)
     if n is None or flat.op is not reshape or flat.inputs[0].shape != node.shape:
         return False
     return bool(inputs[0].params[0] == (((0, n, n + 1),),))
 
 
-def _extent(x: Node) -> Dim | None:
+def _square_extent(x: Node) -> Dim | None:
     """Return the extent of a square matrix, None for any other array."""
     return x.shape[0] if len(x.shape) == 2 and x.shape[0] == x.shape[1] else None
 
@@ -75,7 +75,7 @@ def _is_at_places(node: Node, inputs: tuple[Node, ...]) -> bool:
     """Whether a square matrix is read or written at (0, 0), (1, 1), ... to its end."""
     if node.op not in AT_PLACES:
         return False
-    n, index = _extent(inputs[0]), inputs[-1]
+    n, index = _square_extent(inputs[0]), inputs[-1]
     if n is None or node.param("axes") != (0, 1) or inputs[-2] is not index or index.shape != (n,):
         return False
     if index.op is arange:
@@ -83,7 +83,7 @@ def _is_at_places(node: Node, inputs: tuple[Node, ...]) -> bool:
     return np.array_equal(array(index), np.arange(n)) if index.is_constant else False
 
 
-def _chosen(x: Any, value: Any, *, add: bool = False) -> Any:
+def _on_diagonal(x: Any, value: Any, *, add: bool = False) -> Any:
     """Choose the value, or the sum with it, on the diagonal, and the matrix elsewhere."""
     rows = arange(Tracer(as_node(x.owner, np.int64(0)), x.owner), count=x.node.shape[0], step=1)
     column = value[:, None]

@@ -52,8 +52,8 @@ def on_diagonal(run: Run, node: Node) -> Node | None:
         return None
 
     def compared(zero: Any) -> Any:
-        row = _places(zero, rows, 1)
-        return np.equal(row + offset if offset else row, _places(zero, columns, 0))
+        row = _counted_along(zero, rows, 1)
+        return np.equal(row + offset if offset else row, _counted_along(zero, columns, 0))
 
     return shaped(run.graph, written(run.graph, compared, literal(run.graph, 0, INT)), node.shape)
 
@@ -72,7 +72,7 @@ def _inside(zero: Any, region: Any, shape: Shape) -> Any:
     found = [
         condition for axis, (entry, dim) in enumerate(zip(region, shape, strict=True))
         if entry not in {(0, dim, 1), (dim - 1, dim, -1)}
-        for condition in _along(zero, _places(zero, dim, len(shape) - axis - 1), entry, dim)
+        for condition in _along(zero, _counted_along(zero, dim, len(shape) - axis - 1), entry, dim)
     ]
     return reduce(np.logical_and, found) if found else Tracer(literal(zero.owner.graph, True, bool), zero.owner)
 
@@ -80,23 +80,23 @@ def _inside(zero: Any, region: Any, shape: Shape) -> Any:
 def _along(zero: Any, at: Any, entry: Any, dim: Dim) -> list[Any]:
     """Say which places a region has along one axis: from one to another one, and how far apart."""
     if len(entry) == 1:
-        return [at == _number(zero, entry[0])]
+        return [at == _index_number(zero, entry[0])]
     start, count, step = entry
     ends = start, simplified(start + (count - 1) * step)
     (first, last), step = ends if step > 0 else ends[::-1], abs(step)
-    found = [] if first == 0 else [at >= _number(zero, first)]
+    found = [] if first == 0 else [at >= _index_number(zero, first)]
     beyond = simplified(dim - 1 - last)
     if type(beyond) is not int or not 0 <= beyond < step:
-        found.append(at <= _number(zero, last))
+        found.append(at <= _index_number(zero, last))
     if step > 1:
-        found.append((at - _number(zero, first) if first != 0 else at) % step == 0)
+        found.append((at - _index_number(zero, first) if first != 0 else at) % step == 0)
     return found
 
 
-def _places(zero: Any, dim: Dim, after: int) -> Any:
+def _counted_along(zero: Any, dim: Dim, after: int) -> Any:
     """Count along an axis that has so many others after it."""
     return np.expand_dims(arange(zero, count=dim, step=1), tuple(range(1, after + 1)))
 
 
-def _number(zero: Any, value: Dim) -> Any:
+def _index_number(zero: Any, value: Dim) -> Any:
     return value if type(value) is int else Tracer(make(zero.owner.graph, leaves.extent, dim=value), zero.owner)

@@ -73,11 +73,6 @@ def is_shift(s: Node, x: Node, m: Node, axes: Any, node: Node) -> bool:
     return all(i.shape == node.shape for i in node.inputs) and core(m) is core(s) and is_along(m.shape, x.shape, axes)
 
 
-def shape_of(x: Any) -> Any:
-    """Return a value's shape."""
-    return x.shape
-
-
 # -- what functions of exponentials need: a logarithm that is taken without them
 
 
@@ -249,7 +244,7 @@ SAFER = Table(
     rule(lambda s, x, m, axes: s + viewed(ops.logsumexp(x - m, axes=axes)),
          lambda x, axes: ops.logsumexp(x, axes=axes), axes=PARAM, when=is_shift),
     rule(lambda s, x, m, axes: s + viewed(ops.logsumexp(x - m, axes=axes)),
-         lambda s, x, axes: ops.reshape(ops.logsumexp(x, axes=axes), shape=computed(shape_of, s)), axes=PARAM,
+         lambda s, x, axes: ops.reshape(ops.logsumexp(x, axes=axes), shape=computed(lambda s: s.shape, s)), axes=PARAM,
          when=is_shift),
     rule(lambda x, axes: x - viewed(ops.logsumexp(x, axes=axes)),
          lambda x, axes: ops.log_softmax(x, axes=axes), axes=PARAM,
