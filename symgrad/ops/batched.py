@@ -18,6 +18,9 @@ from symgrad.ops.declare.domains import case, integers, normal
 from symgrad.ops.declare.forms import OPS, structured
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from symgrad.ir.op import Op
     from symgrad.ir.shapes import Shape
 
 
@@ -39,11 +42,16 @@ def _infer(*xs: Node, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]
 
 
 def _evaluate(*xs: Any, of: str, mapped: tuple[bool, ...], params: tuple[Any, ...]) -> Any:
-    named = OPS[of].named(params)
-    (length, *shape), dtype = _infer(*xs, of=of, mapped=mapped, params=params)
-    out = np.empty((length, *shape), dtype)
-    for k in range(length):
-        out[k] = OPS[of].evaluate(*[x[k] if m else x for x, m in zip(xs, mapped, strict=True)], **named)
+    shape, dtype = _infer(*xs, of=of, mapped=mapped, params=params)
+    return evaluated_for_each(OPS[of], xs, mapped, OPS[of].named(params), np.empty(shape, dtype))
+
+
+def evaluated_for_each(
+    op: Op, xs: Sequence[Any], mapped: Sequence[bool], params: dict[str, Any], out: np.ndarray[Any, Any],
+) -> Any:
+    """Write into an array what an op gives for each index of the first axis of some arrays."""
+    for k in range(len(out)):
+        out[k] = op.evaluate(*[x[k] if m else x for x, m in zip(xs, mapped, strict=True)], **params)
     return out
 
 

@@ -103,19 +103,17 @@ def _like(a: Any, value: Any, dtype: Any, shape: Any, device: Any) -> Any:
     return filled(a, value, shape_of(a) if shape is None else checked_shape(shape), kind)
 
 
-@answers(np.zeros_like, np.empty_like)
-def zeros_like(
-    a: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,
-) -> Any:
-    """As `numpy.zeros_like`; `numpy.empty_like` gives zeros too."""
-    return _like(a, 0, dtype, shape, device)
+def _filled_like(value: int) -> Any:
+    def like(
+        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,
+    ) -> Any:
+        return _like(a, value, dtype, shape, device)
+
+    return like
 
 
-@answers(np.ones_like)
-def ones_like(
-    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: Any = None,
-) -> Any:
-    return _like(a, 1, dtype, shape, device)
+answers(np.zeros_like, np.empty_like)(_filled_like(0))
+answers(np.ones_like)(_filled_like(1))
 
 
 @answers(np.full_like)

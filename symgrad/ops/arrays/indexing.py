@@ -10,10 +10,10 @@ from symgrad.errors import ArgumentValueError, DtypeError, ShapeError, Unsupport
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Axis, Lookup
 from symgrad.ops.arrays.copies import fresh
-from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, broadcast_index, copy_body, put_body
 from symgrad.ops.declare.domains import case, integers, normal
-from symgrad.ops.declare.forms import OPS, answers, is_traced, normal_axis, refuse, shape_of, structured
+from symgrad.ops.declare.forms import OPS, answers, is_traced, refuse, shape_of, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -175,10 +175,7 @@ def checked_index(x: Any, axis: int, indices: Any) -> Any:
 @answers(np.take)
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     refuse("take", out=out)
-    a, indices = lift(a), lift(indices)
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    k = normal_axis(axis, a.ndim)
+    (a, k), indices = along_axis(a, axis), lift(indices)
     if not is_traced(indices) and indices.size == 0:
         indices = indices.astype(np.int64)
     if mode not in {"wrap", "clip", "raise"}:

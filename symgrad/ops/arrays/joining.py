@@ -95,6 +95,12 @@ def lift(value: Any, dtype: Any = None) -> Any:
     return np.asarray(value, dtype)
 
 
+def along_axis(a: Any, axis: Any) -> tuple[Any, int]:
+    """Lift an array, and count its axis from the front; for None it is laid flat, as most of NumPy's functions do."""
+    a = lift(a)
+    return (np.ravel(a), 0) if axis is None else (a, normal_axis(axis, a.ndim))
+
+
 def _of_one_dtype(xs: Any, dtype: Any, casting: Any) -> list[Any]:
     """Lift what is joined and give it one dtype, where `casting` allows."""
     parts = [lift(x) for x in xs]

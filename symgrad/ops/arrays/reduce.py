@@ -52,11 +52,6 @@ def _reduction(name: str, how: How, evaluate: Any, *, dtype: Any = None, **field
     )
 
 
-def _started(evaluate: Any, how: How) -> Any:
-    """Let an extremum start as its body does: rows may be empty where there are none, or where an extent is found 0."""
-    return lambda x, axis: evaluate(x, axis=axis, initial=first_value(how, x.dtype))
-
-
 def along(g: Any, axes: tuple[int, ...]) -> Any:
     """Give a reduced value its axes back with extent 1, to broadcast against x."""
     return OPS["expand_dims"](g, axes=axes) if axes else g
@@ -93,28 +88,28 @@ prod = _reduction(
     sample=(case(lambda a: np.prod(a, axis=1), (3, 4)), case(lambda a: np.prod(a, axis=(0, 2)) ** 2, (2, 3, 2))),
     edges=(case(lambda a: np.prod(a, 0), (0, 2)),),
 )
-max_ = _reduction(
-    "max", How.MAXIMUM, _started(np.max, How.MAXIMUM), vjp=_extremum_vjp,
-    used=lambda y, x, axes: np.logical_not(np.less(x, along(y, axes))),  # where it is NaN, all are
-    sample=(case(lambda a: np.max(a, axis=1) ** 2, (3, 4), domain=distinct()), case(np.max, (5,), domain=distinct())),
-    edges=(case(lambda a: np.max(a, 0), (3, 0)), case(lambda a: np.max(a * np.array([1.0, nan])), (2,))),
-)
-min_ = _reduction(
-    "min", How.MINIMUM, _started(np.min, How.MINIMUM), vjp=_extremum_vjp,
-    used=lambda y, x, axes: np.logical_not(np.greater(x, along(y, axes))),
-    sample=(case(lambda a: np.min(a, axis=0) ** 2, (3, 4), domain=distinct()), case(np.min, (5,), domain=distinct())),
-    edges=(case(lambda a: np.min(a, 0), (3, 0)), case(lambda a: np.min(a * np.array([1.0, nan])), (2,))),
-)
-any_ = _reduction(
-    "any", How.OR, np.any, nondiff=True, dtype=BOOL,
-    sample=(case(lambda a: np.any(a, axis=0), (3, 4), domain=booleans()),),
-    edges=(case(lambda a: np.any(a > 0), (0,)),),
-)
-all_ = _reduction(
-    "all", How.AND, np.all, nondiff=True, dtype=BOOL,
-    sample=(case(lambda a: np.all(a, axis=1), (3, 4), domain=booleans()),),
-    edges=(case(lambda a: np.all(a > 0), (0,)),),
-)
+
+
+def _extremum(name: str, how: How, extremum: Any, beyond: Any) -> Any:
+    """Declare a maximum or a minimum, which starts as its body does: there may be no elements."""
+    return _reduction(
+        name, how, lambda x, axis: extremum(x, axis=axis, initial=first_value(how, x.dtype)), vjp=_extremum_vjp,
+        used=lambda y, x, axes: np.logical_not(beyond(x, along(y, axes))),  # where it is NaN, all are
+        sample=(case(lambda a: extremum(a, axis=1) ** 2, (3, 4), domain=distinct()),
+                case(extremum, (5,), domain=distinct())),
+        edges=(case(lambda a: extremum(a, 0), (3, 0)), case(lambda a: extremum(a * np.array([1.0, nan])), (2,))),
+    )
+
+
+def _test(name: str, how: How, test: Any) -> Any:
+    return _reduction(
+        name, how, test, nondiff=True, dtype=BOOL, edges=(case(lambda a: test(a > 0), (0,)),),
+        sample=(case(lambda a: test(a, axis=0), (3, 4), domain=booleans()),),
+    )
+
+
+max_, min_ = _extremum("max", How.MAXIMUM, np.max, np.less), _extremum("min", How.MINIMUM, np.min, np.greater)
+any_, all_ = _test("any", How.OR, np.any), _test("all", How.AND, np.all)
 
 
 sum_.logs = lambda x, axes: OPS["logsumexp"](x, axes=axes)

@@ -8,15 +8,16 @@ import numpy as np
 
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, Temporary, axes_of
-from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, flipped, sliced
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, apply, normal_axis, refuse, shape_of, structured, summed_dtype
+from symgrad.ops.declare.forms import OPS, answers, apply, refuse, shape_of, structured, summed_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Structured
 
 X, OUT = 0, -1
 
@@ -65,15 +66,32 @@ def _running_body(
     ), (Temporary(tuple([a.extent for a in outer]), node.dtype),))
 
 
-cumsum = structured(
-    name="cumsum", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),
-    evaluate=lambda x, axis: np.cumsum(x, axis=axis, dtype=np.asarray(x).dtype),
-    body=lambda node: _running_body(node, lambda _, axes: (adding(node.dtype), Access(X, axes), frozenset()), 0),
+def _running(function: Any, how: Callable[[np.dtype[Any]], How], first: int, **fields: Any) -> Structured:
+    """Declare a running sum or product along an axis, and answer NumPy's function by it."""
+    name = function.__name__
+    op = structured(
+        name=name, params=("axis",), infer=lambda x, axis: (x.shape, x.dtype), running=True,
+        evaluate=lambda x, axis: function(x, axis=axis, dtype=np.asarray(x).dtype),
+        body=lambda node: _running_body(
+            node, lambda _, axes: (how(node.dtype), Access(X, axes), frozenset()), first),
+        text=lambda node, names: f"np.{name}({names[0]}, axis={node.params[0]})",
+        sample=(case(lambda a: function(a, axis=0) ** 2, (3, 4)), case(lambda a: function(a) ** 2, (2, 3))),
+        edges=(case(function, (0,)),), **fields,
+    )
+
+    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        refuse(name, out=out)
+        a = lift(a)
+        a, k = along_axis(a.astype(summed_dtype(a, dtype)), axis)
+        return op(a, axis=k)
+
+    answers(function)(running)
+    return op
+
+
+cumsum = _running(
+    np.cumsum, adding, 0, moves=True,
     vjp=lambda g, y, x, axis: flipped(OPS["cumsum"](flipped(g, (axis,)), axis=axis), (axis,)),
-    moves=True, running=True,
-    text=lambda node, names: f"np.cumsum({names[0]}, axis={node.params[0]})",
-    sample=(case(lambda a: np.cumsum(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumsum(a) ** 2, (2, 3))),
-    edges=(case(np.cumsum, (0,)),),
 )
 
 
@@ -84,15 +102,7 @@ def _cumprod_vjp(g: Any, y: Any, x: Any, axis: int) -> Any:
     return np.moveaxis(shift_by_one(y, 1) * r, -1, axis)
 
 
-cumprod = structured(
-    name="cumprod", params=("axis",), infer=lambda x, axis: (x.shape, x.dtype),
-    evaluate=lambda x, axis: np.cumprod(x, axis=axis, dtype=np.asarray(x).dtype),
-    body=lambda node: _running_body(node, lambda _, axes: (How.MULTIPLY, Access(X, axes), frozenset()), 1),
-    vjp=_cumprod_vjp, regular=True, running=True,
-    text=lambda node, names: f"np.cumprod({names[0]}, axis={node.params[0]})",
-    sample=(case(lambda a: np.cumprod(a, axis=0) ** 2, (3, 4)), case(lambda a: np.cumprod(a) ** 2, (5,))),
-    edges=(case(np.cumprod, (0,)),),
-)
+cumprod = _running(np.cumprod, lambda _: How.MULTIPLY, 1, vjp=_cumprod_vjp, regular=True)
 
 
 def _recurrence_value(a: Any, b: Any) -> Any:
@@ -128,19 +138,3 @@ recurrence = structured(
     edges=(case(lambda a, b: OPS["recurrence"](a, b) ** 2, (0,), (0,)),),
     doc="``y[k] = a[k] * y[k-1] + b[k]`` along the last axis, from ``y[-1] = 0``.",
 )
-
-
-def _running(name: str) -> Any:
-    def running(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        refuse(name, out=out)
-        a = lift(a)
-        a = a.astype(summed_dtype(a, dtype))
-        if axis is None:
-            a, axis = np.ravel(a), 0
-        return OPS[name](a, axis=normal_axis(axis, a.ndim))
-
-    return running
-
-
-answers(np.cumsum)(_running("cumsum"))
-answers(np.cumprod)(_running("cumprod"))

@@ -15,7 +15,10 @@ from symgrad.ops.declare.forms import INT, OPS, Late, answers, composite, normal
 from symgrad.ops.numpy.reductions import floating, keep_dims
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from symgrad.ir.node import Node
+    from symgrad.ir.op import Composite
 
 Axes = tuple[int, ...]
 
@@ -70,13 +73,18 @@ def _logsumexp_vjp(g: Any, y: Any, x: Any, axes: Axes) -> Any:
 logsumexp.vjp = _logsumexp_vjp
 
 
-@composite(
-    name="softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _float_dtype("softmax", x)),
-    sample=(case(lambda a: OPS["softmax"](a, axes=(1,)) ** 2, (3, 4)),
-            case(lambda a: OPS["softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
-    edges=tuple([_row_case(lambda x: OPS["softmax"](x, axes=(0,)), *row) for row in (
-        (-inf, 0.0), (1000.0, 0.0), (-1000.0, 0.0, 0.0), (nan, 1.0), (5.0,))]),
-)
+def _along(name: str) -> Callable[[Callable[..., Any]], Composite]:
+    """Declare a function of rows that gives rows."""
+    return composite(
+        name=name, params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _float_dtype(name, x)),
+        sample=(case(lambda a: OPS[name](a, axes=(1,)) ** 2, (3, 4)),
+                case(lambda a: OPS[name](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
+        edges=tuple([_row_case(lambda x: OPS[name](x, axes=(0,)), *row) for row in (
+            (-inf, 0.0), (1000.0, 0.0), (-1000.0, 0.0, 0.0), (nan, 1.0), (5.0,))]),
+    )
+
+
+@_along("softmax")
 def softmax(x: Any, axes: Axes) -> Any:
     """Divide exponentials by their sum."""
     e = np.exp(x - along(OPS["max"](x, axes=axes), axes))
@@ -89,13 +97,7 @@ softmax.vjp = lambda g, y, x, axes: y * (g - _sum_along(g * y, axes))
 softmax.log = lambda x, axes: OPS["log_softmax"](x, axes=axes)
 
 
-@composite(
-    name="log_softmax", params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _float_dtype("log_softmax", x)),
-    sample=(case(lambda a: OPS["log_softmax"](a, axes=(1,)) ** 2, (3, 4)),
-            case(lambda a: OPS["log_softmax"](a, axes=(0, 1)) * a, (2, 3), domain=_SPREAD)),
-    edges=tuple([_row_case(lambda x: OPS["log_softmax"](x, axes=(0,)), *row) for row in (
-        (-inf, 0.0), (1000.0, 0.0), (-1000.0, 0.0, 0.0), (nan, 1.0), (5.0,))]),
-)
+@_along("log_softmax")
 def log_softmax(x: Any, axes: Axes) -> Any:
     """Take the logarithm of softmax without taking the softmax."""
     shifted = x - _finite_max(x, axes)
@@ -137,13 +139,13 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
     return (y, sign) if return_sign else y
 
 
-@answers(Late("softmax"))
-def softmax_answer(x: Any, axis: Any = None) -> Any:
-    x = _shiftable("softmax", x)
-    return softmax(x, axes=normal_axes(axis, x.ndim))
+def _of_rows(op: Any) -> Any:
+    def answer(x: Any, axis: Any = None) -> Any:
+        x = _shiftable(op.name, x)
+        return op(x, axes=normal_axes(axis, x.ndim))
+
+    return answer
 
 
-@answers(Late("log_softmax"))
-def log_softmax_answer(x: Any, axis: Any = None) -> Any:
-    x = _shiftable("log_softmax", x)
-    return log_softmax(x, axes=normal_axes(axis, x.ndim))
+for _op in (softmax, log_softmax):
+    answers(Late(_op.name))(_of_rows(_op))

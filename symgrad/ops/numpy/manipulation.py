@@ -13,7 +13,7 @@ from symgrad.ir import shapes
 from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.copies import an_array, broadcast_like, checked_shape, fresh
 from symgrad.ops.arrays.indexing import gather
-from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import sliced
 from symgrad.ops.declare.forms import OPS, answers, dims, equal, is_traced, normal_axes, normal_axis, shape_of
 
@@ -86,10 +86,7 @@ def tile(A: Any, reps: Any) -> Any:
 @answers(np.repeat)
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """As `numpy.repeat`; the repeats are plain numbers."""
-    a = lift(a)
-    if axis is None:
-        a, axis = np.ravel(a), 0
-    k = normal_axis(axis, a.ndim)
+    a, k = along_axis(a, axis)
     extent = shape_of(a)[k]
     if not hasattr(repeats, "dim"):
         counts = np.asarray(static("repeat", "repeats", repeats))
@@ -180,10 +177,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 @answers(np.delete)
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """As `numpy.delete`, at plain places."""
-    arr = lift(arr)
-    if axis is None:
-        arr, axis = np.ravel(arr), 0
-    k = normal_axis(axis, arr.ndim)
+    arr, k = along_axis(arr, axis)
     extent = shape_of(arr)[k]
     if type(extent) is not int:
         raise UnsupportedError("np.delete along an unknown extent", instead="np.concatenate([x[:k], x[k + 1:]])")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError, UnsupportedError
 from symgrad.ir.notation import How
 from symgrad.ops.arrays.copies import promoted, size
-from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.reduce import along, first_value
 from symgrad.ops.declare.forms import (
     INT,
@@ -26,6 +26,9 @@ from symgrad.ops.declare.forms import (
     shape_of,
     summed_dtype,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def keep_dims(y: Any, axes: tuple[int, ...], keepdims: Any) -> Any:
@@ -156,15 +159,6 @@ def var(
     return total / (max(rest, 0) if issubclass(type(rest), (int, float, np.number)) else np.maximum(rest, 0))
 
 
-@answers(np.std)
-def std(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
-    where: Any = True, mean: Any = None, correction: Any = None,
-) -> Any:
-    """As `numpy.std`, with gradient 0 where all elements are equal."""
-    return root(var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
-
-
 def root(square: Any) -> Any:
     """Take the square root of a sum of squares; its derivative is 0 at 0, as the norm's is."""
     return np.where(np.equal(square, 0), np.zeros((), square.dtype), np.sqrt(square))
@@ -173,15 +167,12 @@ def root(square: Any) -> Any:
 def _positions(name: str) -> Any:
     def position(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse(name, out=out)
-        a = lift(a)
-        every, whole = tuple(range(a.ndim)), axis is None
-        if whole:
-            a, axis = np.ravel(a), 0
-        k = normal_axis(axis, a.ndim)
+        every = tuple(range(lift(a).ndim))
+        a, k = along_axis(a, axis)
         if shape_of(a)[k] == 0:
             raise ArgumentValueError(f"attempt to get np.{name} of an empty sequence")
         require_some(a, k, name)
-        return keep_dims(OPS[name](a, axis=k), every if whole else (k,), keepdims)
+        return keep_dims(OPS[name](a, axis=k), every if axis is None else (k,), keepdims)
 
     return position
 
@@ -353,9 +344,17 @@ def nanvar(
     return np.where(np.greater(left, 0), total / left, np.asarray(np.nan, kind))
 
 
-@answers(np.nanstd)
-def nanstd(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
-    where: Any = True, mean: Any = None, correction: Any = None,
-) -> Any:
-    return root(nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+def _deviation(variance: Callable[..., Any]) -> Callable[..., Any]:
+    """Answer by the root of a variance, with gradient 0 where all elements are equal."""
+
+    def deviation(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+        where: Any = True, mean: Any = None, correction: Any = None,
+    ) -> Any:
+        return root(variance(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction))
+
+    return deviation
+
+
+answers(np.std)(_deviation(var))
+answers(np.nanstd)(_deviation(nanvar))

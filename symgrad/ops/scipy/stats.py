@@ -12,18 +12,18 @@ from symgrad.ops.declare.forms import Late, answers
 from symgrad.ops.elementwise.special import log1mexp, log_ndtr, ndtr
 
 
-@answers(Late("stats._distn_infrastructure:rv_continuous._logcdf"))
-def logcdf(self: Any, x: Any, *args: Any) -> Any:
-    """As SciPy's, that asks whether x is left of the median, without the median."""
-    below = lift(self._cdf(x, *args))
-    return np.where(below < 0.5, np.log(below), np.log1p(-self._sf(x, *args)))
+def _log_chance(side: str, other: str) -> Any:
+    """Answer as SciPy, that asks on which side of the median x is, without the median."""
+
+    def log_chance(self: Any, x: Any, *args: Any) -> Any:
+        chance = lift(getattr(self, side)(x, *args))
+        return np.where(chance < 0.5, np.log(chance), np.log1p(-getattr(self, other)(x, *args)))
+
+    return log_chance
 
 
-@answers(Late("stats._distn_infrastructure:rv_continuous._logsf"))
-def logsf(self: Any, x: Any, *args: Any) -> Any:
-    """As SciPy's, that asks whether x is right of the median, without the median."""
-    above = lift(self._sf(x, *args))
-    return np.where(above < 0.5, np.log(above), np.log1p(-self._cdf(x, *args)))
+answers(Late("stats._distn_infrastructure:rv_continuous._logcdf"))(_log_chance("_cdf", "_sf"))
+answers(Late("stats._distn_infrastructure:rv_continuous._logsf"))(_log_chance("_sf", "_cdf"))
 
 
 @answers(Late("stats._continuous_distns._log_diff"))

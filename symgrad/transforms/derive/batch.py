@@ -17,7 +17,7 @@ from symgrad.ir.program import Program, copied, replaced
 from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.contract import LETTERS
 from symgrad.ops.arrays.views import broadcast_to, expand_dims, reshape
-from symgrad.ops.batched import each, stand_in
+from symgrad.ops.batched import each, evaluated_for_each, stand_in
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import OPS
 from symgrad.trace.state import passing
@@ -169,11 +169,7 @@ def for_all(op: Composite, mapped: tuple[bool, ...]) -> Composite:
         return (size, *shape), dtype
 
     def evaluate(*xs: Any, **params: Any) -> Any:
-        (size, *shape), dtype = infer(*xs, **params)
-        out = np.empty((size, *shape), dtype)
-        for k in range(size):
-            out[k] = op.evaluate(*[x[k] if m else x for x, m in zip(xs, mapped, strict=True)], **params)
-        return out
+        return evaluated_for_each(op, xs, mapped, params, np.empty(*infer(*xs, **params)))
 
     def body(*xs: Any, **params: Any) -> Any:
         return each_of(lambda *one: op.body(*one, **params), xs, mapped)[0]
