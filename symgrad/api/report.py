@@ -10,7 +10,7 @@ from symgrad.errors import ArgumentError
 from symgrad.ir.notation import Axis, How
 from symgrad.ir.op import Elementwise
 from symgrad.ir.requirements import require
-from symgrad.ir.shapes import simplified, symbol
+from symgrad.ir.shapes import simplified, symbol, symbols
 from symgrad.loops import cost as counting
 from symgrad.loops import machine
 from symgrad.loops.fusion import parallelize
@@ -189,7 +189,7 @@ def with_extents(report: Any, program: Program, arrays: Sequence[Any], sizes: Ma
     """Put numbers in the place of open extents, those of arrays or of `sizes`, everywhere in a report."""
     if not arrays and not sizes:
         return report
-    known = {s for node in program.inputs for d in node.shape for s in getattr(d, "free_symbols", ())}
+    known = symbols(node.shape for node in program.inputs)
     for name in sizes:
         if symbol(name) not in known and name != "threads":
             named = ", ".join(sorted(map(str, known))) or "none"

@@ -16,7 +16,7 @@ from symgrad.api.modes.mode import at, described, function
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.names import identifier
-from symgrad.ir.shapes import show, size
+from symgrad.ir.shapes import show, size, symbols
 from symgrad.trace.signature import Spec, signature_of
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def derive(what: str, of: Specialization, wrt: Argnums, options: Options, word: 
         further = {identifier(f"{name}_bar"): Spec(outputs[name].shape, outputs[name].dtype) for name in floating}
     else:
         further = {identifier(f"{name}_dot"): Spec(specs[name].shape, specs[name].dtype) for name in names}
-    extents = {str(s) for one in signature.specs for d in one.shape for s in getattr(d, "free_symbols", ())}
+    extents = {*map(str, symbols(one.shape for one in signature.specs))}
     for name in further:
         if name in specs or name in extents:
             raise ArgumentError(

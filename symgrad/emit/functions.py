@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
+from symgrad.ir.shapes import symbols
 from symgrad.loops.passes import schedule
 from symgrad.loops.statements.lower import lower
 from symgrad.loops.storage.allocate import bytes_of, larger
@@ -164,7 +165,7 @@ def exported(name: str, of: Derivative, options: Options, target: Target, module
     """Make a function's cores, unless an argument has the name of something else in the C."""
     program = of.lowered.program
     inputs = [node.param("name") for node in program.inputs]
-    every = {*inputs, *[str(s) for node in program.inputs for d in node.shape for s in getattr(d, "free_symbols", ())]}
+    every = {*inputs, *map(str, symbols(node.shape for node in program.inputs))}
     for taken in every:
         if taken in of.outputs:
             raise ArgumentError(

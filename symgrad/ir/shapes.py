@@ -8,6 +8,8 @@ from symgrad.errors import ShapeError
 from symgrad.ir.extents import canonical
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import sympy
 
     Dim: TypeAlias = int | sympy.Expr
@@ -27,6 +29,11 @@ def symbol(name: str) -> sympy.Symbol:
     import sympy
 
     return sympy.Symbol(name, integer=True, nonnegative=True)
+
+
+def symbols(shapes: Iterable[Shape]) -> set[Any]:
+    """Return the symbols of the unknown extents that shapes are made of."""
+    return {symbol for shape in shapes for dim in shape for symbol in getattr(dim, "free_symbols", ())}
 
 
 def simplified(dim: Any) -> Dim:

@@ -90,7 +90,7 @@ prod = _reduction(
 )
 
 
-def _extremum(name: str, how: How, extremum: Any, beyond: Any) -> Any:
+def _extremum_op(name: str, how: How, extremum: Any, beyond: Any) -> Any:
     """Declare a maximum or a minimum, which starts as its body does: there may be no elements."""
     return _reduction(
         name, how, lambda x, axis: extremum(x, axis=axis, initial=first_value(how, x.dtype)), vjp=_extremum_vjp,
@@ -101,15 +101,15 @@ def _extremum(name: str, how: How, extremum: Any, beyond: Any) -> Any:
     )
 
 
-def _test(name: str, how: How, test: Any) -> Any:
+def _test_op(name: str, how: How, test: Any) -> Any:
     return _reduction(
         name, how, test, nondiff=True, dtype=BOOL, edges=(case(lambda a: test(a > 0), (0,)),),
         sample=(case(lambda a: test(a, axis=0), (3, 4), domain=booleans()),),
     )
 
 
-max_, min_ = _extremum("max", How.MAXIMUM, np.max, np.less), _extremum("min", How.MINIMUM, np.min, np.greater)
-any_, all_ = _test("any", How.OR, np.any), _test("all", How.AND, np.all)
+max_, min_ = _extremum_op("max", How.MAXIMUM, np.max, np.less), _extremum_op("min", How.MINIMUM, np.min, np.greater)
+any_, all_ = _test_op("any", How.OR, np.any), _test_op("all", How.AND, np.all)
 
 
 sum_.logs = lambda x, axes: OPS["logsumexp"](x, axes=axes)

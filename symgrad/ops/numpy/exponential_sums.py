@@ -73,7 +73,7 @@ def _logsumexp_vjp(g: Any, y: Any, x: Any, axes: Axes) -> Any:
 logsumexp.vjp = _logsumexp_vjp
 
 
-def _along(name: str) -> Callable[[Callable[..., Any]], Composite]:
+def _rowwise(name: str) -> Callable[[Callable[..., Any]], Composite]:
     """Declare a function of rows that gives rows."""
     return composite(
         name=name, params=("axes",), regular=True, infer=lambda x, axes: (x.shape, _float_dtype(name, x)),
@@ -84,7 +84,7 @@ def _along(name: str) -> Callable[[Callable[..., Any]], Composite]:
     )
 
 
-@_along("softmax")
+@_rowwise("softmax")
 def softmax(x: Any, axes: Axes) -> Any:
     """Divide exponentials by their sum."""
     e = np.exp(x - along(OPS["max"](x, axes=axes), axes))
@@ -97,7 +97,7 @@ softmax.vjp = lambda g, y, x, axes: y * (g - _sum_along(g * y, axes))
 softmax.log = lambda x, axes: OPS["log_softmax"](x, axes=axes)
 
 
-@_along("log_softmax")
+@_rowwise("log_softmax")
 def log_softmax(x: Any, axes: Axes) -> Any:
     """Take the logarithm of softmax without taking the softmax."""
     shifted = x - _finite_max(x, axes)
@@ -139,7 +139,7 @@ def logsumexp_answer(a: Any, axis: Any = None, b: Any = None, keepdims: bool = F
     return (y, sign) if return_sign else y
 
 
-def _of_rows(op: Any) -> Any:
+def _rowwise_answer(op: Any) -> Any:
     def answer(x: Any, axis: Any = None) -> Any:
         x = _shiftable(op.name, x)
         return op(x, axes=normal_axes(axis, x.ndim))
@@ -148,4 +148,4 @@ def _of_rows(op: Any) -> Any:
 
 
 for _op in (softmax, log_softmax):
-    answers(Late(_op.name))(_of_rows(_op))
+    answers(Late(_op.name))(_rowwise_answer(_op))
