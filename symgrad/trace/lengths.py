@@ -85,8 +85,8 @@ class Lengths:
             return None
         length = x.node.shape[0]
         given = [0 if index.start is None else index.start, length if index.stop is None else index.stop]
-        found = [np.clip(np.where(end < 0, end + length, end), 0, length) for end in given]
-        ends = [end if type(end) is Tracer else int(end) for end in found]
+        found: list[Any] = [np.clip(np.where(end < 0, end + length, end), 0, length) for end in given]
+        ends: list[Any] = [end if type(end) is Tracer else int(end) for end in found]
         return steps_in(x.owner, frame, (*ends, 1), lambda k: x[ends[0] + k])
 
     def rows(self, x: Tracer, length: Extent, frame: FrameType) -> Steps | None:
