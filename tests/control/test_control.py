@@ -443,7 +443,12 @@ def test_loops_in_loops_are_weighed_once(monkeypatch):
 
     weighed = []
     estimate = cost.estimate
-    monkeypatch.setattr(cost, "estimate", lambda s: weighed.append(s) or estimate(s))
+
+    def counted(statement):
+        weighed.append(statement)
+        return estimate(statement)
+
+    monkeypatch.setattr(cost, "estimate", counted)
     counts = []
     for depth in (3, 6):
         weighed.clear()
