@@ -166,17 +166,17 @@ BROKEN: dict[str, Any] = {
     ),
     "an index beyond": (
         lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, c.i + 1), c.i))], (c.x, c.y)),
-        r"in i: _i \+ 1 in x\[_i \+ 1\] is 10, outside of an extent of 10",
+        r"in i: i \+ 1 in x\[i \+ 1\] is 10, outside of an extent of 10",
     ),
     "an index before": (
         lambda c: ([over(c.k, set_(a(c.yn, c.k), a(c.xn, c.k - 1), c.k))], (c.xn, c.yn)),
-        r"_i - 1 in x\[_i - 1\] is -1, outside of an extent of n where n = 1",
+        r"i - 1 in x\[i - 1\] is -1, outside of an extent of n where n = 1",
     ),
     "an index beyond by a range": (
         lambda c: ([over(
             c.k, set_(a(c.yn, c.k), ONE, c.k), set_(a(c.yn, c.k), a(c.xn, c.k + 2), c.k, ranges=((c.k, 0, c.n - 1),)),
         )], (c.xn, c.yn)),
-        r"_i \+ 2 in x\[_i \+ 2\] is \d+, outside of an extent of n where n = ",
+        r"i \+ 2 in x\[i \+ 2\] is \d+, outside of an extent of n where n = ",
     ),
     "an index that is not linear": (
         lambda c: ([over(c.i, set_(a(c.y, c.i), a(c.x, (c.i + 4) // 2 * 2), c.i))], (c.x, c.y)),
@@ -200,7 +200,7 @@ BROKEN: dict[str, Any] = {
         r"row\[j\] is not the same place in dimension 0, of which one element is stored",
     ),
     "a window that is left": (
-        lambda c: tiles(c, shift=1), r"w\[_j \+ 1\]",
+        lambda c: tiles(c, shift=1), r"w\[j \+ 1\]",
     ),
     "a window of another loop": (
         lambda c: tiles(c, stored=3), r"is not the same place in dimension 0, of which a tile is stored",
