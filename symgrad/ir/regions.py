@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 Region: TypeAlias = tuple[tuple[Any, ...], ...]
 
 
+def whole(shape: Sequence[Any]) -> Region:
+    """Return the region that is all of an array."""
+    return tuple([(0, dim, 1) for dim in shape])
+
+
 def is_known(region: Region) -> bool:
     """Whether a region is made of integers alone."""
     return all(type(number) is int for entry in region for number in entry)

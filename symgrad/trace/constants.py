@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError
-from symgrad.ir.node import Constant
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import COMPILED, PARTS
@@ -25,8 +24,7 @@ def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
     """Make the node of a plain array or number."""
     array = value if type(value) is np.ndarray and dtype is None else plain(value, dtype)
     native = compiled(array.dtype)
-    params, shape, kind = leaves.constant_args(Constant(array if array.dtype == native else array.astype(native)))
-    return trace.graph.node(leaves.constant, (), params, shape, kind, trace.graph.line)
+    return leaves.make_constant(trace.graph, array if array.dtype == native else array.astype(native))
 
 
 def held(trace: Trace, array: np.ndarray[Any, Any]) -> Node:

@@ -42,8 +42,8 @@ Arguments = tuple[Any, ...]
 Keywords = dict[str, Any]
 
 
-def _argument(args: Arguments, kwargs: Keywords, place: int, name: str, default: Any = None) -> Any:
-    return args[place] if len(args) > place else kwargs.get(name, default)
+def _argument(args: Arguments, kwargs: Keywords, place: int, name: str) -> Any:
+    return args[place] if len(args) > place else kwargs.get(name)
 
 
 def _trace() -> Trace:

@@ -35,8 +35,9 @@ def getitem(x: Tracer, index: Any) -> Any:
         steps = None if lengths is None or frame is None else lengths.part(x, index, frame)
         if steps is not None:
             return steps
-    if is_traced_mask(index):
-        return Selected(x, leading(index, x))
+    if hasattr(index, "__symgrad_bind__") and type(index) is not Extent and index.dtype.kind == "b":
+        return Selected(x, leading(index, x))  # a mask whose values are not known
+    items = index if isinstance(index, tuple) else (index,)
     entries = expand(x, index)
     if any(is_array(e) and np.ndim(e) for e in entries):
         return gather(x, entries, apart=dots_between(index))
@@ -46,18 +47,14 @@ def getitem(x: Tracer, index: Any) -> Any:
         result = viewing(base, picked(base, *places.values(), axes=tuple(places)).node)
     else:
         result = basic(x, entries)
-    if any(map(is_array_of_one, index if isinstance(index, tuple) else (index,))):
+    arrays = [item for item in items if isinstance(item, np.ndarray) and (type(item) is np.ndarray or is_traced(item))]
+    if any(not np.ndim(item) for item in arrays):  # without axes it is an integer, but what NumPy gives is a copy
         result = fresh(result)
     if result.ndim:
         return result
-    if is_ellipsis(index):
-        return as_array(result)
+    if any(item is Ellipsis for item in items):
+        return as_array(result)  # even without axes an array, and a view
     return fresh(result)  # a scalar, as NumPy's are: no view, a later write does not reach it
-
-
-def is_traced_mask(index: Any) -> bool:
-    """Whether the whole index is a mask whose values are not known."""
-    return hasattr(index, "__symgrad_bind__") and type(index) is not Extent and index.dtype.kind == "b"
 
 
 def leading(mask: Any, x: Tracer) -> Any:
@@ -69,17 +66,6 @@ def leading(mask: Any, x: Tracer) -> Any:
             line=user_line(),
         )
     return mask
-
-
-def is_array_of_one(item: Any) -> bool:
-    """Whether an entry of an index is an array without axes: as an integer is, but what NumPy gives is a copy then."""
-    array = type(item) is np.ndarray or (is_traced(item) and isinstance(item, np.ndarray))
-    return array and not np.ndim(item)
-
-
-def is_ellipsis(index: Any) -> bool:
-    """Whether an index has ``...``: even a result without axes is an array then, and a view."""
-    return any(item is Ellipsis for item in (index if isinstance(index, tuple) else (index,)))
 
 
 def expand(x: Tracer, index: Any) -> list[Any]:

@@ -111,7 +111,7 @@ def trace(
             start = len(graph) + 1
             tracers = []
             for called, spec, path in zip(signature.names, signature.specs, signature.paths, strict=True):
-                node = graph.node(leaves.input_, (), (called, spec.shape, spec.dtype), spec.shape, spec.dtype)
+                node = leaves.make_input(graph, called, spec.shape, spec.dtype)
                 tracers.append(argument(now, node, spec, path))
             inputs = tuple([t.node for t in tracers])
             asked = now.branches

@@ -478,7 +478,7 @@ class Extent:
     def tracer(self, weak: type = int) -> Tracer:
         """Return the extent as a traced number."""
         node = self.owner.graph.node(
-            leaves.extent, (), leaves.extent_params(self.dim), (), INT, self.owner.graph.line or user_line()
+            leaves.extent, (), (shapes.simplified(self.dim),), (), INT, self.owner.graph.line or user_line()
         )
         return Tracer(node, self.owner, weak=weak)
 

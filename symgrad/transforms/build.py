@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.node import Constant, Graph, Node
+from symgrad.ir.node import Graph, Node
 from symgrad.ir.op import Composite, Elementwise
 from symgrad.ir.program import Program, copied, rebuild
+from symgrad.ir.regions import whole
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.views import broadcast_to, slice_
 from symgrad.ops.declare import leaves
@@ -41,8 +42,12 @@ def written(graph: Graph, function: Callable[..., Any], *given: Any, **params: A
 
 def literal(graph: Graph, value: Any, dtype: Any = None) -> Node:
     """Make a constant."""
-    params, shape, kind = leaves.constant_args(Constant(np.asarray(value, dtype)))
-    return graph.node(leaves.constant, (), params, shape, kind)
+    return leaves.make_constant(graph, np.asarray(value, dtype))
+
+
+def input_like(graph: Graph, name: str, like: Node) -> Node:
+    """Make an input of the shape and dtype of a value."""
+    return leaves.make_input(graph, name, like.shape, like.dtype, like.line)
 
 
 def minus(graph: Graph, node: Node) -> Node:
@@ -130,6 +135,13 @@ def is_along(shape: Shape, full: Shape, axes: tuple[int, ...]) -> bool:
     lead = len(full) - len(shape)
     kept = tuple([1 if k in axes else d for k, d in enumerate(full)])
     return lead >= 0 and (1,) * lead + shape == kept
+
+
+def rows_from(graph: Graph, node: Node, first: int, count: int) -> Node:
+    """Take so many rows of a node, unless it has no others."""
+    if count == node.shape[0]:
+        return node
+    return make(graph, slice_, node, index=((first, count, 1), *whole(node.shape[1:])))
 
 
 def shaped(graph: Graph, node: Node, shape: Any) -> Node:

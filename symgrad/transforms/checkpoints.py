@@ -15,14 +15,14 @@ from symgrad.ir.node import Graph
 from symgrad.ir.program import Program
 from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.joining import concatenate
-from symgrad.ops.arrays.views import reshape, slice_
-from symgrad.ops.control.call import call
+from symgrad.ops.arrays.views import reshape
+from symgrad.ops.control.cond import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.declare import leaves
 from symgrad.trace.state import Trace, passing
-from symgrad.transforms.build import make
-from symgrad.transforms.derive.control import Pulled, levels, make_input, square_runs
+from symgrad.transforms.build import input_like, make, rows_from
+from symgrad.transforms.derive.control import Pulled, levels, square_runs
 from symgrad.transforms.tuned import RUNS_DEEP
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _bytes(node: Node) -> int:
 
 
 def _inputs(graph: Graph, like: Sequence[Node]) -> list[Node]:
-    return [make_input(graph, f"x{k}", x) for k, x in enumerate(like)]
+    return [input_like(graph, f"x{k}", x) for k, x in enumerate(like)]
 
 
 def _wrapped(body: Program) -> Program:
@@ -166,8 +166,8 @@ def scanned(
         return _results_of(graph, made, len(body.outputs))
     run, count = runs[0], steps // runs[0]
     rows = given[last:]
-    whole = [_part(graph, x, 0, count * run) for x in rows]
-    rest = [_part(graph, x, count * run, steps - count * run) for x in rows]
+    whole = [rows_from(graph, x, 0, count * run) for x in rows]
+    rest = [rows_from(graph, x, count * run, steps - count * run) for x in rows]
     rows_of_runs = [make(graph, reshape, x, shape=(count, run, *x.shape[1:])) for x in whole]
     inner = Graph()
     inputs = _inputs(inner, [*given[:last], *[_row(x) for x in rows_of_runs]])
@@ -198,11 +198,7 @@ def scanned(
     ]
 
 
-def _part(graph: Graph, x: Node, first: int, count: int) -> Node:
-    return make(graph, slice_, x, index=((first, count, 1), *[(0, d, 1) for d in x.shape[1:]]))
-
-
 def _row(x: Node) -> Any:
     """Return something of the shape and dtype of a row."""
     graph = Graph()
-    return graph.node(leaves.input_, (), ("x", x.shape[1:], x.dtype), x.shape[1:], x.dtype, x.line)
+    return leaves.make_input(graph, "x", x.shape[1:], x.dtype, x.line)

@@ -23,8 +23,8 @@ from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.control.results import result
 from symgrad.ops.declare import leaves
 from symgrad.trace.lines import ends_here
-from symgrad.transforms.build import literal, make, opened, shaped, written
-from symgrad.transforms.derive.control import closed, make_input, nested
+from symgrad.transforms.build import input_like, literal, make, opened, shaped, written
+from symgrad.transforms.derive.control import closed, nested
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -189,7 +189,7 @@ def _inside(
         if "fixed" not in named:
             found[name] = closed(inner.inputs, [vector], inner.name)
             continue
-        before_ = make_input(own, "not_finite", vector)
+        before_ = input_like(own, "not_finite", vector)
         first = written(own, lambda old, new: np.where(np.any(old), old, new), before_, vector)
         fixed = named["fixed"]
         inputs = [*inner.inputs[:fixed], before_, *inner.inputs[fixed:]]

@@ -18,10 +18,9 @@ from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, copied
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
-from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.logical import logical_not, logical_or
 from symgrad.trace.rounds import names_alive
-from symgrad.transforms.build import literal, make
+from symgrad.transforms.build import input_like, literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
 from symgrad.transforms.scans import within
@@ -77,9 +76,7 @@ class _Loop:
         steps = self.steps = ends[-1]
         last = [own[steps][name] for name in self.names]
         for k, name in enumerate(self.names):
-            node = self.like[name]
-            params = f"s{k}_{name[0]}", node.shape, node.dtype
-            self.inputs.append(self.body.node(leaves.input_, (), params, node.shape, node.dtype, node.line))
+            self.inputs.append(input_like(self.body, f"s{k}_{name[0]}", self.like[name]))
         made: dict[Any, list[Node]] = {}
         for way, rounds in fork.rounds.items():
             roots = map(self.roots, rounds[:steps])
@@ -189,8 +186,7 @@ class _Loop:
     def stand(self, where: dict[Any, Node], key: Any, like: Node, name: str) -> Node:
         """Return what stands in the round for something around it."""
         if key not in where:
-            params = f"{name}{len(where)}", like.shape, like.dtype
-            where[key] = self.body.node(leaves.input_, (), params, like.shape, like.dtype, like.line)
+            where[key] = input_like(self.body, f"{name}{len(where)}", like)
         return where[key]
 
     def moves(self, node: Node, known: dict[Node, bool]) -> bool:
@@ -219,7 +215,7 @@ class _Loop:
         first = self.fork.guards[0]
         flags = []
         if lost:
-            flags = [self.body.node(leaves.input_, (), ("lost", (), first.dtype), (), first.dtype, first.line)]
+            flags = [input_like(self.body, "lost", first)]
             outputs[-1] = make(self.body, logical_or, flags[0], outputs[-1])
         body = closed([*self.fixed.values(), *self.inputs, *flags, *self.rows.values()], outputs, "step")
 

@@ -20,14 +20,14 @@ import numpy as np
 from symgrad.ir.node import SEVERAL, Graph
 from symgrad.ir.op import Control, Elementwise, Leaf, Result
 from symgrad.ir.program import Program, afresh, copied
+from symgrad.ir.regions import whole
 from symgrad.ir.shapes import is_static, size
 from symgrad.ir.text import as_text
 from symgrad.ops.arrays.joining import concatenate
 from symgrad.ops.arrays.updates import assemble
 from symgrad.ops.arrays.views import expand_dims, slice_, transpose
 from symgrad.ops.control.guard import UNTOLD, guard
-from symgrad.ops.declare import leaves
-from symgrad.transforms.build import literal, make, written
+from symgrad.transforms.build import input_like, literal, make, rows_from, written
 from symgrad.transforms.checkpoints import fitting, scanned
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
@@ -325,8 +325,8 @@ def _rolled(program: Program, loop: _Loop, memory: str | int | None) -> Program:
         if node in number:
             if node in wanted:
                 k, j = number[node]
-                full = [(0, d, 1) for d in node.shape]
-                new[node] = final[j] if node in carried else make(graph, slice_, stacked[j], index=((k,), *full))
+                index = ((k,), *whole(node.shape))
+                new[node] = final[j] if node in carried else make(graph, slice_, stacked[j], index=index)
         elif node not in new:
             operands = tuple([new.get(i, i) for i in node.inputs])
             new[node] = (_joined if node.number > last else copied)(graph, node, operands)
@@ -376,8 +376,7 @@ def _scan(
     by: dict[Any, Node] = {}
 
     def stand(key: Any, like: Node, name: str) -> Node:
-        params = f"{name}{len(by)}", like.shape, like.dtype
-        made = by[key] = body.node(leaves.input_, (), params, like.shape, like.dtype, like.line)
+        made = by[key] = input_like(body, f"{name}{len(by)}", like)
         return made
 
     fixed = [node for node in loop.fixed if node.inputs or node.is_input]
@@ -486,14 +485,7 @@ def _row_of(node: Node) -> tuple[Node, int] | None:
     if node.op is not slice_ or len(node.params[0][0]) != 1 or type(node.params[0][0][0]) is not int:
         return None
     x, rest = node.inputs[0], node.params[0][1:]
-    return (x, node.params[0][0][0]) if rest == tuple([(0, d, 1) for d in x.shape[1:]]) else None
-
-
-def _rows_of(graph: Graph, row: tuple[Node, int], count: int) -> Node:
-    x, first = row
-    if count == x.shape[0]:
-        return x
-    return make(graph, slice_, x, index=((first, count, 1), *[(0, d, 1) for d in x.shape[1:]]))
+    return (x, node.params[0][0][0]) if rest == whole(x.shape[1:]) else None
 
 
 def _to(graph: Graph, x: Node, axis: int) -> Node:
@@ -506,7 +498,7 @@ def _to(graph: Graph, x: Node, axis: int) -> Node:
 def _concatenated(graph: Graph, parts: list[Node], axis: int) -> Node:
     rows = [_row_of(p.inputs[0]) if p.op is expand_dims and p.param("axes") == (axis,) else None for p in parts]
     made = [
-        parts[k] if end == k + 1 else _to(graph, _rows_of(graph, rows[k], end - k), axis)  # type: ignore[arg-type]
+        parts[k] if end == k + 1 else _to(graph, rows_from(graph, rows[k][0], rows[k][1], end - k), axis)  # type: ignore[index]
         for k, end in _runs(rows)
     ]
     return made[0] if len(made) == 1 else make(graph, concatenate, *made, axis=axis)
@@ -531,6 +523,6 @@ def _assembled(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
             continue
         (axis,) = axes
         before = sum([len(entry) == 3 for entry in first[:axis]])
-        made.append(_to(graph, _rows_of(graph, rows[k], end - k), before))  # type: ignore[arg-type]  # a run has rows
+        made.append(_to(graph, rows_from(graph, rows[k][0], rows[k][1], end - k), before))  # type: ignore[index]  # it has
         where.append((*first[:axis], (first[axis][0], end - k, step), *first[axis + 1 :]))
     return make(graph, assemble, whole, *made, indices=tuple(where))

@@ -21,7 +21,7 @@ from symgrad.ops.arrays.contract import LETTERS, einsum, parse
 from symgrad.ops.arrays.indexing import scatter_add
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.updates import add_at
-from symgrad.ops.control.call import call
+from symgrad.ops.control.cond import call
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.control.while_ import while_

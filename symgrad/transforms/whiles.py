@@ -23,11 +23,10 @@ from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
-from symgrad.ops.declare import leaves
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.rounds import breaks, names_alive, position, remembers, runs_out
-from symgrad.transforms.build import literal, make, written
-from symgrad.transforms.derive.control import closed, make_input
+from symgrad.transforms.build import input_like, literal, make, written
+from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import ROUNDS_PEELED
 
@@ -63,7 +62,7 @@ class Bodies:
         program = within(program, self)
         like = tuple([(k, node.shape, node.dtype) for k, node in enumerate(program.inputs)])
         inputs = self.known.setdefault(like, Program(tuple([
-            make_input(self.graph, f"x{k}", node) for k, node in enumerate(program.inputs)
+            input_like(self.graph, f"x{k}", node) for k, node in enumerate(program.inputs)
         ]), ())).inputs
         return self.known.setdefault((like, *replaced(self.graph, program, inputs)), program)
 
@@ -161,9 +160,8 @@ class _Loop:
         if not self.is_apart(last) or not all(type(g.param("outcome")) is bool for own in self.inside for g in own):
             return False
         for k, name in enumerate(self.names):
-            like = last[k]
-            params = f"s{k}_{name[0]}" if name[0].isidentifier() else f"s{k}", like.shape, like.dtype
-            self.inputs.append(self.body.node(leaves.input_, (), params, like.shape, like.dtype, like.line))
+            called = f"s{k}_{name[0]}" if name[0].isidentifier() else f"s{k}"
+            self.inputs.append(input_like(self.body, called, last[k]))
         ways: dict[Way, list[int]] = {}
         for k, own in enumerate(self.inside):
             ways.setdefault(tuple([g.param("outcome") for g in own]), []).append(k)
@@ -240,8 +238,7 @@ class _Loop:
     def stand(self, node: Node) -> Node:
         """Return what stands in a round for a node before the loop."""
         if node not in self.fixed:
-            params = f"x{len(self.fixed)}", node.shape, node.dtype
-            self.fixed[node] = self.body.node(leaves.input_, (), params, node.shape, node.dtype, node.line)
+            self.fixed[node] = input_like(self.body, f"x{len(self.fixed)}", node)
         return self.fixed[node]
 
     def is_what_was_traced(self, ways: dict[Way, list[int]]) -> bool:
@@ -277,8 +274,7 @@ class _Loop:
         names = [self.variables[-1][name] for name in self.names]
         if self.moment.counts:
             return self.put_counted(outputs, names, lost)
-        flags = [self.body.node(leaves.input_, (), (f"flag{k}", (), first.dtype), (), first.dtype, first.line)
-                 for k in range(1 + lost)]
+        flags = [input_like(self.body, f"flag{k}", first) for k in range(1 + lost)]
         inputs = (*self.fixed.values(), *self.inputs, *flags)
         goes_on = flags[0] if first.param("outcome") else make(self.body, logical_not, flags[0])
         if lost:
@@ -312,7 +308,7 @@ class _Loop:
         """Put a loop in the place of the rounds whose number is known before it."""
         first, count = self.asked[0], self.variables[0]["", self.moment.at, 1]
         del outputs[len(self.names)]
-        flags = [self.body.node(leaves.input_, (), ("lost", (), first.dtype), (), first.dtype, first.line)][: int(lost)]
+        flags = [input_like(self.body, "lost", first)][: int(lost)]
         if lost:
             outputs[-1] = make(self.body, logical_or, flags[0], outputs[-1])
         body = self.bodies(closed([*self.fixed.values(), *self.inputs, *flags], outputs, "step"))

@@ -15,7 +15,7 @@ from symgrad.api.modes.mode import at, derived, described
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import show
-from symgrad.ops.control.call import call as call_op
+from symgrad.ops.control.cond import call as call_op
 from symgrad.ops.control.cond import cond as cond_op
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import counted

@@ -172,12 +172,12 @@ def components(beside: Mapping[Any, Iterable[Any]]) -> list[list[Any]]:
     return found
 
 
-def looked_up_rows(s: Statement, least: int) -> set[Axis]:
-    """Find the axes by which a statement looks up rows of more elements than `least`: along them it walks in leaps."""
+def looked_up_rows(s: Statement) -> set[Axis]:
+    """Find the axes by which a statement looks up rows that are not tiny: along them it walks in leaps."""
     found: set[Axis] = set()
     for access in (s.target, *accesses(s.value)):
         last = access.indices[-1] if access.indices and not access.flat else None
-        if isinstance(last, Axis) and upper(last.extent) > least:
+        if isinstance(last, Axis) and upper(last.extent) > TINY:
             found |= {p for table in looked_up(access.indices) for i in table.indices for p in parts(i)} - {last}
     return found
 
@@ -322,7 +322,7 @@ class Fusion:
             for s in self.statements
         ]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
-        around = [frozenset([*batch_axes(s), *looked_up_rows(s, TINY)]) for s in self.statements]
+        around = [frozenset([*batch_axes(s), *looked_up_rows(s)]) for s in self.statements]
         pairs = zip(self.axis_of, around, strict=True)
         self.around = {found for own, kept in pairs for found, axis in own.items() if axis in kept}
 

@@ -29,8 +29,7 @@ from symgrad.ir.notation import (
 from symgrad.ir.op import Elementwise, Result
 from symgrad.loops.held import COUNTS, Again, Branch, Counter, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
-from symgrad.ops.control.call import call
-from symgrad.ops.control.cond import cond
+from symgrad.ops.control.cond import call, cond
 from symgrad.ops.control.scan import counted as counted_
 from symgrad.ops.control.scan import scan
 from symgrad.ops.control.while_ import while_

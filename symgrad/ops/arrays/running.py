@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir import shapes
+from symgrad.ir import regions, shapes
 from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, Temporary, axes_of
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import adding, flipped, sliced
@@ -36,7 +36,7 @@ def shift_by_one(x: Any, fill: int) -> Any:
         import sympy
 
         fewer = sympy.Max(last - 1, 0)
-    index = (*[(0, d, 1) for d in lead], (1, fewer, 1))
+    index = (*regions.whole(lead), (1, fewer, 1))
     head = sliced(x, -1, 0, fewer)
     if fill == 0:
         return OPS["place"](head, indices=(index,), shape=shape)

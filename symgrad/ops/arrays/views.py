@@ -158,7 +158,7 @@ squeeze = structured(
 
 def sliced(x: Any, axis: int, start: Any, count: Any, step: int = 1) -> Any:
     """Slice one axis by start, count and step."""
-    index = [(0, d, 1) for d in shape_of(x)]
+    index = [*regions.whole(shape_of(x))]
     index[axis] = (shapes.simplified(start), shapes.simplified(count), step)
     return OPS["slice"](x, index=tuple(index))
 

@@ -1,4 +1,4 @@
-"""`cond`: one of two programs."""
+"""`cond`: one of two programs; `call`: a program where it stands, whose derivative runs it again and keeps nothing."""
 
 from __future__ import annotations
 
@@ -9,32 +9,46 @@ from symgrad.errors import ShapeError
 from symgrad.ops.control.results import control, fits, read_by
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from symgrad.ir.node import Node
     from symgrad.ir.program import Program
     from symgrad.ir.shapes import Shape
 
 
-def _results(test: Node, *inputs: Node, then: Program, other: Program) -> list[tuple[Shape, Any]]:
+def _results(inputs: Sequence[Node], what: str, *held: Program) -> list[tuple[Shape, Any]]:
     """Return the results of either."""
-    if test.shape != () or test.dtype.kind != "b":
-        raise ShapeError(f"a branch by {test.dtype.name} of shape {test.shape}")
-    made = []
-    for body in (then, other):
-        fits(body, [(x.shape, x.dtype) for x in inputs], "a branch")
-        made.append([(y.shape, y.dtype) for y in body.outputs])
-    if made[0] != made[1]:
-        raise ShapeError(f"a branch gives {made[0]} or {made[1]}")
+    for body in held:
+        fits(body, [(x.shape, x.dtype) for x in inputs], what)
+    made = [[(y.shape, y.dtype) for y in body.outputs] for body in held]
+    if made[0] != made[-1]:
+        raise ShapeError(f"a branch gives {made[0]} or {made[-1]}")
     return made[0]
 
 
-@lru_cache(maxsize=64)
-def _needs(index: int, *, then: Program, other: Program) -> tuple[bool, ...]:
-    """Return of what a result is made on either side."""
-    first, second = [read_by(body, [body.outputs[index]]) for body in (then, other)]
-    return (True, *[x in first or y in second for x, y in zip(then.inputs, other.inputs, strict=True)])
+def _cond_results(test: Node, *inputs: Node, then: Program, other: Program) -> list[tuple[Shape, Any]]:
+    if test.shape != () or test.dtype.kind != "b":
+        raise ShapeError(f"a branch by {test.dtype.name} of shape {test.shape}")
+    return _results(inputs, "a branch", then, other)
 
+
+@lru_cache(maxsize=64)
+def _needs(index: int, **held: Program) -> tuple[bool, ...]:
+    """Return of what a result is made on either side."""
+    flags = []
+    for body in held.values():
+        read = read_by(body, [body.outputs[index]])
+        flags.append([x in read for x in body.inputs])
+    return tuple(map(any, zip(*flags, strict=True)))
+
+
+call = control(
+    name="call", params=("body",), results=lambda *inputs, body: _results(inputs, "a call", body),
+    evaluate=lambda *arrays, body: body(*arrays), needs=_needs,
+)
 
 cond = control(
-    name="cond", params=("then", "other"), results=_results, needs=_needs,
+    name="cond", params=("then", "other"), results=_cond_results,
     evaluate=lambda test, *arrays, then, other: (then if test else other)(*arrays),
+    needs=lambda index, **held: (True, *_needs(index, **held)),
 )

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.shapes import simplified
+from symgrad.ir.node import Constant
 from symgrad.ir.text import constant_text
 from symgrad.ops.declare.forms import INT, leaf
 
 if TYPE_CHECKING:
-    from symgrad.ir.node import Constant
-    from symgrad.ir.shapes import Dim, Shape
+    from symgrad.errors import Line
+    from symgrad.ir.node import Graph, Node
+    from symgrad.ir.shapes import Shape
 
 
 def _input_value(**_: Any) -> Any:
@@ -41,11 +42,11 @@ extent = leaf(
 )
 
 
-def constant_args(value: Constant) -> tuple[tuple[Any, ...], Shape, np.dtype[Any]]:
-    """Return params, shape and dtype of a constant's node."""
-    return (value,), value.array.shape, value.array.dtype
+def make_input(graph: Graph, name: str, shape: Shape, dtype: np.dtype[Any], line: Line | None = None) -> Node:
+    """Make an input of a program."""
+    return graph.node(input_, (), (name, shape, dtype), shape, dtype, line)
 
 
-def extent_params(dim: Dim) -> tuple[Any, ...]:
-    """Return the params of an extent's node."""
-    return (simplified(dim),)
+def make_constant(graph: Graph, array: np.ndarray[Any, Any], line: Line | None = None) -> Node:
+    """Make a constant of a program; the array is copied."""
+    return graph.node(constant, (), (Constant(array),), array.shape, array.dtype, line)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.ir import regions
 from symgrad.ir.notation import Access, Body, How, Statement, Temporary, axes_of
 from symgrad.ir.shapes import simplified
 from symgrad.ops.declare.domains import case
@@ -25,7 +26,7 @@ EXPANDED = range(1, 6)
 def pivots(a: Any, factors: Any) -> tuple[Any, Any]:
     """Return the diagonal of U, and where an exchange of rows changed the determinant's sign."""
     *batch, n, _ = shape_of(a)
-    every = tuple([(0, d, 1) for d in batch])
+    every = regions.whole(batch)
     diagonal = OPS["diagonal"](OPS["slice"](factors, index=(*every, (0, n, 1), (0, n, 1))), offset=0)
     return diagonal, np.not_equal(OPS["slice"](factors, index=(*every, (n,), (0, n, 1))), 0)
 

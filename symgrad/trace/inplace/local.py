@@ -420,9 +420,12 @@ def call_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
             return out
         return answered(func, given, keywords)
     result = func(*lent(args), **lent(kwargs))
-    for value in (*args, *kwargs.values()):
-        if type(value) is LocalArray and type(result) is np.ndarray and same_memory(result, value._plain):  # noqa: SLF001
-            return value
+    for value in (*args, *kwargs.values()) if type(result) is np.ndarray else ():
+        if type(value) is LocalArray:
+            a, b = result, value._plain  # noqa: SLF001 - its own class; one array, if its elements are at the same places
+            begins = a.__array_interface__["data"] == b.__array_interface__["data"]
+            if begins and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype):
+                return value
     return wrapped(result)
 
 
@@ -434,9 +437,3 @@ def lent(value: Any) -> Any:
     if kind is list or kind is tuple:
         return kind([lent(item) for item in value])
     return {key: lent(item) for key, item in value.items()} if kind is dict else value
-
-
-def same_memory(a: Plain, b: Plain) -> bool:
-    """Whether two arrays are one: same elements at the same places."""
-    begins = a.__array_interface__["data"] == b.__array_interface__["data"]
-    return begins and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)

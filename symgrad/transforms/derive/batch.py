@@ -51,7 +51,7 @@ def batch(program: Program, mapped: Sequence[bool], size: Dim) -> tuple[Program,
     several: dict[Node, list[tuple[Node, bool]]] = {}
     for node, has in zip(program.inputs, mapped, strict=True):
         shape = (size, *node.shape) if has else node.shape
-        new[node] = graph.node(leaves.input_, (), (node.param("name"), shape, node.dtype), shape, node.dtype, node.line)
+        new[node] = leaves.make_input(graph, node.param("name"), shape, node.dtype, node.line)
         many.update([node] if has else [])
     before = graph.line
     for node in program.nodes():
@@ -140,7 +140,7 @@ def each_of(fun: Callable[..., Any], given: Sequence[Any], mapped: Sequence[bool
     graph = trace.graph
     size = next(v.node.shape[0] for v, m in zip(given, mapped, strict=True) if m)
     shapes = [v.node.shape[1:] if m else v.node.shape for v, m in zip(given, mapped, strict=True)]
-    inner = [graph.node(leaves.input_, (), ("x", s, v.dtype), s, v.dtype) for v, s in zip(given, shapes, strict=True)]
+    inner = [leaves.make_input(graph, "x", s, v.dtype) for v, s in zip(given, shapes, strict=True)]
     with passing(trace):
         found = fun(*[Tracer(i, trace) for i in inner])
         parts = found if isinstance(found, tuple) else (found,)

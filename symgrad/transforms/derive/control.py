@@ -20,16 +20,14 @@ from symgrad.ir.node import Graph
 from symgrad.ir.op import Leaf
 from symgrad.ir.program import Program, bodies, replaced
 from symgrad.ops.arrays.views import broadcast_to, reshape, transpose
-from symgrad.ops.control.call import call
-from symgrad.ops.control.cond import cond
+from symgrad.ops.control.cond import call, cond
 from symgrad.ops.control.results import closure, needed, read_by, result
 from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
-from symgrad.ops.declare import leaves
 from symgrad.trace.constants import constant
 from symgrad.trace.state import Trace, current, passing
 from symgrad.trace.tracer import Tracer
-from symgrad.transforms.build import literal, make, shaped, written
+from symgrad.transforms.build import input_like, literal, make, shaped, written
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.poles import is_zero_constant, zeros_among
 from symgrad.transforms.derive.residuals import residuals
@@ -57,7 +55,7 @@ def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Progra
     made: list[Node] = []
     for node in there.inputs:
         names.append(identifier(node.param("name") if node.is_input else "v", names))
-        made.append(make_input(own, names[-1], node))
+        made.append(input_like(own, names[-1], node))
     known = {*there.inputs}
     idle = [node for node in there.nodes() if node.is_input and node not in known]
     whole = replace(there, inputs=(*there.inputs, *idle))
@@ -65,11 +63,6 @@ def closed(inputs: Iterable[Node], outputs: Sequence[Node], name: str) -> Progra
         raise VerifyError(f"{name} reads what is no input of it")
     nothing = [shaped(own, literal(own, 0, node.dtype), node.shape) for node in idle]
     return Program(tuple(made), tuple(replaced(own, whole, [*made, *nothing])), identifier(name))
-
-
-def make_input(graph: Graph, name: str, like: Node) -> Node:
-    """Make an input of the shape and dtype of a value."""
-    return graph.node(leaves.input_, (), (name, like.shape, like.dtype), like.shape, like.dtype, like.line)
 
 
 def lifted(*programs: Program) -> tuple[list[Program], list[Node]]:
@@ -90,7 +83,7 @@ def _has_a_value(node: Node) -> bool:
 
 def nested(graph: Graph, body: Program) -> Program:
     """Copy a body into a table, as a program that is nested there."""
-    inputs = tuple([make_input(graph, node.param("name"), node) for node in body.inputs])
+    inputs = tuple([input_like(graph, node.param("name"), node) for node in body.inputs])
     outputs = tuple(replaced(graph, body, inputs))
     start = inputs[0].number if inputs else 0
     return replace(body, inputs=inputs, outputs=outputs, scope=graph, start=start)
@@ -164,7 +157,7 @@ class Pulled:
             while True:
                 names = [f"{x.param('name')}_bar" for x in inputs[fixed:last]]
                 names += [f"y{k}_bar" for k in range(carried, len(outputs))]
-                bars = self.bars = {k: make_input(graph, names[k], outputs[k]) for k in sorted(of)}
+                bars = self.bars = {k: input_like(graph, names[k], outputs[k]) for k in sorted(of)}
                 seeds = _seeded(trace, [outputs[k] for k in bars], [*bars.values()])
                 found = sweep(trace, inner, seeds, [inputs[k] for k in wrt], guarded=guarded)
                 arrived = {k: bar for k, bar in zip(wrt, found, strict=True) if not is_zero_constant(bar)}
@@ -181,7 +174,7 @@ class Pulled:
             self.rows = [k for k in range(last, len(inputs)) if inputs[k] in read]
             self.state, self.given = [k for k in bars if k < carried], [k for k in bars if k >= carried]
             named = {k: f"{inputs[k].param('name')}_bar" for k in arrived if k < fixed}
-            self.sums = {k: make_input(graph, name, inputs[k]) for k, name in named.items()}
+            self.sums = {k: input_like(graph, name, inputs[k]) for k, name in named.items()}
             self.wanted = [k for k in arrived if k >= last]
             self.outputs = [
                 *[arrived[k + fixed] if k + fixed in arrived else zeros(trace, outputs[k]) for k in self.state],
@@ -288,13 +281,13 @@ def _pull_loop(
             tapes = [make(graph, result, forward, number=len(state) + k) for k in range(len(stacked))]
         else:
             constants = [x for x in inputs[:fixed] if x in read or x in kept]
-            first = {x: make_input(graph, x.param("name"), x) for x in [inputs[fixed + k] for k in state]}
+            first = {x: input_like(graph, x.param("name"), x) for x in [inputs[fixed + k] for k in state]}
     left: list[Node] = []
     sums, outputs = [*plan.sums.values()], plan.outputs
     rows = [*plan.stacked, *[inputs[k] for k in plan.rows]] if not again else []
     if first:
         with graph.apart():
-            left = [make_input(graph, "left", count)]  # type: ignore[arg-type]  # it is known
+            left = [input_like(graph, "left", count)]  # type: ignore[arg-type]  # it is known
             step = written(graph, np.subtract, left[0], literal(graph, 1, np.int64))
             given = [first.get(x, x) for x in kept]
             begun = make(graph, counted, step, *given, **how, length=None, reverse=False, runs=())
@@ -364,15 +357,15 @@ def _in_runs(
     """
     run, within = abs(runs[0]), Graph()
     carried = len(nodes) - fixed
-    steps, *inputs = [make_input(within, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
+    steps, *inputs = [input_like(within, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
     one = make(
         within, counted, steps, *inputs, body=body, length=run, fixed=fixed, carried=carried,
         reverse=False, runs=runs[1:],
     )
     several = Program((steps, *inputs), tuple([make(within, result, one, number=k) for k in range(carried)]), body.name)
     own = Graph()
-    total, *inputs = [make_input(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
-    number, width = make_input(own, "run", count), _width(own, runs[0], total)
+    total, *inputs = [input_like(own, f"x{k}", x) for k, x in enumerate((count, *body.inputs))]
+    number, width = input_like(own, "run", count), _width(own, runs[0], total)
     rest = written(own, np.subtract, total, written(own, np.multiply, number, width))
     called = make(own, call, written(own, np.minimum, rest, width), *inputs, body=several)
     outputs = [
@@ -419,7 +412,7 @@ def _batch_counted(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequenc
         return _unswapped(graph, made, many[fixed : fixed + carried], has[carried:])
     inner = nested(Graph(), program)
     own: Any = inner.scope
-    counts, step = make_input(own, "counts", xs[0]), make_input(own, "step", literal(graph, 0, np.int64))
+    counts, step = input_like(own, "counts", xs[0]), input_like(own, "step", literal(graph, 0, np.int64))
     held = _held(own, written(own, np.less, step, counts), inner, fixed, carried, size)
     one = literal(own, 1 if not named["reverse"] else -1, np.int64)
     body = closed(
@@ -600,7 +593,7 @@ def _backwards(
     with graph.apart():
         for body in bodies:
             inner = nested(graph, body)
-            bars = [make_input(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
+            bars = [input_like(graph, f"y{k}_bar", inner.outputs[k]) for k in of]
             seeds = _seeded(trace, [inner.outputs[k] for k in of], bars)
             swept = sweep(trace, inner, seeds, [inner.inputs[k] for k in wrt], guarded=guarded)
             derived.append(((*inner.inputs, *bars), dict(zip(wrt, swept, strict=True))))
@@ -711,7 +704,7 @@ def _batch_while(trace: Trace, node: Node, xs: Sequence[Node], mapped: Sequence[
         inner = nested(Graph(), program)
         own: Any = inner.scope
         zero = make(graph, broadcast_to, literal(graph, 0, np.int64), shape=(size,))
-        steps = make_input(own, "steps", zero)
+        steps = input_like(own, "steps", zero)
         (on,) = replaced(own, asked, inner.inputs)
         next_ = written(own, np.add, steps, written(own, lambda b: b.astype(np.int64), on))
         inputs = (*inner.inputs[:fixed], steps, *inner.inputs[fixed:])

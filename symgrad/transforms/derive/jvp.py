@@ -125,7 +125,7 @@ _TRANSPOSED = Control(
 
 def fresh(trace: Trace, name: str, like: Node) -> Node:
     """Make an input of the shape and dtype of a value."""
-    return trace.graph.node(leaves.input_, (), (name, like.shape, like.dtype), like.shape, like.dtype)
+    return leaves.make_input(trace.graph, name, like.shape, like.dtype)
 
 
 # -- rules that are not linear in the cotangent

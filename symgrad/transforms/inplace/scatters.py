@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir import shapes
+from symgrad.ir import regions, shapes
 from symgrad.ir.program import copied, rebuild
 from symgrad.ir.shapes import is_static
 from symgrad.ops.arrays.indexing import first_axis, gather, gathered_shape
@@ -237,7 +237,7 @@ def _joined(trace: Trace, values: Sequence[Any], axis: int, *, along: bool) -> A
         node.inputs[0] is source and node.params[0] == ((k,),) for k, node in enumerate(nodes)
     ):
         return Tracer(source, trace)  # all elements of a vector, in order
-    full, count = [(0, d, 1) for d in shape], shape[axis]
+    full, count = regions.whole(shape), shape[axis]
     places = [(k * count, count, 1) if along else (k,) for k in range(len(values))]
     base = broadcast_to(values[0].dtype.type(0), shape=(*shape[:axis], count * len(values), *shape[axis + 1 :]))
     return assemble(base, *values, indices=tuple([(*full[:axis], place, *full[axis + 1 :]) for place in places]))

@@ -112,7 +112,7 @@ class _Writes:
 
     def written(self, graph: Graph, x: Node, value: Node, region: Region) -> Node:
         """Write; what was written into a view of the array, which is now put back, is written into the array."""
-        if region == tuple([(0, d, 1) for d in x.shape]):
+        if region == regions.whole(x.shape):
             return value
         view = self.versions.get(value)
         if view is None or self.read(graph, x, region) is not view.pieces.base:
@@ -158,8 +158,7 @@ class _Writes:
                 x = self.whole(graph, x)
             else:
                 return self.gathered(graph, version, region)
-        full = region == tuple([(0, d, 1) for d in x.shape])
-        return x if full else make(graph, slice_, x, index=region)
+        return x if region == regions.whole(x.shape) else make(graph, slice_, x, index=region)
 
     def gathered(self, graph: Graph, version: _Version, region: Region) -> Node:
         """Assemble a region of single elements and of what stood around them."""

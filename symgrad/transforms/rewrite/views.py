@@ -139,8 +139,7 @@ def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
             return None
     if not pieces:
         return None
-    whole = tuple([(0, d, 1) for d in node.shape])
-    if len(pieces) == 1 and indices[0] == whole:
+    if len(pieces) == 1 and indices[0] == regions.whole(node.shape):
         return pieces[0]
     return make(graph, x.op, *pieces, indices=tuple(indices), shape=node.shape)
 
