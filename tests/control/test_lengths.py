@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import pickle
+import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -112,7 +114,15 @@ def named(x, n):
     return y
 
 
-ONE = [whole, named, power, series, odd, down, two_before, nested, branching, whiling, again]
+def in_place(x, n):
+    h = np.zeros(3)
+    for k in range(n):
+        h[k % 3] = np.sin(x + h[0]) + k
+        h[0] += 0.1 * h[2]
+    return np.sum(h * h)
+
+
+ONE = [in_place, whole, named, power, series, odd, down, two_before, nested, branching, whiling, again]
 LENGTHS = (7, 0, 1, 2, 3, 4, 5, 6, 30, 100, 11)
 
 
@@ -267,6 +277,12 @@ def test_without_values_it_is_a_loop():
     run = lowered.compile()
     for n in LENGTHS:
         np.testing.assert_allclose(run(0.83, n), along(lambda x: series(x, n), 0.83), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_a_package_needs_no_examples(tmp_path):
+    package = sg.emit(series, {"x": "f64[]", "n": "i64[]"}, tmp_path / "series", what="value_and_grad")
+    subprocess.run(["make", "-s", "-C", str(package.folder), "check"], check=True, capture_output=True)
 
 
 def test_it_is_pickled_with_its_loop():
