@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,7 +57,9 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
     The function that is returned keeps them alive; it writes the results, and returns them in their structure.
     """
     signature, program = call.signature, call.program
-    arrays = [as_it_lies(*each) for each in zip(leaves, signature.specs, signature.paths, strict=True)]
+    arrays = [as_it_lies(*each) for each in zip(leaves, signature.specs, signature.paths, strict=False)]
+    others = zip(call.read(), signature.specs[len(arrays) :], strict=True)
+    arrays += [np.require(array, one.dtype, ["F" if one.fortran else "C", "A"]) for array, one in others]
     sizes = require(program, arrays)
     wanted = [(concrete(tuple(node.shape), sizes), node.dtype) for node in program.results]
     places = [_ResultPlace(k) for k in range(len(wanted))]
@@ -67,10 +70,11 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
         out = optree.tree_map(lambda place: results[place.number], structure, namespace=NAMESPACE)
     else:
         results = _outputs(structure, out, wanted)
-        for leaf, path in zip(leaves, signature.paths, strict=True):
+        for k, (leaf, path) in enumerate(zip([*leaves, *call.read()], signature.paths, strict=True)):
             if isinstance(leaf, np.ndarray) and any(np.may_share_memory(result, leaf) for result in results):
+                what = f"argument {path}" if k < len(leaves) else f"{path}, an array from outside"
                 raise ArgumentValueError(
-                    f"out shares memory with argument {path}, which is read while results are written",
+                    f"out shares memory with {what}, which is read while results are written",
                     instead="an array of its own",
                 )
     made = _compiled(call, arrays, results, out)
@@ -83,6 +87,25 @@ def bound(call: Call, leaves: Sequence[Any], out: Any) -> Callable[[], Any]:
         return found
 
     return looked
+
+
+def refreshed(call: Call, leaves: Sequence[Any], out: Any, find: Callable[[], Call]) -> Callable[[], Any]:
+    """Bind a compilation, and again where arrays that it reads from outside are others, or have to be copied."""
+    made = bound(call, leaves, out)
+    if call.outside is None:
+        return made
+    read, into, held, copied = call.outside, out, call.outside(), call.copies()
+
+    def run() -> Any:
+        nonlocal made, read, into, held, copied
+        if copied or not all(map(is_, read(), held)):
+            found = find()
+            made, read, copied = bound(found, leaves, into), found.outside or list, found.copies()
+            held = read()
+        into = made()
+        return into
+
+    return run
 
 
 class _ResultPlace:

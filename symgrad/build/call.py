@@ -40,6 +40,7 @@ from symgrad.ir.saved.dims import dim_to_json, evaluated
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.spelling import stored
 from symgrad.render.source import OTHER, called_with_objects
+from symgrad.trace.outside import plain
 from symgrad.trace.signature import leaf_spec
 from symgrad.trace.structures import NAMESPACE
 
@@ -369,14 +370,19 @@ class Call:
     def __init__(
         self, program: Program, interface: Interface | None, library: Library | None, signature: Signature,
         options: Options, finish: Callable[[Any], Any], alone: Container[tuple[int, ...]] = (),
+        outside: Callable[[], list[Any]] | None = None,
     ) -> None:
         """Make the call of a compiled function, or without a compiler of a program.
 
         `finish` makes what is returned of new arrays; what is `alone`, extents that have a compilation of their own,
-        is not called with here.
+        is not called with here; `outside` reads the arrays that follow the arguments.
         """
+        self.outside = outside
+        if outside is not None:
+            signature = signature.followed_by(program.inputs[len(signature.specs) :], program.fortran)
         self.program, self.signature, self.options, self.finish = program, signature, options, finish
         self.unmet, self.is_compiled, self.alone = unmet(program), False, alone
+        self._arguments = len(signature.positions)
         if interface is None or library is None:
             return
         self.is_compiled, self.interface, self.library = True, interface, library
@@ -399,7 +405,7 @@ class Call:
         ]
         self._plans: dict[tuple[int, ...], Plan | None] = {}
         self._large: Plan | None = None
-        self._check, self._flatten = checker(interface, library), flatten_as(signature.tree)
+        self._check, self._flatten = checker(interface, library), _followed(flatten_as(signature.tree), outside)
         self._known = [*[id(port.dtype) for port in interface.inputs], *[d.ctypes.data for d in interface.data]]
         self._only = None
         if not interface.dims and not interface.threaded:
@@ -504,13 +510,30 @@ class Call:
 
     def flat(self, leaves: Sequence[Any]) -> Arrays:
         """Call with whatever fits the signature: the results as they are, without the user's structure."""
-        arrays = as_inputs(leaves, self.signature)
+        arrays = self.arrays(leaves)
         if not self.is_compiled:
             return self.interpreted(arrays)
         plan = self.planned(arrays)
         pairs = zip(arrays, self.interface.inputs, strict=True)
         laid = [np.asarray(a, order="F").T if port.fortran else np.asarray(a, order="C") for a, port in pairs]
         return self._called(plan, [*map(ffi.from_buffer, self._inputs, laid)], arrays)
+
+    def arrays(self, leaves: Sequence[Any]) -> Arrays:
+        """Return what C reads: the arguments, and the arrays from outside as they are now."""
+        return as_inputs([*leaves, *self.read()], self.signature)
+
+    def read(self) -> Arrays:
+        """Return the arrays from outside, as they are now."""
+        return [] if self.outside is None else [*map(plain, self.outside())]
+
+    def copies(self) -> bool:
+        """Whether C reads a copy of some array from outside, which lies otherwise."""
+        wanted = self.signature.specs[self._arguments :]
+        return any(
+            a.dtype is not one.dtype or not a.flags.aligned
+            or not (a.flags.fnc if one.fortran else a.flags.c_contiguous)
+            for a, one in zip(self.read(), wanted, strict=True)
+        )
 
     def interpreted(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Arrays:
         """Evaluate the program by NumPy."""
@@ -546,7 +569,7 @@ class Call:
         plan: Plan | None = self._plans.get(key)
         if plan is None and key not in self._plans:
             plan = self._planned(key)
-            extents = tuple([d for shape in plan.inputs for d in shape])
+            extents = tuple([d for shape in plan.inputs[: self._arguments] for d in shape])
             if self._places and (extents in self.alone or self.unmet(self._sizes(key))):
                 plan = None
             if len(self._plans) > REMEMBERED:
@@ -613,6 +636,20 @@ def flatten_as(tree: Any) -> Callable[[tuple[Any, ...]], tuple[Any, ...] | None]
     def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         leaves, found = flatten((args, nothing), namespace=NAMESPACE)
         return tuple(leaves) if found == tree else None
+
+    return flat
+
+
+def _followed(flatten: Any, outside: Callable[[], list[Any]] | None) -> Any:
+    """Make what flattens arguments, and adds the arrays from outside."""
+    if outside is None:
+        return flatten
+    if flatten is None:
+        return lambda args: (*args, *outside())
+
+    def flat(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        leaves = flatten(args)
+        return None if leaves is None else (*leaves, *outside())
 
     return flat
 

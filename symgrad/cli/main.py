@@ -100,9 +100,11 @@ def show(target: str, words: dict[str, Any], stage: str, kind: str | None, wrt: 
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the recorded calls' arguments.")
 @click.option("--example", "files", multiple=True, metavar="FILE.npz", help="Values for the arguments, by their names: "
               "where conditions on values decide, the package has the paths that these take; once for each.")
+@click.option("--captured", type=click.Choice(["constants", "parameters"]), default="constants", show_default=True,
+              help="What arrays become that the function reads without taking them.")
 def emit(
     targets: tuple[str, ...], words: dict[str, Any], wrt: str | None, whats: tuple[str, ...], out: str,
-    files: tuple[str, ...], **options: Any,
+    files: tuple[str, ...], captured: str, **options: Any,
 ) -> None:
     """Write a package of C: value and gradient as functions that need no Python, with their tests.
 
@@ -127,7 +129,8 @@ def emit(
             found = arguments.call(fun, own)
             call = Specialization(fun, found.args, found.kwargs, found.static)
             examples = [arguments.example(file, found) for file in files]
-            calls.append(examples_for(call, examples, several=len(targets) > 1))
+            call = examples_for(call, examples, several=len(targets) > 1)
+            calls.append(call.taking_arrays() if captured == "parameters" else call)
             by.append(arguments.argnums(wrt, found))
         for name in words:
             if name not in used:

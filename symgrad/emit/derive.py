@@ -17,7 +17,7 @@ from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.evaluate import concrete, extents
 from symgrad.ir.names import identifier
 from symgrad.ir.shapes import show, size, symbols
-from symgrad.trace.signature import Spec, signature_of
+from symgrad.trace.signature import Spec, leaf_spec, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,11 +64,21 @@ class Specialization:
         signature = signature_of(self.fun)
         return [] if signature is None else [*signature.parameters][: len(self.args)]
 
+    def taking_arrays(self) -> Specialization:
+        """Make the arrays that the function reads from outside arguments, after its own, by name."""
+        known = self.examples[0] if self.examples else {}
+        args = tuple([known.get(name, spec) for name, spec in zip(self.positions, self.args, strict=False)])
+        kwargs = {name: known.get(name, spec) for name, spec in self.kwargs.items()}
+        fun, arrays = derivatives.jit(self.fun, static_argnames=self.static).taking_arrays(args, kwargs)
+        specs = {name: leaf_spec(array, name) for name, array in arrays.items()}
+        examples = tuple([{**one, **arrays} for one in self.examples])
+        return replace(self, fun=fun, kwargs={**self.kwargs, **specs}, examples=examples)
+
     def lower(
         self, derived: Function[..., Any], further: Mapping[str, Spec] | None = None, drawn: Sequence[Arrays] = (),
     ) -> Paths:
         """Lower a derivative of the function for the specs, and `further` ones, drawn for each example."""
-        specs = self.args, {**self.kwargs, **(further or {})}
+        specs, derived = (self.args, {**self.kwargs, **(further or {})}), derived.of_constants()
         if not self.examples:
             return Paths((derived.lower(*specs[0], **specs[1]),))
         calls = []

@@ -18,6 +18,7 @@ def emit(
     profile: str = "embedded", blas: bool = False, python: bool = False, line_directives: bool = False,
     cc: str | None = None, units: Mapping[str, str] | None = None, sizes: Mapping[str, int] | None = None,
     static_argnames: str | Iterable[str] = (), seed: int = 0, examples: Sequence[Any] = (),
+    captured: str = "constants",
 ) -> Package:
     """Write a package of C that computes a function's derivatives: C99 with its tests, for make and for CMake.
 
@@ -44,13 +45,15 @@ def emit(
         examples: values for the arguments, each a tuple of them, or a dict by name: where conditions on values
             (``if x > 0``) decide what is computed, the package holds the paths that these take, and its functions
             return the status ``NAME_NO_PATH`` where a call takes none of them. They are recorded calls, too.
+        captured: what arrays become that the function reads without taking them: ``constants``, of these names and with
+            the values of the moment, or ``parameters``, by which `wrt` may differentiate, too.
 
     Returns:
         The `Package`.
 
     Raises:
         ArgumentValueError: `out` holds files that were not written by `emit`; a name, a profile or a unit is none;
-            `blas` without the profile ``fast``.
+            `blas` without the profile ``fast``; `captured` is another word.
         ArgumentError, NoGradient, ...: what tracing and deriving the function raises; an example fits no spec.
 
     >>> import numpy as np, symgrad as sg, tempfile
@@ -64,6 +67,7 @@ def emit(
     from symgrad.api.call.arguments import Arguments, annotated_specs
     from symgrad.emit.derive import Specialization, examples_for
     from symgrad.emit.package import emit_calls, request
+    from symgrad.errors import ArgumentValueError
     from symgrad.trace.signature import spec
     from symgrad.trace.structures import NAMESPACE
 
@@ -80,6 +84,9 @@ def emit(
             own |= annotated_specs(one, own)
             settings = tuple([name for name in static if name in own])
         calls.append(examples_for(Specialization(one, args, own, settings), examples, several=len(funs) > 1))
+    if captured not in {"constants", "parameters"}:
+        raise ArgumentValueError(f"captured={captured!r}", instead='"constants" or "parameters"')
+    calls = [call.taking_arrays() for call in calls] if captured == "parameters" else calls
     asked = request(
         out, name=name, profile=profile, blas=blas, python=python, line_directives=line_directives, cc=cc, units=units,
         sizes=sizes, seed=seed,

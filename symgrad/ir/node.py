@@ -25,10 +25,11 @@ class Constant:
     So 0.0 and -0.0 stay apart, and two NaNs with the same bits are one.
     """
 
-    __slots__ = ("_key", "array")
+    __slots__ = ("_key", "array", "name")
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        """Copy the array: what is traced is its content now."""
+    def __init__(self, array: np.ndarray[Any, Any], name: str = "") -> None:
+        """Copy the array: what is traced is its content now. It may have a name, outside of its identity."""
+        self.name = name
         self.array = np.array(array, order="C", copy=True)
         self.array.setflags(write=False)
         self._key = (self.array.dtype, self.array.shape, self.array.tobytes())
@@ -130,7 +131,7 @@ class Graph:
     numbered through, so that those of the caller come before.
     """
 
-    __slots__ = ("_count", "again", "interned", "line", "requirements", "rules", "table")
+    __slots__ = ("_count", "again", "interned", "line", "outside", "requirements", "rules", "table")
 
     def __init__(self, *, interned: bool = True) -> None:
         """Start empty; ``interned=False`` makes every node a new one (to read a written one)."""
@@ -140,6 +141,7 @@ class Graph:
         self.line: Line | None = None
         self.requirements: list[Requirement] = []
         self.again = 0  # how often derivatives compute anew what they kept nothing of, one within the other
+        self.outside: Any = None  # the arrays that the function it is traced from reads without taking them
         self.rules: dict[str, None] = {}  # of the user's, that derivatives were made with: in words, in order
 
     def require(self, index: Any, extent: Any, axis: int, line: Line | None, otherwise: str = "") -> None:

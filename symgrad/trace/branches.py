@@ -22,7 +22,7 @@ from symgrad.trace.signature import flatten
 from symgrad.trace.tracer import Tracer, as_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from types import CodeType, FrameType
 
     from symgrad.errors import Line
@@ -223,8 +223,9 @@ class Branches:
         self._told = {**self._told, **{branch.place: branch.outcome for branch in self.taken}}
         self._counts, self._known = Counter(), {}
 
-    def begin(self, inputs: Sequence[Node]) -> None:
-        """Give the inputs of the outermost program their values."""
+    def begin(self, inputs: Sequence[Node], outside: Mapping[Node, np.ndarray[Any, Any]]) -> None:
+        """Give the inputs of the outermost program their values, arrays from outside too."""
+        self._values.update(outside)
         for node, array in zip(inputs, self.arrays, strict=True) if self.arrays is not None else ():
             self._values[node] = value = np.asarray(array, node.dtype)
             self._dims |= {d: n for d, n in zip(node.shape, value.shape, strict=True) if getattr(d, "is_Symbol", False)}

@@ -24,7 +24,8 @@ def constant(trace: Trace, value: Any, dtype: Any = None) -> Node:
     """Make the node of a plain array or number."""
     array = value if type(value) is np.ndarray and dtype is None else plain(value, dtype)
     native = compiled(array.dtype)
-    return leaves.make_constant(trace.graph, array if array.dtype == native else array.astype(native))
+    name = "" if trace.graph.outside is None else trace.graph.outside.name_of(array)
+    return leaves.make_constant(trace.graph, array if array.dtype == native else array.astype(native), name=name)
 
 
 def held(trace: Trace, array: np.ndarray[Any, Any]) -> Node:

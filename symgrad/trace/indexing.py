@@ -36,7 +36,10 @@ def getitem(x: Tracer, index: Any) -> Any:
         if steps is not None:
             return steps
     if hasattr(index, "__symgrad_bind__") and type(index) is not Extent and index.dtype.kind == "b":
-        return Selected(x, leading(index, x))  # a mask whose values are not known
+        known = index.known()
+        if known is None:
+            return Selected(x, leading(index, x))  # a mask whose values are not known
+        index = known
     items = index if isinstance(index, tuple) else (index,)
     entries = expand(x, index)
     if any(is_array(e) and np.ndim(e) for e in entries):
@@ -104,6 +107,8 @@ def normal(item: Any) -> list[Any]:
         return [slice(*map(bound, (item.start, item.stop, item.step)))]
     if item is None or item is Ellipsis or type(item) is Extent:
         return [item]
+    if is_traced(item) and item.dtype.kind == "b" and (known := item.known()) is not None:
+        item = known
     if is_traced(item):
         return [integers(item)]
     if isinstance(item, (bool, np.bool)) or (type(item) is np.ndarray and item.dtype == bool and not item.ndim):

@@ -19,6 +19,7 @@ from symgrad.trace.inplace.views import refuse_plain, store
 from symgrad.trace.inplace.writes import add_in_place, fill_flat, in_place, put_method, setitem
 from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.outside import Outside
 from symgrad.trace.selected import Selected
 from symgrad.trace.tracer import Tracer, as_array, kind_of, lift
 
@@ -222,18 +223,23 @@ def install() -> None:
     """Put the operators and methods on `Tracer`."""
     for name, ufunc in (OPERATORS | COMPARISONS).items():
         setattr(Tracer, f"__{name}__", _binary(ufunc))
-        setattr(LocalArray, f"__{name}__", _local_binary(name))
     for name, ufunc in OPERATORS.items():
         setattr(Tracer, f"__r{name}__", _binary(ufunc, swapped=True))
         setattr(Tracer, f"__i{name}__", _in_place(ufunc))
-        setattr(LocalArray, f"__r{name}__", _local_binary(name, swapped=True))
         setattr(LocalArray, f"__i{name}__", _local_in_place(name, ufunc))
+        setattr(Outside, f"__i{name}__", _outside_in_place(name))
     for name, ufunc in UNARY.items():
         setattr(Tracer, f"__{name}__", _unary(ufunc))
-    for name in (*UNARY, "bool", "float", "int", "index", "complex", "contains"):
-        setattr(LocalArray, f"__{name}__", _local_unary(f"__{name}__"))
-    setattr(LocalArray, "__divmod__", lambda self, other: wrapped(divmod(self.settle(), settled(other))))  # noqa: B010
-    setattr(LocalArray, "__rdivmod__", lambda self, other: wrapped(divmod(settled(other), self.settle())))  # noqa: B010
+    standing: Any
+    for standing in (LocalArray, Outside):
+        for name in (*OPERATORS, *COMPARISONS):
+            setattr(standing, f"__{name}__", _local_binary(name))
+        for name in OPERATORS:
+            setattr(standing, f"__r{name}__", _local_binary(name, swapped=True))
+        for name in (*UNARY, "bool", "float", "int", "index", "complex", "contains"):
+            setattr(standing, f"__{name}__", _local_unary(f"__{name}__"))
+        standing.__divmod__ = lambda self, other: wrapped(divmod(self.settle(), settled(other)))
+        standing.__rdivmod__ = lambda self, other: wrapped(divmod(settled(other), self.settle()))
     for function in METHODS:
         if function in ANSWERS:
             setattr(Tracer, function.__name__, _method(function))
@@ -249,13 +255,13 @@ def install() -> None:
         setattr(Tracer, name, method)
 
 
-# -- operators of local arrays: those of the array it is now
+# -- operators of local arrays and of arrays from outside: those of the array it is now
 
 
-def _local_binary(name: str, *, swapped: bool = False) -> Callable[[LocalArray, Any], Any]:
+def _local_binary(name: str, *, swapped: bool = False) -> Callable[[Any, Any], Any]:
     function = getattr(operators, name if name not in {"and", "or"} else f"{name}_")
 
-    def operator(self: LocalArray, other: Any) -> Any:
+    def operator(self: Any, other: Any) -> Any:
         value, other = self.settle(), settled(other)
         if type(other) in {list, tuple} and touches(other):
             other = lift(other)
@@ -273,6 +279,16 @@ def _local_in_place(name: str, ufunc: np.ufunc) -> Callable[[LocalArray, Any], L
             in_place(self.traced(), ufunc, other)
         else:
             function(value, other)
+        return self
+
+    return operator
+
+
+def _outside_in_place(name: str) -> Callable[[Outside, Any], Outside]:
+    function = getattr(operators, f"i{name}")
+
+    def operator(self: Outside, other: Any) -> Outside:
+        function(self.written(), settled(other))
         return self
 
     return operator

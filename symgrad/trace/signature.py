@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from symgrad.trace.structures import flattened
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Sequence
 
+    from symgrad.ir.node import Node
     from symgrad.ir.shapes import Shape
 
 
@@ -129,6 +130,14 @@ class Signature:
         """Positions and names of the static arguments."""
         keys = [key for key, _ in self.statics]
         return [key for key in keys if isinstance(key, int)], [key for key in keys if isinstance(key, str)]
+
+    def followed_by(self, inputs: Sequence[Node], fortran: frozenset[str]) -> Signature:
+        """Add arrays that the function reads from outside, which lie row by row, or by columns where they are large."""
+        names = tuple([node.param("name") for node in inputs])
+        specs = [Spec(n.shape, n.dtype, fortran=n.param("name") in fortran, array=True) for n in inputs]
+        return replace(
+            self, specs=(*self.specs, *specs), names=(*self.names, *names), paths=(*self.paths, *names),
+        )
 
     def join(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Put leaves and static values back into positional and keyword arguments."""

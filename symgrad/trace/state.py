@@ -6,7 +6,10 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from symgrad.ir.evaluate import evaluate
+from symgrad.ir.program import Program
 from symgrad.ir.shapes import simplified
+from symgrad.ops.declare import leaves
 from symgrad.options import Options
 from symgrad.trace.lines import in_scipy, is_user_code, user_line
 
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from symgrad.ir.node import Graph, Node
-    from symgrad.ir.program import Program
     from symgrad.ir.shapes import Dim
     from symgrad.trace.branches import Branches
 
@@ -53,6 +55,26 @@ class Trace:
         if self.branches is not None and self.branches.lengths is not None and self.options.roll:
             self.branches.lengths.seek(frame)
 
+    def known(self, node: Node) -> Any:
+        """Return the value of what is computed of arrays from outside alone, which are compared as a whole from now on.
+
+        None of anything else: it has no value while tracing.
+        """
+        reads = self.graph.outside
+        if reads is None:
+            return None
+        values, seen, stack = reads.values(), {node}, [node]
+        while stack:
+            each = stack.pop()
+            if each.op in _UNKNOWN and each not in values:
+                return None
+            new = [i for i in each.inputs if i not in seen]
+            seen.update(new)
+            stack += new
+        inputs = tuple([n for n in values if n in seen])
+        reads.compare(inputs)
+        return evaluate(Program(inputs, (node,)), [values[n] for n in inputs])[0]
+
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.
 
@@ -69,6 +91,9 @@ class Trace:
         return False
 
 
+_UNKNOWN = frozenset({leaves.input_, leaves.extent})
+
+
 class _Stack(threading.local):
     def __init__(self) -> None:
         self.traces: list[Trace] = []
@@ -79,12 +104,14 @@ class _Stack(threading.local):
         self.entered = 0
         self.heeded: list[tuple[dict[str, None], bool]] = []
         self.scipy = 0
+        self.given: dict[int, Any] = {}
 
 
 active = _Stack()
 """The traces of this thread, the innermost last; the overrides of rules and the named scopes in force, and what stands
 for functions with an overridden rule; what tells the blocks of overrides apart that stand outside of any trace; how
-many traces and such blocks there are, and how many calls of SciPy's Python run on traced values."""
+many traces and such blocks there are, how many calls of SciPy's Python run on traced values; and what is given for
+arrays from outside, by the identities of their stand-ins."""
 
 
 def is_traced_code(filename: str) -> bool:

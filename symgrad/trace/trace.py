@@ -35,6 +35,7 @@ from symgrad.options import Options
 from symgrad.trace.branches import Branches, level
 from symgrad.trace.forks import fork_of
 from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
+from symgrad.trace.outside import Reads
 from symgrad.trace.protocols import install
 from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.signature import Signature, flatten
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from symgrad.ir.node import Node
+    from symgrad.trace.outside import Reading
     from symgrad.trace.signature import Spec
 
 _ready: list[bool] = []
@@ -73,17 +75,20 @@ class Traced(NamedTuple):
 
     Attributes:
         differentiated: the innermost program that it differentiates, as traced and stable, if there is one.
+        outside: what became of the arrays it reads from outside.
     """
 
     program: Program
     tree: Any
     differentiated: tuple[Program, Program] | None = None
+    outside: Reads | None = None
 
 
 def trace(
     fun: Callable[..., Any], signature: Signature, call: Callable[[list[Any]], Any], *, name: str,
     options: Options = Options(), creation: bool = True, outer: Trace | None = None,  # noqa: B008 - frozen
     branches: Branches | None = None, known: Sequence[Node | None] = (),
+    outside: Sequence[Reading] = (),
 ) -> Traced:
     """Run a function on tracers: its program has an input for each leaf, and an output for each leaf of the result.
 
@@ -97,6 +102,7 @@ def trace(
         outer: the trace this one is nested in: its nodes are constants here.
         branches: what Python's conditions are computed at; without it they are refused.
         known: where it is nested, what stands for its inputs around it; None where nothing does.
+        outside: what stands for arrays that the function reads from outside; those it reads are inputs, the last ones.
     """
     from symgrad.trace.replaced import installed
 
@@ -115,8 +121,10 @@ def trace(
                 tracers.append(argument(now, node, spec, path))
             inputs = tuple([t.node for t in tracers])
             asked = now.branches
+            if outside:
+                graph.outside = Reads(graph, outside)
             if asked is not None and outer is None:
-                asked.begin(inputs)
+                asked.begin(inputs, graph.outside.values() if outside else {})
             elif asked is not None and known:
                 asked.stand(inputs, known)
             opened = not all(is_static(spec.shape) for spec in signature.specs)
@@ -150,9 +158,11 @@ def trace(
                 labels=labels, fortran=columns, rules=tuple(graph.rules), again=graph.again,
                 moments={} if asked is None else asked.moments_of(guards), fork=fork,
             )
+            if outside:
+                program = graph.outside.read_by(program)
             _refuse_strays(program)
             refuse(program)
-        return Traced(program, tree, now.differentiated)
+        return Traced(program, tree, now.differentiated, graph.outside)
     except SymgradError:
         if waited == answer_scipy():
             raise
@@ -163,7 +173,7 @@ def trace(
         branches.clear()
     return trace(
         fun, signature, call, name=name, options=options, creation=creation, outer=outer, branches=branches,
-        known=known,
+        known=known, outside=outside,
     )
 
 

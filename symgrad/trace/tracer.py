@@ -267,6 +267,21 @@ class Tracer:
             line=user_line(), instead=instead, numpy_too=not numpy,
         )
 
+    def known(self) -> Any:
+        """Return its value where it is computed of arrays from outside alone, None elsewhere; see `Trace.known`."""
+        trace = self.owner
+        if trace.graph.outside is None or not trace.alive or current() is not trace:
+            return None
+        value = trace.known(self.node)
+        return value[()] if value is not None and self.is_number else value
+
+    def _number(self, of: Callable[[Any], int], *refusal: str, numpy: bool) -> int:
+        """Return what one of Python's functions makes of its value, or refuse."""
+        value = self.known()
+        if value is None:
+            raise self._refuse(*refusal, numpy=numpy)
+        return of(value)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         name, function = asked_by()
         known = module_of(function).startswith(("numpy", "scipy"))
@@ -294,14 +309,15 @@ class Tracer:
                 line=user_line(), instead="np.any(x) or np.all(x)",
             )
         if not is_traced_code(asking.co_filename):
-            raise self._refuse(_CONDITION, _INSTEAD)
+            return bool(self._number(bool, _CONDITION, _INSTEAD, numpy=True))
         one: Any = np.reshape(self, ()) if self._node.shape else self
         return bool(outcome(one if one.dtype.kind == "b" else one != 0, _CONDITION, _INSTEAD))
 
     def __index__(self) -> int:
         frame = sys._getframe(1)  # noqa: SLF001 - who asks
         if subscripts(frame) or not is_traced_code(frame.f_code.co_filename):
-            raise self._refuse(_INDEX, _NO_INDEX, numpy=not self._node.shape and self._one("iub"))
+            may = not self._node.shape and self._one("iub")
+            return self._number(operator.index, _INDEX, _NO_INDEX, numpy=may)
         if not self._node.shape and self._node.dtype.kind in "iu":
             self.owner.seek_loop(frame)
         return self.as_index()
@@ -314,7 +330,7 @@ class Tracer:
 
     def __int__(self) -> int:
         if not (self._one("biuf") and is_traced_code(sys._getframe(1).f_code.co_filename)):  # noqa: SLF001 - as above
-            raise self._refuse("int()", _NO_INT, numpy=self._one())
+            return self._number(int, "int()", _NO_INT, numpy=self._one())
         if not self._node.shape and self._node.dtype.kind in "iu":
             self.owner.seek_loop(sys._getframe(1))  # noqa: SLF001 - as above
         return self.as_int()
@@ -425,12 +441,28 @@ _RETURNED = re.compile(r"return float\((.*)\)")
 setattr(Tracer, "__float__", _float)  # noqa: B010 - beside the others
 
 
+def _by_value(name: str, refuse: Any) -> Any:
+    def method(self: Tracer, *args: Any, **kwargs: Any) -> Any:
+        value = self.known()
+        return refuse(self, *args, **kwargs) if value is None else getattr(value, name)(*args, **kwargs)
+
+    return method
+
+
+for _name in (
+    "__array__", "__complex__", "__float__", "__hash__", "__trunc__", "__floor__", "__ceil__", "item", "tolist",
+):
+    setattr(Tracer, _name, _by_value(_name, getattr(Tracer, _name)))
+
+
 def outcome(value: Any, what: str, instead: str) -> bool | int:
     """Return what a Boolean or an integer without axes comes to at the call's arguments, with a guard, or refuse."""
     trace: Trace = value.owner
     if not trace.alive or current() is not trace:
         raise leaked(value)
     found: bool | int | None = trace.outcome(value.node)
+    if found is None and (known := value.known()) is not None:
+        return known.item()  # type: ignore[no-any-return]
     if found is None:
         inside, given = (_INSIDE, "") if trace.branches else ("", _GIVEN)
         raise value._refuse(what, f"{instead}{given}", inside=inside)  # noqa: SLF001 - a tracer's own

@@ -41,7 +41,8 @@ def noisy_attribute(x):
 
 
 @pytest.mark.parametrize(
-    ("fun", "name"), [(noisy, "rng"), (noisy_in_a_helper, "old"), (noisy_python, "python"), (noisy_attribute, "rng")]
+    ("fun", "name"),
+    [(noisy, "rng"), (noisy_in_a_helper, "old"), (noisy_python, "python"), (noisy_attribute, "space.rng")],
 )
 def test_draws_warn_with_the_line_once(fun, name):
     f = sg.value_and_grad(fun)

@@ -94,7 +94,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "outside": (outside, "no function is traced here\n  at .*test_gradients.py"),
     "integer": (lambda: sg.jit(lambda x, n: sg.gradients(x * n, n))(X, 2), "derive by n, which is int64"),
     "of an integer": (lambda: sg.jit(lambda x: sg.gradients(np.argmax(x), x))(X), "derive number 0, which is int64"),
-    "plain": (lambda: sg.jit(lambda x: sg.gradients(x, X))(X), "number 0, which is a ndarray and not a traced value"),
+    "plain": (lambda: sg.jit(lambda x: sg.gradients(x, 2.0))(X), "number 0, which is a float and not a traced value"),
     "shape": (lambda: sg.jit(lambda x: sg.gradients(x, x, grad_ys=np.ones(2)))(X), r"grad_ys has shape \(2,\) for a y"),
     "tree": (lambda: sg.jit(lambda x: sg.gradients([x], x, grad_ys=x))(X), "the grad_ys do not have the structure"),
     "word": (lambda: sg.jit(lambda x: sg.gradients(x, x, unconnected_gradients="nan"))(X), "unconnected_gradients='n"),

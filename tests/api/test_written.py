@@ -1,4 +1,4 @@
-"""Writes into arrays from outside of the function, which no tracer sees: refused, and undone."""
+"""Writes into arrays from outside of the function: refused before they are done."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import symgrad as sg
-from symgrad.api.call import captures as captured
 from symgrad.errors import MutationError
 
 X = np.array([1.0, 2.0, 3.0])
@@ -47,7 +46,7 @@ MODES: dict[str, Any] = {
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_write_into_a_global_is_refused(mode: str):
-    message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*def into_a(.|\n)*np.copy\(TABLE"
+    message = r"TABLE, float64\[3\], is written while (.|\n)*test_written.py:\d+\n.*TABLE\[0\] \+= 5(.|\n)*np.copy"
     for _ in range(2):
         with pytest.raises(MutationError, match=message):
             MODES[mode]()
@@ -60,13 +59,7 @@ def test_closed_over_arrays_at_any_depth():
         sg.jit(closed_over(array, first))(X)
     with pytest.raises(MutationError, match=r"held\['a'\]\[1\], float64"):
         sg.jit(closed_over(deep, by_name))(X)
-    assert array.tolist() == [7, 1, 1], "somebody else may have written it too: it is not put back"
-
-
-def test_large_arrays_are_sampled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(captured, "WHOLE", 64)
-    with pytest.raises(MutationError, match="held"):
-        sg.jit(closed_over(np.ones((100, 3)).T, lambda held: np.multiply(held, 2, out=held)))(X)
+    assert array.tolist() == [1, 1, 1]
 
 
 def test_what_is_read_or_written_elsewhere_is_no_write():

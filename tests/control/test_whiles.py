@@ -105,7 +105,7 @@ def one_after_another(x):
     return y + z * z
 
 
-def in_place(x):
+def rolled_in_place(x):
     h, y = np.zeros(3), x + 1.0
     while y > 0.1:
         y = 0.5 * y
@@ -115,7 +115,7 @@ def in_place(x):
     return np.sum(h * h) + y
 
 
-ONE_PATH = [newton, forever, bisection, previous, descent, structure, one_after_another, asserted, in_place]
+ONE_PATH = [newton, forever, bisection, previous, descent, structure, one_after_another, asserted, rolled_in_place]
 MORE = [tries, three_ways]
 POINTS = (0.3, 2.0, 7.3, 9.0, 55.0, 4321.0, 2.0)
 
@@ -140,7 +140,8 @@ def test_one_path_serves_any_number_of_rounds(fun):
     assert "while_" in compiled.lower(9.0).as_text("stable")
 
 
-@pytest.mark.parametrize("fun", [newton, forever, previous, descent, structure, tries, in_place], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fun", [newton, forever, previous, descent, structure, tries, rolled_in_place],
+                         ids=lambda f: f.__name__)
 def test_derivatives_are_those_of_the_rounds(fun):
     gradient = sg.value_and_grad(fun, options=PATHS)
     for x in (2.0, 7.3, 55.0):

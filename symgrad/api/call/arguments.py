@@ -625,7 +625,7 @@ def told_apart(setting: Any) -> Any:
 
 
 def describe_change(
-    previous: list[Signature], signature: Signature, extents: Sequence[int] = (), *, captured: bool,
+    previous: list[Signature], signature: Signature, extents: Sequence[int] = (), *, captured: str | None,
     label: Callable[[str | int], str] = str,
 ) -> str:
     """Say in words why a function is compiled again: for a signature, whose open extents were these in the call."""
@@ -633,7 +633,7 @@ def describe_change(
         return "it was called for the first time"
     last = previous[-1]
     if captured:
-        return "a global or closed-over value was bound to another object"
+        return f"{captured} has changed, which it reads without taking it as an argument"
     if signature.tree != last.tree:
         return "the structure of the arguments changed"
     for (key, old), (_, new) in zip(last.statics, signature.statics, strict=False):

@@ -1,107 +1,241 @@
-"""What a function reads that is no argument: globals, closed-over values, attributes (``config.rate``, ``self.rate``).
+"""What a function reads that is no argument: globals, closed-over values, attributes, defaults, what is in containers.
 
-They are constants when it is traced. A name that is bound to another object is noticed at the next call; while it is
-traced, a write into an array and a draw from a random generator are, which would happen once and not at each call.
+Arrays are inputs of what is compiled, read anew at each call. Other values are constants when it is traced, and each
+call looks whether they are what they were; while it is traced, a draw from a random generator is noticed, which would
+happen once and not at each call.
 """
 
 from __future__ import annotations
 
 import builtins
 import dis
+import inspect
 import random
 import sys
 import types
 from contextlib import contextmanager
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.errors import MutationError, warn
-from symgrad.trace.lines import definition, is_user_code
+from symgrad.errors import warn, warn_once
+from symgrad.ops.declare.forms import COMPILED
+from symgrad.trace.constants import is_sparse, means_more
+from symgrad.trace.lines import NB_SUBSCR, definition, is_user_code, of_the_user
+from symgrad.trace.outside import Reading, Slot, given, plain, standing
 from symgrad.trace.replaced import stood_for
+from symgrad.trace.signature import Spec, by_columns, leaf_names, signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from symgrad.errors import Line
     from symgrad.trace.branches import Branches
 
-    Content = np.ndarray[Any, Any]
+    Item = tuple[Callable[[Any], Any], Any, Any]
+    Paths = frozenset[tuple[Any, ...]]
 
-Place = tuple[Any, str, Any]
-"""A dict (or a class's view of one), a name in it, and what it leads to: a function there is a method of its object."""
-
-WHOLE = 1 << 24
-"""Arrays of so many bytes are compared as a whole; of larger ones, every n-th element."""
-
-SEEN = 1000
-"""So many values are looked at, in lists, tuples and dicts too."""
+LONG, SEEN, DEEP = 1000, 10_000, 20
+"""So many elements of one container are looked at, so many values in all, and tuples in so many others."""
 
 _PASSIVE = (types.ModuleType, type, types.BuiltinFunctionType)
+_NUMBERS = (bool, int, float, complex, str, bytes, type(None))
+_CONTAINERS = (list, tuple, dict)
+_ALL: Paths = frozenset({()})
+_CALLED = frozenset({
+    "__call__", "__getitem__", "__len__", "__iter__", "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__",
+    "__mul__", "__rmul__", "__matmul__", "__rmatmul__", "__truediv__", "__pow__", "__neg__",
+})
+"""Methods that are called without their names."""
+
+_GONE = (AttributeError, LookupError, ValueError)
+"""What reading a place raises that is gone, as a deleted variable."""
 
 _warned: set[tuple[Line | None, str]] = set()
 
 
-class Captured:
-    """Where a function, and the user's functions it calls, read values that are not their own.
+@dataclass
+class State:
+    """What stood in the places that a function reads when they were last looked at.
 
-    A value is known by its identity: binding a name to another object is noticed, a change in place is not.
+    Attributes:
+        items: how each value is read, and what it was: the same object, as long as nothing has changed.
+        labels: the names of the items.
+        lengths: containers, and how many elements they had.
+        arrays: the slots of arrays, where in tuples in these they are, their names and what compilations know of them.
+        reads: how each of them is read.
+        compared: how arrays are read whose values compilations may know, and these.
+        facts: all of it by what it says, equal where compilations serve.
+        key: what stands for the facts.
     """
+
+    items: list[Item] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    lengths: list[tuple[Any, int]] = field(default_factory=list)
+    arrays: list[tuple[Slot, tuple[int, ...], str, Spec]] = field(default_factory=list)
+    reads: list[tuple[Callable[[Any], Any], Any]] = field(default_factory=list)
+    compared: list[Item] = field(default_factory=list)
+    facts: list[Any] = field(default_factory=list)
+    key: Any = None
+
+    @cached_property
+    def looked_into(self) -> bool:
+        """Whether containers, or what arrays hold, are compared."""
+        return bool(self.lengths or self.compared)
+
+    def same(self) -> bool:
+        """Whether containers have as many elements as they had, and arrays hold what they held."""
+        return (
+            all(len(container) == count for container, count in self.lengths)
+            and all(_content(_itself(get(name))) == content for get, name, content in self.compared)
+        )
+
+    def holds(self) -> bool:
+        """Whether everything but the values of arrays is as it was."""
+        try:
+            return (
+                self.same() and all(_itself(get(name)) is value for get, name, value in self.items)
+                and all(_known_by(self.array(k)) == known for k, (_, _, _, known) in enumerate(self.arrays))
+            )
+        except _GONE:
+            return False
+
+    def array(self, k: int) -> Any:
+        """Return an array as it is now."""
+        get, name = self.reads[k]
+        return plain(get(name))
+
+
+class Captured:
+    """Where a function, and the user's functions it calls, read values that are not their own."""
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         """Note the function; its names are looked for when it is called: a decorator comes before what stands below."""
         self.fun = fun
-        self.places: list[tuple[Any, str | None]] | None = None
-        self.labels: list[str] = []
-        self.held: list[tuple[Any, ...]] = []
+        self.state: State | None = None
+        self._keys: dict[tuple[Any, ...], tuple[Any, State]] = {}  # which keep alive what is known by its identity
+        self._own: dict[tuple[int, Any], Any] = {}  # what the function sets itself, with what holds it
+        self._compared: dict[tuple[int, Any], Any] = {}
+        self._read: Sequence[int] = ()  # the arrays that the last trace read
 
-    def survey(self) -> list[tuple[Any, str | None]]:
-        """Find the names, in the function and in the functions they lead to now."""
-        places: list[tuple[Any, str | None]] = []
-        self.labels = []
-        seen: set[int] = set()
-        stack: list[Any] = [self.fun]
+    def identity(self) -> tuple[Any, ...]:
+        """Identify what stands in the places now: equal where the same compilation serves."""
+        state = self.state
+        if state is None or not state.holds():
+            self.state = state = self._looked_up()
+        return (state.key,)
 
-        def found(place: Any, name: str | None, label: str, value: Any) -> None:
-            places.append((place, name))
-            self.labels.append(label)
-            stack.append(value)
-
-        while stack:
-            read = stack.pop()
-            for rule in getattr(type(read), "symgrad_rules", ()):  # of a custom function, which may be set anew
-                found(vars(read), rule, rule, getattr(read, rule))
-            inner, owner = _unwrapped(read)
-            if inner is None or id(inner) in seen or not is_user_code(inner.__code__.co_filename):
-                continue
-            seen.add(id(inner))
-            for name in _names(inner.__code__):
-                value = stood_for(inner.__globals__.get(name))
-                if not isinstance(value, _PASSIVE) and (name in inner.__globals__ or not hasattr(builtins, name)):
-                    found(inner.__globals__, name, name, value)
-            for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
-                if not isinstance(_cell_value(cell), _PASSIVE):
-                    found(cell, None, name, _cell_value(cell))
-            for holder, name, value in read_attributes(inner, owner):
-                found(holder, name, name, value)
-        return places
-
-    def identity(self) -> tuple[int, ...]:
-        """Identify what stands in the places now; what was identified once is kept alive."""
-        values = None if self.places is None else _values(self.places)
-        ids = None if values is None else tuple(map(id, values))
-        if ids is None or (ids and tuple(map(id, self.held[-1])) != ids):  # a function bound anew leads to other names
-            self.places = self.survey()
-            values = _values(self.places)
-            ids = tuple(map(id, values))
-            self.held = [*[one for one in self.held if tuple(map(id, one)) != ids], values]
-        return ids
+    def changed(self) -> str | None:
+        """Name what is another one than when the function was compiled before; None where all is the same."""
+        states = [state for _, state in self._keys.values()][-2:]
+        if len(states) < 2 or states[-1] is not self.state:
+            return None
+        found = [
+            {label: _said(value) for label, (_, _, value) in zip(one.labels, one.items, strict=True)}
+            | {label: known for _, _, label, known in one.arrays} for one in states
+        ]
+        labels = dict.fromkeys([*found[1], *found[0]])
+        return next((one for one in labels if found[0].get(one) != found[1].get(one)), "what an array holds")
 
     def named(self) -> list[tuple[str, Any]]:
         """Return what stands in the places now, each with its name."""
         self.identity()
-        return list(zip(self.labels, self.held[-1] if self.held else (), strict=True))
+        state = self.state or State()
+        return [(label, value) for label, (_, _, value) in zip(state.labels, state.items, strict=True)]
+
+    def values(self) -> list[Any]:
+        """Return what stands in the places now, arrays too."""
+        named, state = self.named(), self.state or State()
+        return [*[value for _, value in named], *map(state.array, range(len(state.arrays)))]
+
+    def _looked_up(self, key: Any = None) -> State:
+        state = _Survey(self.fun, self._own, self._compared).state
+        state.key, _ = self._keys.setdefault(tuple(state.facts), (key or object(), state))
+        return state
+
+    def ways(self, *, constants: bool) -> Iterator[Callable[[Spec], bool]]:
+        """Say in which ways arrays are read, one after the other, until one is not refused: which are constants.
+
+        None, then those of integers and of truth values (indices, masks, shapes), then all.
+        """
+        self.identity()
+        kinds = {known.dtype.kind == "f" for _, _, _, known in (self.state or State()).arrays}
+        if kinds and not constants:
+            yield lambda _: False
+        if len(kinds) > 1 and not constants:
+            yield lambda known: known.dtype.kind != "f"
+        yield lambda _: True
+
+    @contextmanager
+    def stand_ins(self, taken: Sequence[str], by_value: Callable[[Spec], bool]) -> Iterator[list[Reading]]:
+        """Put stand-ins in the place of arrays while the function is traced; say which of them are constants."""
+        self.identity()
+        state = self.state or State()
+        names, _ = leaf_names([label for _, _, label, _ in state.arrays], [""] * len(state.arrays), frozenset(taken))
+        with standing([place[:3] for place in state.arrays]) as found:
+            yield [
+                Reading(k, one, name, by_value(known))
+                for k, (one, name, (_, _, _, known)) in enumerate(zip(found, names, state.arrays, strict=True))
+                if one is not None
+            ]
+
+    def traced(self, read: Sequence[int], compared: Sequence[int]) -> list[int]:
+        """Note what a trace has shown: what it changed, which no call looks at, and which arrays' values it knows.
+
+        Return where the arrays that it reads are now.
+        """
+        state = self.state or State()
+        places = [_place(*state.reads[k]) for k in read]
+        own = {_place(get, name): get for get, name, value in state.items if _now(get, name) is not value}
+        own |= {(id(container), None): container for container, count in state.lengths if len(container) != count}
+        new = {_place(*state.reads[k]): state.reads[k][0] for k in compared}
+        if own.keys() - self._own.keys() or new.keys() - self._compared.keys():
+            self._own |= own
+            self._compared |= new
+            self.state = state = self._looked_up(state.key)
+        now = [_place(*one) for one in state.reads]
+        self._read = [*map(now.index, places)]
+        return self._read
+
+    def taking(self, taken: Iterable[str]) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the function with the arrays that it read as further arguments, and these arrays by their names."""
+        state, fun = self.state or State(), self.fun
+        arrays = [state.arrays[k] for k in self._read]
+        names, _ = leaf_names([label for _, _, label, _ in arrays], [""] * len(arrays), frozenset(taken))
+
+        @wraps(fun)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            values = [kwargs.pop(name) for name in names]
+            with standing([place[:3] for place in arrays]) as found, given([*zip(found, values, strict=True)]):
+                return fun(*args, **kwargs)
+
+        own = signature_of(fun)
+        before = [] if own is None else [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
+        vars(function)["__signature__"] = inspect.Signature([*before, *more])
+        return function, {name: state.array(k) for name, k in zip(names, self._read, strict=True)}
+
+    def outside(self, numbers: Sequence[int]) -> Callable[[], list[Any]] | None:
+        """Return what reads some of the arrays, as they are when it is called; None for none."""
+        if not numbers:
+            return None
+        last: State | None = None
+        reads: list[tuple[Callable[[Any], Any], Any]] = []
+
+        def read() -> list[Any]:
+            nonlocal last, reads
+            now = self.state or State()
+            if now is not last:
+                reads = [now.reads[k] for k in numbers]
+                last = now  # after what it stands for: other threads may be here
+            try:
+                return [get(name) for get, name in reads]
+            except _GONE:
+                return []  # which fits no compilation
+
+        return read
 
     def watched(self, call: Callable[[tuple[Any, ...]], Any], otherwise: Any) -> Callable[[tuple[Any, ...]], Any]:
         """Make a call that is made only while the places hold what they hold now; else it answers `otherwise`.
@@ -109,29 +243,253 @@ class Captured:
         It is what `identity` would find, without counting what a call of a microsecond would feel.
         """
         self.identity()
-        places = self.places or []
-        if not places:
+        state = self.state or State()
+        key = state.key
+        if not (state.items or state.arrays):
             return call
-        cells = [(place, stood_for(place.cell_contents)) for place, name in places if name is None]
-        named = [(place, name, stood_for(place.get(name))) for place, name in places if name is not None]
 
         def checked(args: tuple[Any, ...]) -> Any:
-            try:
-                for cell, value in cells:
-                    if cell.cell_contents is not value:
-                        return otherwise
-            except ValueError:  # the variable was deleted
+            state: Any = self.state
+            if state.key is not key:
                 return otherwise
-            for place, name, value in named:
-                if place.get(name) is not value:
+            try:
+                if state.looked_into and not state.same():
                     return otherwise
+                for get, name, value in state.items:
+                    if get(name) is not value:
+                        return otherwise
+            except _GONE:
+                return otherwise
             return call(args)
 
         return checked
 
-    def changed(self) -> bool:
-        """Whether the last identification found something new."""
-        return len(self.held) > 1 and [*map(id, self.held[-1])] != [*map(id, self.held[-2])]
+
+def _itself(value: Any) -> Any:
+    """Return what something is when no trace is active."""
+    return plain(stood_for(value))
+
+
+def _now(get: Callable[[Any], Any], name: Any) -> Any:
+    try:
+        return _itself(get(name))
+    except _GONE:
+        return None
+
+
+def _place(get: Any, name: Any) -> tuple[int, Any]:
+    """Tell places apart: by what holds a value, and its name there."""
+    return id(get.args[0] if type(get) is partial else get.__self__), name
+
+
+def _known_by(value: Any) -> Spec | None:
+    """Return what compilations know of an array from outside; None of anything else, and of what is not compiled."""
+    if not issubclass(type(value), np.ndarray) or means_more(type(value)):
+        return None
+    native = np.dtype(value.dtype.newbyteorder("=").str) if value.dtype.kind in "biuf" else None
+    if native not in COMPILED:
+        return None
+    return Spec(value.shape, native, fortran=by_columns(value), array=True)
+
+
+# -- looking through what a function leads to
+
+
+class _Survey:
+    """Find what a function reads: by its names, and by all attributes and keys that it and what it calls name."""
+
+    def __init__(self, fun: Any, own: Any, compared: Any) -> None:
+        self.own, self.compared = own, compared
+        self.attributes: dict[str, Paths] = dict.fromkeys(_CALLED, _ALL)
+        self.following: dict[str, frozenset[str]] = {}
+        self.stored: frozenset[str] = frozenset()
+        known, count = 0, -1
+        while known != count:  # code that is found later names more
+            known = count
+            self.state, self.left, self.fun = State(), SEEN, fun
+            self.seen: set[int] = set()
+            self.places: dict[tuple[int, Any], Paths] = {}
+            self.stack: list[Callable[[], None]] = [partial(self.function, fun)]
+            while self.stack:
+                self.stack.pop()()
+            count = len(self.attributes) + len(self.stored) + sum(map(len, self.following.values()))
+
+    def function(self, value: Any) -> None:
+        """Look through the code of a function, a method or a wrapper: it says what is read."""
+        for rule in getattr(type(value), "symgrad_rules", ()):  # of a custom function, which may be set anew
+            self.named(vars(value), rule, rule, _ALL)
+        if isinstance(value, partial):
+            own: Any = value
+            put = lambda name, new: own.__setstate__((own.func, *_parts(own, name, new), own.__dict__))  # noqa: E731
+            for name in ("args", "keywords"):
+                self.place(Slot(own, name, partial(getattr, own), put), name, _ALL)
+        inner, owner = _unwrapped(value)
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            self.stack.append(partial(self.object, owner, "self", every=True))
+        if inner is None or id(inner) in self.seen or not is_user_code(inner.__code__.co_filename):
+            return
+        self.seen.add(id(inner))
+        reads = _reads(inner.__code__)
+        self.stored |= reads.stored
+        for name, paths in reads.attributes.items():
+            self.attributes[name] = self.attributes.get(name, frozenset()) | paths
+        for name, following in reads.following.items():
+            self.following[name] = self.following.get(name, frozenset()) | following
+        names = inner.__globals__
+        for name, paths in reads.names.items():
+            if name in inner.__code__.co_freevars:
+                cell = (inner.__closure__ or ())[inner.__code__.co_freevars.index(name)]
+                self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
+            elif name in names or not hasattr(builtins, name):
+                self.named(names, name, name, paths)
+        for attribute in ("__defaults__", "__kwdefaults__"):
+            if any(isinstance(one, (np.ndarray, *_CONTAINERS)) for one in _values(getattr(inner, attribute))):
+                slot = Slot(inner, attribute, partial(getattr, inner), partial(setattr, inner))
+                self.place(slot, f"{inner.__name__}.{attribute}", _ALL)
+
+    def named(self, holder: dict[Any, Any], name: Any, label: str, paths: Paths) -> None:
+        """Look at what stands in a dict by its name."""
+        self.place(Slot(holder, name, holder.get, partial(dict.__setitem__, holder)), label, paths)
+
+    def place(self, slot: Slot, label: str, paths: Paths, *, only_arrays: bool = False) -> None:
+        """Look at what stands in a slot."""
+        self.value(slot.get, slot.key, label, paths, slot, (), only_arrays=only_arrays)
+
+    def value(
+        self, get: Any, name: Any, label: str, paths: Paths, slot: Slot, path: tuple[int, ...], *, only_arrays: bool,
+    ) -> None:
+        """Look at one value: note it, and go on with what is in it."""
+        value, state, place = _now(get, name), self.state, _place(get, name)
+        before = self.places.get(place)
+        wanted = paths | (before or frozenset())
+        if wanted == before:
+            return
+        self.left -= 1
+        if self.left <= 0:
+            if not self.left:
+                self.warn(f"more than {SEEN} values, the last {label}")
+            return
+        self.places[place] = wanted
+        only_arrays = only_arrays or place in self.own
+        if isinstance(value, _CONTAINERS):
+            self.container(value, label, wanted, slot, path, only_arrays=only_arrays)
+        if before is not None:
+            return
+        if (known := _known_by(value)) is not None:
+            if place in self.compared:
+                self.compare(get, name, _content(value))
+            state.arrays.append((slot, path, label, known))
+            state.reads.append((get, name))
+            state.facts.append((label, known))
+            return
+        if (content := _content(value)) is not None:
+            self.compare(get, name, content)
+        elif not issubclass(type(value), (*_NUMBERS, *_CONTAINERS, np.generic)):
+            self.stack += [partial(self.function, value), partial(self.object, value, label, name)]
+        if not (only_arrays or isinstance(value, _PASSIVE)):
+            state.items.append((get, name, value))
+            state.labels.append(label)
+            state.facts.append((label, _said(value)))
+
+    def compare(self, get: Callable[[Any], Any], name: Any, content: bytes | None) -> None:
+        """Let calls look whether an array holds what it holds now."""
+        self.state.compared.append((get, name, content))
+        self.state.facts.append((name, content))
+
+    def container(
+        self, value: Any, label: str, paths: Paths, slot: Slot, path: tuple[int, ...], *, only_arrays: bool,
+    ) -> None:
+        """Look into a list, a tuple or a dict: at the elements that are named, or at all."""
+        if len(value) > LONG or len(path) > DEEP:
+            if not only_arrays:
+                self.warn(f"{label}, of {len(value)} elements")
+            return
+        only_arrays = only_arrays or (id(value), None) in self.own
+        named = {one[0] for one in paths if one}
+        everything = () in paths
+        if everything and not only_arrays and (id(value), None) not in self.places:
+            self.places[id(value), None] = _ALL
+            self.state.lengths.append((value, len(value)))
+            self.state.facts.append((label, tuple(value) if isinstance(value, dict) else len(value)))
+        for key, _ in [*value.items()] if isinstance(value, dict) else [*enumerate(value)]:
+            if not (everything or key in named):
+                continue
+            further = _ALL if everything else frozenset([one[1:] for one in paths if one and one[0] == key])
+            inside, place = (slot, (*path, key)) if isinstance(value, tuple) else (
+                Slot(value, key, value.get if isinstance(value, dict) else value.__getitem__, value.__setitem__), ()
+            )
+            get = value.__getitem__ if isinstance(value, tuple) else inside.get
+            shown = f"{label}[{key!r}]"
+            self.stack.append(partial(self.value, get, key, shown, further, inside, place, only_arrays=only_arrays))
+
+    def object(self, value: Any, label: str, called: Any = None, *, every: bool = False) -> None:
+        """Look at the attributes that code names of anything, where it is of a class of the user's, else of it."""
+        if id(value) in self.seen or not _is_users(value):
+            return
+        self.seen.add(id(value))
+        own = getattr(value, "__dict__", {})
+        classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
+        module = isinstance(value, types.ModuleType)
+        every = every or not (module or _is_installed(value))
+        for name in sorted(self.attributes if every else self.following.get(called, ())):
+            only, paths, shown = name in self.stored, self.attributes[name], f"{label}.{name}"
+            holder = next((kind for kind in classes if name in vars(kind)), None)
+            found = None if holder is None else vars(holder)[name]
+            if isinstance(found, types.MemberDescriptorType):
+                slot = Slot(value, name, partial(getattr, value), partial(object.__setattr__, value))
+                self.place(slot, shown, paths, only_arrays=only)
+                continue
+            if type(own) is dict and (name in own or holder is not None):
+                self.place(Slot(own, name, own.get, own.__setitem__), shown, paths, only_arrays=only)
+            if holder is not None and name not in (own if type(own) is dict else ()) and _is_users(holder):
+                slot = Slot(holder, name, partial(_of_class, holder), partial(setattr, holder))
+                self.place(slot, shown, paths, only_arrays=only)
+                if isinstance(found, property):
+                    self.stack.append(partial(self.function, found.fget))
+        if type(own) is dict and every:
+            for name in [key for key, one in own.items() if key not in self.attributes and isinstance(one, np.ndarray)]:
+                self.place(Slot(own, name, own.get, own.__setitem__), f"{label}.{name}", _ALL, only_arrays=True)
+
+    def warn(self, what: str) -> None:
+        """Warn, once for a function, of what is too much to be looked at in every call."""
+        line, name = definition(self.fun), getattr(self.fun, "__name__", "the function")
+        warn_once(
+            f"{line} reads {what}", f"{name}() reads {what}: changes in it are not noticed by compiled functions"
+            + (f"\n  at {line.file}:{line.number}\n      {line.text}" if line else "")
+            + "\n  instead: an array, np.array(...), made outside, or an argument",
+        )
+
+
+def _content(value: Any) -> bytes | None:
+    """Return what an array holds; None of what is none."""
+    if issubclass(type(value), np.ndarray):  # which a traced array says it is
+        mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
+        return None if value.dtype.hasobject else value.tobytes() + mask
+    if is_sparse(type(value)):
+        parts = getattr(value, "__dict__", {}).values()
+        return b"".join([part.tobytes() for part in parts if type(part) is np.ndarray])
+    return None
+
+
+def _said(value: Any) -> Any:
+    """Return what a value is known by: a number or a text by what it says, others by their identity."""
+    if issubclass(type(value), np.generic):
+        return value.dtype, value.tobytes()
+    if type(value) in _NUMBERS:
+        return type(value), repr(value)
+    return type(value) if isinstance(value, _CONTAINERS) else id(value)
+
+
+def _parts(own: Any, name: str, new: Any) -> tuple[Any, Any]:
+    return (new, own.keywords) if name == "args" else (own.args, new)
+
+
+def _values(defaults: Any) -> Iterable[Any]:
+    return defaults.values() if isinstance(defaults, dict) else defaults or ()
+
+
+def _of_class(kind: type, name: str) -> Any:
+    return vars(kind).get(name)
 
 
 def _unwrapped(value: Any) -> tuple[Any, Any]:
@@ -147,156 +505,88 @@ def _unwrapped(value: Any) -> tuple[Any, Any]:
     return None, None
 
 
-def _values(places: list[tuple[Any, str | None]]) -> tuple[Any, ...]:
-    """Return what stands in the places now."""
-    return tuple([_cell_value(place) if name is None else stood_for(place.get(name)) for place, name in places])
+def _home(value: Any) -> Any:
+    """Return the module of an object's class, of a class, or a module itself."""
+    kind = value if isinstance(value, type) else type(value)
+    return value if isinstance(value, types.ModuleType) else sys.modules.get(kind.__module__)
 
 
-def _cell_value(cell: Any) -> Any:
-    try:
-        return stood_for(cell.cell_contents)
-    except ValueError:
-        return None
-
-
-# -- names and attributes in a function's code
-
-
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a function's code and that of the functions inside of it."""
-    stack = [code]
-    while stack:
-        each = stack.pop()
-        yield each
-        stack += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
-
-
-@lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
-def _names(code: types.CodeType) -> list[str]:
-    """Return the global names a function's code looks up, nested functions included.
-
-    Those that no source can spell are pytest's, which rewrites assertions: what they lead to changes from test to test.
-    """
-    every = [i for each in _codes(code) for i in dis.get_instructions(each)]
-    return sorted({i.argval for i in every if i.opname in {"LOAD_GLOBAL", "LOAD_NAME"} and i.argval.isidentifier()})
-
-
-def read_attributes(function: types.FunctionType, owner: Any) -> list[Place]:
-    """List where the attributes stand that a function reads of globals, closed-over values and its own object.
-
-    Modules and classes of libraries are left out, and what the function's own code sets: a count of its calls.
-    """
-    code = function.__code__
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    roots: dict[str, Any] = {name: _cell_value(cell) for name, cell in cells}
-    if owner is not None and code.co_argcount:
-        roots[code.co_varnames[0]] = owner
-    found: dict[tuple[int, str], Place] = {}
-    for kind, name, attributes in _chains(code):
-        value = (function.__globals__ if kind == "global" else roots).get(name)
-        for place in _followed(value, attributes):
-            found[id(place[0]), place[1]] = place
-    return list(found.values())
-
-
-@lru_cache(maxsize=1024)
-def _chains(code: types.CodeType) -> list[tuple[str, str, tuple[str, ...]]]:
-    """List names and the attributes read of them, ``a.b.c``, in a function and the functions inside of it.
-
-    A name is ``global``, or the function's ``own`` (closed over, or a parameter).
-    """
-    chains: list[tuple[str, str, tuple[str, ...]]] = []
-    written: set[str] = set()
-    for each in _codes(code):
-        kind, name, attributes = "", "", []
-        for instruction in dis.get_instructions(each):
-            opname = instruction.opname
-            if opname in {"LOAD_ATTR", "LOAD_METHOD"} and kind:
-                attributes.append(str(instruction.argval))
-                continue
-            if attributes:
-                chains.append((kind, name, tuple(attributes)))
-            attributes, name = [], str(instruction.argval)
-            own = opname == "LOAD_DEREF" or (each is code and opname.startswith("LOAD_FAST"))
-            kind = "global" if opname in {"LOAD_GLOBAL", "LOAD_NAME"} else "own" if own else ""
-            kind = kind if name.isidentifier() else ""
-            if opname == "STORE_ATTR":
-                written.add(name)
-    return [chain for chain in chains if not written & {*chain[2]}]
-
-
-def _followed(value: Any, attributes: tuple[str, ...]) -> Iterator[Place]:
-    """Follow attributes from an object: where each stands, or would stand if it were set."""
-    for name in attributes:
-        own = getattr(value, "__dict__", None) if _is_users(value) else None
-        if own is None:
-            return
-        yield own, name, own.get(name)
-        if name in own:
-            value = own[name]
-            continue
-        classes = value.__mro__ if isinstance(value, type) else type(value).__mro__
-        holder = next((vars(kind) for kind in classes if name in vars(kind)), None)
-        if holder is None:
-            return
-        method = isinstance(holder[name], types.FunctionType) and not isinstance(value, type)
-        yield holder, name, types.MethodType(holder[name], value) if method else holder[name]
-        value = holder[name]
+def _is_installed(value: Any) -> bool:
+    """Whether something is of an installed package."""
+    file = getattr(_home(value), "__file__", None)
+    return file is not None and is_user_code(file) and not of_the_user(file)
 
 
 def _is_users(value: Any) -> bool:
     """Whether an object, a class or a module is the user's."""
     if isinstance(value, types.SimpleNamespace):
         return True
-    kind = value if isinstance(value, type) else type(value)
-    module = value if isinstance(value, types.ModuleType) else sys.modules.get(kind.__module__)
+    module = _home(value)
     if module is not None and module.__name__ == "__main__":
         return True
+    if module is not None and getattr(module, "__spec__", None) is None and not hasattr(module, "__file__"):
+        return True  # made by hand, or by exec
     return is_user_code(getattr(module, "__file__", None) or "<frozen ")
 
 
-# -- what happens while it is traced, and would not happen again
+# -- names, attributes and keys in a function's code
 
 
-@contextmanager
-def captured_writes(fun: Callable[..., Any], captured: Iterable[tuple[str, Any]]) -> Iterator[None]:
-    """Check that a function, while it is traced, does not write into the arrays it reads from outside.
+class _Reads(NamedTuple):
+    """What code reads: each with the constant keys that follow, ``a["b"][0]``, of every time that it is read.
 
-    No tracer sees plain arrays: writes are found by what the arrays hold afterwards.
+    Attributes:
+        following: by the name of something, the attributes that are read of what has it.
+        stored: attributes that are set.
     """
-    before = [(name, array, _sample(array)) for name, array in _arrays_in(captured)]
-    yield
-    for name, array, content in before:
-        if _sample(array).tobytes() == content.tobytes():
-            continue
-        raise MutationError(
-            f"{name}, {array.dtype}{list(array.shape)}, is written while {getattr(fun, '__name__', 'a function')}() is "
-            "traced: the write would happen once, and not when the compiled function is called again",
-            line=definition(fun), instead=f"a copy, np.copy({name}), written inside of the function, or an argument",
-        )
+
+    names: dict[str, Paths]
+    attributes: dict[str, Paths]
+    following: dict[str, frozenset[str]]
+    stored: frozenset[str]
 
 
-def _sample(array: Content) -> Content:
-    """Copy what an array holds; of a large one, every n-th element."""
-    sample: Content = array.copy() if array.nbytes <= WHOLE else array.flat[:: 1 + array.nbytes // WHOLE]
-    return sample
+_NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
-def _arrays_in(captured: Iterable[tuple[str, Any]]) -> list[tuple[str, Content]]:
-    """Find plain arrays among named values, and in their lists, tuples and dicts."""
-    found: dict[int, tuple[str, Content]] = {}
-    stack, left = list(captured), SEEN
-    while stack and left:
-        left -= 1
-        name, value = stack.pop()
-        if type(value) is np.ndarray:
-            if not value.dtype.hasobject:
-                found.setdefault(id(value), (name, value))
-        elif type(value) in {list, tuple} and len(value) <= SEEN:
-            stack += [(f"{name}[{k}]", item) for k, item in enumerate(value)]
-        elif type(value) is dict and len(value) <= SEEN:
-            stack += [(f"{name}[{key!r}]", item) for key, item in value.items()]
-    return list(found.values())
+@lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
+def _reads(code: types.CodeType) -> _Reads:
+    """List what a function and the functions inside of it read."""
+    names: dict[str, Paths] = {}
+    attributes: dict[str, Paths] = {}
+    following: dict[str, frozenset[str]] = {}
+    stored: set[str] = set()
+    codes = [code]
+    for each in codes:
+        codes += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
+    local = {name for each in codes for name in each.co_cellvars}
+    for each in codes:
+        every = [i for i in dis.get_instructions(each) if i.opname not in {"EXTENDED_ARG", "NOP", "PUSH_NULL"}]
+        for k, i in enumerate(every):
+            if i.opname == "STORE_ATTR":
+                stored.add(i.argval)
+            into = names if i.opname in _NAMES else attributes if i.opname in _ATTRIBUTES else None
+            if into is None or not i.argval.isidentifier():  # pytest's, which rewrites assertions
+                continue
+            if i.opname == "LOAD_DEREF" and i.argval in local:
+                continue
+            if k + 1 < len(every) and every[k + 1].opname in _ATTRIBUTES:
+                following[i.argval] = following.get(i.argval, frozenset()) | {every[k + 1].argval}
+            path: tuple[Any, ...] = ()
+            at = k + 1
+            while at + 1 < len(every) and every[at].opname in {"LOAD_CONST", "LOAD_SMALL_INT"} and (
+                every[at + 1].opname == "BINARY_SUBSCR"
+                or (every[at + 1].opname == "BINARY_OP" and every[at + 1].arg == NB_SUBSCR)
+            ):
+                path, at = (*path, every[at].argval), at + 2
+            if not path and [one.opname for one in every[at : at + 2]] == ["LOAD_CONST", "STORE_SUBSCR"]:
+                continue  # a key that is set
+            into[i.argval] = into.get(i.argval, frozenset()) | {path}
+    return _Reads(names, attributes, following, frozenset(stored))
+
+
+# -- what happens while it is traced, and would not happen again
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import numpy as np
 import optree
 
 from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_structure_of, show_signature, told_apart
-from symgrad.api.call.captures import Captured, captured_rng, captured_writes
+from symgrad.api.call.captures import Captured, captured_rng
 from symgrad.api.call.sizes import Sizes, pattern_of
 from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import (
@@ -23,6 +23,7 @@ from symgrad.errors import (
     ArgumentValueError,
     IndexOutOfBounds,
     Missed,
+    MutationError,
     PathsError,
     SymgradError,
     ToolchainError,
@@ -37,6 +38,7 @@ from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
 from symgrad.trace.branches import Branches, branches_of
 from symgrad.trace.lengths import Again, Lengths
 from symgrad.trace.lines import shortened
+from symgrad.trace.outside import constants_for
 from symgrad.trace.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import active, current
@@ -168,10 +170,15 @@ class Function(Generic[P, R]):
 
     __name__: str
 
-    def __init__(self, fun: Callable[P, Any], arguments: Arguments, options: Options) -> None:
-        """Wrap a function, or a mode of one; nothing is compiled yet."""
+    def __init__(
+        self, fun: Callable[P, Any], arguments: Arguments, options: Options, *, constants: bool = False,
+    ) -> None:
+        """Wrap a function, or a mode of one; nothing is compiled yet.
+
+        With `constants`, arrays that it reads from outside are those of the moment in what is compiled.
+        """
         self._fun: Any = fun
-        self._arguments, self._options = arguments, options
+        self._arguments, self._options, self._constants = arguments, options, constants
         self._mode = getattr(fun, "symgrad_mode", "jit")
         self._captured, self._lock = Captured(fun), threading.RLock()
         self._entries: dict[Key, Entry] = {}
@@ -225,7 +232,8 @@ class Function(Generic[P, R]):
         """Bind the function to arrays: a function of nothing that runs it on what the arrays hold then.
 
         Nothing is checked or allocated at a call: it takes little longer than the C. Write into the arrays
-        to change the arguments; numbers and static arguments are fixed. Globals are those of binding. A condition on a
+        to change the arguments; numbers and static arguments are fixed, and so is what the function reads from outside,
+        but for arrays: these are read at each call. A condition on a
         traced value that comes to something else leads to another path, which is compiled where it is new; all of them
         have results of the same shapes.
 
@@ -254,7 +262,7 @@ class Function(Generic[P, R]):
         >>> float(step()[0])
         16.0
         """
-        from symgrad.build.bound import as_it_lies, bound
+        from symgrad.build.bound import as_it_lies, refreshed
 
         call = self._arguments.split(args, kwargs)
         for leaf in call.leaves:
@@ -267,7 +275,7 @@ class Function(Generic[P, R]):
             raise ArgumentError(f"bind needs arrays, and was given {what}", instead=instead)
         entry = self._find(call)
         if not entry.taken:
-            return bound(entry.call, call.leaves, out)
+            return refreshed(entry.call, call.leaves, out, lambda: self._find(call).call)
         for each in zip(call.leaves, entry.signature.specs, entry.signature.paths, strict=True):
             as_it_lies(*each)
         made: dict[int, Callable[[], Any]] = {}
@@ -277,7 +285,7 @@ class Function(Generic[P, R]):
             """Run a path, the first of which makes the arrays of the result."""
             nonlocal into
             if id(path) not in made:
-                made[id(path)] = bound(path.call, call.leaves, into)
+                made[id(path)] = refreshed(path.call, call.leaves, into, lambda: path.call)
             found = made[id(path)]()
             into = found if into is None else into
             return found
@@ -425,7 +433,7 @@ class Function(Generic[P, R]):
         if previous and blocks != self._blocks:
             reason = "the rules of override_gradient around the call are others"
         else:
-            captured = bool(previous) and self._captured.changed()
+            captured = self._captured.changed() if previous else None
             reason = describe_change(previous, signature, extents, captured=captured, label=self._arguments.label)
         entry = self._entries[key] = self._compile(signature, () if sizes is None else sizes.alone, leaves)
         self._reasons.append(reason)
@@ -464,9 +472,9 @@ class Function(Generic[P, R]):
         """Compile for a signature: the path that the conditions take at the leaves, the first of which are told."""
         from symgrad.build.toolchain.find import find
 
-        stages, program, unflatten, tree, taken = self._staged(signature, leaves, told)
+        stages, program, unflatten, tree, taken, outside = self._staged(signature, leaves, told)
         built = build(stages, program, find(self._options))
-        call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone)
+        call = Call(program, built.interface, built.library, signature, self._options, unflatten, alone, outside)
         short = None if call.short is None else self._captured.watched(call.short, MISS)
         opened = not all(is_static(one.shape) for one in signature.specs)
         entry = Entry(signature, built, tree, call, short, opened, taken, [])
@@ -475,47 +483,65 @@ class Function(Generic[P, R]):
 
     def _staged(
         self, signature: Signature, leaves: Sequence[Any], told: Sequence[Branch] = (),
-    ) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any, dict[int, Branch]]:
-        """Trace, derive and optimize: stages, program, how its results are handed out, what was traced, its branches.
+    ) -> tuple[Stages, Program, Callable[[list[Any]], Any], Any, dict[int, Branch], Callable[[], list[Any]] | None]:
+        """Trace, derive and optimize.
 
-        Python's conditions come to what they do at the leaves, the first of them to what is told.
+        Return the stages, the program, how its results are handed out, what was traced, its branches, and what reads
+        the arrays from outside. Python's conditions come to what they do at the leaves, the first to what is told.
         """
         known = None if any(type(leaf) is Spec for leaf in leaves) else leaves
-        lengths = self._lengths
+        lengths, ways = self._lengths, self._captured.ways(constants=self._constants)
         lengths.now = set()
+        by_value = next(ways)
+        first: Exception | None = None
         while True:
             stages, branches, changes = Stages(self._options), Branches(known, told, lengths), lengths.changes
             try:
                 with uncollected(), lengths.counting():
-                    program, unflatten, tree = self._passed(signature, stages, branches)
+                    program, unflatten, tree, outside = self._passed(signature, stages, branches, by_value)
             except Again:
                 continue
-            except Exception:
+            except Exception as error:
                 if lengths.are_why(branches):
                     continue
-                raise
+                first = first or error
+                way = next(ways, None) if isinstance(error, _REFUSED) else None
+                if way is None and isinstance(first, MutationError):
+                    raise first from None
+                if way is None:
+                    raise
+                by_value = way
+                continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
         taken = branches_of(program)
         if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else
             every = {k: branch for k, branch in enumerate(branches.taken) if k not in branches.counts}
             taken = {number: every.get(number, found._replace(outcome=0)) for number, found in taken.items()}
-        return stages, program, unflatten, tree, taken
+        return stages, program, unflatten, tree, taken, outside
 
     def _passed(
-        self, signature: Signature, stages: Stages, branches: Branches,
-    ) -> tuple[Program, Callable[[list[Any]], Any], Any]:
-        """Trace, derive and optimize once: program, how its results are handed out, what was traced."""
+        self, signature: Signature, stages: Stages, branches: Branches, by_value: Callable[[Spec], bool],
+    ) -> tuple[Program, Callable[[list[Any]], Any], Any, Callable[[], list[Any]] | None]:
+        """Trace, derive and optimize once: program, how its results are handed out, what was traced, what reads arrays.
+
+        Arrays from outside are inputs, or constants by what is said of them.
+        """
+        outside = None
         if isinstance(self._fun, Absent):
             program, tree = self._fun.recalled(signature, stages, branches.told)
         else:
             captured, name = self._captured.named(), identifier(self._arguments.name)
-            with captured_writes(self._fun, captured), captured_rng(self._fun, captured, branches):
+            taken = [*signature.names, *[str(d) for one in signature.specs for d in one.shape]]
+            with self._captured.stand_ins(taken, by_value) as readings, captured_rng(self._fun, captured, branches):
                 traced = trace(
                     self._fun, signature, functools.partial(self._on, signature), name=name, options=self._options,
-                    creation=self._options.creation, branches=branches,
+                    creation=self._options.creation, branches=branches, outside=readings,
                 )
             branches.refuse_draws()
+            reads = traced.outside
+            read, known = ([], []) if reads is None else (reads.numbers(traced.program), reads.known())
+            outside = self._captured.outside(self._captured.traced(read, known))
             program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
             tree = traced.tree
         unflatten = handed_out(tree, program.results)
@@ -524,7 +550,7 @@ class Function(Generic[P, R]):
 
             program, unflatten = watched(program, unflatten)
             stages.keep("optimized", program)
-        return program, unflatten, tree
+        return program, unflatten, tree, outside
 
     # -- composing
 
@@ -551,7 +577,7 @@ class Function(Generic[P, R]):
         """
         call = self._arguments.split(args, kwargs)
         signature = self._signature(call)
-        stages, program, _, tree, _ = self._staged(signature, call.leaves)
+        stages, program, _, tree, *_ = self._staged(signature, call.leaves)
         return Lowered(self, signature, stages, program, tree, call.leaves)
 
     def lower_paths(
@@ -563,7 +589,8 @@ class Function(Generic[P, R]):
             The paths in the order in which calls need them, and the arrays of each call as C reads them.
         """
         signature = self._signature(self._arguments.split(*specs))
-        made: Function[..., Any] = Function(self._fun, self._arguments.fixed(signature), self._options)
+        arguments = self._arguments.fixed(signature)
+        made: Function[..., Any] = Function(self._fun, arguments, self._options, constants=self._constants)
         found: dict[int, Lowered] = {}
         arrays = []
         for each in calls:
@@ -577,7 +604,8 @@ class Function(Generic[P, R]):
 
     def fixed(self, signature: Signature, leaves: Sequence[Any] = ()) -> Function[..., Any]:
         """Compile for one signature alone, which every call must fit: at leaves, where conditions ask for values."""
-        made: Function[..., Any] = Function(self._fun, self._arguments.fixed(signature), self._options)
+        arguments = self._arguments.fixed(signature)
+        made: Function[..., Any] = Function(self._fun, arguments, self._options, constants=self._constants)
         made._find(Leaves([*(leaves or signature.specs)], signature.tree, signature.specs, signature.statics))
         return made
 
@@ -607,10 +635,12 @@ class Function(Generic[P, R]):
     def address(self) -> int:
         """The address of the C function that ran last, whose declaration is `prototype`. It stays for the process.
 
+        Arrays that the function reads from outside are constants in it, as they are now.
+
         Raises:
             ArgumentError: nothing was compiled yet, or NumPy interprets the function.
         """
-        return self._compiled(self._ran()).library.address
+        return self._compiled(self._of_constants(self._ran())).library.address
 
     @property
     def prototype(self) -> str:
@@ -625,7 +655,7 @@ class Function(Generic[P, R]):
         Raises:
             ArgumentError: nothing was compiled yet, or NumPy interprets the function.
         """
-        return self._compiled(self._ran()).interface.prototype
+        return self._compiled(self._of_constants(self._ran())).interface.prototype
 
     def low_level_callable(self, *extra: Any, size: int | None = None, signature: str | None = None) -> Any:
         """Make a `scipy.LowLevelCallable`, which SciPy's integrators and filters call without Python.
@@ -662,8 +692,30 @@ class Function(Generic[P, R]):
             entry = last  # whose conditions were asked of the numbers of a call
         else:
             entry = self._find(wanted)
+        entry = self._of_constants(entry)
         call, source = self._compiled(entry), entry.built.stages.of("c")
         return callback(call, source, self.__name__, arrays, signature, vector=size is not None)
+
+    def _of_constants(self, entry: Entry) -> Entry:
+        """Return a compilation in which arrays that are read from outside are the constants that they are now."""
+        if entry.call.outside is None:
+            return entry
+        from symgrad.build.toolchain.find import find
+
+        stages, program = Stages(self._options), constants_for(entry.built.program, entry.call.read())
+        stages.kept.update(dict.fromkeys(NAMES[:3], program))
+        built = build(stages, stages.keep("optimized", program), find(self._options))
+        call = Call(program, built.interface, built.library, entry.signature, self._options, entry.call.finish)
+        return entry._replace(built=built, call=call)
+
+    def of_constants(self) -> Function[..., Any]:
+        """Return the function with the arrays that it reads from outside as constants, as they are now."""
+        return Function(self._fun, self._arguments, self._options, constants=True)
+
+    def taking_arrays(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return the function with the arrays from outside as arguments that it reads for some; and the arrays."""
+        self.lower(*args, **kwargs)
+        return self._captured.taking({*self._arguments.parameters})
 
     def _compiled(self, entry: Entry) -> Call:
         if not entry.call.is_compiled:
@@ -734,7 +786,7 @@ class Function(Generic[P, R]):
 
         call = self._arguments.split(args, {}) if args else None
         entry = self._ran() if call is None else self._find(call)
-        arrays = [] if call is None else as_inputs(call.leaves, entry.signature)
+        arrays = [] if call is None else entry.call.arrays(call.leaves)
         count = threads(self._options) if entry.built.stages.of("loops").threaded else 1
         return report.with_extents(getattr(report, made)(entry.built.stages), entry.built.program, arrays, sizes, count)
 
@@ -778,7 +830,9 @@ class Function(Generic[P, R]):
 
         state = self._state()
         entries = [path for key, entry in self._entries.items() if key.captured == state for path in entry.paths]
-        saved = tuple([Saved(dumps(e.built.program), e.signature, e.tree) for e in entries])
+        saved = tuple([
+            Saved(dumps(constants_for(e.built.program, e.call.read())), e.signature, e.tree) for e in entries
+        ])
         if isinstance(fun, Absent):
             compiled = [(one.signature, one.text) for one in saved]
             saved += tuple([one for one in fun.saved if (one.signature, one.text) not in compiled])
@@ -795,6 +849,10 @@ class Function(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)
 
 
+_REFUSED = (SymgradError, TypeError, ValueError, AttributeError, LookupError, BufferError)
+"""What arrays from outside may be the reason of, where they are traced."""
+
+
 def _flat(leaves: Sequence[Any], path: Entry) -> Any:
     return path.call.flat(leaves)
 
@@ -803,7 +861,7 @@ def _missed(path: Entry, call: Leaves) -> int | None:
     """Return the first guard that a call does not take a path for, as NumPy says; None where there is none."""
     program = path.built.program
     try:
-        evaluate(replace(program, outputs=program.guards), as_inputs(call.leaves, path.signature))
+        evaluate(replace(program, outputs=program.guards), path.call.arrays(call.leaves))
     except Missed as error:
         return error.number
     except (IndexError, SymgradError):  # the guards themselves need what does not hold

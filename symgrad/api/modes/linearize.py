@@ -20,7 +20,7 @@ from symgrad.api.modes.mode import at, derived, described, matched, present, sub
 from symgrad.errors import ArgumentError
 from symgrad.ir.evaluate import concrete
 from symgrad.ir.names import identifier
-from symgrad.ir.program import Program
+from symgrad.ir.program import BY_NUMBER, Program
 from symgrad.ir.shapes import is_static
 from symgrad.options import Options
 from symgrad.trace.signature import Spec, flatten
@@ -228,6 +228,9 @@ def _linearized(fun: Any, signature: Signature, leaves: list[Any], *, forward: b
         stored = tuple(residuals_of(whole, vectors))
         rest = Program((*stored, *vectors), whole.outputs, f"{whole.name}_linear")
         read = {*rest.outputs, *[i for node in rest.nodes() if node not in rest.inputs for i in node.inputs]}
+        outside = [node for node in read if node.is_input and node not in {*rest.inputs, *primals}]
+        stored += tuple(sorted(outside, key=BY_NUMBER))  # arrays, as they are at the point
+        rest = replace(rest, inputs=(*stored, *vectors))
         places = [k for k, node in enumerate(primals) if node in read or not is_static(node.shape)]
         rest = replace(rest, inputs=(*[primals[k] for k in places], *rest.inputs))
         words: list[str] = []

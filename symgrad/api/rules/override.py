@@ -84,11 +84,8 @@ class _InForce:
         for what, rule in rules.items():
             self.kept += [what, rule]
             if isinstance(rule, types.FunctionType):
-                captured = Captured(rule)
-                captured.identity()
-                cells = [cell.cell_contents for cell in rule.__closure__ or ()]
                 defaults = [*(rule.__defaults__ or ()), *(rule.__kwdefaults__ or {}).values()]
-                self.kept[-1:] = [rule.__code__, rule.__globals__, *cells, *defaults, *captured.held[-1]]
+                self.kept[-1:] = [rule.__code__, rule.__globals__, *defaults, *Captured(rule).values()]
         self.same = tuple([_itself(each) for each in self.kept])
 
     def __eq__(self, other: object) -> bool:

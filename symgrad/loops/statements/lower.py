@@ -288,7 +288,7 @@ class _Lowering:
             limits = (int(data.min()), int(data.max()))
             return Source(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
         number = sum(a.kind is Kind.CONSTANT for a in self.arrays)
-        return _whole(self.array(f"c{number}", node, Kind.CONSTANT, data=data))
+        return _whole(self.array(node.params[0].name or f"c{number}", node, Kind.CONSTANT, data=data))
 
     def view(self, node: Node, body: Body) -> Source:
         statement = body.statements[0]

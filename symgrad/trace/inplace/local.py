@@ -432,8 +432,9 @@ def call_function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 def lent(value: Any) -> Any:
     """Replace local arrays by plain ones, inside of lists, tuples and dicts, for a function that may keep them."""
     kind = type(value)
-    if kind is LocalArray:
-        return value.lent()
     if kind is list or kind is tuple:
         return kind([lent(item) for item in value])
-    return {key: lent(item) for key, item in value.items()} if kind is dict else value
+    if kind is dict:
+        return {key: lent(item) for key, item in value.items()}
+    lend = getattr(kind, "lent", None)
+    return value if lend is None else lend(value)

@@ -22,10 +22,21 @@ def refuse_argument(x: Tracer) -> None:
     while root.base is not None:
         root = root.base
     if root.origin:
+        if (reads := root.owner.graph.outside) is not None and root.node in reads.found:
+            raise written_outside(root.origin, root.dtype, root.node.shape)
         raise MutationError(
             f"a write into the argument {root.origin!r}: compiled functions never write their inputs", line=user_line(),
             instead=f"a copy first: {root.origin} = {root.origin}.copy()",
         )
+
+
+def written_outside(name: str, dtype: Any, shape: Any) -> MutationError:
+    """Compose the error of a write into an array from outside."""
+    return MutationError(
+        f"{name}, {dtype}{list(shape)}, is written while a function is traced that reads it from outside: the write "
+        "would happen once, and not when the compiled function is called again", line=user_line(),
+        instead=f"a copy, np.copy({name}), written inside of the function, or an argument",
+    )
 
 
 def assign(x: Tracer, value: Node) -> None:

@@ -1,0 +1,291 @@
+"""Arrays that a function reads from outside: by globals, closures, attributes, defaults. `Outside` stands for one.
+
+While a trace is active the places that hold such arrays hold stand-ins. In the trace that reads it a stand-in is an
+input of the program, whose array each call reads anew; in other threads, and after the last trace, it is its array.
+Where Python needs its values, the trace takes them as constants, and calls compare the array as a whole.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from symgrad.ir.node import Graph
+from symgrad.ir.program import replaced
+from symgrad.ops.declare import leaves
+from symgrad.trace.inplace.local import call_function, call_ufunc
+from symgrad.trace.inplace.views import written_outside
+from symgrad.trace.nested import settled
+from symgrad.trace.signature import by_columns
+from symgrad.trace.state import active, current
+from symgrad.trace.tracer import Tracer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from symgrad.ir.node import Node
+    from symgrad.ir.program import Program
+
+    Plain = np.ndarray[Any, Any]
+
+
+class Outside:
+    """An array from outside: traced in a trace that reads it, its array elsewhere."""
+
+    __slots__ = ("array", "name")
+    __array_priority__ = 1000
+    __hash__ = None  # type: ignore[assignment]  # as of NumPy's arrays
+    __class__ = np.ndarray  # type: ignore[assignment]  # what isinstance() sees
+
+    def __init__(self, array: Plain, name: str) -> None:
+        """Stand for an array, which the user finds by this name."""
+        self.array, self.name = array, name
+
+    def _reads(self) -> Reads | None:
+        trace = current()
+        reads: Reads | None = None if trace is None else trace.graph.outside
+        return reads if reads is not None and id(self) in reads.plain else None
+
+    def settle(self) -> Any:
+        """Return what it is here: a traced array, or a plain one."""
+        if id(self) in active.given:
+            return settled(active.given[id(self)])
+        reads = self._reads()
+        if reads is None:
+            return self.array
+        node = reads.nodes.get(id(self))
+        if node is None:
+            reads.compared.add(id(self))
+            return reads.plain[id(self)]
+        trace: Any = current()
+        made = Tracer(node, trace, origin=self.name)
+        made.is_array = True
+        return made
+
+    lent = settle
+
+    def written(self) -> Plain:
+        """Return the array to be written into; a trace refuses."""
+        if self._reads() is not None:
+            raise written_outside(self.name, self.array.dtype, self.array.shape)
+        return self.array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        value = self.settle()
+        if type(value) is Tracer:
+            value = value.__array__()
+        return np.array(value, dtype) if copy else value if dtype is None else value.astype(dtype, copy=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and not name.startswith("__array_"):
+            raise AttributeError(f"'numpy.ndarray' object has no attribute {name!r}")
+        return getattr(self.settle(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in {"array", "name"}:
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self.written(), name, settled(value))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.settle()[settled(index)]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.written()[settled(index)] = settled(value)
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.settle())
+
+    def __copy__(self, _memo: Any = None) -> Any:
+        return self.settle().copy()
+
+    __deepcopy__ = __copy__
+
+    def __reduce__(self) -> Any:
+        return self.array.__reduce__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.array.__reduce_ex__(protocol)
+
+    def __repr__(self) -> str:
+        return repr(self.settle())
+
+    def __format__(self, spec: str) -> str:
+        return format(self.settle(), spec)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return call_function(func, args, kwargs)
+
+
+class Slot(NamedTuple):
+    """Where something stands: how it is read, and how something else is put there."""
+
+    holder: Any
+    key: Any
+    get: Callable[[Any], Any]
+    put: Callable[[Any, Any], None]
+
+
+class _InPlace:
+    """How many traces are active, the slots that hold stand-ins meanwhile, what they held and hold, tuples among it."""
+
+    lock = threading.Lock()
+    count = 0
+    slots: ClassVar[dict[tuple[int, Any], tuple[Slot, Any, Any]]] = {}
+    tuples: ClassVar[dict[int, Any]] = {}
+
+
+@contextmanager
+def standing(places: Sequence[tuple[Slot, tuple[int, ...], str]]) -> Iterator[list[Outside | None]]:
+    """Put stand-ins in the place of arrays until the last trace has ended; None where one is gone meanwhile.
+
+    An array is in a slot, or somewhere in tuples that are, and has a name.
+    """
+    here = _InPlace
+    with here.lock:
+        here.count += 1
+        new = [place for place in places if (id(place[0].holder), place[0].key) not in here.slots]
+        for slot, path, name in new:
+            known = here.slots.get((id(slot.holder), slot.key))
+            original = slot.get(slot.key) if known is None else known[1]
+            made = _with_stand_in(original if known is None else known[2], path, name)
+            here.slots[id(slot.holder), slot.key] = slot, original, made
+        for slot, _, _ in new:
+            _, original, made = here.slots[id(slot.holder), slot.key]
+            slot.put(slot.key, made)
+            if isinstance(made, tuple):
+                here.tuples[id(made)] = original
+        found = [_at(here.slots[id(slot.holder), slot.key][2], path) for slot, path, _ in places]
+    try:
+        yield [one if type(one) is Outside else None for one in found]
+    finally:
+        with here.lock:
+            here.count -= 1
+            if not here.count:
+                for slot, original, made in here.slots.values():
+                    if slot.get(slot.key) is made:
+                        slot.put(slot.key, original)
+                here.slots.clear()
+                here.tuples.clear()
+
+
+@contextmanager
+def given(values: Sequence[tuple[Outside | None, Any]]) -> Iterator[None]:
+    """Let stand-ins stand for other values, in this thread."""
+    before = active.given
+    active.given = before | {id(one): value for one, value in values if one is not None}
+    try:
+        yield
+    finally:
+        active.given = before
+
+
+def _with_stand_in(value: Any, path: tuple[int, ...], name: str) -> Any:
+    if path:
+        first, *rest = path
+        parts = [_with_stand_in(part, tuple(rest), name) if k == first else part for k, part in enumerate(value)]
+        return tuple.__new__(type(value), parts)
+    return Outside(value, name) if type(value) is not Outside and isinstance(value, np.ndarray) else value
+
+
+def _at(value: Any, path: tuple[int, ...]) -> Any:
+    for k in path:
+        value = value[k] if isinstance(value, tuple) and k < len(value) else None
+    return value
+
+
+def plain(value: Any) -> Any:
+    """Return the array that a stand-in stands for, the tuple that one with stand-ins does; anything else as it is."""
+    return value.array if type(value) is Outside else _InPlace.tuples.get(id(value), value)
+
+
+class Reading(NamedTuple):
+    """An array that a function may read from outside.
+
+    Attributes:
+        number: its place among the arrays that the function may read.
+        name: an identifier for it.
+        by_value: it is a constant of the trace.
+    """
+
+    number: int
+    stand_in: Outside
+    name: str
+    by_value: bool
+
+
+class Reads:
+    """What stand-ins are in the traces of one graph.
+
+    Attributes:
+        nodes: the inputs that they are, by the stand-ins' identities.
+        plain: their arrays, not to be written.
+        compared: the stand-ins whose values were constants somewhere.
+    """
+
+    def __init__(self, graph: Graph, readings: Sequence[Reading]) -> None:
+        """Make an input of each, before any other node: programs that are nested in the trace read them too."""
+        self.nodes: dict[int, Node] = {}
+        self.plain: dict[int, Plain] = {}
+        self.compared: set[int] = set()
+        self.readings = readings
+        for _, stand_in, name, by_value in readings:
+            array = self.plain[id(stand_in)] = stand_in.array.view(np.ndarray)
+            array.setflags(write=False)
+            if not by_value:
+                dtype = np.dtype(array.dtype.newbyteorder("=").str)
+                params = name, array.shape, dtype
+                self.nodes[id(stand_in)] = graph.node(leaves.input_, (), params, array.shape, dtype)
+        self.found = {node: key for key, node in self.nodes.items()}
+
+    def name_of(self, array: Plain) -> str:
+        """Name an array where it is one of these."""
+        return next((name for _, one, name, _ in self.readings if self.plain[id(one)] is array), "")
+
+    def values(self) -> dict[Node, Plain]:
+        """Return the arrays of the inputs."""
+        return {node: self.plain[key] for node, key in self.found.items()}
+
+    def read_by(self, program: Program) -> Program:
+        """Return a program with the inputs that it reads, after its own."""
+        every = replace(program, inputs=(*program.inputs, *self.found))
+        read = {*every.outputs, *[i for node in every.nodes() for i in node.inputs]}
+        inputs = [node for node in self.found if node in read]
+        columns = [node.param("name") for node in inputs if by_columns(self.plain[self.found[node]])]
+        return replace(program, inputs=(*program.inputs, *inputs), fortran=program.fortran | {*columns})
+
+    def numbers(self, program: Program) -> list[int]:
+        """Return which arrays a program reads, by their places, in the order of its last inputs."""
+        places = {id(reading.stand_in): reading.number for reading in self.readings}
+        return [places[self.found[node]] for node in program.inputs if node in self.found]
+
+    def known(self) -> list[int]:
+        """Return of which arrays the values were asked for, by their places."""
+        return [reading.number for reading in self.readings if id(reading.stand_in) in self.compared]
+
+    def compare(self, nodes: Sequence[Node]) -> None:
+        """Note that values of inputs were asked for."""
+        self.compared.update([self.found[node] for node in nodes])
+
+
+def constants_for(program: Program, arrays: Sequence[Plain]) -> Program:
+    """Put constants in the place of a program's last inputs."""
+    if not arrays:
+        return program
+    graph, count = Graph(), len(program.inputs) - len(arrays)
+    inputs = tuple([graph.node(n.op, (), n.params, n.shape, n.dtype, n.line) for n in program.inputs[:count]])
+    values = [
+        leaves.make_constant(graph, array.astype(node.dtype), name=node.param("name"))
+        for node, array in zip(program.inputs[count:], arrays, strict=True)
+    ]
+    return replace(program, inputs=inputs, outputs=tuple(replaced(graph, program, [*inputs, *values])))

@@ -1,0 +1,517 @@
+"""State as it is now: what a function reads without taking it as an argument, and what a change of it does."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import pickle
+import threading
+import types
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import symgrad as sg
+from symgrad.errors import ArgumentValueError, MutationError, SymgradWarning
+from tests.programs import leaves, random_program
+from tests.table import GENTLY
+
+X = np.array([1.0, 2.0, 3.0])
+NONE = sg.Options(compiler="none")
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+@dataclass
+class Layer:
+    W: Any
+    rate: float = 1.0
+
+    def __call__(self, x: Any) -> Any:
+        return self.rate * np.tanh(self.W * x)
+
+
+class Slotted:
+    __slots__ = ("W", "rate")
+
+    def __init__(self) -> None:
+        self.W, self.rate = np.arange(1.0, 4.0), 2.0
+
+
+class Model:
+    shared = np.ones(3)
+
+    def __init__(self) -> None:
+        self.layers = [Layer(np.arange(1.0, 4.0)), Layer(np.ones(3), 0.5)]
+        self._rate, self.calls = 2.0, 0
+
+    @property
+    def rate(self) -> float:
+        return self._rate
+
+    def loss(self, x: Any) -> Any:
+        self.calls += 1
+        for layer in self.layers:
+            x = layer(x)
+        return self.rate * x + self.shared
+
+
+class State(types.SimpleNamespace):
+    """What the functions of the table read; made anew for each of them."""
+
+    W: Any
+    M: Any
+    n: Any
+
+
+def made() -> State:
+    module = types.ModuleType("made_by_hand")
+    vars(module).update(rate=2.0, W=np.arange(1.0, 4.0))
+    return State(
+        W=np.arange(1.0, 4.0), M=np.arange(1.0, 10.0).reshape(3, 3) / 10, n=np.array([2, 0, 1]),
+        mask=np.array([True, False, True]), zero=np.array(2.0), params={"W": np.arange(3.0), "rate": 2.0, "more": 7.0},
+        nested=[{"W": np.ones(3)}, (np.arange(3.0), [np.ones(3)])], pair=Pair(np.arange(3.0), np.ones(3)),
+        layer=Layer(np.ones(3)), model=Model(), slotted=Slotted(), module=module, rates=[2.0, 3.0],
+        strided=np.arange(12.0)[::4], wide=np.asfortranarray(np.arange(30_000.0).reshape(3, -1)), out=[],
+        inner=types.SimpleNamespace(inner=types.SimpleNamespace(rate=2.0)), single=np.float32(2.0),
+        complex=np.array([3.0 + 4.0j, 1.0, 2.0]), sparse=scipy.sparse.csr_array(np.eye(3)), masked=np.ma.array(X),
+    )
+
+
+class Case(NamedTuple):
+    fun: Any
+    change: Any
+    compilations: int = 1
+
+
+def helper(s: Any, x: Any) -> Any:
+    return s.W * x
+
+
+def set_to(name: str, value: Any) -> Any:
+    return lambda s: setattr(s, name, value)
+
+
+def negated(name: str = "W") -> Any:
+    def change(s: Any) -> None:
+        array = getattr(s, name)
+        array *= -1
+
+    return change
+
+
+def in_place(path: Any) -> Any:
+    def change(s: Any) -> None:
+        path(s)[...] = path(s) * 2 + 1
+
+    return change
+
+
+W = in_place(lambda s: s.W)
+CASES: dict[str, Case] = {
+    "used as it is": Case(lambda s, x: s.W * x, W),
+    "NumPy on it alone": Case(lambda s, x: np.log(s.W) * x, W),
+    "its transpose, a product": Case(lambda s, x: s.M.T @ x + x @ s.M, in_place(lambda s: s.M)),
+    "its elements": Case(lambda s, x: s.W[0] * x + s.W[1:].sum(), W),
+    "iteration": Case(lambda s, x: sum(w * x for w in s.W), W),
+    "methods": Case(lambda s, x: s.W.copy().reshape(3, 1).mean() * x + s.W.dot(x), W),
+    "a copy that is written": Case(lambda s, x: _written(s.W.copy(), x), W),
+    "np.array, np.asarray": Case(lambda s, x: np.array(s.W) * np.asarray(s.W) + x * np.zeros_like(s.W), W),
+    "shape, len, dtype": Case(lambda s, x: x * len(s.W) * s.W.shape[0] * s.W.ndim * (s.W.dtype == float), W),
+    "another array of its shape": Case(lambda s, x: s.W * x, set_to("W", np.array([7.0, 8.0, 9.0]))),
+    "another shape": Case(lambda s, x: s.W * x, set_to("W", np.ones((2, 3))), 2),
+    "a number in its place": Case(lambda s, x: s.W * x, set_to("W", 3.0), 2),
+    "a condition": Case(lambda s, x: x if s.W[0] > 0 else -x, negated()),
+    "a number of rounds": Case(lambda s, x: sum((k * x for k in range(s.n[0])), x), set_to("n", np.array([3, 0, 1]))),
+    "integer indices": Case(lambda s, x: x[s.n], set_to("n", np.array([1, 1, 0]))),
+    "a mask": Case(lambda s, x: x[s.mask], set_to("mask", np.array([False, True, True])), 2),
+    "an index of a list": Case(lambda s, x: [x, 2 * x, 3 * x][s.n[0]], set_to("n", np.array([1, 0, 2])), 2),
+    "float of an element": Case(lambda s, x: x * float(s.W[0]) * math.exp(s.W[1]), W, 2),
+    "a shape": Case(lambda s, x: np.reshape(x, s.n[1:2] * 0 + 3), set_to("n", np.array([2, 1, 1])), 2),
+    "what has no answer": Case(lambda s, x: x * np.histogram(s.W, bins=3)[0], set_to("W", X**3), 2),
+    "a library's C": Case(lambda s, x: x * sum(s.W.tolist()) * len(s.W.tobytes()), W, 2),
+    "no axes": Case(lambda s, x: s.zero * x, in_place(lambda s: s.zero)),
+    "strided": Case(lambda s, x: s.strided * x, in_place(lambda s: s.strided)),
+    "by columns": Case(lambda s, x: s.wide.sum(axis=1) * x, in_place(lambda s: s.wide)),
+    "in a dict": Case(lambda s, x: s.params["W"] * x, in_place(lambda s: s.params["W"])),
+    "set in a dict": Case(lambda s, x: s.params["W"] * x, lambda s: s.params.update(W=np.ones(3))),
+    "deep in containers": Case(
+        lambda s, x: s.nested[0]["W"] * x + s.nested[1][1][0], lambda s: s.nested[1][1].__setitem__(0, np.arange(3.0)),
+    ),
+    "in a tuple": Case(lambda s, x: s.pair.a * x + sum(s.pair), in_place(lambda s: s.pair.a)),
+    "another list of the same": Case(
+        lambda s, x: sum(w * x for w in s.nested[1][1]), lambda s: setattr(s, "nested", [*s.nested[:1], (X, [2 * X])]),
+    ),
+    "a longer list": Case(lambda s, x: sum(w * x for w in s.nested[1][1]), lambda s: s.nested[1][1].append(X), 2),
+    "a dataclass": Case(lambda s, x: s.layer(x), in_place(lambda s: s.layer.W)),
+    "a method of objects in a list": Case(lambda s, x: s.model.loss(x), in_place(lambda s: s.model.layers[1].W)),
+    "a class": Case(lambda s, x: s.model.loss(x), in_place(lambda _: Model.shared)),
+    "an object's own before its class's": Case(
+        lambda s, x: s.model.loss(x), lambda s: setattr(s.model, "shared", X), 2,
+    ),
+    "slots": Case(lambda s, x: s.slotted.W * x, in_place(lambda s: s.slotted.W)),
+    "getattr": Case(lambda s, x: getattr(s, "W" + "") * x, W),
+    "in a function that it calls": Case(helper, W),
+    "a number in a dict": Case(lambda s, x: s.params["rate"] * x, lambda s: s.params.update(rate=5.0), 2),
+    "a dict passed on": Case(lambda s, x: x * _of(s.params), lambda s: s.params.update(rate=5.0), 2),
+    "a number in a list": Case(lambda s, x: s.rates[1] * x, lambda s: s.rates.__setitem__(1, 5.0), 2),
+    "another number than the one read": Case(lambda s, x: s.rates[1] * x, lambda s: s.rates.__setitem__(0, 5.0)),
+    "keys in another order": Case(
+        lambda s, x: s.params["rate"] * x + s.params["more"],
+        lambda s: (s.params.clear(), s.params.update(more=2.0, rate=7.0)), 2,
+    ),
+    "a tuple for a list": Case(lambda s, x: (s.rates + s.rates)[3] * x, lambda s: setattr(s, "rates", (4.0, 5.0)), 2),
+    "the same number again": Case(lambda s, x: s.rates[1] * x, lambda s: s.rates.__setitem__(1, float("3"))),
+    "an attribute of attributes": Case(
+        lambda s, x: _rate(s.inner.inner) * x, lambda s: setattr(s.inner.inner, "rate", 5.0), 2,
+    ),
+    "an attribute of an element": Case(
+        lambda s, x: s.model.layers[0].rate * x, lambda s: setattr(s.model.layers[0], "rate", 5.0), 2,
+    ),
+    "a property": Case(lambda s, x: s.model.rate * x, lambda s: setattr(s.model, "_rate", 5.0), 2),
+    "a number in a slot": Case(lambda s, x: s.slotted.rate * x, lambda s: setattr(s.slotted, "rate", 5.0), 2),
+    "a NumPy number": Case(lambda s, x: s.single * x, set_to("single", np.float32(3.0)), 2),
+    "a complex array": Case(lambda s, x: np.abs(s.complex) * x, in_place(lambda s: s.complex), 2),
+    "a sparse matrix": Case(lambda s, x: s.sparse.toarray() @ x, lambda s: s.sparse.data.__imul__(3.0), 2),
+    "a masked array": Case(lambda s, x: s.masked.sum() * x, lambda s: s.masked.__setitem__(0, np.ma.masked), 2),
+    "a module without a file": Case(lambda s, x: s.module.rate * x, lambda s: setattr(s.module, "rate", 5.0), 2),
+    "an array in it": Case(lambda s, x: s.module.W * x, in_place(lambda s: s.module.W)),
+    "what it changes itself, alone": Case(lambda s, x: (s.out.append(1), x)[1], lambda s: s.out.append(1)),
+    "what it changes itself": Case(lambda s, x: (s.out.append(1), s.W * x)[1], W),
+}
+
+
+UNNOTICED: dict[str, Any] = {
+    "a name that no code says": lambda s: sg.jit(lambda x: x * operator.attrgetter("rate")(s.module), options=NONE),
+    "a set": lambda s: sg.jit(lambda x: x * max(s.kinds), options=NONE),
+    "what a static argument reads": lambda s: functools.partial(
+        sg.jit(lambda x, given: given(x), static_argnames="given", options=NONE),
+        given=lambda x: x * s.params["rate"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNNOTICED)
+def test_what_is_not_noticed(case: str) -> None:
+    """The page of tracing says so."""
+    s = made()
+    s.kinds = {2.0}
+    f = UNNOTICED[case](s)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X), 2 * X)
+        s.module.rate, s.params["rate"] = 3.0, 3.0
+        s.kinds.add(3.0)
+
+
+def _written(a: Any, x: Any) -> Any:
+    a[0] = x[1]
+    return a
+
+
+def _of(settings: Any) -> Any:
+    return settings["rate"]
+
+
+def _rate(thing: Any) -> Any:
+    return thing.rate
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_state_is_as_it_is_now(case: str) -> None:
+    state, (fun, change, compilations) = made(), CASES[case]
+
+    def read(x: Any) -> Any:
+        return fun(state, x)
+
+    compiled = sg.jit(read, options=NONE)
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(X), read(X), rtol=1e-13)
+    before = compiled.cache_info().compilations
+    change(state)
+    for _ in range(3):
+        np.testing.assert_allclose(compiled(X), read(X), rtol=1e-13)
+    paths = compiled.cache_info()
+    assert (before, paths.compilations) == (1, compilations + (case in {"a condition", "a number of rounds"}))
+    assert type(state.W) in {np.ndarray, float}
+    assert [type(each) for each in state.pair] == [np.ndarray] * 2
+
+
+# -- the other ways to call what was compiled
+
+
+G = np.array([1.0, 2.0, 3.0])
+N = np.array([1, 2])
+
+
+def weighted(x: Any) -> Any:
+    return np.sum(np.log(G) * x) if N[0] > 0 else np.sum(x)
+
+
+@pytest.fixture(scope="module")
+def compiled() -> Any:
+    f = sg.value_and_grad(weighted, options=GENTLY)
+    f(X)
+    return f
+
+
+@pytest.fixture(autouse=True)
+def as_before() -> Any:
+    yield
+    G[:], N[:] = [1.0, 2.0, 3.0], [1, 2]
+
+
+def test_in_c_nothing_is_copied_or_compiled_again(compiled: Any) -> None:
+    for k in range(4):
+        G[:] = X + k
+        value, gradient = compiled(X)
+        np.testing.assert_allclose(value, weighted(X), rtol=1e-14)
+        np.testing.assert_allclose(gradient, np.log(G), rtol=1e-14)
+    assert compiled.cache_info().compilations == 1
+    assert "const double *restrict G" in compiled.c_source
+    big = np.ones(100_000)
+    f = sg.jit(lambda x: x * np.log(big), options=GENTLY)
+    f(big)
+    assert len(f.c_source) < 2_000
+
+
+def test_bound(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = compiled.bind(X)
+    assert run()[0] == weighted(X)
+    G[:] = 5.0
+    assert run()[0] == weighted(X)
+    monkeypatch.setitem(globals(), "G", np.array([2.0, 3.0, 4.0]))
+    np.testing.assert_allclose(run()[0], weighted(X), rtol=1e-14)
+    monkeypatch.setitem(globals(), "G", np.arange(1.0, 7.0)[::2])  # which C reads a copy of
+    for _ in range(2):
+        G[...] = 3 * G
+        np.testing.assert_allclose(run()[0], weighted(X), rtol=1e-14)
+    monkeypatch.undo()
+    with pytest.raises(ArgumentValueError, match="out shares memory with G, an array from outside"):
+        compiled.bind(X, out=(np.empty(()), G))
+
+
+def test_addresses_and_callbacks_have_the_values_of_the_moment(compiled: Any) -> None:
+    from scipy.integrate import quad
+
+    assert "restrict G" not in compiled.prototype
+    assert compiled.address != compiled.bind  # it is there
+    f = sg.jit(lambda x: np.sum(G) * x, options=GENTLY)
+    f(1.0)
+    called = f.low_level_callable()
+    G[:] = 0.0
+    np.testing.assert_allclose(quad(called, 0.0, 1.0)[0], 3.0)
+    assert f(1.0) == 0.0
+
+
+def test_pickles_send_values() -> None:
+    w = np.arange(1.0, 4.0)
+    f = sg.jit(lambda x: np.sum(np.exp(w) * x), options=NONE)
+    expected = f(X)
+    back = pickle.loads(pickle.dumps(f))
+    w[:] = 0.0
+    assert back(X) == expected
+    assert f(X) == 6.0
+
+
+def test_modes_and_loops_read_it() -> None:
+    def step(c: Any, x: Any) -> Any:
+        return c * np.tanh(G) + x, c
+
+    def fun(x: Any) -> Any:
+        return sg.scan(step, x, np.ones((5, 3)))[0] + sg.vmap(lambda row: row @ G)(np.ones((2, 3)) * x).sum()
+
+    total = lambda x: np.sum(fun(x))  # noqa: E731 - one of a pair
+    made = [sg.jit(fun, options=NONE), sg.grad(total, options=NONE), sg.hessian(total, options=NONE)]
+    for _ in range(2):
+        expected = [sg.jit(fun, options=NONE), sg.grad(total, options=NONE), sg.hessian(total, options=NONE)]
+        for one, other in zip(made, expected, strict=True):
+            np.testing.assert_allclose(one(X), other(X), rtol=1e-14)
+        G[:] = [0.5, 0.1, -1.0]
+    assert [one.cache_info().compilations for one in made] == [1, 1, 1]
+
+
+def test_gradients_by_it() -> None:
+    f = sg.jit(lambda x: sg.gradients(np.sum(np.sin(G) * x), G), options=NONE)
+    for _ in range(2):
+        np.testing.assert_allclose(f(X), np.cos(G) * X, rtol=1e-14)
+        G[:] = 0.5
+
+
+def test_functions_that_are_called_while_another_one_is_traced() -> None:
+    inner = sg.jit(lambda x: np.log(G) * x, options=NONE)
+    outer = sg.jit(lambda x: inner(x) + inner(2 * x), options=NONE)
+    for _ in range(2):
+        np.testing.assert_allclose(outer(X), 3 * np.log(G) * X, rtol=1e-14)
+        np.testing.assert_allclose(inner(X), np.log(G) * X, rtol=1e-14)
+        G[:] = 7.0
+    assert (outer.cache_info().compilations, inner.cache_info().compilations) == (1, 1)
+
+
+@sg.custom_vjp
+def clipped(x: Any) -> Any:
+    return x * G
+
+
+clipped.defvjp(lambda x: (x * G, None), lambda _, g: (g * G,))
+
+
+def test_rules_of_the_users() -> None:
+    f = sg.grad(lambda x: np.sum(clipped(x)), options=NONE)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X), G)
+        G[:] = 7.0
+
+
+def test_other_threads_see_the_array_itself() -> None:
+    inside, done, seen = threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        inside.wait(30)
+        w = globals()["G"]
+        w += 1
+        seen.append((np.log(w), w[1], w @ w, w.sum(), np.array(w), isinstance(w, np.ndarray), len(w), weighted(X)))
+        done.set()
+
+    def fun(x: Any) -> Any:
+        y = np.log(G) * x
+        inside.set()
+        done.wait(30)
+        return y
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    f = sg.jit(fun, options=NONE)
+    np.testing.assert_allclose(f(X), np.log(G) * X, rtol=1e-14)
+    thread.join()
+    w = np.array([2.0, 3.0, 4.0])
+    for one, expected in zip(seen[0], (np.log(w), 3.0, w @ w, 9.0, w, True, 3, weighted(X)), strict=True):
+        np.testing.assert_array_equal(one, expected)
+    assert type(G) is np.ndarray
+    assert G.tolist() == [2.0, 3.0, 4.0]
+
+
+WRITES: dict[str, Any] = {
+    "an element": lambda: G.__setitem__(0, 5.0), "all": lambda: G.fill(0.0), "a function": lambda: np.copyto(G, X),
+    "out=": lambda: np.multiply(G, 2, out=G), "a view": lambda: G[1:].__setitem__(0, 1.0),
+    "+=": lambda: functools.reduce(operator.iadd, [G, 1.0]),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_is_refused_and_not_done(write: str) -> None:
+    def fun(x: Any) -> Any:
+        WRITES[write]()
+        return x * G
+
+    with pytest.raises(MutationError, match=r"G, float64\[3\], is written while (.|\n)*np.copy\(G\)"):
+        sg.jit(fun, options=NONE)(X)
+    assert G.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_names_are_as_they_were_after_an_error() -> None:
+    def fun(x: Any) -> Any:
+        raise ZeroDivisionError
+
+    f = sg.jit(lambda x: fun(x * G), options=NONE)
+    with pytest.raises(ZeroDivisionError):
+        f(X)
+    assert type(G) is np.ndarray
+
+
+def test_much_that_is_plain_is_warned_of_once() -> None:
+    many = [1.0] * 5000
+    f = sg.jit(lambda x: x * sum(many), options=NONE)
+    with pytest.warns(SymgradWarning, match=r"reads many, of 5000 elements: changes in it are not noticed"):
+        f(X)
+    many[0] = 2.0
+    assert f(X)[0] == 5000.0
+
+
+def test_partial_arguments() -> None:
+    w, more = np.ones(3), {"k": [np.ones(3)]}
+    f = sg.jit(functools.partial(lambda w, x, more: w * x + more["k"][0], w, more=more), options=NONE)
+    for k in range(3):
+        np.testing.assert_array_equal(f(X), w * X + more["k"][0])
+        w[:], more["k"][0] = k, np.full(3, k + 2.0)
+    assert f.cache_info().compilations == 1
+
+
+def test_defaults() -> None:
+    def defaulted(x: Any, w: Any = np.ones(3), settings: Any = {"rate": 2.0}, *, more: Any = [3.0]) -> Any:  # noqa: B006, B008
+        return w * x * settings["rate"] * more[0]
+
+    fun: Any = defaulted
+    f = sg.jit(lambda x: 1.0 * fun(x), options=NONE)
+    np.testing.assert_array_equal(f(X), 6 * X)
+    (w, settings), keywords = fun.__defaults__, fun.__kwdefaults__
+    w[:] = 2.0
+    np.testing.assert_array_equal(f(X), 12 * X)
+    assert f.cache_info().compilations == 1
+    settings["rate"], keywords["more"][0] = 1.0, 1.0
+    np.testing.assert_array_equal(f(X), 2 * X)
+
+
+class Own(np.ndarray):
+    def __array_ufunc__(self, ufunc: Any, method: Any, *inputs: Any, **kwargs: Any) -> Any:
+        return ufunc(*map(np.asarray, inputs))
+
+
+KINDS: dict[str, Any] = {
+    "masked": np.ma.array(X, mask=[True, False, False]), "Own": X.view(Own),
+    "sparse": scipy.sparse.csr_array(np.eye(3)),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_other_kinds_of_arrays_are_refused_by_name(name: str) -> None:
+    value = KINDS[name]
+    with pytest.raises(sg.SymgradError, match=name):
+        sg.jit(lambda x: x @ value, options=NONE)(X)
+
+
+@pytest.mark.parametrize("seed", [*range(8), *[pytest.param(k, marks=pytest.mark.nightly) for k in range(8, 150)]])
+def test_random_programs_read_what_they_do_not_take(seed: int) -> None:
+    """Arguments that a closure holds are what they would be as arguments, before and after they are written."""
+    written = random_program(seed)
+    program, _ = written.functions()
+    held = [*written.args[1:]]
+    outside, inside = sg.jit(lambda x: program(x, *held), options=NONE), sg.jit(program, options=NONE)
+    for _ in range(2):
+        found, expected = outside(written.args[0]), inside(written.args[0], *held)
+        for one, other in zip(leaves(found), leaves(expected), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+        before = outside.cache_info().compilations
+        for array in leaves(held):
+            array[...] = array[::-1] if array.ndim else array
+    assert before == 1
+
+
+def test_packages_have_arrays_as_named_constants_or_as_parameters(tmp_path: Any) -> None:
+    texts = {}
+    for captured in ("constants", "parameters"):
+        by = ("x", "G") if captured == "parameters" else "x"
+        sg.emit(lambda x: np.sum(np.tanh(G * x)), {"x": "f64[3]"}, tmp_path / captured, wrt=by, captured=captured)
+        texts[captured] = (tmp_path / captured / f"{captured}.c").read_text()
+    assert "_G[3] = { 1.0, 2.0, 3.0 };" in texts["constants"]
+    assert "const double *SG_RESTRICT G,\n" in texts["parameters"]
+    assert "G_bar" in texts["parameters"]
+    assert G.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(ArgumentValueError, match='instead: "constants" or "parameters"'):
+        sg.emit(np.sum, "f64[3]", tmp_path / "none", captured="weights")
+
+
+def test_deep_and_circular_containers() -> None:
+    chain: Any = ()
+    for _ in range(5000):
+        chain = (1.0, chain)
+    round_: list[Any] = [2.0]
+    round_.append(round_)
+    with pytest.warns(SymgradWarning, match="reads chain"):
+        found = sg.jit(lambda x: x * len(chain) * round_[1][0] + G, options=NONE)(X)
+    np.testing.assert_array_equal(found, 4 * X + G)
