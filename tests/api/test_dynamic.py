@@ -422,8 +422,14 @@ def test_a_fault_of_the_machines_refuses_no_extents(monkeypatch, fault):
     assert function.cache_info().refusals == ()
 
 
+def test_a_path_that_open_extents_do_not_allow_is_compiled_for_its_own():
+    function = sg.jit(lambda a: np.polyval(a, 2.0), options=sg.Options(compiler="none"))
+    assert [float(function(np.ones(n))) for n in (5, 2, 1, 0, 0, 7)] == [31.0, 3.0, 1.0, 0.0, 0.0, 127.0]
+    assert function.cache_info().compilations == 3
+
+
 def test_it_warns_with_the_reason():
-    function = sg.jit(lambda x: np.sum(x) / len(x))
+    function = sg.jit(lambda x: np.sum(x) / max(map(len, [x])))
     for n in range(2, 9):
         function(np.ones(n))
     with pytest.warns(SymgradWarning, match=r"8 times.*f64\[9\]\. Its extents are not left open: \(n\): "):

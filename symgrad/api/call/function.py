@@ -338,7 +338,17 @@ class Function(Generic[P, R]):
         if len(entry.paths) >= self._options.paths:
             raise self._too_many(entry, number)
         at = entry.taken[number]
-        made = self._compile(entry.signature, entry.call.alone, call.leaves, told)
+        try:
+            made = self._compile(entry.signature, entry.call.alone, call.leaves, told)
+        except Exception:
+            key = Key(call.tree, call.kinds, call.statics and told_apart(call.statics), self._state())
+            sizes, extents = self._sizes.get(key.ranks()), key.extents()
+            if not entry.opened or sizes is None or extents is None:
+                raise
+            # Extents that were left open are no fault of the call's: it is compiled for its own.
+            alone = self._made(key, self._arguments.checked(call)[0], sizes, call.leaves, extents)
+            sizes.alone[extents] = None
+            return alone
         entry.paths.append(made := made._replace(paths=entry.paths, opened=entry.opened))
         where = f" at {at.line}: {at.line.text}" if at.line else ""
         self._reasons.append(f"a condition came to something else than {at.outcome}{where}")
