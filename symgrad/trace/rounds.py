@@ -44,13 +44,19 @@ def _flow(code: CodeType) -> tuple[list[dis.Instruction], dict[int, int], list[l
 
 
 @cache
+def _handles(code: CodeType) -> bool:
+    """Whether a code has handlers of exceptions."""
+    every, _, _ = _flow(code)
+    return bool(getattr(code, "co_exceptiontable", b"")) or any(i.opname.startswith("SETUP_") for i in every)
+
+
+@cache
 def names_alive(code: CodeType, at: int) -> frozenset[str]:
     """Return the names that may be read, before they are set, after an instruction."""
     every, number, after = _flow(code)
     reads: list[frozenset[str]] = [frozenset(map(str, i.argval if isinstance(i.argval, tuple) else (i.argval,)))
              if i.opname.startswith(("LOAD_", "STORE_FAST_", "DELETE_")) else frozenset() for i in every]
-    handlers = getattr(code, "co_exceptiontable", b"") or any(i.opname.startswith("SETUP_") for i in every)
-    if handlers or not code.co_flags & CO_OPTIMIZED or at not in number:
+    if _handles(code) or not code.co_flags & CO_OPTIMIZED or at not in number:
         return frozenset[str]().union(*reads)  # a handler goes on from anywhere; a module's names others read
     alive: list[frozenset[str]] = [frozenset()] * len(every)
     changed = True
@@ -84,11 +90,12 @@ def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
     """Whether a loop is left, for no other round, after a condition in it; `outcomes` are those asked from there on."""
     every, number, after = _flow(code)
     head, end = _loop(code, at)
+    handled = _handles(code)  # a loop may go on after what it raises
     stack, seen = [number[at]], set[int]()
     while stack:
         k = stack.pop()
         i = every[k]
-        if i.offset == head:
+        if i.offset == head or (handled and "RAISE" in i.opname):
             return False
         if k in seen or not head <= i.offset <= end:
             continue

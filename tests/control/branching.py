@@ -368,7 +368,7 @@ def at(program: Branching, args: tuple[Any, ...]) -> Point:
 def divergence(one: tuple[Any, ...], other: tuple[Any, ...]) -> int:
     """Return where two ways part; -1 where they do not."""
     for k, (a, b) in enumerate(zip(one, other, strict=False)):
-        if a != b:
+        if isinstance(a, tuple) != isinstance(b, tuple) or a != b:
             return k
     return -1 if len(one) == len(other) else min(len(one), len(other))
 

@@ -350,7 +350,19 @@ def leaves_by_two(x):
     return y
 
 
-@pytest.mark.parametrize("fun", [goes_on, clipped, leaves_by_two])
+def raises_and_goes_on(x):
+    y = x
+    for _ in range(6):
+        y = np.sin(y + 0.3)
+        try:
+            if y > 0.9:
+                raise KeyError  # noqa: TRY301 - this is what it is about
+        except KeyError:
+            continue
+    return y
+
+
+@pytest.mark.parametrize("fun", [goes_on, clipped, leaves_by_two, raises_and_goes_on])
 def test_a_for_that_runs_out_is_left_by_no_condition(fun):
     """In the call that is traced the last condition alone comes to something else, as if it had ended the loop."""
     compiled = sg.value_and_grad(fun, options=sg.Options(compiler="none"))
