@@ -12,6 +12,8 @@ from functools import lru_cache
 from math import ceil, floor, prod
 from typing import TYPE_CHECKING, Any
 
+from symgrad.ir.notation import Index, apart
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -124,6 +126,9 @@ def at(e: Any, numbers: Mapping[Any, int]) -> Any:
     """Evaluate an extent, or an index, where each of its symbols is a number."""
     if type(e) is int:
         return e
+    if isinstance(e, Index):
+        start, terms = apart(e)
+        return start + sum([step * numbers[part.symbol] for part, step in terms.items()])
     if e.is_Symbol:
         return numbers[e]
     if not e.args:

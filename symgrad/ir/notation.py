@@ -75,7 +75,7 @@ class Index:
 
     def __add__(self, other: Any) -> Any:
         """Add to an index."""
-        one, more = _apart(self), _apart(other)
+        one, more = apart(self), apart(other)
         if more is None:
             return symbolic(self) + other
         start, terms = one[0] + more[0], {**one[1]}
@@ -95,10 +95,37 @@ class Index:
         """Scale an index."""
         if type(other) is not int:
             return symbolic(self) * symbolic(other)
-        start, terms = _apart(self)
+        start, terms = apart(self)
         return reckoned(start * other, {part: step * other for part, step in terms.items()})
 
     __radd__, __rmul__ = __add__, __mul__
+
+    # what is asked of sizes, as SymPy answers it
+
+    is_Integer = False  # noqa: N815
+    is_Symbol = False  # noqa: N815
+
+    def __floordiv__(self, other: int) -> Any:
+        """Divide a size; SymPy rounds down."""
+        start, terms = apart(self)
+        if all(number % other == 0 for number in (start, *terms.values())):
+            return reckoned(start // other, {part: step // other for part, step in terms.items()})
+        return symbolic(self) // other
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether it is never below zero, for sure."""
+        start, terms = apart(self)
+        return bool(min(start, *terms.values()) >= 0)
+
+    @property
+    def free_symbols(self) -> Any:
+        """What it depends on."""
+        return symbolic(self).free_symbols
+
+    def subs(self, known: Any) -> Any:
+        """Put numbers in the place of what it depends on."""
+        return symbolic(self).subs(known)
 
 
 class _Part(Index):
@@ -128,6 +155,23 @@ class Axis(_Part):
     def __repr__(self) -> str:
         """Print name and extent."""
         return f"{self.name}<{self.extent}"
+
+
+class Count(_Part):
+    """The number of threads in a call, of which sizes are made: ``64*threads + 8``."""
+
+    __slots__ = ()
+
+    @property
+    def symbol(self) -> Any:
+        """It as a SymPy symbol, beside unknown extents."""
+        from symgrad.ir.shapes import symbol
+
+        return symbol(self.name)
+
+    def __repr__(self) -> str:
+        """Print the name."""
+        return self.name
 
 
 class Reckoned(Index):
@@ -169,7 +213,7 @@ class Reckoned(Index):
         return text[3:] if text[1] == "+" else f"-{text[3:]}"
 
 
-def _apart(index: Any) -> Any:
+def apart(index: Any) -> Any:
     """Take an index apart into a number and steps; None where there is something else in it."""
     if type(index) is int:
         return index, {}

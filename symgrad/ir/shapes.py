@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from symgrad.errors import ShapeError
 from symgrad.ir.extents import canonical
+from symgrad.ir.notation import Index, apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +39,7 @@ def symbols(shapes: Iterable[Shape]) -> set[Any]:
 
 def simplified(dim: Any) -> Dim:
     """Turn a SymPy integer into a Python one, and what is equal for every extent into one form."""
-    if type(dim) is int:
+    if type(dim) is int or isinstance(dim, Index):
         return dim
     if isinstance(dim, bool):
         return int(dim)
@@ -105,4 +106,7 @@ def upper(dim: Dim, unknown: int = 1 << 20) -> int:
     """Guess an extent for cost estimates: itself when known, `unknown` for each symbol in it."""
     if isinstance(dim, int):
         return dim
+    if isinstance(dim, Index):
+        start, terms = apart(dim)
+        return max(0, int(start + unknown * sum(terms.values())))
     return max(0, int(dim.subs(dict.fromkeys(dim.free_symbols, unknown))))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from symgrad.ir.notation import symbolic
 from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
 from symgrad.loops.fusion.merge import merge
@@ -146,4 +147,4 @@ def below(size: Dim, symbol: Any, least: int) -> Dim:
     from sympy import Min
 
     found: Any = size
-    return found if type(found) is int else simplified(found.subs(symbol, Min(symbol, least - 1)))
+    return found if type(found) is int else simplified(symbolic(found).subs(symbol, Min(symbol, least - 1)))

@@ -13,7 +13,7 @@ from math import prod
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
-from symgrad.ir.notation import Apply, Axis, Frozen, Lazy, Statement, accesses, everywhere, mapped
+from symgrad.ir.notation import Apply, Axis, Count, Frozen, Lazy, Statement, accesses, everywhere, mapped
 from symgrad.ir.shapes import size, upper
 from symgrad.options import TEAM
 
@@ -223,6 +223,8 @@ class Team(int):
 
 
 THREADS = Team("threads")
+COUNT = Count("threads", TEAM)
+"""How many there are, in sizes."""
 
 
 class Part(NamedTuple):

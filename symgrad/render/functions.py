@@ -25,6 +25,7 @@ from symgrad.ir.notation import (
     accesses,
     parts,
     substitute,
+    symbolic,
 )
 from symgrad.ir.shapes import simplified, upper
 from symgrad.loops.machine import LINE
@@ -873,7 +874,7 @@ class Block:
                     text, stand_in = index(part.xreplace(named), name), dummy(part)
                     named[part], called[stand_in] = stand_in, self.scope.numbered("size")
                     sizes.append(LetView("const int64_t", called[stand_in], text))
-            text = index(further.xreplace(named) if named and type(further) is not int else further, name)
+            text = index(symbolic(further).xreplace(named) if named and type(further) is not int else further, name)
             parts = ["" if base is None else f"{names[base]}_at", text, own]
             place = " + ".join([part for part in parts if part not in {"", "0"}])
             at = f"{names[slot]}_at" if slot in counted else ""

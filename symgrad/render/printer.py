@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from symgrad.ir.notation import Axis, Lookup, Reckoned
+from symgrad.ir.notation import Axis, Index, Reckoned, symbolic
 from symgrad.ops.declare.spelling import fill_pattern, suffix
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def index(expression: Any, name: Names, allowed: Levels = ANY) -> str:
 
 def divisions(e: Any) -> list[Any]:
     """List the divisions in a size, those inside of others first."""
-    if type(e) is int:
+    if type(e) is int or isinstance(e, Index):
         return []
     from sympy import floor
 
@@ -237,7 +237,7 @@ def printed(e: Any, name: Names) -> Printed:
     if type(e) is Reckoned:
         is_product = not e.start and len(e.terms) == 1 and -1 not in e.terms.values()
         return Printed(e.printed(integer, name), Level.PRODUCT if is_product else Level.SUM)
-    if isinstance(e, (Axis, Lookup)) or e.is_Symbol:
+    if isinstance(e, Index) or e.is_Symbol:
         return Printed(name(e))
     if e.is_Integer:
         return printed(int(e), name)
@@ -337,6 +337,7 @@ def size(expression: Any) -> str:
     >>> size(8 * symbol("n") * symbol("d") + 8)
     'sg_plus(sg_times(sg_times(8, d), n), 8)'
     """
+    expression = symbolic(expression)
     if type(expression) is int or expression.is_Integer:
         return integer(int(expression))
     if expression.is_Symbol:

@@ -15,6 +15,7 @@ from symgrad.ir.shapes import size, symbol, upper
 from symgrad.loops.cost import effort, walked, work
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
 from symgrad.loops.program import (
+    COUNT,
     THREADS,
     Array,
     Kind,
@@ -261,4 +262,4 @@ def totalled(array: Array, thread: Axis, again: Axis) -> tuple[Array, Array, Ite
 def places(shape: Shape, dtype: np.dtype[Any]) -> Any:
     """Say for how many threads a sum has places: for as many as there may be where that fits on the stack."""
     bytes_ = TEAM * size(shape) * dtype.itemsize
-    return TEAM if type(bytes_) is int and bytes_ <= STACK else symbol("threads")
+    return TEAM if type(bytes_) is int and bytes_ <= STACK else COUNT

@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.ir import shapes
-from symgrad.ir.notation import How, Statement, parts
+from symgrad.ir.notation import How, Index, Statement, apart, parts, reckoned, symbolic
 from symgrad.loops.machine import LINE, SLOTS_TRIED, STACK, STACK_TOTAL, WORD
-from symgrad.loops.program import Cond, Kind, Loop, Outlined, Place, Slot, Walk, common, touched, walk
+from symgrad.loops.program import COUNT, Cond, Kind, Loop, Outlined, Place, Slot, Walk, common, touched, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,7 +90,7 @@ def _laid_out(pools: dict[Item | None, Pool]) -> Dim:
         steps.append(step)
         for piece in pool.pieces:
             piece.offset, piece.step = shapes.simplified(total + piece.offset), step
-    return shapes.simplified(total + larger(steps) * shapes.symbol("threads")) if steps else total
+    return shapes.simplified(total + larger(steps) * COUNT) if steps else total
 
 
 def larger(sizes: list[Dim]) -> Any:
@@ -99,7 +99,7 @@ def larger(sizes: list[Dim]) -> Any:
         return max(sizes)
     import sympy
 
-    return sympy.Max(*sizes)
+    return sympy.Max(*map(symbolic, sizes))
 
 
 def bytes_of(shape: Shape, dtype: np.dtype[Any]) -> Dim:
@@ -109,6 +109,9 @@ def bytes_of(shape: Shape, dtype: np.dtype[Any]) -> Dim:
 
 def aligned(size: Any, unit: int) -> Any:
     """Round up to a multiple."""
+    if isinstance(size, Index):  # for each thread
+        start, terms = apart(size)
+        return reckoned(aligned(start, unit), {part: aligned(step, unit) for part, step in terms.items()})
     if type(size) is not int and size.as_coeff_Mul()[0] % unit == 0:
         return size
     return shapes.simplified((size + unit - 1) // unit * unit)
@@ -200,7 +203,7 @@ class Piece:
 
     def slot(self, counts: dict[Any, Any], private: bool) -> Slot:
         """Return it for good, its place depending on the names of teams instead of what they are counted by."""
-        offset = self.offset if type(self.offset) is int or not counts else self.offset.xreplace(counts)
+        offset = self.offset if type(self.offset) is int or not counts else symbolic(self.offset).xreplace(counts)
         return Slot(self.place, self.dtype, self.size, offset, self.step, private)
 
 
@@ -259,7 +262,5 @@ class Pool:
 
 def no_less(one: Dim, other: Dim) -> bool:
     """Whether a size is certain to be at least another one."""
-    if type(one) is int and type(other) is int:
-        return one >= other
     difference: Any = one - other
-    return bool(difference == 0 or difference.is_nonnegative)
+    return difference >= 0 if type(difference) is int else bool(difference == 0 or difference.is_nonnegative)
