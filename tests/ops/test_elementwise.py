@@ -408,3 +408,14 @@ def test_importing_ops_imports_no_sympy():
     script = "import sys, symgrad.ops as o; o.load(); print('sympy' in sys.modules, 'scipy' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "False"]
+
+
+def test_programs_of_known_sizes_import_no_sympy():
+    """Slices, tiles, and memory for each thread are reckoned without it: its import takes longer than all the rest."""
+    script = """import os, sys, numpy as np, symgrad as sg
+os.environ.pop("SYMGRAD_VERIFY", None)  # the verifier does
+f = sg.grad(lambda w, X: np.sum((X @ w)[1:] * np.tanh(w[0] - (X @ w)[:-1])) + np.max(np.roll(w, 2)))
+text = f.lower(np.ones(50), np.ones((200_000, 50))).as_text("c")
+print("*threads" in text.partition("*/")[0], "sympy" in sys.modules)"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["True", "False"]
