@@ -419,6 +419,8 @@ def _float(self: Tracer) -> float:
     frame, line = user_frame(), user_line()
     name, function = ("", None) if frame is None else called(frame)
     what, instead = f"{'math.' * (module_of(function) == 'math')}{name}()", remedy(function)
+    if not name and line is not None and "float(" in line.text:  # Python 3.10 does not tell what a line calls
+        what, function = "float()", float
     if function is float and self.dtype.kind == "b":
         instead = "np.where(condition, 1.0, 0.0)"
         if self._one() and is_traced_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - as above
