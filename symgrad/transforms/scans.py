@@ -450,24 +450,29 @@ def late_products(program: Program) -> Program:
 
 
 def _late(parts: Parts) -> Change | None:
-    nodes = parts.body.nodes()
+    nodes, inside = parts.body.nodes(), _inside(parts.body)
+    there = {*parts.rows, *parts.fixed, *parts.stacked}
     late: dict[int, Node] = {}
+    sums: dict[int, Node] = {}
     for k, (x, y) in enumerate(zip(parts.state, parts.next, strict=True)):
         users = [node for node in nodes if x in node.inputs]
-        if users != [y] or y.op.numpy is not np.add or x in parts.body.outputs:
+        if users != [y] or y.op.numpy is not np.add or x in parts.body.outputs or y in inside:
             continue
         (term,) = [i for i in y.inputs if i is not x] or [x]
-        if term.op.labels and len(term.inputs) == 2 and term.shape == x.shape and y not in _inside(parts.body):
+        if term.op is sum_ and term.shape == x.shape:
+            sums[k] = term
+        if term.op.labels and len(term.inputs) == 2 and term.shape == x.shape:
             count = upper(size(term.shape))
-            if count >= LATE_ELEMENTS and count > sum([upper(size(i.shape)) for i in term.inputs]):
+            new = [i for i in {*term.inputs} if i not in there]  # what would be stacked for it alone
+            if count >= LATE_ELEMENTS and count > sum([upper(size(i.shape)) for i in new]):
                 late[k] = term
     if not late:
         return None
+    factors = [i for term in late.values() for i in term.inputs if i not in there]
+    stacked = [*dict.fromkeys([*parts.stacked, *factors])]
+    late |= {k: term for k, term in sums.items() if term.inputs[0] in stacked}  # of what is stacked anyway
     kept = [k for k in range(len(parts.state)) if k not in late]
     state = [parts.state[k] for k in kept]
-    apart = {*parts.rows, *parts.fixed}
-    factors = dict.fromkeys([i for term in late.values() for i in term.inputs if i not in apart])
-    stacked = [*dict.fromkeys([*parts.stacked, *factors])]
     first = len(state)
     body = parts.remade(parts.fixed, state, parts.rows, [*[parts.next[k] for k in kept], *stacked])
 
@@ -478,11 +483,14 @@ def _late(parts: Parts) -> Change | None:
                 given[i] if i in given else make(graph, result, new, number=first + stacked.index(i))
                 for i in term.inputs
             ]
+            start = given[parts.state[k]]
+            if term.op is sum_:
+                total = make(graph, sum_, *values, axes=(0, *[1 + axis for axis in term.param("axes")]))
+                return total if is_number(start, 0.0) else written(graph, np.add, start, total)
             terms, out = parse(term.param("subscripts"))
             label = next(letter for letter in LETTERS if letter not in term.param("subscripts"))
             labelled = ",".join([label + t if m else t for t, m in zip(terms, many, strict=True)])
             product = make(graph, einsum, *values, subscripts=f"{labelled}->{out}")
-            start = given[parts.state[k]]
             return product if is_number(start, 0.0) else written(graph, np.add, start, product)
 
         return made

@@ -155,7 +155,8 @@ class _Lowering:
                 inside.sources[own] = source._replace(axes=source.axes[1:], literal=literal)
             else:
                 array: Any = source.array
-                if array is None or source.flat or source.indices != source.axes or array.shape != read.shape:
+                alike = array is not None and array.shape[1:] == read.shape[1:]  # it may have more rows
+                if not alike or source.flat or source.indices != source.axes:
                     array = self.copied(read, source)
                 rows.add(inside.stand_in(array, own.shape, row=True))
                 inside.sources[own] = _whole(inside.stand_in(array, own.shape, row=True))
