@@ -97,6 +97,10 @@ TILE_TERMS = 1024
 TILE_SUMS = 4096
 """Elements of a sum that is taken tile by tile, at most. Chosen."""
 
+SHARED_ROWS = 16
+"""Rows of a batch for which a thread takes all steps of a recurrence, at least. Chosen: a product of fewer packs its
+other operand for little work."""
+
 TILE_LEAST = 8
 """Rows of the shortest tile. Chosen: a vector."""
 

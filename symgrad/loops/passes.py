@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from symgrad.ir.notation import symbolic
 from symgrad.ir.shapes import simplified
 from symgrad.loops.fusion.fuse import fuse
+from symgrad.loops.fusion.interchange import interchange
 from symgrad.loops.fusion.merge import merge
 from symgrad.loops.fusion.parallelize import parallelize
 from symgrad.loops.fusion.tile import arrange, compensate, fit
@@ -51,6 +52,7 @@ PASSES: tuple[Pass[LoopProgram], ...] = (
     Pass(deep(fuse), Purpose.NECESSITY),
     Pass(embed, Purpose.NECESSITY),
     Pass(merge, Purpose.TIME),
+    Pass(interchange, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
     Pass(parallelize, Purpose.TIME, lambda options, _: options.threads != 1 and not options.portable),
     Pass(layout, Purpose.TIME),
     Pass(compensate, Purpose.DIGITS),
