@@ -335,8 +335,10 @@ class _Survey:
             self.attributes[name] = self.attributes.get(name, frozenset()) | paths
         for name, following in reads.following.items():
             self.following[name] = self.following.get(name, frozenset()) | following
-        names = inner.__globals__
+        names, installed = inner.__globals__, not of_the_user(inner.__code__.co_filename)
         for name, paths in reads.names.items():
+            if installed and isinstance(kept := names.get(name), _CONTAINERS) and len(kept) > LONG:
+                continue  # a package's own cache
             if name in inner.__code__.co_freevars:
                 cell = (inner.__closure__ or ())[inner.__code__.co_freevars.index(name)]
                 self.place(Slot(cell, "cell_contents", partial(getattr, cell), partial(setattr, cell)), name, paths)
