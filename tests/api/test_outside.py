@@ -515,3 +515,11 @@ def test_deep_and_circular_containers() -> None:
     with pytest.warns(SymgradWarning, match="reads chain"):
         found = sg.jit(lambda x: x * len(chain) * round_[1][0] + G, options=NONE)(X)
     np.testing.assert_array_equal(found, 4 * X + G)
+
+
+def test_modules_are_asked_for_nothing_that_no_code_names() -> None:
+    lazy = types.ModuleType("lazy")
+    asked: list[str] = []
+    vars(lazy).update(__getattr__=asked.append, rate=2.0)
+    np.testing.assert_array_equal(sg.jit(lambda x: x * lazy.rate, options=NONE)(X), 2 * X)
+    assert not {"__self__", "__func__", "func", "__wrapped__"} & {*asked}

@@ -387,7 +387,9 @@ class _Survey:
         if (content := _content(value)) is not None:
             self.compare(get, name, content)
         elif not issubclass(type(value), (*_NUMBERS, *_CONTAINERS, np.generic)):
-            self.stack += [partial(self.function, value), partial(self.object, value, label, name)]
+            self.stack.append(partial(self.object, value, label, name))
+            if not isinstance(value, types.ModuleType):  # whose attributes may be made when they are asked for
+                self.stack.append(partial(self.function, value))
         if not (only_arrays or isinstance(value, _PASSIVE)):
             state.items.append((get, name, value))
             state.labels.append(label)
