@@ -34,10 +34,10 @@ def pooled(shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -
         key: SPARE * count for key, count in sizes.items()
         if BLOCK_LEAST <= prod(key[0]) * key[1].itemsize <= BLOCK_MOST
     }
-    return _Pool(kept) if kept and COUNTS else np.empty
+    return _BlockPool(kept) if kept and COUNTS else np.empty
 
 
-class _Pool:
+class _BlockPool:
     """The blocks of one function; a block that is looked at is nobody else's meanwhile."""
 
     def __init__(self, most: dict[Any, int]) -> None:

@@ -68,7 +68,7 @@ class Tally(NamedTuple):
         return shapes.simplified(total + sum(self.calls.values()))
 
 
-class Sizes(NamedTuple):
+class ProgramSizes(NamedTuple):
     """How large a program is: statements, of them in loops, calls; loops, in lanes, in tiles, shared among threads."""
 
     statements: int
@@ -87,12 +87,12 @@ class Expected(NamedTuple):
     bytes: int
 
 
-def sizes(program: LoopProgram) -> Sizes:
+def sizes(program: LoopProgram) -> ProgramSizes:
     """Count statements, places where functions are called, and loops by kind."""
     found = program.paths
     loops = program.loops
     calls = sum(sum(operations(s)[1].values()) for s, _ in found)
-    return Sizes(
+    return ProgramSizes(
         len(found), sum(bool(around) for _, around in found), calls,
         sum(loop.walk is not Walk.THREADS for loop in loops),
         sum(loop.walk is Walk.LANES or loop.product is not None for loop in loops),
@@ -101,7 +101,7 @@ def sizes(program: LoopProgram) -> Sizes:
     )
 
 
-def expected(size: Sizes) -> Expected:
+def expected(size: ProgramSizes) -> Expected:
     """Return what the C compiler is expected to take for a program of a size."""
     counts = (1, size.statements, size.looped, size.lanes)
     seconds, memory = [
@@ -112,7 +112,7 @@ def expected(size: Sizes) -> Expected:
 
 def at_least(nodes: int) -> Expected:
     """Return what scheduling and compiling takes at least for so many nodes, each a statement outside of loops."""
-    compiled = expected(Sizes(nodes, 0, 0, 0, 0, 0, 0))
+    compiled = expected(ProgramSizes(nodes, 0, 0, 0, 0, 0, 0))
     return Expected(compiled.seconds + SCHEDULED * nodes, compiled.bytes)
 
 
@@ -157,11 +157,11 @@ def _often(program: LoopProgram) -> Iterator[tuple[Statement, Around, Any]]:
     times: dict[Around, Any] = {}
     for statement, around in program.paths:
         if around not in times:
-            times[around] = runs(around)
-        yield statement, around, runs(around, statement) if statement.ranges else times[around]
+            times[around] = run_count(around)
+        yield statement, around, run_count(around, statement) if statement.ranges else times[around]
 
 
-def runs(around: Around, statement: Statement | None = None) -> Any:
+def run_count(around: Around, statement: Statement | None = None) -> Any:
     """Count how often what stands inside of some loops runs."""
     windows = {loop.window for loop in around}
     teams = {loop.team for loop in around}
@@ -259,7 +259,7 @@ def _move(
     if storage[target.array].is_memory:
         size = target.array.dtype.itemsize * _walked(target, statement)
         depth = next((loop.nest.depth for loop in around if loop.product is not None), None)
-        written = runs(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
+        written = run_count(tuple([loop for loop in around if loop is not depth])) if depth is not None else often
         seen.add(place(target))
         moved["stored"] += size * written
         if statement.how != How.SET:
@@ -277,11 +277,11 @@ def _distinct(access: Access, around: Around, often: Any, statement: Statement) 
     used = {p for a in (access, *looked_up(access.indices)) for p in a.parts}
     nest = next((loop.nest for loop in around if loop.product is not None), None)
     if nest is not None:  # blocks are held in registers
-        return runs(tuple([loop for loop in around if loop not in nest.loops or loop.members & used]))
+        return run_count(tuple([loop for loop in around if loop not in nest.loops or loop.members & used]))
     depth = len(around)
     while depth and not around[depth - 1].members & used and not around[depth - 1].tile:
         depth -= 1
-    return often if depth == len(around) else runs(around[:depth], statement)
+    return often if depth == len(around) else run_count(around[:depth], statement)
 
 
 def _bytes(array: Array) -> Any:
@@ -326,7 +326,7 @@ def walked(around: Around) -> Shape:
     return tuple([outer.extent for outer in around if outer.tile is None or outer.tile not in windows])
 
 
-def work(loop: Loop) -> int:
+def operations_of(loop: Loop) -> int:
     """Count the operations of a loop, as many as take the time of what it does; unknown extents are guessed."""
     return sum([effort(s) * elements(walked(around)) for s, around in loop.paths]) // BLOCKED
 

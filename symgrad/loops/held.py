@@ -171,7 +171,7 @@ class Repeat(Held):
 
 
 @dataclass(frozen=True, eq=False)
-class Branch(Held):
+class HeldBranch(Held):
     """One of two programs.
 
     Attributes:
@@ -273,7 +273,7 @@ def _set(target: Array, source: Array, line: Any) -> Items:
     return nested([Statement(Access(target, axes), How.SET, Access(source, axes), axes, line)], axes)
 
 
-class Result(NamedTuple):
+class HeldResult(NamedTuple):
     """What a statement that stands for `Held` calls: one array that it makes.
 
     Attributes:
@@ -296,7 +296,7 @@ class Result(NamedTuple):
         """How many operations the whole takes."""
         return self.held.work
 
-    def at(self, by: Mapping[Axis, Axis]) -> Result:
+    def at(self, by: Mapping[Axis, Axis]) -> HeldResult:
         """Touch along other axes."""
         return self._replace(axes=tuple([by.get(axis, axis) for axis in self.axes]))
 
@@ -316,7 +316,7 @@ def standing(held: Held, reads: Sequence[Array], made: Sequence[Array], line: An
     found = []
     for number, target in enumerate(made):
         own = axes_of(target.shape)
-        routine: Any = Result(held, number, (*[axis for each in axes for axis in each], *own))
+        routine: Any = HeldResult(held, number, (*[axis for each in axes for axis in each], *own))
         found.append(Statement(Access(target, own), How.CALL, value, (), line, routine=routine))
     return found
 
@@ -324,7 +324,7 @@ def standing(held: Held, reads: Sequence[Array], made: Sequence[Array], line: An
 def result_of(item: Any) -> Any:
     """Return what a statement makes of what it stands for; None for any other item."""
     routine: Any = item.routine if isinstance(item, Statement) else None
-    return routine if isinstance(routine, Result) else None
+    return routine if isinstance(routine, HeldResult) else None
 
 
 def deep(apply: Callable[[LoopProgram], LoopProgram]) -> Callable[[LoopProgram], LoopProgram]:
@@ -360,7 +360,7 @@ def embed(program: LoopProgram, known: dict[Any, tuple[Items, list[Array]]] | No
     made: dict[Held, dict[int, Array]] = {}
     for s, _ in program.paths:
         found: Any = s.routine
-        if isinstance(found, Result):
+        if isinstance(found, HeldResult):
             made.setdefault(found.held, {})[found.number] = s.target.array
     if not made:
         return program

@@ -454,11 +454,11 @@ class Touch(NamedTuple):
     access: Access
     how: How | None
     array: Array
-    terms: tuple[Term, ...]
+    terms: tuple[TriedIndex, ...]
     plain: bool
 
 
-class Term(NamedTuple):
+class TriedIndex(NamedTuple):
     """An index at some extents.
 
     Attributes:
@@ -488,7 +488,7 @@ class _Trial:
         self.where = ", ".join(f"{name} = {count}" for name, count in sizes.items() if name != TEAM)
         self.values: dict[Any, int] = {}
         self.spans: dict[Loop, Span] = {}
-        self.terms: dict[Any, Term] = {}
+        self.terms: dict[Any, TriedIndex] = {}
         self.touches: dict[Array, list[Touch]] = {}
         self.flows: dict[Array, list[tuple[Touch, Touch]]] = {}
         self.vague: set[Array] = set()
@@ -606,10 +606,10 @@ class _Trial:
                 span = tuple([(max(a, low), min(b, high)) for a, b in span if max(a, low) <= min(b, high)])
         return span
 
-    def index(self, index: Any, site: Site) -> Term:
+    def index(self, index: Any, site: Site) -> TriedIndex:
         """Return an index at the extents that are tried; each is computed once for the same loops."""
         if type(index) is int:
-            return Term(index, (), ((index, index),), dense=True)
+            return TriedIndex(index, (), ((index, index),), dense=True)
         loops = site.loops
         if index in loops:
             key: Any = loops[index], site.statement.ranges
@@ -620,7 +620,7 @@ class _Trial:
             found = self.terms[key] = self.computed(index, site)
         return found
 
-    def computed(self, index: Any, site: Site) -> Term:
+    def computed(self, index: Any, site: Site) -> TriedIndex:
         """Return an index that was not seen in these loops."""
         found, form = self.verifier.form(index)
         if form is None:
@@ -633,7 +633,7 @@ class _Trial:
             step, loop = self.value(each), site.loops.get(part, part)
             span = self.within(site, loop)
             if len(form.terms) == 1 and step == 1 and plain:
-                return Term(start, ((loop, 1),), tuple([(a + start, b + start) for a, b in span]), dense=True)
+                return TriedIndex(start, ((loop, 1),), tuple([(a + start, b + start) for a, b in span]), dense=True)
             steps[loop] = steps.get(loop, 0) + step
             walks.append((step, span[0][0], span[-1][1]))
             dense = dense and len(span) == 1
@@ -641,9 +641,9 @@ class _Trial:
         for step, long in sorted([(abs(step), abs(step) * (b - a)) for step, a, b in walks]):
             dense = dense and (step <= reach + 1 or long == 0)  # 4*i + j: no longer than what the shorter ones reach
             reach += long
-        return Term(start, tuple(steps.items()) if plain else None, (swept(start, walks),), dense)
+        return TriedIndex(start, tuple(steps.items()) if plain else None, (swept_bounds(start, walks),), dense)
 
-    def tried(self, index: Any, found: list[Any], site: Site) -> Term:
+    def tried(self, index: Any, found: list[Any], site: Site) -> TriedIndex:
         """Try an index that is not linear, point by point."""
         walks = [] if any(isinstance(part, Lookup) for part in found) else [
             [k for low, high in self.within(site, site.loops.get(part, part)) for k in range(low, high + 1)]
@@ -651,15 +651,15 @@ class _Trial:
         ]
         if not walks or prod(map(len, walks)) > POINTS:
             self.verifier.leave(f"{site}: where {index} goes")
-            return Term(0, None, (), dense=False)
+            return TriedIndex(0, None, (), dense=False)
         symbols = [part.symbol for part in found]
         places = {int(at(index, self.sizes | dict(zip(symbols, point, strict=True)))) for point in product(*walks)}
         low, high = min(places), max(places)
-        return Term(0, None, ((low, high),), dense=len(places) == high - low + 1)
+        return TriedIndex(0, None, ((low, high),), dense=len(places) == high - low + 1)
 
     # -- indices
 
-    def inside(self, index: Any, dim: Any, term: Term, access: Access, site: Site) -> None:
+    def inside(self, index: Any, dim: Any, term: TriedIndex, access: Access, site: Site) -> None:
         """Check that an index stays inside of an extent, at these extents and, where some are unknown, at any."""
         span = term.span
         if span and (span[0][0] < 0 or span[-1][1] >= self.value(dim)):
@@ -790,7 +790,7 @@ class _Trial:
                 continue
             before = boxes
             for cut in found:
-                boxes = [piece for box in boxes for piece in without(box, cut)]
+                boxes = [piece for box in boxes for piece in cut_out(box, cut)]
             if touch is not None and boxes != before:
                 self.flows[touch.array].append((start, touch))
             if not boxes:
@@ -839,13 +839,13 @@ class _Trial:
                 return None
         return list(product(*spans))
 
-    def rest(self, term: Term, around: Around, tiles: list[Any], site: Site) -> tuple[int, int]:
+    def rest(self, term: TriedIndex, around: Around, tiles: list[Any], site: Site) -> tuple[int, int]:
         """Return the places an index takes beside what is fixed in an iteration."""
         spans = [
             (step, self.within(site, loop)) for loop, step in term.steps or ()
             if isinstance(loop, Axis) or not (loop in around or loop.window in tiles)
         ]
-        return swept(term.start, [(step, span[0][0], span[-1][1]) for step, span in spans])
+        return swept_bounds(term.start, [(step, span[0][0], span[-1][1]) for step, span in spans])
 
     def early(self, touch: Touch, starts: list[Touch]) -> list[Box]:
         """Return what is missing when a statement runs for the first time: no earlier iteration has written then."""
@@ -862,7 +862,7 @@ class _Trial:
                 if begin > first[loop] if loop.down else begin < first[loop]:  # in an earlier iteration all has run
                     break
             cut = tuple([self.at_first(term, start.site, until, exact=False) for term in start.terms])
-            boxes = [piece for box in boxes for piece in without(box, cut)]
+            boxes = [piece for box in boxes for piece in cut_out(box, cut)]
             if not boxes:
                 break
         return boxes
@@ -872,7 +872,7 @@ class _Trial:
         span = self.within(site, loop)
         return span[-1][1] if loop.down else span[0][0]
 
-    def at_first(self, term: Term, site: Site, until: dict[Loop, int], *, exact: bool) -> tuple[int, int]:
+    def at_first(self, term: TriedIndex, site: Site, until: dict[Loop, int], *, exact: bool) -> tuple[int, int]:
         """Return where an index goes until loops are at an iteration, or (`exact`) in it; of tiles, in the first."""
         walks = []
         tiles = [loop.tile for loop in until if loop.tile is not None]
@@ -887,7 +887,7 @@ class _Trial:
                 rows = loop.window.rows
                 end = min(end, begin - begin % rows + rows - 1)
             walks.append((step, begin, end))
-        return swept(term.start, walks)
+        return swept_bounds(term.start, walks)
 
     # -- parallel loops
 
@@ -924,8 +924,8 @@ class _Trial:
 
     def apart_lanes(self, own: list[Touch], loop: Loop) -> bool:
         """Whether no two lanes meet."""
-        parts = [own], rows(own, loop)
-        return any(all(apart(part, (loop,), self.value, lanes=True) for part in own) for own in parts)
+        parts = [own], rows_apart(own, loop)
+        return any(all(walk_apart(part, (loop,), self.value, lanes=True) for part in own) for own in parts)
 
     def threads(self, loop: Loop, array: Array, own: list[Touch]) -> None:
         """Check that no thread touches what another one writes but its own buffers, shares of sums and runs of rows."""
@@ -935,7 +935,7 @@ class _Trial:
         tiles = [one for one in around if one.team is loop.axis]
         made = [one.tile for one in tiles]
         runs = [*tiles, *[one for one in section.now if one.window in made]]
-        if apart(own, runs, self.value) or apart(own, [loop], self.value):
+        if walk_apart(own, runs, self.value) or walk_apart(own, [loop], self.value):
             return
         inside = len(own) == len(self.touches[array]) and array.is_temporary
         storage = self.storage[array]
@@ -1008,9 +1008,9 @@ class _Trial:
                     raise self.wrong(f"the slots of {one.name} and {other.name} overlap")
 
 
-def rows(own: list[Touch], loop: Loop) -> list[list[Touch]]:
+def rows_apart(own: list[Touch], loop: Loop) -> list[list[Touch]]:
     """Part accesses where an index that the loop does not walk differs by a number: other rows never meet."""
-    if not alike(own):
+    if not same_rank(own):
         return [own]
     fixed = []
     for d, term in enumerate(own[0].terms):
@@ -1022,20 +1022,20 @@ def rows(own: list[Touch], loop: Loop) -> list[list[Touch]]:
     return [*found.values()]
 
 
-def apart(own: list[Touch], walked: Sequence[Loop], value: Callable[[Any], int], *, lanes: bool = False) -> bool:
+def walk_apart(own: list[Touch], walked: Sequence[Loop], value: Callable[[Any], int], *, lanes: bool = False) -> bool:
     """Whether all accesses of an array walk along one dimension with a loop: then no two iterations meet.
 
     Of lanes, some may begin where others never come.
     """
 
-    def row(term: Term) -> Any:
+    def row(term: TriedIndex) -> Any:
         steps = [step for one, step in term.steps or () if one in walked]
         others = [each for each in term.steps or () if each[0] not in walked]
         beside = sum([abs(step) * (value(one.extent) - 1) for one, step in others])  # as in rows of a flat array
         flat = own[0].access.flat and beside < sum(steps)
         return [*steps, *([] if flat and not lanes else others)] if steps and (lanes or flat or not others) else None
 
-    for d, term in enumerate(own[0].terms) if alike(own) else ():
+    for d, term in enumerate(own[0].terms) if same_rank(own) else ():
         found = row(term)
         if found and all(touch.terms[d] is term or row(touch.terms[d]) == found for touch in own):
             starts = sorted({touch.terms[d].start for touch in own})
@@ -1045,13 +1045,13 @@ def apart(own: list[Touch], walked: Sequence[Loop], value: Callable[[Any], int],
     return False
 
 
-def alike(own: list[Touch]) -> bool:
+def same_rank(own: list[Touch]) -> bool:
     """Whether accesses have the same number of indices."""
     flat, rank = own[0].access.flat, len(own[0].terms)
     return all(touch.access.flat == flat and len(touch.terms) == rank for touch in own)
 
 
-def swept(start: int, walks: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
+def swept_bounds(start: int, walks: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
     """Return the ends of a number and multiples of what goes from one place to another, each with its factor."""
     low = high = start
     for step, first, last in walks:
@@ -1065,14 +1065,14 @@ def runs_before(start: Touch, touch: Touch | None) -> bool:
     return start.site.guards == guards[: len(start.site.guards)]
 
 
-def moving(term: Term, around: Around, tiles: list[Any]) -> list[tuple[Any, int]]:
+def moving(term: TriedIndex, around: Around, tiles: list[Any]) -> list[tuple[Any, int]]:
     """Return what of an index is fixed in an iteration of loops: their variables, and the tiles that others walk."""
     steps = [each for each in term.steps or () if not isinstance(each[0], Axis)]
     named = [(loop if loop in around else loop.window, step) for loop, step in steps]
     return [(key, step) for key, step in named if key is not None and (key in around or key in tiles)]
 
 
-def without(box: Box, cut: Box) -> Iterator[Box]:
+def cut_out(box: Box, cut: Box) -> Iterator[Box]:
     """Cut a box out of another one; yield what is left, in boxes.
 
     >>> list(without(((0, 9), (0, 1)), ((3, 4), (0, 0))))

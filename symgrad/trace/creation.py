@@ -81,7 +81,7 @@ def _made(when_traced: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def _filled(value: float) -> Callable[..., Any]:
+def _filler(value: float) -> Callable[..., Any]:
     return lambda _original, shape, dtype=None, *_, **__: stretched(np.asarray(value), shape, dtype or np.float64)
 
 
@@ -108,7 +108,7 @@ def _stacked(value: Any, dtype: Any) -> Any:
         raise located(error) from None
 
 
-def _copied(x: Any) -> Tracer:
+def _new_copy(x: Any) -> Tracer:
     return as_array(Tracer(as_node(_trace(), x), _trace()))  # type: ignore[no-any-return]
 
 
@@ -119,8 +119,8 @@ def _array(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         return _of_rank(made, kwargs.get("ndmin", 0))
     if not touches(value):
         return fresh(original(value, *args[1:], **{k: v for k, v in kwargs.items() if k != "object"}))
-    made = _copied(_stacked(value, _argument(args, kwargs, 1, "dtype")))
-    return _copied(_of_rank(made, kwargs.get("ndmin", 0)))
+    made = _new_copy(_stacked(value, _argument(args, kwargs, 1, "dtype")))
+    return _new_copy(_of_rank(made, kwargs.get("ndmin", 0)))
 
 
 def _of_rank(made: Any, least: int) -> Any:
@@ -134,13 +134,13 @@ def _asarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     value, dtype = _argument(args, kwargs, 0, name), _argument(args, kwargs, 1, "dtype")
     if touches(value):
         if asks(kwargs.get("copy")):
-            return _copied(_stacked(settled(value), dtype))
+            return _new_copy(_stacked(settled(value), dtype))
         same = dtype is None or getattr(value, "dtype", None) == np.dtype(dtype)
         order = _argument(args, kwargs, 2, "order")
         if type(value) is LocalArray and same:
             return value.in_order(order)
         made = as_array(_stacked(settled(value), None if same else dtype))
-        return _laid_out(made, f"{original.__name__}(..., order={order!r})") if order in {"C", "F"} else made
+        return _in_order(made, f"{original.__name__}(..., order={order!r})") if order in {"C", "F"} else made
     rest, keywords = args[1:], {k: v for k, v in kwargs.items() if k != name}
     if type(value) is LocalArray:
         given = value.lent()
@@ -156,10 +156,10 @@ def _ascontiguousarray(original: Any, args: Arguments, kwargs: Keywords) -> Any:
         return _asarray(original, args, kwargs)
     made = _stacked(settled(value), _argument(args, kwargs, 1, "dtype"))
     made = made if made.ndim else made[None]
-    return _laid_out(made, original.__name__) if made is settled(value) else made
+    return _in_order(made, original.__name__) if made is settled(value) else made
 
 
-def _laid_out(made: Tracer, name: str) -> Tracer:
+def _in_order(made: Tracer, name: str) -> Tracer:
     """Return an array in an order of memory: a copy or the array itself, and only NumPy knows which."""
     if made.ndim < 2 and made.base is None:
         return made
@@ -225,7 +225,7 @@ def _eye(_original: Any, N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *
             line=user_line(), instead="an integer without axes",
         )
     i = i + k if is_traced(k) or k else i
-    return _copied(np.equal(i[:, None], j[None, :]).astype(dtype or np.float64))
+    return _new_copy(np.equal(i[:, None], j[None, :]).astype(dtype or np.float64))
 
 
 def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
@@ -255,7 +255,7 @@ def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
-    "zeros": _made(_filled(0)), "ones": _made(_filled(1)), "empty": _made(_filled(0)),
+    "zeros": _made(_filler(0)), "ones": _made(_filler(1)), "empty": _made(_filler(0)),
     "full": _made(lambda _original, shape, fill_value, dtype=None, *_, **__: stretched(fill_value, shape, dtype)),
     **dict.fromkeys(
         ("zeros_like", "ones_like", "empty_like", "copy", "vander"),

@@ -193,7 +193,7 @@ class _Installed:
     modules = 0
 
 
-def _stand_in(original: Any, name: str, when_traced: Callable[..., Any] | None, kind: Any = Replaced) -> Replaced:
+def _make_stand_in(original: Any, name: str, when_traced: Callable[..., Any] | None, kind: Any = Replaced) -> Replaced:
     made: Replaced = kind(original, name, when_traced)  # one for each name: `calls` asks for it
     _Installed.stand_ins.setdefault(id(original), made)
     return made
@@ -202,7 +202,7 @@ def _stand_in(original: Any, name: str, when_traced: Callable[..., Any] | None, 
 def _row(module: Any, answers: Mapping[str, Callable[..., Any] | None], kind: Any = Replaced, prefix: str = "") -> Row:
     originals = {name: vars(module)[name] for name in answers}
     originals = {name: value for name, value in originals.items() if not isinstance(value, Replaced)}
-    made = {name: _stand_in(value, prefix + name, answers[name], kind) for name, value in originals.items()}
+    made = {name: _make_stand_in(value, prefix + name, answers[name], kind) for name, value in originals.items()}
     return module if isinstance(module, type) else vars(module), originals, made
 
 
@@ -307,7 +307,7 @@ def _users() -> Iterator[Row]:
 # -- putting it in place
 
 
-def _put(row: Row, *, back: bool = False) -> None:
+def _swap(row: Row, *, back: bool = False) -> None:
     """Put stand-ins in the place of what they stand for, or that back; what others have put there meanwhile stays."""
     names, originals, stand_ins = row
     there, instead = (stand_ins, originals) if back else (originals, stand_ins)
@@ -326,7 +326,7 @@ def _place(rows: Iterable[Row]) -> None:
     for row in rows:
         if id(row[0]) not in _Installed.in_place:
             _Installed.in_place[id(row[0])] = row
-            _put(row)
+            _swap(row)
 
 
 def _libraries() -> Iterator[Row]:
@@ -345,7 +345,7 @@ def _put_inside() -> None:
     with here.lock:
         for function in list(SCIPYS):  # also what users do not call
             if id(function) not in here.stand_ins and not isinstance(function, np.ufunc):
-                _stand_in(function, function.__name__, None, OfScipy)
+                _make_stand_in(function, function.__name__, None, OfScipy)
         for name, module in list(sys.modules.items()):
             if name.startswith("scipy.") and name not in here.inside and isinstance(module, ModuleType):
                 row = _bound(vars(module))
@@ -376,5 +376,5 @@ def installed(fun: Any = None) -> Iterator[None]:
             here.count -= 1
             if not here.count:
                 for row in here.in_place.values():
-                    _put(row, back=True)
+                    _swap(row, back=True)
                 here.in_place.clear()

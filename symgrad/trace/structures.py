@@ -90,10 +90,10 @@ def _is_structure(value: Any) -> bool:
     file = getattr(module, "__file__", None)
     # A module that is not loaded is a text that was run.
     own = module is None or kind.__module__ == "__main__" if file is None else is_user_code(file)
-    return own and bool(_held(value)) and not issubclass(kind, BaseException)
+    return own and bool(_attributes(value)) and not issubclass(kind, BaseException)
 
 
-def _held(value: Any) -> dict[str, Any]:
+def _attributes(value: Any) -> dict[str, Any]:
     """Return an object's attributes, those in slots too."""
     slots = [name for kind in type(value).__mro__ for name in _names(kind.__dict__.get("__slots__", ()))]
     return {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
@@ -114,7 +114,7 @@ def _branches(value: Any) -> bool:
 
 
 def _apart(value: Any) -> tuple[Any, Any, Any]:
-    held = _held(value)
+    held = _attributes(value)
     names = tuple([name for name, part in held.items() if _branches(part)])
     rest = tuple([(name, Fixed(part)) for name, part in held.items() if name not in names])
     return [held[name] for name in names], (names, rest), names

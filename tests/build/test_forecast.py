@@ -13,7 +13,7 @@ import pytest
 import symgrad as sg
 from symgrad.build import limits
 from symgrad.errors import ArgumentValueError, CompileTimeError, SymgradWarning
-from symgrad.loops.cost import Sizes, at_least, expected
+from symgrad.loops.cost import ProgramSizes, at_least, expected
 
 
 def swing(x, steps):
@@ -39,7 +39,7 @@ class Terminal(io.StringIO):
 
 
 def test_more_takes_longer():
-    small = Sizes(statements=10, looped=0, calls=0, loops=0, lanes=0, tiles=0, threads=0)
+    small = ProgramSizes(statements=10, looped=0, calls=0, loops=0, lanes=0, tiles=0, threads=0)
     for field in ("statements", "looped", "lanes"):
         more = expected(small._replace(**{field: getattr(small, field) + 100}))
         assert more.seconds > expected(small).seconds

@@ -14,7 +14,7 @@ from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.program import LoopProgram, Place
 from symgrad.loops.storage import allocate as memory
-from symgrad.loops.storage.allocate import Life, Pool, lives
+from symgrad.loops.storage.allocate import Life, SlotPool, lives
 from tests.programs import random_open_program, random_program
 from tests.test_random_programs import check
 
@@ -111,7 +111,7 @@ def test_random_programs_of_threads_without_a_stack(monkeypatch: pytest.MonkeyPa
 
 def test_slots_by_size() -> None:
     """The smallest free slot that is large enough, and one that grows where none is."""
-    pool = Pool(Place.WORKSPACE)
+    pool = SlotPool(Place.WORKSPACE)
     large = pool.take(4096, F8, Life(0, 3))
     small = pool.take(1024, F8, Life(0, 3))
     assert pool.take(512, F8, Life(3, 5)) not in {large, small}
@@ -125,7 +125,7 @@ def test_slots_by_size() -> None:
 def test_slots_of_open_sizes() -> None:
     """Sizes that are known to be ordered share; n and m stand apart; a dtype has slots of its own."""
     n, m = shapes.symbol("n"), shapes.symbol("m")
-    pool = Pool(Place.WORKSPACE)
+    pool = SlotPool(Place.WORKSPACE)
     first = pool.take(8 * n, F8, Life(0, 1))
     assert pool.take(8 * m, F8, Life(2, 3)) is not first
     assert pool.take(8 * n, F4, Life(2, 3)) is not first
@@ -135,7 +135,7 @@ def test_slots_of_open_sizes() -> None:
 
 
 def test_a_stack_is_limited() -> None:
-    pool = Pool(Place.STACK, 100)
+    pool = SlotPool(Place.STACK, 100)
     assert pool.take(64, F8, Life(0, 9)) is not None
     assert pool.take(64, F8, Life(1, 9)) is None
 

@@ -487,7 +487,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "unroll: a point is left out": ("logistic", False, BOTH, inside(unroll_pass, "expanded", last_left_out)),
     "unroll: what is wanted is left out": ("logistic", False, BOTH, inside(unroll_pass, "living", last_left_out)),
-    "versioning: an extent is one less": ("heat", True, BOTH, inside(versioning_pass._Large, "dim", one_less)),
+    "versioning: an extent is one less": ("heat", True, BOTH, inside(versioning_pass._LargeExtents, "dim", one_less)),
     "align: an offset off by one": ("heat", False, BOTH, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
     "coalesce: the last statement is left out": ("heat", False, BOTH, after("coalesce", without_last)),
     "rematerialize: at the place it was made": ("rosenbrock", False, BOTH, instead(rematerialize, "at", as_made)),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Role, Statement, accesses, looked_up, parts
 from symgrad.ir.shapes import upper
 from symgrad.loops.cost import elements, estimate
-from symgrad.loops.fusion.tile import rows, swept
+from symgrad.loops.fusion.tile import swept_loops, tile_rows
 from symgrad.loops.machine import (
     ALIVE,
     BLOCKED,
@@ -41,7 +41,7 @@ class Classes:
     A union that would put two axes of one statement into one class is refused.
     """
 
-    def __init__(self, statements: Sequence[Statement], graph: Graph) -> None:
+    def __init__(self, statements: Sequence[Statement], graph: DependenceGraph) -> None:
         """Unite axes: along what is computed first, along inputs last."""
         self.parent: dict[Axis, Axis] = {axis: axis for s in statements for axis in s.axes}
         self.users: dict[Axis, set[int]] = {axis: set() for axis in self.parent}
@@ -88,7 +88,7 @@ class Classes:
         self.users[a] |= merged
 
 
-class Graph:
+class DependenceGraph:
     """Who writes what before whom: for each statement, what it depends on and by which access.
 
     An array's writers follow each other, so a reader depends on the last of them alone.
@@ -275,7 +275,7 @@ class Times:
             if there == here or (there > here) != later:
                 continue
             arrays = self.long.get(k, ())
-            more = sum([size(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays])
+            more = sum([array_bytes(a) * ((there not in touching[a]) - (touching[a][here] == 1)) for a in arrays])
             if more < 0 or (later and more == 0):
                 time[k] = there
                 for array in arrays:
@@ -284,10 +284,10 @@ class Times:
                     times[here] -= 1
                     if not times[here]:
                         del times[here]
-        return sum([(len(times) - 1) * size(array) for array, times in touching.items()])
+        return sum([(len(times) - 1) * array_bytes(array) for array, times in touching.items()])
 
 
-def size(array: Array) -> int:
+def array_bytes(array: Array) -> int:
     """Estimate an array's bytes."""
     return array.elements * array.dtype.itemsize
 
@@ -299,7 +299,7 @@ class Fusion:
         """Classify the axes and weigh the statements."""
         self.statements = lowered.statements
         self.new: list[Array] = []  # copies of sums
-        self.graph = Graph(self.statements)
+        self.graph = DependenceGraph(self.statements)
         self.classes = Classes(self.statements, self.graph)
         self.axis_of: list[dict[Axis, Axis]] = [
             {self.classes.find(axis): axis for axis in s.axes} for s in self.statements
@@ -318,7 +318,7 @@ class Fusion:
         self.near: dict[tuple[int, int, Access, Axis], bool] = {}
         self.products = [s.is_contraction for s in self.statements]
         self.large = [
-            [a for a in s.touched if not a.flat and len(a.indices) > 1 and size(a.array) > NEAR_BYTES]
+            [a for a in s.touched if not a.flat and len(a.indices) > 1 and array_bytes(a.array) > NEAR_BYTES]
             for s in self.statements
         ]
         self.work = [elements([a.extent for a in s.axes]) for s in self.statements]
@@ -383,7 +383,7 @@ class Fusion:
             and all(self.axis_of[k][chosen] in batch_axes(self.statements[k]) for k in products)
             and all(axis is not self.axis_of[k][chosen] for k in part for axis, _, _ in self.statements[k].ranges)
         )
-        return swept(chosen, nests, tuple(body), self.new, heavy=heavy)
+        return swept_loops(chosen, nests, tuple(body), self.new, heavy=heavy)
 
     def second(
         self, part: list[int], remaining: dict[int, frozenset[Axis]], chosen: Axis,
@@ -553,7 +553,7 @@ class Fusion:
         bare = all(self.products[k] or isinstance(self.statements[k].value, (Number, Access)) for k in members)
         if bare and work[best] >= BLOCKED * PAYS:  # threads share tiles out: there should be several
             axes = frozenset([self.axis_of[k].get(best, best) for k in members])
-            if upper(best.extent) <= rows([self.statements[k] for k in members], axes):
+            if upper(best.extent) <= tile_rows([self.statements[k] for k in members], axes):
                 return max(able, key=lambda axis: upper(axis.extent))
         return best
 

@@ -47,7 +47,7 @@ Touches = dict["Array", list[tuple["Access", bool]]]
 """What is touched of each array, each with whether it is written."""
 
 
-class Nest(NamedTuple):
+class PerfectNest(NamedTuple):
     """A perfect nest of statements that set elements, or add to sums."""
 
     loops: tuple[Loop, ...]
@@ -70,7 +70,7 @@ def _moved(items: Items, way: int) -> Items:
     made: list[Item] = []
     used: dict[Array, int] = {}  # the last places that do, of those so far
     written: dict[Array, int] = {}
-    nests: dict[Any, dict[int, Nest]] = {}
+    nests: dict[Any, dict[int, PerfectNest]] = {}
     for item in items[::way]:
         touches = touches_of(item)
         writes = writes_of(touches)
@@ -106,7 +106,7 @@ def writes_of(touches: Touches) -> set[Array]:
     return {array for array, own in touches.items() if any(also for _, also in own)}
 
 
-def nest_of(item: Item, touches: Touches) -> Nest | None:
+def nest_of(item: Item, touches: Touches) -> PerfectNest | None:
     """Return an item as a nest; None where it is none."""
     loops: list[Loop] = []
     body: Items = (item,)
@@ -117,17 +117,17 @@ def nest_of(item: Item, touches: Touches) -> Nest | None:
         isinstance(s, Statement) and s.how in {How.SET, How.ADD} and not s.is_contraction
         and not (s.ranges or s.prefix or s.may_fail) for s in body
     )
-    return Nest(tuple(loops), body, touches) if plain else None
+    return PerfectNest(tuple(loops), body, touches) if plain else None
 
 
-def _joined(first: Nest, second: Nest) -> Loop:
+def _joined(first: PerfectNest, second: PerfectNest) -> Loop:
     body: Items = (*first.body, *second.body)
     for one, other in zip(reversed(first.loops), reversed(second.loops), strict=True):
         body = (one.with_(body=body, members=one.members | other.members),)
     return body[0]  # type: ignore[return-value]  # a nest has a loop
 
 
-def _fit(one: Nest, other: Nest) -> bool:
+def _fit(one: PerfectNest, other: PerfectNest) -> bool:
     """Whether iterations of two nests may take turns: what one writes, the other touches in the same one, or never."""
     if len(one.body) + len(other.body) > LONG:
         return False
@@ -201,7 +201,7 @@ def overwrites(items: Items, old: Array, new: Array) -> bool:
     return True
 
 
-def _reads_first(nest: Nest, old: Array, new: Array) -> bool:
+def _reads_first(nest: PerfectNest, old: Array, new: Array) -> bool:
     number = {axis: k for k, loop in enumerate(nest.loops) for axis in loop.members}
     arrays = [{a.array for a in s.touched} for s in nest.body]  # type: ignore[union-attr]  # statements
     last = max(k for k, own in enumerate(arrays) if old in own)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.ir.notation import Access, Axis, How, Lookup, Number, Statement, axes_of, linear, parts
 from symgrad.ir.shapes import size, symbol, upper
-from symgrad.loops.cost import effort, walked, work
+from symgrad.loops.cost import effort, operations_of, walked
 from symgrad.loops.machine import BLOCKED, COPIES_BYTES, COPY_BYTES, COPYING, LINE, PAYS, STACK
 from symgrad.loops.program import (
     COUNT,
@@ -71,15 +71,15 @@ def condition(loop: Loop) -> tuple[Any, int]:
     unit = BLOCKED if any(statement.is_contraction for statement, _ in loop.paths) else 1
     for statement, around in loop.paths:
         every = every + effort(statement, unit) * size(walked(around))
-    rest = every - loop.extent * (unit * work(loop) // max(1, upper(loop.extent)))
+    rest = every - loop.extent * (unit * operations_of(loop) // max(1, upper(loop.extent)))
     if rest == 0 or type(every) is int:
-        return loop.extent, max(1, PAYS * upper(loop.extent) // max(1, work(loop)))
+        return loop.extent, max(1, PAYS * upper(loop.extent) // max(1, operations_of(loop)))
     return every, unit * PAYS
 
 
 def pays(loop: Loop) -> bool:
     """Whether a loop has work enough."""
-    return work(loop) >= PAYS
+    return operations_of(loop) >= PAYS
 
 
 def independent(loop: Loop, own: set[Array]) -> bool:
@@ -87,12 +87,12 @@ def independent(loop: Loop, own: set[Array]) -> bool:
     flat = [statement for statement, _ in loop.paths]
     uses = Counter([access.array for item, _ in walk([loop]) for access in touched(item)])
     sums = Counter([(statement.target.array, statement.how) for statement in flat])
-    pay = work(loop) // COPYING
+    pay = operations_of(loop) // COPYING
     for statement in flat:
         if statement.prefix:
             return False
         target = statement.target
-        if target.array in own or is_own(target, loop):
+        if target.array in own or writes_own(target, loop):
             continue
         alone = uses[target.array] == sums[target.array, statement.how]
         if not is_total(statement, own, loop) and not (alone and grows(statement, loop, pay)):
@@ -100,7 +100,7 @@ def independent(loop: Loop, own: set[Array]) -> bool:
     return True
 
 
-def is_own(target: Access, loop: Loop) -> bool:
+def writes_own(target: Access, loop: Loop) -> bool:
     """Whether each iteration writes elements of its own."""
     if not target.flat:
         return any(i in loop.members for i in target.indices)
@@ -139,7 +139,7 @@ def repaid(loop: Loop, array: Array) -> Any:
     return total // (BLOCKED * COPYING)
 
 
-def copied(loop: Loop, sums: list[Array]) -> Any:
+def copying_threads(loop: Loop, sums: list[Array]) -> Any:
     """Count the threads that get copies of sums of open extents: as many as the work pays for, and memory allows."""
     import sympy
 
@@ -163,9 +163,9 @@ def shared(
     flat = [statement for statement, _ in loop.paths if statement.target.array not in own]
     totals = {s.target.array for s in flat if is_total(s, own, loop)}
     grown = {s.target.array: s.how for s in flat if s.target.array not in totals
-             and not is_own(s.target, loop)}
+             and not writes_own(s.target, loop)}
     wide = [array for array in sorted(grown, key=order.__getitem__) if is_open(array)]
-    copies = Team(f"copies{next(teams)}", copied(loop, wide)) if wide else THREADS
+    copies = Team(f"copies{next(teams)}", copying_threads(loop, wide)) if wide else THREADS
     team = Team(f"{copies.name} + 1", copies.count + 1) if wide else THREADS
     thread, again = Axis("t", team), Axis("t", team)
     first: list[Item] = []
@@ -184,7 +184,7 @@ def shared(
         first += start
         last += end
     for array in sorted(set(grown).difference(wide), key=order.__getitem__):
-        kept, start, add = sliced(array, grown[array], thread, again)
+        kept, start, add = thread_parts(array, grown[array], thread, again)
         new.append(kept)
         slices[array] = kept, (thread,)
         before += start
@@ -232,7 +232,7 @@ def spread(array: Array, how: How, copies: Team) -> tuple[Share, Items, Items]:
     return Share(seen, array, rest), nested([zero], begun), nested([add], added, Walk.SEQUENTIAL)
 
 
-def sliced(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, Items, Items]:
+def thread_parts(array: Array, how: How, thread: Axis, again: Axis) -> tuple[Array, Items, Items]:
     """Give each thread a part of an array that has one for each; return it, what starts a part, what adds one up."""
     apart = LINE // array.dtype.itemsize  # two threads never write to one cache line
     shape = (*array.shape[:-1], array.shape[-1] + apart) if array.shape else (apart,)

@@ -27,7 +27,7 @@ from symgrad.loops.machine import (
     WHOLE_BYTES,
 )
 from symgrad.loops.program import Kind, Loop, Tile, kept, nested, paths, rebuild, temporary
-from symgrad.loops.statements.products import find
+from symgrad.loops.statements.products import find_product
 from symgrad.ops.elementwise.arithmetic import add, subtract
 from symgrad.ops.elementwise.logical import equal
 from symgrad.ops.elementwise.selection import where
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, Item, Items, LoopProgram
 
 
-def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, heavy: bool) -> Items:
+def swept_loops(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, heavy: bool) -> Items:
     """Make an outermost loop over tiles, or its nests alone.
 
     Args:
@@ -57,7 +57,7 @@ def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, h
     if axis.extent == 1:
         return body
     inner = any(isinstance(item, Loop) for nest in nests for item in nest.body)
-    size = 1 if heavy else rows(inside, members) if inner or len(nests) > 1 else TILE_TERMS
+    size = 1 if heavy else tile_rows(inside, members) if inner or len(nests) > 1 else TILE_TERMS
     whole = type(axis.extent) is int and axis.extent <= size  # its sums have few terms, and need no parts
     apart = [] if whole else [s for s in sums if may_be_partial(s.target.array, inside, frozenset(sums))]
     before, after, named = partial_sums(apart)
@@ -77,7 +77,7 @@ def swept(axis: Axis, nests: Sequence[Loop], body: Items, new: list[Array], *, h
     return (Loop(axis, members, (*before, *body, *after), tile=tile),)
 
 
-def rows(inside: list[Statement], members: frozenset[Axis]) -> int:
+def tile_rows(inside: list[Statement], members: frozenset[Axis]) -> int:
     """Choose the tile of loops with loops inside: longer where it walks pieces of the rows of matrices, not rows."""
     read = [a for s in inside for a in s.reads if a.array.kind is Kind.INPUT]
     ends = [a.indices[-1] in members for a in read if len(a.indices) > 1]
@@ -144,7 +144,7 @@ def _ordered(loop: Loop) -> Loop:
     free = [one for one in chain if not one.tile]
     if len(free) < 2 or any(s.prefix for s in statements):
         return loop
-    found = find(free, statements)
+    found = find_product(free, statements)
     if found is None:
         last = [max(free, key=lambda one: (unit_stride(one, statements), free.index(one)))]
     else:

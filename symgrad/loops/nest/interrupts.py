@@ -25,7 +25,7 @@ def interrupts(program: LoopProgram) -> LoopProgram:
     whole = sum(_sized(item, sizes) * _guess(item, OUTER) for item in program.body)
     looks: dict[Item, int] = {}
     if whole >= LONG_CALL:
-        _choose(program.body, sizes, OUTER, 0, looks)
+        _choose_loops(program.body, sizes, OUTER, 0, looks)
 
     def change(old: Item, item: Loop | While) -> Item:
         return item.with_(poll=looks[old]) if old in looks else item
@@ -58,7 +58,7 @@ def _sized(item: Item, sizes: dict[Item, float]) -> float:
     return sizes[item]
 
 
-def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, looks: dict[Item, int]) -> float:
+def _choose_loops(items: Items, sizes: dict[Item, float], unknown: int, since: float, looks: dict[Item, int]) -> float:
     """Choose loops and how often each looks; return the operations since the last look."""
     for item in items:
         if isinstance(item, Statement):
@@ -69,7 +69,7 @@ def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, 
             since += whole
         elif not isinstance(item, (Loop, While)) or (isinstance(item, Loop) and item.walk is Walk.THREADS):
             for block in item.blocks:
-                since = _choose(block, sizes, unknown, since, looks)
+                since = _choose_loops(block, sizes, unknown, since, looks)
         elif isinstance(item, Loop) and (item.walk is Walk.LANES or item.product is not None):  # once, before
             if since >= SELDOM:
                 looks[item] = 1
@@ -78,7 +78,7 @@ def _choose(items: Items, sizes: dict[Item, float], unknown: int, since: float, 
             looks[item] = _every(item, sizes[item]) if isinstance(item, Loop) else 1
             since = sizes[item] * looks[item]
             if sizes[item] >= LONG_ITERATION:
-                since = _choose(item.body, sizes, INNER, 0, looks)
+                since = _choose_loops(item.body, sizes, INNER, 0, looks)
     return since
 
 

@@ -69,9 +69,9 @@ def _planned(loop: Loop, inside: list[Statement], uses: dict[Array, list[Use]]) 
         across = [(s, access) for s in mine for access in s.touched if crosses(access, loop, able)]
         lasts = any(len({around for _, around, _ in uses[array]}) > 1 for array in group)
         if lasts and pays(group, mine, able, loop) and all(is_again(*each, loop, written) for each in across):
-            turned.update({array: (reordered(array, able[array], array.name), able[array]) for array in group})
+            turned.update({array: (with_rows_last(array, able[array], array.name), able[array]) for array in group})
             for d, array in sorted({(row_of(a, loop), a.array): None for _, a in across}, key=lambda each: each[0]):
-                copies.setdefault(array, (reordered(array, d, "c"), d))
+                copies.setdefault(array, (with_rows_last(array, d, "c"), d))
     return (turned, copies) if turned or copies else None
 
 
@@ -86,7 +86,7 @@ def _turned(loop: Loop, turned: Places, copies: Places) -> Loop:
     def change(_: Item, item: Item) -> Item:
         return item.mapped(moved, lambda index: index) if isinstance(item, Statement) else item
 
-    start = [item for array, into in copies.items() for item in copied(array, *into, loop)]
+    start = [item for array, into in copies.items() for item in row_copies(array, *into, loop)]
     return loop.with_(body=(*start, *rebuild(loop.body, change)))
 
 
@@ -131,7 +131,7 @@ def is_again(s: Statement, access: Access, loop: Loop, written: set[Array]) -> b
     return any(axis not in loop.members and axis not in access.indices for axis in s.axes)
 
 
-def reordered(array: Array, rows: int, name: str) -> Array:
+def with_rows_last(array: Array, rows: int, name: str) -> Array:
     """Make a temporary with the rows last."""
     return temporary(name, last(array.shape, rows), array)
 
@@ -141,7 +141,7 @@ def last(items: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     return (*items[:place], *items[place + 1 :], items[place])
 
 
-def copied(array: Array, into: Array, rows: int, loop: Loop) -> Items:
+def row_copies(array: Array, into: Array, rows: int, loop: Loop) -> Items:
     """Make the loops that copy the rows of a tile."""
     others = axes_of(last(array.shape, rows)[:-1])
     axes = (*others[:rows], loop.axis, *others[rows:])

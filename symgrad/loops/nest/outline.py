@@ -46,7 +46,7 @@ def outline(program: LoopProgram) -> LoopProgram:
     body, _ = _divided(program.body, storage)
     if body is program.body:
         return program
-    crossing = {array for array, parts in functions(body).items() if len(parts) > 1}
+    crossing = {array for array, parts in functions_touching(body).items() if len(parts) > 1}
 
     def change(_: Loop, loop: Loop) -> Item:
         return loop.with_(walk=Walk.FREE, sums=()) if any(array in crossing for _, array in loop.sums) else loop
@@ -123,7 +123,7 @@ def _crossing(items: Items, storage: Storages) -> list[int]:
     return change
 
 
-def functions(items: Items) -> dict[Array, set[Outlined | None]]:
+def functions_touching(items: Items) -> dict[Array, set[Outlined | None]]:
     """Return the C functions that touch each array: the innermost outlined block, and None for the entry."""
     found: dict[Array, set[Outlined | None]] = {}
     stack: list[tuple[Item, Outlined | None]] = [(item, None) for item in items]

@@ -26,7 +26,7 @@ def peel(program: LoopProgram) -> LoopProgram:
     if not any(statement.ranges for statement, _ in program.paths):
         return program
     storage = StorageMap(program.storage)
-    body = _peeled(program.body, touches(program.body), program.least, storage)
+    body = _peeled(program.body, access_counts(program.body), program.least, storage)
     return program.with_body(body, [array for array in storage if array not in program.storage]).with_(storage=storage)
 
 
@@ -40,8 +40,8 @@ def _peeled(items: Items, uses: Counter[Array], least: Mapping[Any, int], storag
         if not isinstance(item, Loop) or ends is None:
             made.append(item.with_blocks(*[_peeled(block, uses, least, storage) for block in item.blocks]))
             continue
-        body = inside(item.body, item.members, ends)
-        here = touches([item])
+        body = interior_of(item.body, item.members, ends)
+        here = access_counts([item])
         body = fresh_registers(body, {a for a, count in here.items() if uses[a] == count}, uses, storage)
         outer = _peeled(item.body, uses, least, storage)
         made.append(item.with_(body=outer, piece=Piece.BORDERS, ends=beyond(*ends, least)))
@@ -82,22 +82,22 @@ def left(bound: Any, extent: Any) -> bool:
     return type(bound) is int and (type(extent) is not int or 2 * bound < extent)
 
 
-def inside(items: Items, members: frozenset[Axis], ends: tuple[Any, Any]) -> Items:
+def interior_of(items: Items, members: frozenset[Axis], ends: tuple[Any, Any]) -> Items:
     """Keep what runs in the interior, where its range along the axis says nothing more."""
     made: list[Item] = []
     for item in items:
         if not isinstance(item, Statement):
-            blocks = [inside(block, members, ends) for block in item.blocks]
+            blocks = [interior_of(block, members, ends) for block in item.blocks]
             if any(blocks):
                 made.append(item.with_blocks(*blocks))
             continue
         here = [r for r in item.ranges if r[0] in members]
-        if all(covers(first, end, ends) for _, first, end in here):
+        if all(holds_interior(first, end, ends) for _, first, end in here):
             made.append(item.with_(ranges=tuple([r for r in item.ranges if r[0] not in members])))
     return tuple(overwritten(made))
 
 
-def covers(first: Any, end: Any, ends: tuple[Any, Any]) -> bool:
+def holds_interior(first: Any, end: Any, ends: tuple[Any, Any]) -> bool:
     """Whether it is a range that holds the interior; one that does not is outside of it."""
     low, high = ends
     return type(first) is int and first <= low and not (type(end) is int and end <= low) and simplified(end - high) >= 0
@@ -126,13 +126,13 @@ def overwritten(items: list[Item]) -> list[Item]:
 
 def fresh_registers(body: Items, own: set[Array], uses: Counter[Array], storage: StorageMap) -> Items:
     """Give what a loop's copy does registers in the place of the original's own ones."""
-    found = touches(body)
+    found = access_counts(body)
     named = {a: a.with_() for a in found if a in own and a.is_temporary and not storage[a].is_memory}
     uses.update({fresh: found[array] for array, fresh in named.items()})
     storage.update({fresh: storage[array] for array, fresh in named.items()})
     return renamed(body, named)
 
 
-def touches(items: Iterable[Item]) -> Counter[Array]:
+def access_counts(items: Iterable[Item]) -> Counter[Array]:
     """Count the accesses of each array."""
     return Counter([access.array for item, _ in walk(items) for access in touched(item)])

@@ -50,7 +50,7 @@ def promote(program: LoopProgram) -> LoopProgram:
     blocks = _within_products(program)
 
     def change(old: Loop, loop: Loop) -> Item | Items:
-        return loop if old in blocks or not innermost(loop) else _promoted(loop, program.storage, new)
+        return loop if old in blocks or not innermost(loop) else _with_registers(loop, program.storage, new)
 
     return program.with_body(rebuild(program.body, change, Loop), new)
 
@@ -65,7 +65,7 @@ def innermost(loop: Loop) -> bool:
     return all(isinstance(item, Statement) for item in loop.body)
 
 
-def _promoted(loop: Loop, storage: Storages, new: list[Array]) -> Items:
+def _with_registers(loop: Loop, storage: Storages, new: list[Array]) -> Items:
     before: list[Item] = []
     after: list[Item] = []
     body: list[Item] = []

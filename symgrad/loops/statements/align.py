@@ -91,7 +91,7 @@ def _is_even(statement: Statement) -> bool:
 
 def partial(place: Place, offset: int, extent: Any) -> bool:
     """Whether it is a place that is not all of its frame."""
-    return offset != 0 or _extent(place) != extent
+    return offset != 0 or _extent_at(place) != extent
 
 
 def _moves(place: Place) -> bool:
@@ -99,7 +99,7 @@ def _moves(place: Place) -> bool:
     return isinstance(place, Axis) or place[0].is_temporary
 
 
-def _extent(place: Place) -> Any:
+def _extent_at(place: Place) -> Any:
     return place.extent if isinstance(place, Axis) else place[0].shape[place[1]]
 
 
@@ -107,7 +107,7 @@ def _hull(frame: Frame) -> tuple[int, Any]:
     """Return where a frame begins, and its extent: all of what moves."""
     moving = [p for p in frame.offsets if _moves(p)] or list(frame.offsets)
     low = min(frame.offsets[p] for p in moving)
-    spans = {(frame.offsets[p], _extent(p)) for p in moving}  # few differ, and SymPy takes its time
+    spans = {(frame.offsets[p], _extent_at(p)) for p in moving}  # few differ, and SymPy takes its time
     ends = [simplified(offset + extent - frame.extent) for offset, extent in spans]
     return low, simplified(frame.extent + max(ends) - low)
 
@@ -119,9 +119,9 @@ def _framed(statements: Sequence[Statement]) -> dict[Place, Frame]:
     """Join places into frames: along what is computed first, along inputs last."""
     frames: dict[Place, Frame] = {}
     for place in _places(statements):
-        if isinstance(_extent(place), int) and _extent(place) < SHORTEST_FRAME:
+        if isinstance(_extent_at(place), int) and _extent_at(place) < SHORTEST_FRAME:
             continue
-        frames[place] = Frame(_extent(place), {place: 0})
+        frames[place] = Frame(_extent_at(place), {place: 0})
     for place in _pinned(statements):
         if place in frames:
             frames[place].pinned = True
@@ -137,7 +137,7 @@ def _join_all(statements: Sequence[Statement], joined: _Joined) -> None:
         joined.ends(statement)
     temporary = [(s, a) for s in statements for a in accesses(s.value) if a.array.is_temporary]
     for _, access in temporary:
-        if all(_extent((access.array, d)) == i.extent for d, i in enumerate(access.indices) if isinstance(i, Axis)):
+        if all(_extent_at((access.array, d)) == i.extent for d, i in enumerate(access.indices) if isinstance(i, Axis)):
             joined.link(access)
     for _, access in temporary:
         joined.link(access)

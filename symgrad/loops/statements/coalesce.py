@@ -33,15 +33,15 @@ def coalesce(lowered: LoopProgram) -> LoopProgram:
             s = s.with_(value=mapped(s.value, read, lambda index: index))  # noqa: PLW2901 - the same statement
         made.append(s)
         for copied in [a for a, into in names.items() if into is target]:
-            if not apart(regions[copied], s):
+            if not ranges_apart(regions[copied], s):
                 del names[copied]
-        source = _copied(s)
+        source = copied_array(s)
         if source is not None and source not in names and [bounds(w) for w in writers[source]] == [bounds(s)]:
             names[source], regions[source] = target, s
     return lowered.with_body(tuple(made))
 
 
-def _copied(s: Statement) -> Array | None:
+def copied_array(s: Statement) -> Array | None:
     """Return the array that a statement copies to the same places of another one."""
     source = s.value
     if not isinstance(source, Access) or source.flat or s.how != How.SET or not s.ranges:
@@ -59,7 +59,7 @@ def bounds(s: Statement) -> list[Any]:
     return [ranges.get(i, (0, i.extent)) if isinstance(i, Axis) else i for i in s.target.indices]
 
 
-def apart(one: Statement, other: Statement) -> bool:
+def ranges_apart(one: Statement, other: Statement) -> bool:
     """Whether two statements' ranges along some dimension of their target share no place."""
     bounds = {axis: (first, end) for axis, first, end in (*one.ranges, *other.ranges)}
     for a, b in zip(one.target.indices, other.target.indices, strict=True):

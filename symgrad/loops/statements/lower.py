@@ -27,7 +27,7 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.op import Elementwise, Result
-from symgrad.loops.held import COUNTS, Again, Branch, Counter, Repeat, standing
+from symgrad.loops.held import COUNTS, Again, Counter, HeldBranch, Repeat, standing
 from symgrad.loops.program import Array, Check, Kind, LoopProgram
 from symgrad.ops.control.cond import call, cond
 from symgrad.ops.control.scan import counted as counted_
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 EVEN = 1 << 31
 """Integers up to this size are counted where they are evenly spaced."""
 
-class Source(NamedTuple):
+class Element(NamedTuple):
     """How a node's element at some indices is read: ``array[indices]`` with `axes` in the place of the indices.
 
     Without an array it is `literal`: the same number everywhere, or (with axes) a number that is counted, which is
@@ -86,13 +86,13 @@ class _Lowering:
 
     def __init__(self, program: Program, around: _Lowering | None = None) -> None:
         self.program = program
-        self.sources: dict[Node, Source] = {}
+        self.sources: dict[Node, Element] = {}
         self.statements: list[Statement] = []
         self.arrays: list[Array] = []
         self.checks: list[Check] = [] if around is None else around.checks
         self.places: dict[tuple[Node, Any], Array] = {}
         self.names: set[str] = set() if around is None else around.names
-        self.several: dict[Node, list[Source]] = {}
+        self.several: dict[Node, list[Element]] = {}
         self.stands: dict[tuple[Array, bool], Array] = {}  # of arrays around this program, or of rows of them
         self.labels: Sequence[str] = program.labels  # names of outputs; one that is empty has none
         self.counts: set[Node] = set()  # next values of what counts a loop's steps
@@ -104,7 +104,7 @@ class _Lowering:
             name, axes = node.param("name"), axes_of(node.shape)
             step = -1 if name in self.program.fortran else 1  # where an array lies column by column
             inputs.append(self.array(name, node, Kind.INPUT, node.shape[::step]))
-            self.sources[node] = Source(inputs[-1], axes, axes[::step], flat=False)
+            self.sources[node] = Element(inputs[-1], axes, axes[::step], flat=False)
         outputs, done = self.body()
         return LoopProgram(
             self.program.name, tuple(inputs), outputs, tuple(self.arrays), done, tuple(self.checks),
@@ -129,7 +129,7 @@ class _Lowering:
             elif node not in self.sources:
                 self.sources[node] = self.lowered(node)
 
-    def repeated(self, node: Node) -> list[Source]:
+    def repeated(self, node: Node) -> list[Element]:
         """Lower a scan: its body is a program of its own, which the loop's statements stand for."""
         program, length, fixed, carried, reverse = node.params[:5]
         inputs, count = node.inputs, None
@@ -172,7 +172,7 @@ class _Lowering:
             self.statements += standing(repeat, reads, [*states, *stacked], node.line)
         return [_whole(array) for array in (*states, *stacked)]
 
-    def again(self, node: Node) -> list[Source]:
+    def again(self, node: Node) -> list[Element]:
         """Lower a loop that goes on while a condition holds: that is a program of its own as well."""
         fixed, most, _ = node.params[2:]
         body = node.params[1]
@@ -197,7 +197,7 @@ class _Lowering:
         self.statements += standing(loop, [*reads], made, node.line)
         return [*map(_whole, made)]
 
-    def called(self, node: Node) -> list[Source]:
+    def called(self, node: Node) -> list[Element]:
         """Lower a program where it stands."""
         (program,) = node.params
         inside = _Lowering(program, self)
@@ -206,7 +206,7 @@ class _Lowering:
         inside.nodes()
         return [inside.sources[y] for y in program.outputs]
 
-    def branched(self, node: Node) -> list[Source]:
+    def branched(self, node: Node) -> list[Element]:
         """Lower a branch: each side is a program of its own."""
         test, *operands = node.inputs
         reads = {self.copied(test, self.sources[test]): 0}
@@ -218,11 +218,11 @@ class _Lowering:
             programs.append(inside.held(self))
             places.append(tuple([reads.setdefault(array, len(reads)) for array, _ in inside.stands]))
         made = [self.temporary(y.shape, y.dtype, y.line) for y in node.params[0].outputs]
-        branch = Branch(tuple(programs), tuple(places), 0)
+        branch = HeldBranch(tuple(programs), tuple(places), 0)
         self.statements += standing(branch, [*reads], made, node.line)
         return [_whole(array) for array in made]
 
-    def reading(self, own: Node, source: Source) -> None:
+    def reading(self, own: Node, source: Element) -> None:
         """Let an input of a program that is held be a value around it."""
         stands = None if source.array is None else self.stand_in(source.array, source.array.shape)
         self.sources[own] = source._replace(array=stands)
@@ -256,18 +256,18 @@ class _Lowering:
         self.arrays.append(Array(f"{name}{self.before + len(self.arrays)}", shape, dtype, Kind.TEMPORARY, line))
         return self.arrays[-1]
 
-    def lowered(self, node: Node) -> Source:
+    def lowered(self, node: Node) -> Element:
         op = node.op
         if node.is_constant:
             return self.constant(node)
         if op is leaves.extent:
-            return Source(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
+            return Element(None, (), (), flat=False, literal=IndexValue(node.params[0], node.dtype))
         if op is arange and node.inputs[0].is_constant:
-            return counted(node)
+            return counted_indices(node)
         if isinstance(op, Elementwise):
             axes = axes_of(node.shape)
             target = self.temporary(node.shape, node.dtype, node.line)
-            args = tuple([self.sources[i].at(aligned(i, node.shape, axes)) for i in node.inputs])
+            args = tuple([self.sources[i].at(broadcast_indices(i, node.shape, axes)) for i in node.inputs])
             kind = node.inputs[-1].dtype
             op = COUNTS[op.numpy] if node in self.counts else op
             value = Apply(op, args, node.dtype, kind, node.params)
@@ -278,20 +278,20 @@ class _Lowering:
             return self.view(node, body)
         return self.instantiated(node, body)
 
-    def constant(self, node: Node) -> Source:
+    def constant(self, node: Node) -> Element:
         data = node.params[0].array
         if data.ndim == 0:
-            return Source(None, (), (), flat=False, literal=Number(data.item(), node.dtype))
+            return Element(None, (), (), flat=False, literal=Number(data.item(), node.dtype))
         steps = evenly_spaced(data)
         if steps is not None:
             axes = axes_of(node.shape)
             index = sum([axis * step for axis, step in zip(axes, steps, strict=True) if step], int(data.flat[0]))
             limits = (int(data.min()), int(data.max()))
-            return Source(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
+            return Element(None, axes, (), flat=False, literal=IndexValue(as_index(index), node.dtype), limits=limits)
         number = sum(a.kind is Kind.CONSTANT for a in self.arrays)
         return _whole(self.array(node.params[0].name or f"c{number}", node, Kind.CONSTANT, data=data))
 
-    def view(self, node: Node, body: Body) -> Source:
+    def view(self, node: Node, body: Body) -> Element:
         statement = body.statements[0]
         axes = statement.axes
         read: Any = statement.value  # a view's value is an access
@@ -299,14 +299,14 @@ class _Lowering:
         if inner.array is None and not inner.axes:
             return inner
         if not read.flat and inner.array is None:
-            return Source(None, axes, (), flat=False, literal=inner.at(read.indices), limits=inner.limits)
+            return Element(None, axes, (), flat=False, literal=inner.at(read.indices), limits=inner.limits)
         if not read.flat:
             found: Any = inner.at(read.indices)
-            return Source(inner.array, axes, found.indices, inner.flat)
+            return Element(inner.array, axes, found.indices, inner.flat)
         begin = _begin(inner)
         if begin is None:
             begin, inner = 0, _whole(self.copied(node.inputs[0], inner))
-        return Source(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
+        return Element(inner.array, axes, (_after(begin, read.indices[0]),), flat=True)
 
     def carried(self, own: Node, read: Node, line: Line | None, after: Node) -> Array:
         """Make an array for what a loop carries; it has the name of the variable."""
@@ -315,13 +315,13 @@ class _Lowering:
         named.suffix = ""
         return self.copied(read, self.sources[read], after.line if is_made(name) else named)
 
-    def copied(self, node: Node, source: Source, line: Line | None = None) -> Array:
+    def copied(self, node: Node, source: Element, line: Line | None = None) -> Array:
         target = self.temporary(node.shape, node.dtype, line or node.line)
         axes = axes_of(node.shape)
         self.statements.append(Statement(Access(target, axes), How.SET, source.at(axes), axes, node.line))
         return target
 
-    def instantiated(self, node: Node, body: Body) -> Source:
+    def instantiated(self, node: Node, body: Body) -> Element:
         kinds = [(node.shape, node.dtype), *body.temporaries]
         arrays = {-1 - k: self.temporary(*kind, node.line) for k, kind in enumerate(kinds)}
         for statement in body.statements:
@@ -356,7 +356,7 @@ class _Lowering:
             return known if known >= 0 else lookup.extent + known
         if isinstance(read, IndexValue):
             numbers = node.inputs[lookup.access.array]
-            if within(self.sources[numbers].limits, lookup.extent):
+            if surely_within(self.sources[numbers].limits, lookup.extent):
                 return read.index
             self.sources[numbers] = _whole(self.copied(numbers, self.sources[numbers]))
             read = found(lookup.access)
@@ -436,13 +436,13 @@ def counts(x: Node, begin: Node, after: Node, most: Dim | None) -> bool:
     return first + pace * (most + 1) < 1 << 63 if type(most) is int else first < 1 << 32 and pace == 1
 
 
-def counted(node: Node) -> Source:
+def counted_indices(node: Node) -> Element:
     """Count from a known start: no array is needed."""
     (axis,) = axes = axes_of(node.shape)
     start, step = int(node.inputs[0].params[0].array), node.param("step")
     ends = (start, start + step * (node.shape[0] - 1))
     limits = ends if step >= 0 else ends[::-1]
-    return Source(None, axes, (), flat=False, literal=IndexValue(axis * step + start, node.dtype), limits=limits)
+    return Element(None, axes, (), flat=False, literal=IndexValue(axis * step + start, node.dtype), limits=limits)
 
 
 def evenly_spaced(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
@@ -461,7 +461,7 @@ def evenly_spaced(data: np.ndarray[Any, Any]) -> tuple[int, ...] | None:
     return steps if any(steps) and np.array_equal(sum(walked, first) + np.zeros_like(data), data) else None
 
 
-def within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
+def surely_within(limits: tuple[Any, Any] | None, extent: Any) -> bool:
     """Whether an index is certain to lie on an axis."""
     if limits is None:
         return False
@@ -515,12 +515,12 @@ def without_ones(statement: Statement) -> Statement:
     return statement.at(ones) if ones else statement
 
 
-def _whole(array: Array) -> Source:
+def _whole(array: Array) -> Element:
     axes = axes_of(array.shape)
-    return Source(array, axes, axes, flat=False)
+    return Element(array, axes, axes, flat=False)
 
 
-def _begin(source: Source) -> Any | None:
+def _begin(source: Element) -> Any | None:
     """Return at which element of its array a source begins whose elements stand one after the other; None for others.
 
     That is an array as it stands, or places next to each other of its first axis, or of one further in.
@@ -548,7 +548,7 @@ def _after(begin: Any, index: Any) -> Any:
     return index if type(begin) is int and begin == 0 else as_index(index + begin)
 
 
-def aligned(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:
+def broadcast_indices(node: Node, shape: Any, axes: tuple[Axis, ...]) -> tuple[Any, ...]:
     """Return a broadcast operand's indices: the last axes, 0 where it is stretched."""
     lead = len(shape) - len(node.shape)
     return tuple([0 if d == 1 and shape[k + lead] != 1 else axes[k + lead] for k, d in enumerate(node.shape)])

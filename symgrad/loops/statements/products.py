@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from symgrad.loops.program import Array, Loop, LoopProgram
 
 
-def find(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest | None:
+def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest | None:
     """Find the loops of a perfect nest that are a product's rows, depth and lanes.
 
     Returns:

@@ -58,7 +58,7 @@ class Recipe(Frozen):
 
         def read(access: Access) -> Value:
             recipe = None if access.flat else self.parts.get(access.array)
-            return access if recipe is None else at(recipe, access)
+            return access if recipe is None else recomputed_at(recipe, access)
 
         return mapped(self.made, read, lambda index: index) if self.parts else self.made
 
@@ -139,7 +139,7 @@ class _Search:
                 return access
             self.stored |= recipe.leaves
             self.times[access.array] = self.times.get(access.array, 0) + 1
-            return at(recipe, access)
+            return recomputed_at(recipe, access)
 
         return statement.with_(value=mapped(statement.value, read, lambda index: index))
 
@@ -172,7 +172,7 @@ class _Search:
 
         def read(access: Access) -> Value:
             recipe = None if access.array in self.whole else self.outer.get(access.array)
-            return access if recipe is None else at(recipe, access)
+            return access if recipe is None else recomputed_at(recipe, access)
 
         if not any(access.array in self.outer for access in accesses(statement.value)):
             return statement
@@ -237,7 +237,7 @@ def displaced(access: Access, statement: Statement) -> bool:
     return len(walked) == len(set(walked)) == len(statement.axes)
 
 
-def at(recipe: Recipe, access: Access) -> Value:
+def recomputed_at(recipe: Recipe, access: Access) -> Value:
     """Compute a recipe for other places."""
     by: dict[Axis, Any] = dict(zip(recipe.axes, access.indices, strict=True))
     return mapped(recipe.value, lambda a: a.at(by), lambda index: substitute(index, by))

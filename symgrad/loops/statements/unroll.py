@@ -50,7 +50,7 @@ def unroll(lowered: LoopProgram) -> LoopProgram:
     Returns:
         The same results to the last bit: each sum adds its terms in the order it had.
     """
-    chosen = within(choose(lowered.statements))
+    chosen = within_budget(choose_axes(lowered.statements))
     if not any(chosen):
         return lowered
     made = [expanded(s, axes) for s, axes in zip(lowered.statements, chosen, strict=True)]
@@ -91,10 +91,10 @@ def moves(value: Any, whole: set[Array]) -> bool:
 def tiny(s: Statement) -> tuple[Axis, ...]:
     """List the axes of few elements, known now; none where there are many of them or something runs along them."""
     axes = tuple([axis for axis in s.axes if type(axis.extent) is int and axis.extent <= TINY])
-    return () if s.prefix or not 0 < elements(axes) <= UNROLLED else axes
+    return () if s.prefix or not 0 < tiny_points(axes) <= UNROLLED else axes
 
 
-def choose(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
+def choose_axes(statements: Sequence[Statement]) -> list[tuple[Axis, ...]]:
     """Choose the axes of each statement that are worth unrolling."""
     running = {array for s in statements for array in s.prefix}
     apart = Apart(statements)
@@ -128,7 +128,7 @@ def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
     return min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH
 
 
-def elements(axes: tuple[Axis, ...]) -> int:
+def tiny_points(axes: tuple[Axis, ...]) -> int:
     """Count the points of tiny axes."""
     return prod([axis.extent for axis in axes])
 
@@ -141,9 +141,9 @@ def looks_up(s: Statement) -> bool:
     )
 
 
-def within(chosen: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
+def within_budget(chosen: list[tuple[Axis, ...]]) -> list[tuple[Axis, ...]]:
     """Keep to the budget: leave the loops of the statements with the most elements."""
-    counts = [elements(axes) for axes in chosen]
+    counts = [tiny_points(axes) for axes in chosen]
     total = 0
     most = 1
     for size in sorted({c for c in counts if c > 1}):
@@ -207,9 +207,9 @@ class Apart:
 def resolved(s: Statement, by: dict[Axis, int]) -> Statement:
     """Put integers in the place of axes, and numbers in the place of what is known then."""
     axes = tuple([axis for axis in s.axes if axis not in by])
-    target = s.target.moved(tuple([at(i, by) for i in s.target.indices]))
+    target = s.target.moved(tuple([at_place(i, by) for i in s.target.indices]))
 
-    value = mapped(s.value, lambda access: element(access, by), lambda i: at(i, by), folded)
+    value = mapped(s.value, lambda access: element(access, by), lambda i: at_place(i, by), folded_value)
     if target is s.target and value is s.value and not by:
         return s
     return s.with_(target=target, value=value, axes=axes)
@@ -220,7 +220,7 @@ def number(value: Any, dtype: np.dtype[Any]) -> Number:
     return Number(np.asarray(value).astype(dtype).item(), dtype)
 
 
-def folded(value: Apply | IndexValue) -> Any:
+def folded_value(value: Apply | IndexValue) -> Any:
     """Compute what is known now, as `simplify` does."""
     if isinstance(value, IndexValue):
         return number(value.index, value.dtype) if type(value.index) is int else value
@@ -238,7 +238,7 @@ def folded(value: Apply | IndexValue) -> Any:
 def element(access: Access, by: dict[Axis, int]) -> Any:
     """Read an element: a constant's is a number."""
     array, flat = access.array, access.flat
-    indices = tuple([at(i, by) for i in access.indices])
+    indices = tuple([at_place(i, by) for i in access.indices])
     if flat:
         indices, flat = unraveled(array, indices)
     if array.kind is Kind.CONSTANT and not flat and all(
@@ -271,7 +271,7 @@ def unraveled(array: Array, indices: tuple[Any, ...]) -> tuple[tuple[Any, ...], 
 # -- indices
 
 
-def at(index: Any, by: dict[Axis, int]) -> Any:
+def at_place(index: Any, by: dict[Axis, int]) -> Any:
     """Put integers in the place of axes in an index."""
     if type(index) is int:
         return index
@@ -378,16 +378,16 @@ def without_starts(statements: list[Statement]) -> list[Statement]:
             starts.pop(access.array, None)
         array = s.target.array
         before = starts.pop(array, None)
-        if before is not None and covers(s) and (s.how == How.SET or begins(s, kept[before])):  # type: ignore[arg-type]
+        if before is not None and writes_all(s) and (s.how == How.SET or begins(s, kept[before])):  # type: ignore[arg-type]
             kept[before] = None
             s = s.with_(how=How.SET)  # noqa: PLW2901 - the same statement, as the first one
-        elif s.how == How.SET and isinstance(s.value, Number) and array.is_temporary and covers(s):
+        elif s.how == How.SET and isinstance(s.value, Number) and array.is_temporary and writes_all(s):
             starts[array] = len(kept)
         kept.append(s)
     return [s for s in kept if s is not None]
 
 
-def covers(s: Statement) -> bool:
+def writes_all(s: Statement) -> bool:
     """Whether it is a statement that writes every element of its array exactly once."""
     indices = s.target.indices
     return (
@@ -444,7 +444,7 @@ def forwarded(statements: list[Statement], born: list[Array]) -> list[Statement]
     for k, s in enumerate(statements):
         if any(access.array in source for access in s.reads):
             s = s.mapped(*change)  # noqa: PLW2901 - the same statement, reading elsewhere
-        if s.target.array in able and s.how == How.SET and not s.prefix and covers(s) and _stays(s.value, last, k):
+        if s.target.array in able and s.how == How.SET and not s.prefix and writes_all(s) and _stays(s.value, last, k):
             source[s.target.array] = s.target.indices, s.value
         else:
             kept.append(s)

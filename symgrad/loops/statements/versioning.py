@@ -31,9 +31,9 @@ def versioning(lowered: LoopProgram) -> LoopProgram:
         return lowered
     symbols = set().union(*[e.free_symbols for e in choices])
     symbols = {s for s in symbols if not hasattr(s, "index")}
-    large = _Large(symbols, LARGE_EXTENTS[-1])
+    large = _LargeExtents(symbols, LARGE_EXTENTS[-1])
     for least in LARGE_EXTENTS:
-        large = _Large(symbols, least)
+        large = _LargeExtents(symbols, least)
         if not any(chooses(large.dim(e)) for e in choices):
             break
     ordered = sorted(symbols, key=lambda s: str(s.name))
@@ -53,7 +53,7 @@ def _choices(lowered: LoopProgram) -> list[Any]:
     return [e for e in found if chooses(e)]
 
 
-class _Large(Large):
+class _LargeExtents(Large):
     """A program's extents, where each is at least so large."""
 
     def __init__(self, symbols: set[Any], least: int) -> None:

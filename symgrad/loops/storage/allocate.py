@@ -63,16 +63,16 @@ def allocate(program: LoopProgram) -> LoopProgram:
     storage = program.storage
     wanted = [a for a in program.arrays if a.is_temporary and storage[a].is_memory]
     found = lives(program, wanted)
-    stacks: dict[Any, Pool] = {}
-    pools: dict[Item | None, Pool] = {None: Pool(Place.WORKSPACE)}
-    chosen: dict[Array, Piece] = {}
+    stacks: dict[Any, SlotPool] = {}
+    pools: dict[Item | None, SlotPool] = {None: SlotPool(Place.WORKSPACE)}
+    chosen: dict[Array, GrowingSlot] = {}
     for array in sorted(wanted, key=lambda a: found[a].first):
         life, size = found[array], bytes_of(storage[array].shape, array.dtype)
         piece = None
         if type(size) is int and size <= STACK and len(life.homes) == 1:
             frame = (life.team, *life.homes)
-            piece = stacks.setdefault(frame, Pool(Place.STACK, STACK_TOTAL)).take(size, array.dtype, life)
-        pool = pools.setdefault(life.team, Pool(Place.WORKSPACE))
+            piece = stacks.setdefault(frame, SlotPool(Place.STACK, STACK_TOTAL)).take(size, array.dtype, life)
+        pool = pools.setdefault(life.team, SlotPool(Place.WORKSPACE))
         chosen[array] = piece or pool.take(size, array.dtype, life)  # type: ignore[assignment]  # it has no limit
     workspace = _laid_out(pools)
     counts = {team.count: shapes.symbol(str(team)) for team in program.teams}
@@ -81,12 +81,12 @@ def allocate(program: LoopProgram) -> LoopProgram:
     return program.with_storage(placed).with_(workspace=workspace)
 
 
-def _laid_out(pools: dict[Item | None, Pool]) -> Dim:
+def _laid_out(pools: dict[Item | None, SlotPool]) -> Dim:
     """Put what is shared first, and behind it what every thread has for itself; loops over threads take turns."""
-    total = aligned(pools.pop(None).layout(), LINE)
+    total = rounded_up(pools.pop(None).layout(), LINE)
     steps = []
     for pool in pools.values():
-        step = aligned(pool.layout(), LINE)
+        step = rounded_up(pool.layout(), LINE)
         steps.append(step)
         for piece in pool.pieces:
             piece.offset, piece.step = shapes.simplified(total + piece.offset), step
@@ -107,11 +107,11 @@ def bytes_of(shape: Shape, dtype: np.dtype[Any]) -> Dim:
     return shapes.simplified(shapes.size(shape) * dtype.itemsize)
 
 
-def aligned(size: Any, unit: int) -> Any:
+def rounded_up(size: Any, unit: int) -> Any:
     """Round up to a multiple."""
     if isinstance(size, Index):  # for each thread
         start, terms = apart(size)
-        return reckoned(aligned(start, unit), {part: aligned(step, unit) for part, step in terms.items()})
+        return reckoned(rounded_up(start, unit), {part: rounded_up(step, unit) for part, step in terms.items()})
     if type(size) is not int and size.as_coeff_Mul()[0] % unit == 0:
         return size
     return shapes.simplified((size + unit - 1) // unit * unit)
@@ -191,7 +191,7 @@ def carries(item: Item, array: Array, storage: Storage, touches: list[Touch], te
 
 
 @dataclass(eq=False)
-class Piece:
+class GrowingSlot:
     """A slot while it grows."""
 
     number: int
@@ -207,18 +207,18 @@ class Piece:
         return Slot(self.place, self.dtype, self.size, offset, self.step, private)
 
 
-class Pool:
+class SlotPool:
     """Slots of one place, given out by first fit in the order of the program."""
 
     def __init__(self, place: Place, limit: int | None = None) -> None:
         """Start without memory; all slots together take no more than `limit` bytes."""
         self.place, self.limit = place, limit
-        self.pieces: list[Piece] = []
+        self.pieces: list[GrowingSlot] = []
         self.bytes = 0
         self.free: dict[np.dtype[Any], list[tuple[int, int]]] = {}
         self.busy: list[tuple[int, int]] = []
 
-    def take(self, size: Dim, dtype: np.dtype[Any], life: Life) -> Piece | None:
+    def take(self, size: Dim, dtype: np.dtype[Any], life: Life) -> GrowingSlot | None:
         """Return a piece that is free for a life, a new one where none fits; None where the limit forbids that."""
         while self.busy and self.busy[0][0] < life.first:
             ended = self.pieces[heappop(self.busy)[1]]
@@ -227,13 +227,13 @@ class Pool:
         if piece is None:
             if self.limit is not None and self.bytes + size > self.limit:
                 return None
-            piece = Piece(len(self.pieces), self.place, dtype, size)
+            piece = GrowingSlot(len(self.pieces), self.place, dtype, size)
             self.pieces.append(piece)
             self.bytes += size if self.limit is not None else 0
         heappush(self.busy, (life.last, piece.number))
         return piece
 
-    def _fitting(self, size: Dim, free: list[tuple[int, int]]) -> Piece | None:
+    def _fitting(self, size: Dim, free: list[tuple[int, int]]) -> GrowingSlot | None:
         """Take the smallest free piece that is large enough; else, in the workspace, let the largest one grow."""
         at = bisect_left(free, (shapes.upper(size), -1))
         for k in range(at, min(at + SLOTS_TRIED, len(free))):
@@ -253,10 +253,10 @@ class Pool:
         open_ = [piece for piece in self.pieces if type(piece.size) is not int]
         offset: Any = 0
         for pieces, unit in ((large, LINE), (small, WORD), (open_, LINE)):
-            offset = aligned(offset, unit)
+            offset = rounded_up(offset, unit)
             for piece in pieces:
                 piece.offset = shapes.simplified(offset)
-                offset = offset + aligned(piece.size, unit)
+                offset = offset + rounded_up(piece.size, unit)
         return shapes.simplified(offset)
 
 

@@ -61,7 +61,7 @@ def elide(program: LoopProgram) -> LoopProgram:
     for output, copies in _writers(program).items():
         source = copies[0].value
         if (
-            isinstance(source, Access) and program.storage[source.array].kept and _alike(source.array, output)
+            isinstance(source, Access) and program.storage[source.array].kept and _fits_output(source.array, output)
             and source.array not in named
             and all(_copies(statement, source.array) for statement in copies)  # unrolled, one for each element
         ):
@@ -73,12 +73,12 @@ def elide(program: LoopProgram) -> LoopProgram:
             return None
         return None if item in copied else item
 
-    return _renamed(program.with_body(rebuild(program.body, change)) if copied else program, named)
+    return _with_outputs(program.with_body(rebuild(program.body, change)) if copied else program, named)
 
 
 def adopt(program: LoopProgram) -> LoopProgram:
     """Let a temporary, stored in full or for a tile, live in the memory of an output that is made of it at the end."""
-    return _renamed(program, _overwritten(program, _writers(program)))
+    return _with_outputs(program, _overwritten(program, _writers(program)))
 
 
 def _writers(program: LoopProgram) -> dict[Array, list[Statement]]:
@@ -90,14 +90,14 @@ def _writers(program: LoopProgram) -> dict[Array, list[Statement]]:
     return writers
 
 
-def _renamed(program: LoopProgram, named: dict[Array, Array]) -> LoopProgram:
+def _with_outputs(program: LoopProgram, named: dict[Array, Array]) -> LoopProgram:
     """Put outputs in the place of temporaries."""
     arrays = tuple([a for a in program.arrays if a not in named])
     storage = StorageMap({a: stored for a, stored in program.storage.items() if a not in named})
     return program.with_(arrays=arrays, storage=storage).renamed(named) if named else program
 
 
-def _alike(source: Array, output: Array) -> bool:
+def _fits_output(source: Array, output: Array) -> bool:
     """Whether a temporary could be kept where an output is."""
     return source.is_temporary and source.shape == output.shape and source.dtype == output.dtype
 
@@ -147,7 +147,7 @@ def _overwritten(program: LoopProgram, writers: dict[Array, list[Statement]]) ->
     for output, end in ends.items():
         inside = end.around[-1].body if end.around and isinstance(end.around[-1], Loop) else ()
         read = [access.array for s in inside if isinstance(s, Statement) for access in s.reads]
-        read = [array for array in read if _alike(array, output) and is_whole(array, storage[array])]
+        read = [array for array in read if _fits_output(array, output) and is_stored_whole(array, storage[array])]
         for array in read[:1]:
             tiles = {tile for tile in storage[array].kept.values() if tile}  # each has elements of its own
             depth = max([k for k, one in enumerate(end.around, 1) if getattr(one, "tile", None) in tiles], default=0)
@@ -178,6 +178,6 @@ def _place(access: Access, around: tuple[Item, ...]) -> tuple[Item, ...] | None:
     return None if access.flat or len(found) < len(access.indices) else tuple(found)
 
 
-def is_whole(array: Array, storage: Storage) -> bool:
+def is_stored_whole(array: Array, storage: Storage) -> bool:
     """Whether an array is stored in full, or at least for a tile."""
     return [*storage.kept] == [d for d, dim in enumerate(array.shape) if dim != 1] != []

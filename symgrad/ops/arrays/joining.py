@@ -80,7 +80,7 @@ def holds_traced(value: Any) -> bool:
     return any(True for _ in traced_among([value]))
 
 
-def settled(value: Any) -> Any:
+def settled_value(value: Any) -> Any:
     """Return a local array as the traced or plain one it is now; anything else as it is."""
     return value.settle() if hasattr(type(value), "settle") else value
 

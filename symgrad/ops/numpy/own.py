@@ -26,7 +26,7 @@ from symgrad.errors import (
 )
 from symgrad.ir import shapes
 from symgrad.ops.arrays.copies import an_array, filled, fresh
-from symgrad.ops.arrays.joining import holds_traced, lift, settled, traced_among
+from symgrad.ops.arrays.joining import holds_traced, lift, settled_value, traced_among
 from symgrad.ops.declare.forms import OPS, answers, dims, is_traced, shape_of
 from symgrad.ops.numpy.diagonals import ones_diagonal
 
@@ -43,7 +43,7 @@ _running = _Running()
 
 
 def _array(value: Any, dtype: Any = None, *, copy: Any = True, ndmin: int = 0, **_: Any) -> Any:
-    made = lift(settled(value))
+    made = lift(settled_value(value))
     made = made if dtype is None or made.dtype == dtype else made.astype(dtype)
     made = np.expand_dims(made, tuple(range(ndmin - made.ndim))) if made.ndim < ndmin else made
     if not copy:
@@ -75,7 +75,7 @@ def _eye(n: Any, dtype: Any = float) -> Any:
 
 
 def _length(value: Any) -> Any:
-    value = settled(value)
+    value = settled_value(value)
     return value.shape[0] if is_traced(value) else len(value)
 
 
@@ -149,7 +149,7 @@ REFUSED: dict[type[Exception], Any] = {
 
 def _lifted(value: Any) -> Any:
     """Make an array of a list that holds a traced value: NumPy's functions look no further for one."""
-    value = settled(value)
+    value = settled_value(value)
     return lift(value) if isinstance(value, (list, tuple)) and holds_traced(value) else value
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ops.arrays.joining import holds_traced, lift, settled
+from symgrad.ops.arrays.joining import holds_traced, lift, settled_value
 from symgrad.ops.declare.forms import INSIDE, Late, answers, normal_axis, shape_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _unless_traced(answer: Callable[..., Any]) -> Callable[[Any], Any]:
     def made(original: Any) -> Any:
         @functools.wraps(original)
         def call(*args: Any, **kwargs: Any) -> Any:
-            return (answer if holds_traced([settled(value) for value in args]) else original)(*args, **kwargs)
+            return (answer if holds_traced([settled_value(value) for value in args]) else original)(*args, **kwargs)
 
         return call
 
@@ -68,19 +68,19 @@ def _unless_traced(answer: Callable[..., Any]) -> Callable[[Any], Any]:
 
 def _all_elements(cond: Any, *args: Any) -> list[Any]:
     """Take the elements where a condition holds: all of them, with an axis at least, as some distributions want it."""
-    given = [np.atleast_1d(lift(settled(a))) for a in args]
+    given = [np.atleast_1d(lift(settled_value(a))) for a in args]
     given = [a.astype(np.float64) if a.dtype.kind in "iu" else a for a in given]
-    return list(np.broadcast_arrays(*given, lift(settled(cond))))[:-1]
+    return list(np.broadcast_arrays(*given, lift(settled_value(cond))))[:-1]
 
 
 def _put_where(array: Any, mask: Any, values: Any) -> None:
     """Write what was computed of such elements: each at its own place."""
-    values = lift(settled(values))
+    values = lift(settled_value(values))
     array[...] = np.where(mask, values if np.ndim(array) else np.reshape(values, ()), array)
 
 
 def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    arr = np.moveaxis(lift(settled(arr)), axis, -1)
+    arr = np.moveaxis(lift(settled_value(arr)), axis, -1)
     lead = shape_of(arr)[:-1]
     if any(type(d) is not int for d in lead):
         raise ShapeError("a filter over an unknown extent", instead="sizes that are known")
@@ -93,7 +93,7 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
 
 
 _any = _unless_traced(lambda *_: True)
-_float64: Any = _unless_traced(lambda x: lift(settled(x)).astype(np.float64))(np.float64)
+_float64: Any = _unless_traced(lambda x: lift(settled_value(x)).astype(np.float64))(np.float64)
 _float64.dtype = np.dtype(np.float64)  # it is a data type there, too
 
 INSIDE["scipy.stats._distn_infrastructure"] = {

@@ -92,7 +92,7 @@ def store(x: Tracer, result: Any, name: str) -> Tracer:
             instead="x = x.astype(np.float64) first", numpy_too=True,
         )
     if result.node.shape != x.node.shape:
-        result = broadcast(result, x.node.shape)
+        result = broadcast_traced(result, x.node.shape)
     assign(x, operand(x.owner, result, x.dtype))
     return x
 
@@ -117,7 +117,7 @@ def into(out: Any, result: Any, name: str) -> Any:
     return store(out, result, name)
 
 
-def stretched(value: Any, shape: tuple[Any, ...]) -> Any:
+def broadcast_written(value: Any, shape: tuple[Any, ...]) -> Any:
     """Broadcast a value to the place it is written to; NumPy drops its leading axes of extent 1."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = value[0]
@@ -125,10 +125,10 @@ def stretched(value: Any, shape: tuple[Any, ...]) -> Any:
         return value
     if not is_traced(value):
         return np.broadcast_to(value, shape)
-    return broadcast(value, shape)
+    return broadcast_traced(value, shape)
 
 
-def broadcast(value: Any, shape: tuple[Any, ...]) -> Any:
+def broadcast_traced(value: Any, shape: tuple[Any, ...]) -> Any:
     """Broadcast a traced value; an error gets the user's line."""
     try:
         return broadcast_to(value, shape=shape)

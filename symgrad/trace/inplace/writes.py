@@ -17,7 +17,7 @@ from symgrad.ops.declare.forms import answers, is_traced, normal_axis, shape_of
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.answers import call_ufunc
 from symgrad.trace.indexing import axis_slice, basic, dots_between, expand, getitem, is_array, leading, narrowed
-from symgrad.trace.inplace.views import assign, refuse_argument, store, stretched
+from symgrad.trace.inplace.views import assign, broadcast_written, refuse_argument, store
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
@@ -69,7 +69,7 @@ def write(x: Tracer, index: Any, value: Any) -> None:
     source = operand(trace, value, x.dtype)
     shape = tuple([p[1] for p in places if len(p) == 3])
     if source.shape != shape:
-        source = as_node(trace, stretched(Tracer(source, trace), shape))
+        source = as_node(trace, broadcast_written(Tracer(source, trace), shape))
     assign(x, record(trace, set_slice, (x, source), {"index": places}).node)
 
 
@@ -105,7 +105,7 @@ def scatter(op: Op, x: Tracer, arrays: dict[int, Any], value: Any, *, apart: boo
     rest = [d for k, d in enumerate(x.node.shape) if k not in axes]
     start = 0 if apart else first_axis(axes)
     source = Tracer(operand(trace, value, x.dtype), trace)
-    source = stretched(source, (*rest[:start], *part, *rest[start:]))
+    source = broadcast_written(source, (*rest[:start], *part, *rest[start:]))
     if len(part) > 1:
         source = reshape(source, shape=(*rest[:start], shapes.size(part), *rest[start:]))
     if apart and first_axis(axes) and part:  # NumPy has the index arrays' axes in front here, the op in their place
@@ -123,7 +123,7 @@ def flat_indices(arrays: list[Any]) -> tuple[list[Any], tuple[Any, ...]]:
     part = shapes.broadcast(*[shape_of(a) for a in arrays])
     if len(part) < 2:
         return arrays, part
-    return [np.reshape(stretched(lift(a), part), (-1,)) for a in arrays], part
+    return [np.reshape(broadcast_written(lift(a), part), (-1,)) for a in arrays], part
 
 
 def last_writes(
@@ -177,7 +177,7 @@ def add_in_place(ufunc: np.ufunc, a: Any, indices: Any, b: Any) -> None:
     assign(view, operand(a.owner, view + b, a.dtype))
 
 
-def _known(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
+def _require_traced(name: str, a: Any, instead: str, *, static: bool = True) -> Tracer:
     """Check that a written array is a traced one, of known extents where that is needed."""
     if type(a) is not Tracer:
         raise MutationError(
@@ -212,7 +212,7 @@ def fill_flat(a: Tracer, values: Any) -> None:
     """As ``a.flat = values``."""
     values = lift(settled(values))
     if np.ndim(values):
-        a = _known("ndarray.flat", a, "x[...] = values")
+        a = _require_traced("ndarray.flat", a, "x[...] = values")
         values = _repeated(values, a.size)
     setitem(a if not np.ndim(values) else _elements(a), ..., values)
 
@@ -220,7 +220,7 @@ def fill_flat(a: Tracer, values: Any) -> None:
 @answers(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """As `numpy.copyto` into a traced array."""
-    a = _known("copyto", dst, "x[...] = value", static=False)
+    a = _require_traced("copyto", dst, "x[...] = value", static=False)
     if casting != "same_kind" or not np.can_cast(lift(src).dtype if is_traced(src) else np.asarray(src), a.dtype, "same_kind"):  # noqa: E501
         raise MutationError(
             f"np.copyto into an array of {a.dtype} with casting={casting!r}", line=user_line(),
@@ -242,7 +242,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 @answers(np.put)
 def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
     """As `numpy.put` into a traced array, with known indices or as many values as indices."""
-    a = _known("put", a, "x.flat[indices] = values")
+    a = _require_traced("put", a, "x.flat[indices] = values")
     ind = np.ravel(lift(ind))
     if mode not in {"raise", "wrap", "clip"}:
         raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
@@ -254,7 +254,7 @@ def put(a: Any, ind: Any, v: Any, mode: str = "raise") -> None:
 @answers(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> None:
     """As `numpy.putmask` into a traced array."""
-    a = _known("putmask", a, "x[mask] = values[mask]")
+    a = _require_traced("putmask", a, "x[mask] = values[mask]")
     values = _repeated(values, a.size)
     whole = np.reshape(values, a.shape) if np.ndim(values) else values
     source = Tracer(operand(a.owner, whole, a.dtype), a.owner)
@@ -265,7 +265,7 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
 @answers(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """As `numpy.place` into a traced array: a known mask, or one number."""
-    a = _known("place", arr, "x[mask] = values")
+    a = _require_traced("place", arr, "x[mask] = values")
     mask, vals = lift(mask), np.ravel(lift(vals))
     if shapes.size(shape_of(mask)) != a.size:
         raise ShapeError("place: mask and data must be the same size")
@@ -285,7 +285,7 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
 @answers(np.put_along_axis)
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """As `numpy.put_along_axis` into a traced array."""
-    a = _known("put_along_axis", arr, "x[indices] = values")
+    a = _require_traced("put_along_axis", arr, "x[indices] = values")
     indices = lift(indices)
     if axis is None:
         if indices.ndim != 1:
@@ -305,7 +305,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 @answers(np.fill_diagonal)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> None:
     """As `numpy.fill_diagonal` of a traced array."""
-    a = _known("fill_diagonal", a, "x[np.arange(n), np.arange(n)] = value")
+    a = _require_traced("fill_diagonal", a, "x[np.arange(n), np.arange(n)] = value")
     if a.ndim < 2 or (a.ndim > 2 and len(set(a.shape)) > 1):
         raise MutationError(
             f"np.fill_diagonal of an array of shape {a.shape}", line=user_line(),
