@@ -165,9 +165,9 @@ class Count(_Part):
     @property
     def symbol(self) -> Any:
         """It as a SymPy symbol, beside unknown extents."""
-        from symgrad.ir.shapes import symbol
+        import sympy
 
-        return symbol(self.name)
+        return sympy.Symbol(self.name, integer=True, nonnegative=True)
 
     def __repr__(self) -> str:
         """Print the name."""
