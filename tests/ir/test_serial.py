@@ -29,7 +29,7 @@ from symgrad.ops import OPS, load
 from symgrad.options import Options
 from symgrad.pipeline import Stages, loops_and_c
 
-WEIGHTS = np.linspace(-1.0, 1.0, 12).reshape(3, 4)
+WEIGHTS = np.linspace(-1.0, 1.0, 12).reshape(3, 4).tolist()  # a list: arrays would be inputs
 
 
 def logistic(w, X, y):
@@ -43,7 +43,7 @@ def shapes(x):
 
 def lookups(x, i):
     rows = np.where(x > 0, x, np.exp(x))[i]
-    return np.sum(rows * WEIGHTS[0, :3]) + np.max(np.cumsum(x)) + np.sum(x[np.array([0, 2])] * np.float32(2.0))
+    return np.sum(rows * np.array(WEIGHTS[0][:3])) + np.max(np.cumsum(x)) + np.sum(x[np.array([0, 2])] * np.float32(2.0))
 
 
 def inside(x):
@@ -109,7 +109,13 @@ def test_constants_keep_their_bits():
     for dtype in ("f8", "f4", "i1", "u8", "?"):
         with np.errstate(all="ignore"):
             value = odd.astype(dtype)
-        program = sg.jit(lambda x, value=value: np.where(x > 0, value, value[::-1])).lower(sg.spec("f64[6]")).program
+        raw = value.tobytes()
+
+        def chosen(x, raw=raw, dtype=dtype):
+            held = np.frombuffer(raw, dtype)
+            return np.where(x > 0, held, held[::-1])
+
+        program = sg.jit(chosen).lower(sg.spec("f64[6]")).program
         again = loads(dumps(program), OPS)
         held = [n.params[0].array for n in again.nodes() if n.op.name == "constant" and n.shape == (6,)]
         assert any(h.tobytes() == value.tobytes() for h in held)
@@ -281,7 +287,7 @@ CONSTANTS: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("value", "message"), CONSTANTS, ids=[m for _, m in CONSTANTS])
 def test_damaged_constants(value, message):
-    data = json.loads(dumps(sg.jit(lambda x: x + WEIGHTS).lower(sg.spec("f64[4]")).program))
+    data = json.loads(dumps(sg.jit(lambda x: x + np.array(WEIGHTS)).lower(sg.spec("f64[4]")).program))
     data["nodes"][find(data, "constant")]["params"]["value"] = value
     with pytest.raises(SerializationError, match=message):
         loads(json.dumps(data), OPS)
