@@ -43,7 +43,7 @@ def shapes(x):
 
 def lookups(x, i):
     rows = np.where(x > 0, x, np.exp(x))[i]
-    return np.sum(rows * np.array(WEIGHTS[0][:3])) + np.max(np.cumsum(x)) + np.sum(x[np.array([0, 2])] * np.float32(2.0))
+    return np.sum(rows * np.array(WEIGHTS[0][:3])) + np.max(np.cumsum(x)) + np.sum(x[np.array([0, 2])] * np.float32(2))
 
 
 def inside(x):
