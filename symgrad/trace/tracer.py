@@ -423,7 +423,8 @@ def _float(self: Tracer) -> float:
         what, function = "float()", float
     if function is float and self.dtype.kind == "b":
         instead = "np.where(condition, 1.0, 0.0)"
-        if self._one() and is_traced_code(sys._getframe(1).f_code.co_filename):  # noqa: SLF001 - as above
+        caller: Any = sys._getframe(2)  # noqa: SLF001 - as above; 1 is the method
+        if self._one() and is_traced_code(caller.f_code.co_filename):
             one: Any = np.reshape(self, ()) if self._node.shape else self
             return float(outcome(one, "float()", instead))
     elif function is float:
