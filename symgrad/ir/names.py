@@ -59,7 +59,7 @@ GREEK = dict(zip(
 def to_ascii(text: str) -> str:
     """Write text in ASCII: Greek letters by their names, accents left out, and underscores for anything else.
 
-    >>> plain("λ"), plain("Σ_1"), plain("größe"), plain("数")
+    >>> to_ascii("λ"), to_ascii("Σ_1"), to_ascii("größe"), to_ascii("数")
     ('lambda', 'Sigma_1', 'grosse', '_')
     """
     if text.isascii():

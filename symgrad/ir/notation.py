@@ -325,9 +325,9 @@ def linear(index: Any, along: Container[Any] | None = None) -> LinearIndex | Non
 
     >>> i = Axis("i", 4)
     >>> linear(2 * i + 1)
-    Linear(start=1, terms=((i<4, 2),))
+    LinearIndex(start=1, terms=((i<4, 2),))
     >>> linear(i, along=())
-    Linear(start=i<4, terms=())
+    LinearIndex(start=i<4, terms=())
     """
     found = [p for p in parts(index) if along is None or p in along]
     if not found:

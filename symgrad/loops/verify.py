@@ -1075,7 +1075,7 @@ def moving(term: TriedIndex, around: Around, tiles: list[Any]) -> list[tuple[Any
 def cut_out(box: Box, cut: Box) -> Iterator[Box]:
     """Cut a box out of another one; yield what is left, in boxes.
 
-    >>> list(without(((0, 9), (0, 1)), ((3, 4), (0, 0))))
+    >>> list(cut_out(((0, 9), (0, 1)), ((3, 4), (0, 0))))
     [((0, 2), (0, 1)), ((5, 9), (0, 1)), ((3, 4), (1, 1))]
     """
     if any(b < c or d < a for (a, b), (c, d) in zip(box, cut, strict=True)):

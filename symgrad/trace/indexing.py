@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import ConcretizationError, SymgradError, UnsupportedError
-from symgrad.ir.shapes import simplified
+from symgrad.ir.shapes import is_static, simplified
 from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.indexing import gather as picked
 from symgrad.ops.arrays.joining import holds_traced, lift
@@ -20,6 +20,10 @@ from symgrad.trace.tracer import Extent, as_array, viewing
 
 if TYPE_CHECKING:
     from symgrad.trace.tracer import Tracer
+
+FEW = 10_000
+"""Integers of an index from outside that are read by value, and compared at each call: places that are known are views
+and diagonals, with no check; more of them are read as they are."""
 
 
 class BadIndex(SymgradError, IndexError):  # noqa: N818 - stands beside IndexError
@@ -107,7 +111,8 @@ def normal(item: Any) -> list[Any]:
         return [slice(*map(bound, (item.start, item.stop, item.step)))]
     if item is None or item is Ellipsis or type(item) is Extent:
         return [item]
-    if is_traced(item) and item.dtype.kind == "b" and (known := item.known()) is not None:
+    by_value = is_traced(item) and (item.dtype.kind == "b" or (is_static(item.shape) and item.size <= FEW))
+    if by_value and (known := item.known()) is not None:
         item = known
     if is_traced(item):
         return [integers(item)]

@@ -129,7 +129,7 @@ CASES: dict[str, Case] = {
     "a number in its place": Case(lambda s, x: s.W * x, set_to("W", 3.0), 2),
     "a condition": Case(lambda s, x: x if s.W[0] > 0 else -x, negated()),
     "a number of rounds": Case(lambda s, x: sum((k * x for k in range(s.n[0])), x), set_to("n", np.array([3, 0, 1]))),
-    "integer indices": Case(lambda s, x: x[s.n], set_to("n", np.array([1, 1, 0]))),
+    "integer indices": Case(lambda s, x: x[s.n], set_to("n", np.array([1, 1, 0])), 2),
     "a mask": Case(lambda s, x: x[s.mask], set_to("mask", np.array([False, True, True])), 2),
     "an index of a list": Case(lambda s, x: [x, 2 * x, 3 * x][s.n[0]], set_to("n", np.array([1, 0, 2])), 2),
     "float of an element": Case(lambda s, x: x * float(s.W[0]) * math.exp(s.W[1]), W, 2),

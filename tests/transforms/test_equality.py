@@ -82,8 +82,9 @@ def test_random_values_with_one_number_are_equal(seed):
     x, y, w = (rng.choice(points, size=shape) for shape in ((N,), (N,), (N, N)))
     constant = rng.choice([-1.0, 0.0, 1.0], size=(N, N))
     constant = constant + constant.T if seed % 2 else constant
+    numbers = constant.tolist()  # an array from outside would be an input
     with np.errstate(all="ignore"):
-        lowered = sg.jit(lambda x, y, w: random_values(seed, x, y, w, constant)).lower(x, y, w)
+        lowered = sg.jit(lambda x, y, w: random_values(seed, x, y, w, np.array(numbers))).lower(x, y, w)
     program = lowered.stages.of("optimized" if seed % 4 < 2 else "derived")
     nodes = [node for node in program.nodes() if node.shape == (N, N)]
     arrays = evaluate(Program(program.inputs, tuple(nodes)), [x, y, w])

@@ -20,6 +20,8 @@ N = 7
 X, Y, Z = RNG.normal(size=(N, 3)), RNG.normal(size=(N, 3)), RNG.normal(size=(N, 4))
 T, M, W = RNG.normal(size=N), RNG.uniform(1.0, 2.0, size=N), RNG.normal(size=(N, N))
 DIAGONAL = np.eye(N, dtype=bool)
+WEIGHTS = W.tolist()  # lists are constants, arrays inputs
+NEARLY = (W + W.T + 1e-15 * np.triu(np.abs(W + W.T))).tolist()
 
 
 def apart(x):
@@ -102,9 +104,9 @@ ONCE: dict[str, tuple[Any, Any]] = {
 
 LEFT: dict[str, tuple[Any, Any]] = {
     "weights": (lambda x, w: np.sum(w * np.exp(-squares(x))), (X, W)),
-    "a constant of weights": (lambda x: np.sum(W * np.exp(-squares(x))), (X,)),
+    "a constant of weights": (lambda x: np.sum(np.array(WEIGHTS) * np.exp(-squares(x))), (X,)),
     "nearly symmetric weights": (
-        lambda x: np.sum((W + W.T + 1e-15 * np.triu(np.abs(W + W.T))) * np.exp(-squares(x))), (X,),
+        lambda x: np.sum(np.array(NEARLY) * np.exp(-squares(x))), (X,),
     ),
     "two arrays": (lambda x, y: np.sum(np.exp(-np.sum((x[:, None] - y) ** 2, axis=-1))), (X, Y)),
     "what is before": (
@@ -113,7 +115,7 @@ LEFT: dict[str, tuple[Any, Any]] = {
     "what is earlier": (lambda t: np.sum(np.where(t[:, None] > t, np.exp(-np.abs(t[:, None] - t)), 0)), (T,)),
     "a triangle": (lambda t: np.sum(np.triu(np.exp(-((t[:, None] - t) ** 2)), 1)), (T,)),
     "an offset": (lambda x: np.sum(np.sum((apart(x) + 0.1) ** 2, axis=-1) ** 2), (X,)),
-    "an inverse, which sees the sign of 0": (lambda t: np.sum(1 / (t[:, None] - t + 0 * W)), (T,)),
+    "an inverse, which sees the sign of 0": (lambda t: np.sum(1 / (t[:, None] - t + 0 * np.array(WEIGHTS))), (T,)),
     "softmax one way": (lambda z: np.sum(special.logsumexp(z @ z.T, axis=1)), (Z,)),
     "forces": (lambda t: np.sum(np.sum(np.sin(t - t[:, None]), axis=1) ** 2), (T,)),
 }
@@ -151,6 +153,7 @@ def test_gradients_are_those_of_both_sums(name):
     special_ones = [0.0, -0.0, 1.0, 1.0, -1.0, 2.5, 1e200, np.inf, -np.inf, np.nan]
     for choice in (None, special_ones[:6], special_ones[:7], special_ones):
         drawn = [rng.normal(size=a.shape) if choice is None else rng.choice(choice, size=a.shape) for a in args]
+        drawn += [globals()[node.param("name")] for node in program.inputs[len(args):]]  # read from outside
         for found, expected in zip(evaluate(symmetric_sums(program), drawn), evaluate(program, drawn), strict=True):
             np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 

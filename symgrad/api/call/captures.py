@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import dis
 import inspect
+import math
 import random
 import sys
 import types
@@ -23,6 +24,7 @@ import numpy as np
 from symgrad.errors import warn, warn_once
 from symgrad.ops.declare.forms import COMPILED
 from symgrad.trace.constants import is_sparse, means_more
+from symgrad.trace.indexing import FEW
 from symgrad.trace.lines import NB_SUBSCR, definition, is_user_code, of_the_user
 from symgrad.trace.outside import Reading, Slot, given, plain, standing
 from symgrad.trace.replaced import stood_for
@@ -158,12 +160,13 @@ class Captured:
     def ways(self, *, constants: bool) -> Iterator[Callable[[Spec], bool]]:
         """Say in which ways arrays are read, one after the other, until one is not refused: which are constants.
 
-        None, then those of integers and of truth values (indices, masks, shapes), then all.
+        Masks, where they are small, for they say which terms there are; then all of truth values and of integers
+        (indices, shapes); then all arrays.
         """
         self.identity()
         kinds = {known.dtype.kind == "f" for _, _, _, known in (self.state or State()).arrays}
         if kinds and not constants:
-            yield lambda _: False
+            yield lambda known: known.dtype.kind == "b" and math.prod(known.shape) <= FEW
         if len(kinds) > 1 and not constants:
             yield lambda known: known.dtype.kind != "f"
         yield lambda _: True

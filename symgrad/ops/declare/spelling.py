@@ -7,9 +7,9 @@ So ``{0} * 0.5{f}`` and ``exp{f}({0})`` hold no double where the type is float.
 A bare name is a function of math.h; a name that starts with ``sg_`` is one of ``templates/helpers.c.jinja``.
 
     >>> import numpy as np
-    >>> expression("hypot", ("x", "y"), (np.dtype("f4"),) * 2, np.dtype("f4"))
+    >>> fill_pattern("hypot", ("x", "y"), (np.dtype("f4"),) * 2, np.dtype("f4"))
     'hypotf(x, y)'
-    >>> expression("{0} > {1} ? {0} : {1}", ("x", "0"), (np.dtype("i8"),) * 2, np.dtype("i8"))
+    >>> fill_pattern("{0} > {1} ? {0} : {1}", ("x", "0"), (np.dtype("i8"),) * 2, np.dtype("i8"))
     'x > 0 ? x : 0'
 """
 
