@@ -115,10 +115,13 @@ class Outside:
         return self.array.__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
-        return repr(self.settle())
+        return repr(np.asarray(self))
+
+    def __str__(self) -> str:
+        return str(np.asarray(self))
 
     def __format__(self, spec: str) -> str:
-        return format(self.settle(), spec)
+        return format(np.asarray(self), spec)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return call_ufunc(ufunc, method, inputs, kwargs)

@@ -523,3 +523,32 @@ def test_modules_are_asked_for_nothing_that_no_code_names() -> None:
     vars(lazy).update(__getattr__=asked.append, rate=2.0)
     np.testing.assert_array_equal(sg.jit(lambda x: x * lazy.rate, options=NONE)(X), 2 * X)
     assert not {"__self__", "__func__", "func", "__wrapped__"} & {*asked}
+
+
+class Doubled(Model):
+    @property
+    def rate(self) -> float:
+        return 2 * super().rate
+
+    def loss(self, x: Any) -> Any:
+        return 2 * super().loss(x)
+
+
+def test_methods_of_the_classes_above() -> None:
+    model = Doubled()
+    f = sg.jit(model.loss, options=NONE)
+
+    def rebound() -> None:
+        model.layers[0].W, model.layers[1].rate = 3 * X, 0.25
+
+    for change in (lambda: None, rebound, lambda: setattr(model, "_rate", 5.0), lambda: setattr(model, "shared", X)):
+        change()
+        for _ in range(2):
+            np.testing.assert_allclose(f(X), model.loss(X), rtol=1e-14)
+
+
+def test_texts_of_it_have_its_values() -> None:
+    f = sg.jit(lambda x: x * len(str(G)) * len(repr(G)) * len(f"{G}"), options=NONE)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X), X * len(str(G)) * len(repr(G)) * len(f"{G}"))
+        G[:] = 0.125

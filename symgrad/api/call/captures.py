@@ -440,18 +440,17 @@ class _Survey:
         every = every or not (module or _is_installed(value))
         for name in sorted(self.attributes if every else self.following.get(called, ())):
             only, paths, shown = name in self.stored, self.attributes[name], f"{label}.{name}"
-            holder = next((kind for kind in classes if name in vars(kind)), None)
-            found = None if holder is None else vars(holder)[name]
-            if isinstance(found, types.MemberDescriptorType):
+            holders = [kind for kind in classes if name in vars(kind)]  # all of them: super() goes past the first
+            if holders and isinstance(vars(holders[0])[name], types.MemberDescriptorType):
                 slot = Slot(value, name, partial(getattr, value), partial(object.__setattr__, value))
                 self.place(slot, shown, paths, only_arrays=only)
                 continue
-            if type(own) is dict and (name in own or holder is not None):
+            if type(own) is dict and (name in own or holders):
                 self.place(Slot(own, name, own.get, own.__setitem__), shown, paths, only_arrays=only)
-            if holder is not None and name not in (own if type(own) is dict else ()) and _is_users(holder):
+            for holder in () if type(own) is dict and name in own else filter(_is_users, holders):
                 slot = Slot(holder, name, partial(_of_class, holder), partial(setattr, holder))
                 self.place(slot, shown, paths, only_arrays=only)
-                if isinstance(found, property):
+                if isinstance(found := vars(holder)[name], property):
                     self.stack.append(partial(self.function, found.fget))
         if type(own) is dict and every:
             for name in [key for key, one in own.items() if key not in self.attributes and isinstance(one, np.ndarray)]:
@@ -554,7 +553,7 @@ class _Reads(NamedTuple):
 
 
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
-_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
 
 
 @lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
