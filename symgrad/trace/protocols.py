@@ -21,7 +21,7 @@ from symgrad.trace.lines import is_user_code, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.outside import Outside
 from symgrad.trace.selected import Selected
-from symgrad.trace.tracer import Tracer, as_array, kind_of, lift
+from symgrad.trace.tracer import SEQUENCES, Tracer, as_array, kind_of, lift
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +109,8 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
     def operator(self: Tracer, other: Any) -> Any:
         if getattr(type(other), "__array_ufunc__", True) is None or type(other) is Selected:
             return NotImplemented
+        if ufunc is np.multiply and self.is_number and self.dtype.kind in "iu" and issubclass(type(other), SEQUENCES):
+            return other * self.as_index()
         if is_power and type(other) is int and other == 2 and self.dtype.kind == "b" and not self.is_number:
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
         result = call_ufunc(self.owner, ufunc, (other, self) if swapped else (self, other))

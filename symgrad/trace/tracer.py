@@ -71,6 +71,8 @@ _NO_INT = "x.astype(np.int64), or static_argnums= for an argument that is a sett
 
 _INSIDE = ": where sg.vmap, sg.scan or their like run a function, it is another one each time"
 
+SEQUENCES = (list, tuple, str, bytes)
+"""What an integer repeats, as ``[0.0] * n``."""
 
 _FLAGS = np.zeros(1).flags
 
@@ -519,6 +521,8 @@ class Extent:
 
     def _with(self, other: Any, exact: Any, ufunc: np.ufunc, *, swap: bool = False) -> Any:
         """Apply an operator: exactly, to extents and integers; as a number's ufunc to anything else."""
+        if ufunc is np.multiply and issubclass(type(other), SEQUENCES):
+            return other * operator.index(self)
         if issubclass(type(other), (Extent, int, np.integer)) and exact is not None:
             right = other.dim if type(other) is Extent else int(other)
             dim = shapes.simplified(exact(right, self.dim) if swap else exact(self.dim, right))

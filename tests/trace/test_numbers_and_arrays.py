@@ -12,6 +12,7 @@ import numpy as np
 import optree
 import pytest
 
+import symgrad as sg
 from symgrad.ops.declare.forms import ANSWERS, answer_scipy
 from symgrad.trace.signature import Signature, leaf_spec
 from symgrad.trace.trace import prepare, trace
@@ -96,3 +97,15 @@ def test_of_the_table_of_answers(call: Call) -> None:
         assert seen(lambda *args: quiet(call.call, *args), *given) == arrays(quiet(call.call, *given))
 
 
+
+
+@pytest.mark.parametrize("repeated", [
+    lambda x, n: np.array([0.5] * n) * x[0], lambda x, n: np.array(n * [x[1], 2.0]),
+    lambda x, n: np.zeros((2,) * n) + x[0],
+    lambda x, n: np.array([x[0]] * len(x)) * n, lambda x, n: np.array(x.shape[0] * [1.0]) * x * n,
+    lambda x, n: x * len("ab" * n), lambda x, n: np.array([0.0] * np.argmax(x) + [x[0]]) * n,
+])
+def test_integers_repeat_lists(repeated: Any) -> None:
+    compiled = sg.jit(repeated, options=sg.Options(compiler="none"))
+    for x, n in ((np.arange(3.0) + 1, 2), (np.arange(5.0)[::-1], 3), (np.arange(4.0) * 2, 1)):
+        np.testing.assert_array_equal(compiled(x, n), repeated(x, n))
