@@ -73,7 +73,7 @@ RIGHT = jvp.pullback
 MISTAKES: dict[str, tuple[Any, Any, str, Any]] = {
     "axes stay where they are": (a_loop_differs, OPS["max"], "batched", unshifted),
     "an axis stays where it is": (a_loop_differs, OPS["cumsum"], "batched", unshifted),
-    "operands are not aligned": (a_loop_differs, batch, "_aligned", lambda _trace, _node, xs, _mapped: xs),
+    "operands are not aligned": (a_loop_differs, batch, "_with_ones", lambda _trace, _node, xs, _mapped: xs),
     "no index is batched": (a_loop_differs, batched, "stand_in", lambda x, **_: x),
     "axes are counted backwards": (a_loop_differs, vmap, "_from_front", lambda axis, rank, *_: rank - 1 - axis),
     "cotangents go to the wrong results": (transposes_differ, jvp, "pullback", turned),
