@@ -123,6 +123,9 @@ class Outside:
     def __format__(self, spec: str) -> str:
         return format(np.asarray(self), spec)
 
+    def __bytes__(self) -> bytes:
+        return np.asarray(self).tobytes()
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return call_ufunc(ufunc, method, inputs, kwargs)
 
