@@ -84,7 +84,7 @@ class Lengths:
         if frame.f_lasti not in heads(frame.f_code) or not is_static(x.node.shape) or index.step not in {None, 1}:
             return None
         length = x.node.shape[0]
-        given = [0 if index.start is None else index.start, length if index.stop is None else index.stop]
+        given = [*map(_wide, (0 if index.start is None else index.start, length if index.stop is None else index.stop))]
         found: list[Any] = [np.clip(np.where(end < 0, end + length, end), 0, length) for end in given]
         ends: list[Any] = [end if type(end) is Tracer else int(end) for end in found]
         return steps_in(x.owner, frame, (*ends, 1), lambda k: x[ends[0] + k])
@@ -178,8 +178,16 @@ class _StandIn(Replaced):
         return getattr, (builtins, self.name)
 
 
+def _wide(end: Any) -> Any:
+    """Return a bound as Python's integers are reckoned with: a few bits do not hold how far two bounds are apart."""
+    if type(end) is not Tracer or end.dtype.kind not in "iu" or end.dtype == np.int64:
+        return end
+    end = np.minimum(end, np.uint64(np.iinfo(np.int64).max)) if end.dtype == np.uint64 else end
+    return end.astype(np.int64)
+
+
 def _range(trace: Trace, frame: FrameType, *ends: Any) -> Steps | None:
-    start, stop, step = ends if len(ends) == 3 else (*([0] * (2 - len(ends))), *ends, 1)
+    start, stop, step = map(_wide, ends if len(ends) == 3 else (*([0] * (2 - len(ends))), *ends, 1))
 
     def number(k: Tracer) -> Any:
         found = k if step == 1 else k * step

@@ -217,6 +217,36 @@ def test_some_rows_of_an_array_are_one_loop(fun):
     assert compiled.cache_info().compilations == 1
 
 
+def cubes(x, start, stop):
+    total = x
+    for k in range(start, stop, 7):
+        total = total + k * k * k * np.sin(x)
+    return total
+
+
+def downwards(x, start, stop):
+    total = x
+    for k in range(start, stop, -2):
+        total = np.sin(total) + k * x
+    return total
+
+
+@pytest.mark.parametrize("fun", [cubes, downwards], ids=lambda f: f.__name__)
+def test_bounds_of_few_bits_count_as_pythons_integers(fun):
+    """Their difference, and what a round makes of its number, needs more bits than they have."""
+    compiled = sg.jit(fun, options=INTERPRETED)
+    for dtype, start, stop in ((np.int8, -100, 100), (np.uint8, 200, 100), (np.int16, 9000, -30000), (np.uint64, 5, 3)):
+        for ends in ((start, stop), (stop, start)):
+            given = [dtype(end) for end in ends]
+            np.testing.assert_allclose(compiled(0.3, *given), fun(0.3, *given), rtol=1e-12)
+
+
+def test_bounds_of_few_bits_cut_long_arrays():
+    compiled, x = sg.jit(first, options=INTERPRETED), np.cos(np.arange(300.0))
+    for n in [*map(np.int8, (-3, 100, -100, 0)), np.uint64(2**64 - 4), np.uint64(4)]:
+        np.testing.assert_allclose(compiled(x, n), first(x, n), rtol=1e-12)
+
+
 def slid(x):
     h = 0.0
     for v in x:
