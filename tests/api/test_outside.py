@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse
 
 import symgrad as sg
+from symgrad.api.call.captures import Captured
 from symgrad.errors import ArgumentValueError, MutationError, SymgradWarning
 from tests.programs import leaves, random_program
 from tests.table import GENTLY
@@ -431,6 +432,19 @@ def test_much_that_is_plain_is_warned_of_once() -> None:
         f(X)
     many[0] = 2.0
     assert f(X)[0] == 5000.0
+
+
+def test_a_tuple_of_numbers_is_one_thing_to_look_at() -> None:
+    many, nested = tuple([1.0] * 5000), ((1, 2.0), ("a", (np.float32(3.0), None)))
+    f = sg.jit(lambda x: x * sum(many) + nested[1][1][0] * nested[0][1], options=NONE)
+    assert f(X)[0] == 5006.0
+    many, nested = (*many, 1.0), ((1, 4.0), nested[1])
+    assert f(X)[0] == 5013.0
+    many = tuple([1.0] * 5001)
+    assert (f(X)[0], f.cache_info().compilations) == (5013.0, 2), "another tuple that says the same"
+    seen = Captured(lambda: (many, nested))
+    seen.identity()
+    assert [len(seen.state.items), len(seen.state.lengths)] == [2, 0]  # type: ignore[union-attr]
 
 
 def test_partial_arguments() -> None:

@@ -246,21 +246,25 @@ class Captured:
         It is what `identity` would find, without counting what a call of a microsecond would feel.
         """
         self.identity()
-        state = self.state or State()
-        key = state.key
-        if not (state.items or state.arrays):
+        last = self.state or State()
+        key, items, looked_into = last.key, last.items, last.looked_into
+        if not (items or last.arrays):
             return call
 
         def checked(args: tuple[Any, ...]) -> Any:
-            state: Any = self.state
-            if state.key is not key:
-                return otherwise
-            try:
-                if state.looked_into and not state.same():
+            nonlocal last, items, looked_into
+            if self.state is not last:
+                state = self.state or last
+                if state.key is not key:
                     return otherwise
-                for get, name, value in state.items:
+                items, looked_into = state.items, state.looked_into
+                last = state
+            try:
+                for get, name, value in items:
                     if get(name) is not value:
                         return otherwise
+                if looked_into and not last.same():
+                    return otherwise
             except _GONE:
                 return otherwise
             return call(args)
@@ -407,6 +411,8 @@ class _Survey:
         self, value: Any, label: str, paths: Paths, slot: Slot, path: tuple[int, ...], *, only_arrays: bool,
     ) -> None:
         """Look into a list, a tuple or a dict: at the elements that are named, or at all."""
+        if _is_fixed(value):
+            return
         if len(value) > LONG or len(path) > DEEP:
             if not only_arrays:
                 self.warn(f"{label}, of {len(value)} elements")
@@ -481,9 +487,24 @@ def _said(value: Any) -> Any:
     """Return what a value is known by: a number or a text by what it says, others by their identity."""
     if issubclass(type(value), np.generic):
         return value.dtype, value.tobytes()
-    if type(value) in _NUMBERS:
+    if type(value) in _NUMBERS or _is_fixed(value):
         return type(value), repr(value)
     return type(value) if isinstance(value, _CONTAINERS) else id(value)
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether something is a tuple of numbers, texts and such tuples, which stays what it is."""
+    level = [value] if isinstance(value, tuple) else []
+    for _ in range(DEEP if level else 0):
+        inner = [one for each in level for one in each]
+        level = [one for one in inner if isinstance(one, tuple)]
+        if len(inner) > SEEN or not all(
+            type(one) in _NUMBERS or isinstance(one, (tuple, np.number, np.bool)) for one in inner
+        ):
+            return False
+        if not level:
+            return True
+    return False
 
 
 def _parts(own: Any, name: str, new: Any) -> tuple[Any, Any]:
