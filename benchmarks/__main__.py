@@ -41,7 +41,7 @@ def main(
     Ends with 1 when a result is wrong, with 130 on Ctrl-C (after printing what was measured by then). No time is ever
     an error: a star, or red, marks what misses its promise.
     """
-    groups = selected(only, chosen, quick)
+    groups = selected(only, chosen, quick, loops=ablate)
     if listing:
         click.echo("\n".join(work.name for works in groups.values() for work in works))
         return
@@ -81,16 +81,22 @@ def show_c(works: list[Any], folder: Path | None, against: Path | None) -> None:
         click.echo(f"{written.write(works, folder)} files")
 
 
-def selected(only: tuple[str, ...], chosen: str | None, quick: bool) -> dict[str, list[Any]]:
-    """List the workloads that are asked for, by set."""
+def selected(only: tuple[str, ...], chosen: str | None, quick: bool, *, loops: bool) -> dict[str, list[Any]]:
+    """List the workloads that are asked for, by set; the loops of `benchmarks.loops` too where passes are left out."""
+    from benchmarks.loops import PROGRAMS
+    from benchmarks.workload import Workload
     from benchmarks.workloads import OTHERS, PROMISED
+
+    found = {"promised": PROMISED, "others": OTHERS}
+    if loops:
+        found["loops"] = tuple([Workload(one.name, one.function, one.draw, one.by) for one in PROGRAMS])
 
     return {
         name: [
             work for work in works
             if (work.small or not quick) and (not only or any(part.lower() in work.name.lower() for part in only))
         ]
-        for name, works in {"promised": PROMISED, "others": OTHERS}.items() if chosen in {None, name}
+        for name, works in found.items() if chosen in {None, name}
     }
 
 

@@ -101,7 +101,8 @@ def variants(work: Workload) -> Iterator[Variant]:
         return sg.value_and_grad(work.function, argnums=work.by, options=options, dynamic=names)
 
     yield Variant(work.name, make, arguments)
-    numbers, tree = optree.tree_flatten(arguments)  # type: ignore[arg-type, var-annotated]  # arrays, in dicts some
+    found, tree = optree.tree_flatten(arguments)  # type: ignore[arg-type, var-annotated]  # arrays, in dicts some
+    numbers = [*map(np.asarray, found)]
     if any(a.dtype == np.float64 for a in numbers):
         single = [a.astype(np.float32) if a.dtype == np.float64 else a for a in numbers]
         yield Variant(f"{work.name}, f32", make, optree.tree_unflatten(tree, single))  # type: ignore[arg-type]
