@@ -365,11 +365,21 @@ class Tracer:
             raise self._refuse("round() to an integer", "np.round(x)", numpy=self._one())
         return np.round(self, digits)
 
-    def item(self, *index: Any) -> NoReturn:
-        """Refuse to be one number."""
-        raise self._refuse(
-            "item()", "the traced array itself; index it to get an element", numpy=bool(index) or self._one(),
-        )
+    def item(self, *index: Any) -> Any:
+        """As `ndarray.item`: an element as Python's number, which promotes as Python's numbers do."""
+        at = index[0] if len(index) == 1 else index
+        wrong = ""
+        if not index and not self._one():
+            wrong = "can only convert an array of size 1 to a Python scalar"
+        elif index and isinstance(at, tuple) and len(at) != self.ndim:
+            wrong = "incorrect number of indices for array"
+        if wrong:
+            raise ArgumentValueError(
+                f"item() of {self._brief()}: {wrong}", line=user_line(), instead="x.item(k) for the k-th element",
+            )
+        element: Any = self[at] if index and isinstance(at, tuple) else np.ravel(self)[at if index else 0]
+        kind = {"b": bool, "f": float}.get(self.dtype.kind, int)
+        return Tracer(element.astype(kind).node, self.owner, weak=None if kind is bool else kind)
 
     def tolist(self) -> NoReturn:
         """Refuse to be a list of numbers."""

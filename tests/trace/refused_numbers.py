@@ -201,7 +201,12 @@ def format_(x, y):
     return f"{x:.3f}"
 
 
-@refused(ConcretizationError, "item()", "the traced array itself")
+@vector(ArgumentValueError, "incorrect number of indices", "x.item(k)")
+def item_of_a_pair(x, y):
+    return x.item(0, 0)
+
+
+@vector(ArgumentValueError, "item() of float64[3]: can only convert an array of size 1", "x.item(k)")
 def item(x, y):
     return x.item()
 

@@ -32,9 +32,9 @@ def branch_or_none(x):
     return np.sum(x * x)
 
 
-def suppressed_item(x):
+def suppressed_tolist(x):
     with contextlib.suppress(Exception):
-        return x[0].item() * x
+        return x[0].tolist() * x
     return x
 
 
@@ -71,7 +71,7 @@ def bare_except(x):
 CAUGHT = {
     float_or_zero: (ConcretizationError, "float() needs the value"),
     branch_or_none: (ConcretizationError, "a condition"),
-    suppressed_item: (ConcretizationError, "item()"),
+    suppressed_tolist: (ConcretizationError, "tolist()"),
     lost_write: (MutationError, "a write into the argument"),
     lost_write_into_a_global: (ConcretizationError, "float()"),
     no_answer: (UnsupportedError, "has no answer"),

@@ -109,3 +109,26 @@ def test_integers_repeat_lists(repeated: Any) -> None:
     compiled = sg.jit(repeated, options=sg.Options(compiler="none"))
     for x, n in ((np.arange(3.0) + 1, 2), (np.arange(5.0)[::-1], 3), (np.arange(4.0) * 2, 1)):
         np.testing.assert_array_equal(compiled(x, n), repeated(x, n))
+
+
+ITEMS: tuple[tuple[Callable[..., Any], tuple[Any, ...]], ...] = (
+    (lambda x, h: x * h.item(), (np.ones(3, np.float32), np.array(0.1))),
+    (lambda x, h: x * h.item(1) + h.item((0, 0)) - h.item(0, -1), (np.ones(3, np.float32), np.array([[0.1, 0.2]]))),
+    (lambda x, n: x ** n.item(), (np.full(3, 2, np.float32), np.array(3))),
+    (lambda x, n: (1 - x.item() ** (n.item() + 1)) ** 0.5 * np.ones(2, np.float32), (np.array(0.9), np.array(3))),
+    (lambda x: np.sum(x).item(), (np.array([0.9], np.float32),)),
+    (lambda x: x.item() * 2, (np.array([True]),)),
+    (lambda x: x.item() + np.ones(2, np.int8), (np.array([[3]], np.int16),)),
+)
+"""What `item` gives is Python's number, which leaves single precision single."""
+
+
+@pytest.mark.parametrize(("function", "arguments"), ITEMS)
+def test_item_is_a_number_of_python(function, arguments):
+    found, wanted = sg.jit(function, options=sg.Options(compiler="none"))(*arguments), np.asarray(function(*arguments))
+    assert np.asarray(found).dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_item_has_a_derivative():
+    assert sg.grad(lambda x: x.item() ** 2)(np.array([3.0])).tolist() == [6.0]
