@@ -7,6 +7,9 @@ array([1., 1.])
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from symgrad.api import linalg
 from symgrad.api.call.function import Function
 from symgrad.api.check import check_grads
@@ -18,7 +21,7 @@ from symgrad.api.modes.vmap import vmap
 from symgrad.api.rules.custom import custom_jvp, custom_vjp
 from symgrad.api.rules.define import define_op, extern
 from symgrad.api.rules.override import override_gradient
-from symgrad.api.trees import ravel_pytree
+from symgrad.api.trees import ravel_pytree, tree_map, tree_paths
 from symgrad.build.threads import get_num_threads, set_num_threads
 from symgrad.emit.emit import emit
 from symgrad.emit.files import Package
@@ -28,12 +31,22 @@ from symgrad.trace.overrides import named
 from symgrad.trace.signature import Spec, spec
 from symgrad.trace.tracer import Tracer
 
+if TYPE_CHECKING:
+    from symgrad import optim
+
 __version__ = "0.1.0"
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",
     "checkpoint", "cond", "custom_jvp", "custom_vjp", "define_op", "emit", "extern", "fori_loop", "get_num_threads",
-    "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named",
-    "override_gradient", "ravel_pytree", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "value_and_grad",
-    "vjp", "vmap", "while_loop",
+    "grad", "gradients", "hessian", "hvp", "jacfwd", "jacrev", "jit", "jvp", "linalg", "linearize", "named", "optim",
+    "override_gradient", "ravel_pytree", "scan", "set_num_threads", "spec", "stop_gradient", "switch", "tree_map",
+    "tree_paths", "value_and_grad", "vjp", "vmap", "while_loop",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a library on top of the compiler when it is asked for."""
+    if name == "optim":
+        return import_module(f"symgrad.{name}")
+    raise AttributeError(f"module 'symgrad' has no attribute {name!r}")

@@ -141,10 +141,11 @@ GROUPS = {
     "Packages of C": ("emit", "Package"),
     "Rules and operations of your own": (
         "custom_vjp", "custom_jvp", "override_gradient", "named", "define_op", "extern"),
-    "Structures, shapes and types": ("ravel_pytree", "spec", "Spec", "Tracer"),
+    "Structures, shapes and types": ("tree_map", "tree_paths", "ravel_pytree", "spec", "Spec", "Tracer"),
     "Choices": ("Options", "set_num_threads", "get_num_threads"),
     "Errors and warnings": ("SymgradError", "SymgradWarning", "NoGradient"),
     "Linear algebra that NumPy does not have: `symgrad.linalg`": ("linalg",),
+    "Optimizers: `symgrad.optim`": ("optim",),
     "Compiled functions": ("Function",),
 }
 
@@ -153,8 +154,10 @@ def public(kind):
     """Names of a class or module that are no one else's and no secret, with what they are."""
     for name, value in vars(kind).items():
         mine = getattr(value, "fget", value)
-        if name[0] != "_" and inspect.isfunction(mine) and mine.__module__ == (
-                kind.__name__ if inspect.ismodule(kind) else kind.__module__):
+        home = kind.__name__ if inspect.ismodule(kind) else kind.__module__
+        if name[0] == "_" or not inspect.isfunction(mine):
+            continue
+        if mine.__module__ == home or (hasattr(kind, "__path__") and mine.__module__.startswith(f"{home}.")):
             yield name, value
 
 

@@ -1,4 +1,4 @@
-"""Structures of arrays as one vector."""
+"""Structures of arrays: a function of each leaf, the leaves' paths, and all of them as one vector."""
 
 from __future__ import annotations
 
@@ -8,12 +8,50 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import optree
 
-from symgrad.errors import ShapeError
+from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ops.arrays.joining import lift
 from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def tree_map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """Apply a function to each leaf of a structure, and to what stands in the same place of others.
+
+    Args:
+        function: of a leaf of `tree` and of what each of `rest` has there, which may be a structure itself.
+        tree: leaves in tuples, lists, dicts, dataclasses and objects; None is an empty structure.
+        rest: structures that are at least as deep.
+
+    Returns:
+        What the function gives, in the structure of `tree`.
+
+    Raises:
+        ArgumentError: one of `rest` has another structure.
+
+    >>> import numpy as np, symgrad as sg
+    >>> sg.tree_map(lambda p, g: p - g, {"W": np.ones(2), "b": 3.0}, {"W": np.ones(2), "b": 1.0})
+    {'W': array([0., 0.]), 'b': 2.0}
+    """
+    leaves, structure = flattened(tree)
+    try:
+        for one in rest:
+            flattened(one)  # which makes its objects structures
+        others = [structure.flatten_up_to(one) for one in rest]
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"tree_map() of structures that differ: {str(error).rstrip('.')}") from error
+    return optree.tree_unflatten(structure, [function(*each) for each in zip(leaves, *others, strict=True)])
+
+
+def tree_paths(tree: Any) -> list[str]:
+    """Name the leaves of a structure: ``layer/W`` of ``{"layer": {"W": ...}}``, in the order of `tree_map`.
+
+    >>> import symgrad as sg
+    >>> sg.tree_paths({"layers": [{"W": 1.0}, {"W": 2.0, "b": 3.0}], "scale": 4.0})
+    ['layers/0/W', 'layers/1/W', 'layers/1/b', 'scale']
+    """
+    return ["/".join(map(str, path)) for path in flattened(tree)[1].paths()]
 
 
 def ravel_pytree(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
