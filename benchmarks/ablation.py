@@ -27,7 +27,7 @@ from benchmarks.workload import Workload
 from symgrad.build.toolchain.find import find
 from symgrad.ir.text import as_text
 from symgrad.options import Pass, Purpose, Target
-from symgrad.pipeline import OPTIMIZE, STABILIZE, Stages, loops_and_c, passes
+from symgrad.pipeline import LOOPS, OPTIMIZE, STABILIZE, Stages, loops_and_c, passes
 
 WORTH = 1.05
 """A pass for time gains this much on one program at least."""
@@ -138,7 +138,7 @@ def ablate(works: Iterable[Workload], seconds: float, step: Callable[[str], None
     """Leave out each pass of each program, where it may be left out; compare results and times, calls interleaved."""
     target = Target() if (tools := find(sg.Options())) is None else tools.target
     worths = [Worth(one) for one in passes() if one.purpose is not Purpose.NECESSITY and one.runs(sg.Options(), target)]
-    before = {one.name for one in (*STABILIZE, *OPTIMIZE)}
+    before = {one.name for one in (*STABILIZE, *LOOPS, *OPTIMIZE)}
     threads = {w.found.name: 1 if w.found.runs(sg.Options(threads=1), target) else None for w in worths}
     for work in works:
         step(work.name)

@@ -77,6 +77,15 @@ def gru(W: Any, U: Any, V: Any, xs: Any, h: Any) -> Any:
     return np.sum(scan(step, h, xs)[1] ** 2)
 
 
+def words(E: Any, U: Any, ids: Any, h: Any) -> Any:
+    """Read words of a vocabulary, a row of a table for each."""
+    def step(h: Any, k: Any) -> Any:
+        h = np.tanh(E[k] + h @ U)
+        return h, h
+
+    return np.sum(scan(step, h, ids)[1] ** 2)
+
+
 def hmm(A: Any, pi: Any, B: Any) -> Any:
     """Take the likelihood of a hidden Markov model, forward in logarithms."""
     def step(a: Any, b: Any) -> Any:
@@ -129,6 +138,12 @@ def gates(many: int, T: int, B: int, D: int, H: int, dtype: Any = float) -> Call
     return draw
 
 
+def text(rng: Any) -> tuple[Any, ...]:
+    """Draw 16 texts of 200 words, of a vocabulary of 5,000."""
+    E, U = rng.normal(size=(5000, 64)) / 10, rng.normal(size=(64, 64)) / 10
+    return E, U, rng.integers(0, 5000, (200, 16)), np.zeros((16, 64))
+
+
 def chain(rng: Any) -> tuple[Any, ...]:
     """Draw a chain of 20 states."""
     return np.log(rng.dirichlet(np.ones(20), 20)), np.log(rng.dirichlet(np.ones(20))), rng.normal(size=(500, 20))
@@ -146,6 +161,7 @@ PROGRAMS = (
     Program("LSTM, 100 of 32 x 64 x 64", lstm, gates(4, 100, 32, 64, 64), (0, 1, 2), 1.5),
     Program("LSTM, 100 of 32 x 64 x 64, float32", lstm, gates(4, 100, 32, 64, 64, np.float32), (0, 1, 2), 1.5),
     Program("GRU, 100 of 32 x 64 x 64", gru, gates(3, 100, 32, 64, 64), (0, 1, 2), 1.5),
+    Program("words, 200 of 16 x 64", words, text, (0, 1), 1),
     Program("HMM, 500 steps of 20 states", hmm, chain, (0, 1, 2), 2),
     Program("Kalman filter, 1,000 steps of 4", kalman, system, (0, 1, 2, 3), 3),
 )
