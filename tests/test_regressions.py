@@ -251,3 +251,27 @@ def test_six_arguments_do_not_make_vectors_narrow() -> None:
     loop = "for ({} k = 0; k < 6; ++k) {{\n    w[i*16 + k] = x[k];\n}}"
     assert rows_of_eight(loop.format("int64_t"))
     assert not rows_of_eight(loop.format("int32_t"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_integers_are_looked_up_anew_when_their_array_was_written(seed: int) -> None:
+    """Rows of a sparse matrix: two index arrays shared a place on the stack, and the second was read as the first."""
+    rng = np.random.default_rng(seed)
+    rows = [[3, 6], [1, 3, 5], [2, 3, 4], [], [0, 7], [0, 1, 2, 7], [2, 5], [2, 3, 4, 6]] if not seed else [
+        sorted(rng.choice(8, rng.integers(0, 5), replace=False).tolist()) for _ in range(8)
+    ]
+    ends = np.cumsum([0, *map(len, rows)])
+    weights, values, x = rng.normal(size=8), rng.normal(size=ends[-1]), rng.normal(size=8)
+
+    def loss(values: Array, x: Array) -> Any:
+        y = np.empty(8)
+        for i, row in enumerate(rows):
+            y[i] = values[ends[i] : ends[i + 1]] @ x[np.array(row, dtype=int)]
+        return np.sum(weights * y)
+
+    dense = np.zeros((8, 8))
+    for i, row in enumerate(rows):
+        dense[i, row] = values[ends[i] : ends[i + 1]]
+    slopes = sg.value_and_grad(loss, argnums=(0, 1))(values, x)[1]
+    np.testing.assert_allclose(slopes[1], weights @ dense, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(slopes[0], np.concatenate([weights[i] * x[row] for i, row in enumerate(rows)]))

@@ -88,6 +88,8 @@ if TYPE_CHECKING:
     from symgrad.options import Target
     from symgrad.render.views import ItemView
 
+    Loads = dict[Array | None, dict[str, str]]  # names of looked-up integers, until their array is written again
+
 WIDE = 72
 """An expression so long gets a name of its own."""
 
@@ -309,10 +311,12 @@ class Block:
     def views(self, items: Items) -> tuple[ItemView, ...]:
         """Turn a block into views; an explicit stack is not needed: loops nest as deep as arrays have axes."""
         made: list[ItemView] = []
-        loads: dict[str, str] = {}
+        loads: Loads = {}
         mine = self.inner.get(id(items), set()) if items else set()
         until = 0
         for position, item in enumerate(items):
+            for s, _ in paths(items[position - 1 : position]) if loads else ():
+                loads.pop(s.target.array, None)
             if position < until:
                 continue
             if isinstance(item, Outlined):
@@ -356,7 +360,7 @@ class Block:
             made.append(NoteView(comment(str(line) if line in self.quoted else f"{line}  {line.text}")))
             self.quoted.add(line)
 
-    def test(self, value: Value, made: list[ItemView], loads: dict[str, str]) -> str:
+    def test(self, value: Value, made: list[ItemView], loads: Loads) -> str:
         """Print what a branch or a loop asks."""
         self.lookups = {}
         return self.value(value, made, loads).text
@@ -545,13 +549,14 @@ class Block:
             run.append(item)
         touches = Counter([access.array for s in run for access in s.touched])
         inner: list[ItemView] = []
-        loads: dict[str, str] = {}
+        loads: Loads = {}
         for s in run:
             array = s.target.array
             own = touches[array] == self.writes[array] + len(self.reads.get(array, ()))
             if not self.storage[array].is_memory and not own and array not in self.names:
                 made.append(LetView(ctype(array.dtype), self.fresh(array), "0"))
             self.statement(s, items, inner, loads)
+            loads.pop(array, None)
         made.append(CondView(condition, tuple(inner)))
         return position + len(run)
 
@@ -569,7 +574,7 @@ class Block:
                 said.append(f"{name} < {index(end, self.name)}")
         return " && ".join(said)
 
-    def statement(self, s: Statement, items: Items, made: list[ItemView], loads: dict[str, str]) -> None:
+    def statement(self, s: Statement, items: Items, made: list[ItemView], loads: Loads) -> None:
         """Turn one statement into views."""
         self.lookups, self.here = {}, s.line
         if s.how == How.CHECK:
@@ -649,7 +654,7 @@ class Block:
 
     # -- values
 
-    def value(self, v: Any, made: list[ItemView], loads: dict[str, str]) -> Printed:
+    def value(self, v: Any, made: list[ItemView], loads: Loads) -> Printed:
         """Print a value."""
         if isinstance(v, Number):
             return number(v.value, v.dtype)
@@ -663,7 +668,7 @@ class Block:
             return Printed(f"({ctype(v.dtype)}){value.within(UNARIES)}", Level.UNARY)
         return self.applied(v, made, loads)
 
-    def applied(self, v: Apply, made: list[ItemView], loads: dict[str, str]) -> Printed:
+    def applied(self, v: Apply, made: list[ItemView], loads: Loads) -> Printed:
         """Print an op applied to values, each of which has a name where the op's C needs it twice."""
         dtypes = [self.dtype(a) for a in v.args]
         c = self.spelled(v, dtypes)
@@ -703,7 +708,7 @@ class Block:
         """Return a value's dtype."""
         return v.array.dtype if isinstance(v, Access) else v.dtype
 
-    def load(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> Printed:
+    def load(self, access: Access, made: list[ItemView], loads: Loads) -> Printed:
         """Print an element that is read."""
         array = access.array
         if array in self.inline:
@@ -715,7 +720,7 @@ class Block:
             return self.call(FLAG, [value], self.lanes)
         return self.call(SET, [value], array.dtype) if array.kind is Kind.INPUT else value
 
-    def place(self, access: Access, made: list[ItemView], loads: dict[str, str]) -> str:
+    def place(self, access: Access, made: list[ItemView], loads: Loads) -> str:
         """Print where an element stands."""
         array = access.array
         storage = self.storage[array]
@@ -731,7 +736,7 @@ class Block:
         """Return, for each stored dimension, where the present tile begins that is all that is stored of it."""
         return [None if tile is None else self.bounds[tile.start][0] for tile in storage.kept.values()]
 
-    def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: dict[str, str]) -> None:
+    def look_up(self, indices: tuple[Any, ...], made: list[ItemView], loads: Loads) -> None:
         """Read the integers that indices are looked up from, each checked where it is not sure."""
         for i in indices:
             for part in parts(i):
@@ -743,13 +748,15 @@ class Block:
                     continue
                 text, extent = value.within(UNARIES), index(part.extent, self.name, OPERATORS["<"][2])
                 key = f"{text} < {extent} {part.check > 0}"
-                if key not in loads:
-                    loads[key] = self.fresh(None)
-                    made.append(LookupView(loads[key], text, extent))
+                read = part.access  # an element, a number, or what is computed of some
+                names: Any = {} if isinstance(read, Apply) else loads.setdefault(getattr(read, "array", None), {})
+                if key not in names:
+                    names[key] = self.fresh(None)
+                    made.append(LookupView(names[key], text, extent))
                     if part.check:
-                        outside = f"{loads[key]} < 0 || {loads[key]} >= {extent}"
+                        outside = f"{names[key]} < 0 || {names[key]} >= {extent}"
                         made.append(CheckView(outside, part.check, self.leave, self.failed))
-                self.lookups[part] = loads[key]
+                self.lookups[part] = names[key]
 
     # -- whole matrices
 

@@ -16,7 +16,7 @@ from symgrad.ops.declare.forms import is_traced
 from symgrad.trace.lines import user_frame, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.selected import Selected
-from symgrad.trace.tracer import Extent, as_array, viewing
+from symgrad.trace.tracer import Extent, as_array, outcome, viewing
 
 if TYPE_CHECKING:
     from symgrad.trace.tracer import Tracer
@@ -44,6 +44,7 @@ def getitem(x: Tracer, index: Any) -> Any:
         if known is None:
             return Selected(x, leading(index, x))  # a mask whose values are not known
         index = known
+    x, index = through_windows(x, index)
     items = index if isinstance(index, tuple) else (index,)
     entries = expand(x, index)
     if any(is_array(e) and np.ndim(e) for e in entries):
@@ -62,6 +63,31 @@ def getitem(x: Tracer, index: Any) -> Any:
     if any(item is Ellipsis for item in items):
         return as_array(result)  # even without axes an array, and a view
     return fresh(result)  # a scalar, as NumPy's are: no view, a later write does not reach it
+
+
+def through_windows(x: Tracer, index: Any) -> tuple[Tracer, Any]:
+    """Take slices of an index that start anywhere and are as long in each call: rows of a batch, ``x[k * n:][:n]``.
+
+    What is guarded is how long one is, and that it lies inside; any other is one of plain numbers.
+    """
+    items = list(index) if isinstance(index, tuple) else [index]
+    for k, item in enumerate(items):
+        moves = isinstance(item, slice) and item.step in {None, 1} and type(item.start) is type(item.stop) is type(x)
+        if not moves or any(isinstance(i, (list, np.ndarray)) or is_traced(i) for i in items):
+            continue
+        start, stop = [end.astype(np.int64) for end in (item.start, item.stop)]  # a few bits do not hold a length
+        before = sum(i is not None for i in items[:k])
+        axis = before if Ellipsis not in items[:k] else x.ndim - sum(i is not None for i in items[k:])
+        if not 0 <= axis < x.ndim or type(extent := x.node.shape[axis]) is not int:
+            continue
+        length = (stop - start).as_index()
+        if not 0 < length <= extent:
+            continue
+        inside = (start >= 0) & (start <= extent - length)
+        if outcome(inside, "a slice", "np.take(x, start + np.arange(length))"):
+            x = viewing(x, picked(x, start + np.arange(length), axes=(axis,)).node)
+            items[k] = slice(None)
+    return x, tuple(items) if isinstance(index, tuple) else items[0]
 
 
 def leading(mask: Any, x: Tracer) -> Any:

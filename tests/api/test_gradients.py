@@ -140,3 +140,14 @@ def test_the_other_arguments_stay_arguments(case: str, compiler: str | None):
     every = sg.jit(lambda *given: sg.gradients(fun(*given), list(given)), options=options)(*args)
     for found, wanted in zip(every, sg.grad(fun, tuple(range(len(args))))(*args), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-14)
+
+
+def test_the_loss_may_be_an_array_of_one_element():
+    """As in autograd, and as SciPy's optimizers take it: ``x.T @ A @ x`` of a column."""
+    loss = lambda x: np.atleast_2d(np.sum(x**3))  # noqa: E731 - a loss
+    value, slope = sg.value_and_grad(loss)(X)
+    assert value.shape == (1, 1)
+    assert slope.tolist() == (3 * X**2).tolist()
+    assert sg.hvp(loss)(X, np.ones(3)).tolist() == (6 * X).tolist()
+    with pytest.raises(sg.SymgradError, match=r"returns one floating-point number; .* returns float64\[3\]"):
+        sg.grad(lambda x: x**2)(X)

@@ -315,3 +315,32 @@ def test_a_row_that_is_added_to_is_written_once() -> None:
         return out
 
     assert sg.jit(add).lower(X, Q).as_text("stable").count("add_at") == 1
+
+
+def test_slices_that_move_and_are_as_long_are_one_path() -> None:
+    """Batches by a step's number: any start is one compilation; beyond the ends it is NumPy's shorter slice."""
+    x = np.random.default_rng(3).normal(size=(3, 8, 5))
+
+    def parts(x: Any, i: Any, j: Any) -> Any:
+        here = slice(2 * i, 2 * (i + 1))
+        return x[:, here, ..., j - 1 : j + 1], x[0, here, None, 1], x[..., j : j + 3], x[i : i + 1, 2]
+
+    found = sg.jit(parts)
+    for i, j in ((0, 1), (1, 1), (0, 2), (1, 2)):
+        for got, want in zip(found(x, i, j), parts(x, i, j), strict=True):
+            np.testing.assert_array_equal(got, want)
+    assert found.cache_info().compilations == 1
+    for i, j in ((3, 3), (-1, 4), (9, 2)):
+        for got, want in zip(found(x, i, j), parts(x, i, j), strict=True):
+            np.testing.assert_array_equal(got, want)
+    few = sg.jit(lambda x, i: x[i : i + np.uint8(3)])
+    for start in (2, 253):
+        with np.errstate(over="ignore"):
+            want = np.arange(300.0)[np.uint8(start) : np.uint8(start) + np.uint8(3)]
+        np.testing.assert_array_equal(few(np.arange(300.0), np.uint8(start)), want)
+    slope = sg.grad(lambda x, i: np.sum(x[:, i : i + 2] ** 3))
+    for i in (1, 4):
+        want = np.zeros_like(x)
+        want[:, i : i + 2] = 3 * x[:, i : i + 2] ** 2
+        np.testing.assert_allclose(slope(x, i), want)
+    assert slope.cache_info().compilations == 1

@@ -524,6 +524,7 @@ class Function(Generic[P, R]):
                 continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
+        branches.refuse_draws()
         taken = branches_of(program)
         if not isinstance(self._fun, Absent):  # of a loop's guard it is not known what came to something else
             every = {k: branch for k, branch in enumerate(branches.taken) if k not in branches.counts}
@@ -548,7 +549,6 @@ class Function(Generic[P, R]):
                     self._fun, signature, functools.partial(self._on, signature), name=name, options=self._options,
                     creation=self._options.creation, branches=branches, outside=readings,
                 )
-            branches.refuse_draws()
             reads = traced.outside
             read, known = ([], []) if reads is None else (reads.numbers(traced.program), reads.known())
             outside = self._captured.outside(self._captured.traced(read, known))

@@ -66,7 +66,7 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
     """Derive one scalar output of a program with respect to some inputs.
 
     Args:
-        program: at least one output; the chosen one is a floating-point scalar.
+        program: at least one output; the chosen one is one floating-point number.
         wrt: positions of inputs.
         output: position of the output.
 
@@ -74,7 +74,7 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
         A program with one gradient for each input of `wrt`, of its shape and dtype.
 
     Raises:
-        ArgumentError: an input or the output is no floating-point array, or the output is no scalar.
+        ArgumentError: an input or the output is no floating-point array, or the output is not one number.
         NoGradient: a value on the way has an op without a derivative.
     """
     for position in wrt:
@@ -86,7 +86,7 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
                 instead=f"{name}.astype(np.float64), or leave it out of argnums",
             )
     loss = program.outputs[output]
-    if loss.shape != () or loss.dtype.kind != "f":
+    if any(extent != 1 for extent in loss.shape) or loss.dtype.kind != "f":
         raise ArgumentError(
             f"grad needs a function that returns one floating-point number; {program.name}() returns "
             f"{loss.dtype.name}[{','.join(map(str, loss.shape))}]",
@@ -95,7 +95,7 @@ def gradient(program: Program, wrt: Sequence[int], output: int = 0) -> Program:
         )
     program, trace = opened(program)
     with passing(trace):
-        one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace)
+        one = Tracer(constant(trace, 1, program.outputs[output].dtype), trace).reshape(loss.shape)
         grads = sweep(trace, program, {program.outputs[output]: one}, [program.inputs[k] for k in wrt])
     trace.graph.line = None
     bars = tuple([f"{program.inputs[k].param('name')}_bar" for k in wrt])
