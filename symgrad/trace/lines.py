@@ -111,6 +111,11 @@ def subscripts(frame: FrameType) -> bool:
     return "SUBSCR" in name or "SLICE" in name or (name == "BINARY_OP" and code[at + 1] == NB_SUBSCR)
 
 
+def stores(frame: FrameType) -> bool:
+    """Whether what runs in a frame sets an item or a slice: ``a[i] = x``."""
+    return dis.opname[frame.f_code.co_code[frame.f_lasti]] in {"STORE_SUBSCR", "STORE_SLICE"}
+
+
 def error_line(error: BaseException) -> Line | None:
     """Return the innermost line of the user's code that an error went through."""
     own = [at for at in walk_tb(error.__traceback__) if is_user_code(at[0].f_code.co_filename)]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from symgrad.errors import NoGradient, SymgradError, UnsupportedError
+from symgrad.errors import LeakedTracerError, NoGradient, SymgradError, UnsupportedError
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
 from symgrad.ops.numpy.own import REFUSED
 from symgrad.trace.answers import answered
@@ -29,7 +29,7 @@ from symgrad.trace.inplace.local import LocalArray
 from symgrad.trace.lines import calls, in_scipy, may_trace, of_the_user, passes_on, raised_in_library, user_line
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.remedies import remedy
-from symgrad.trace.state import active, current
+from symgrad.trace.state import active, beside, current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -129,6 +129,50 @@ class Method(OfScipy):
         return f"scipy.stats.{name}" + (f".{self.name}" if self.name[0] != "_" else "")
 
 
+# -- caches
+
+
+class Cached(Replaced):
+    """A stand-in for a function with a cache, which keeps what NumPy computes: it runs beside the trace."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call it with its cache, without where it reads traced values: they would be kept for later traces."""
+        if current() is None or touches(args) or touches(kwargs):
+            return self.original(*args, **kwargs)
+        try:
+            with beside():
+                return self.original(*args, **kwargs)
+        except LeakedTracerError:
+            return self.original.__wrapped__(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind it to an object, as methods are."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        return self.original.__reduce__()
+
+
+_get = functools.cached_property.__get__
+
+
+def _get_cached(self: Any, instance: Any, owner: Any = None) -> Any:
+    """Get a cached property's value: it is computed beside the trace, but of what holds traced values."""
+    if current() is not None and instance is not None and self.attrname not in vars(instance):
+        try:
+            with beside():
+                return _get(self, instance, owner)
+        except LeakedTracerError:
+            pass
+    return _get(self, instance, owner)
+
+
+_CACHED_PROPERTY: tuple[Any, dict[str, Any], dict[str, Any]] = (
+    functools.cached_property, {"__get__": _get}, {"__get__": _get_cached},
+)
+_LRU = type(functools.lru_cache(len))
+
+
 _ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
 
 
@@ -154,6 +198,8 @@ def _named(error: Exception, name: str, function: Any, *, traced: bool) -> Excep
 def standing_for(function: Any) -> Any:
     """Return what stands for a function while a trace is active, which may be the one that is traced; else itself."""
     found = _Installed.stand_ins.get(id(function))
+    if found is None and type(function) is _LRU:
+        return _make_stand_in(function, function.__name__, None, Cached)
     if found is None and type(function) is MethodType:
         found = _Installed.stand_ins.get(id(function.__func__))
         return function if found is None else MethodType(found, function.__self__)
@@ -252,6 +298,14 @@ def _bound(names: dict[str, Any]) -> Row | None:
     return (names, {k: names[k] for k in changed}, {k: made[k] for k in changed}) if changed else None
 
 
+def _methods_with_caches(names: dict[str, Any]) -> Iterator[Row]:
+    """Find methods with a cache in the classes that a module defines."""
+    for kind in [value for value in names.values() if isinstance(value, type)]:
+        found = {key: value for key, value in vars(kind).items() if type(value) is _LRU}
+        if found and kind.__module__ == names.get("__name__"):
+            yield kind, found, {key: standing_for(value) for key, value in found.items()}
+
+
 def _closures(fun: Any) -> Iterator[Row]:
     """Find what the function's module, and its closures and those of the functions in them, bound to such."""
     seen: set[int] = set()
@@ -302,6 +356,7 @@ def _users() -> Iterator[Row]:
         here.users[name] = (module, len(vars(module)), row)
         if row is not None:
             yield row
+        yield from _methods_with_caches(vars(module))
 
 
 # -- putting it in place
@@ -366,7 +421,7 @@ def installed(fun: Any = None) -> Iterator[None]:
         here.count += 1
         _place(_libraries())
         if here.count == 1:
-            _place(_users())
+            _place([_CACHED_PROPERTY, *_users()])
         if fun is not None:
             _place(_closures(fun))
     try:

@@ -125,6 +125,16 @@ def current() -> Trace | None:
 
 
 @contextmanager
+def beside() -> Iterator[None]:
+    """Run Python beside the traces of this thread, as if there were none."""
+    traces, active.traces = active.traces, []
+    try:
+        yield
+    finally:
+        active.traces = traces
+
+
+@contextmanager
 def tracing(trace: Trace, *, ends: bool = False) -> Iterator[Trace]:
     """Make a trace this thread's active one; with `ends`, its tracers are dead afterwards."""
     active.traces.append(trace)

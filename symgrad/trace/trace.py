@@ -40,7 +40,7 @@ from symgrad.trace.protocols import install
 from symgrad.trace.remedies import module_of, remedy
 from symgrad.trace.signature import Signature, flatten
 from symgrad.trace.state import Trace, tracing
-from symgrad.trace.tracer import Tracer, as_node, leaked
+from symgrad.trace.tracer import Tracer, as_node, leaked, no_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -251,10 +251,11 @@ def explain(error: Exception, refused: Sequence[Refusal] = ()) -> Exception:
         return own(str(error), line=line)
     cause = error.__cause__ or error.__context__
     if str(error) in _NUMPYS_WORDS and isinstance(cause, (SymgradError, type(None))):
+        return no_place(line)
+    if isinstance(error, ValueError) and str(error) == "assignment destination is read-only":
         return MutationError(
-            "a traced value is written into a plain array, which has no place for it", line=line,
-            instead="an array made inside of the function by np.zeros(...), np.array(...), np.copy(...), "
-            "written as np.NAME where it is called",
+            "an array that may not be written, or one from outside while a function is traced that reads its memory, "
+            "is written", line=line, instead="a copy, np.copy(array), written inside of the function",
         )
     return cause if isinstance(cause, SymgradError) and raised_in_library(error) else error
 

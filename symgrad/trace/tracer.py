@@ -29,7 +29,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import INT, PARTS, is_traced
 from symgrad.ops.elementwise.selection import astype
 from symgrad.trace.constants import compiled, constant, number, plain
-from symgrad.trace.lines import called, subscripts, user_frame, user_line
+from symgrad.trace.lines import called, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
 from symgrad.trace.state import active, current, is_traced_code
@@ -37,6 +37,7 @@ from symgrad.trace.state import active, current, is_traced_code
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from symgrad.errors import Line
     from symgrad.ir.op import Op
     from symgrad.trace.state import Trace
 
@@ -288,6 +289,8 @@ class Tracer:
         name, function = asked_by()
         known = module_of(function).startswith(("numpy", "scipy"))
         frame = None if name else user_frame()
+        if frame is not None and stores(frame):
+            raise no_place(user_line())
         raise self._refuse(
             f"{name}: a plain NumPy array" if name else "a plain NumPy array",
             unreached(function) or remedy(function) or (
@@ -326,7 +329,7 @@ class Tracer:
 
     def as_index(self) -> int:
         """Return an integer without axes as it is in this call, with a guard."""
-        if self._node.shape or self._node.dtype.kind not in "iu":
+        if self._node.shape or self._node.dtype.kind not in ("iub" if self._node.is_input else "iu"):  # True
             raise self._refuse(_INDEX, _NO_INDEX, numpy=False)
         return int(outcome(self, _INDEX, _NO_INDEX))
 
@@ -484,15 +487,30 @@ def outcome(value: Any, what: str, instead: str) -> bool | int:
     return found
 
 
+def no_place(line: Line | None) -> MutationError:
+    """Compose the error for a traced value that is written into an array of NumPy's."""
+    return MutationError(
+        "a traced value is written into a plain array, which has no place for it", line=line,
+        instead="an array made inside of the function by np.empty(...), np.zeros(...), np.array(...), np.copy(...), "
+        "written as np.NAME where it is called; np.ndarray(...) makes a plain one",
+    )
+
+
 def leaked(value: Tracer) -> LeakedTracerError:
     """Compose the error for a tracer that is used outside of its trace."""
-    made = value._node.line  # noqa: SLF001 - works on dead tracers
+    made, trace = value._node.line, value.owner  # noqa: SLF001 - works on dead tracers
+    instead = (
+        "return it from the function (has_aux=True for extra results) instead of storing it in a global, "
+        "an attribute or a list, or handing it to another thread"
+    )
+    if not trace.alive and trace.known(value._node) is not None:  # noqa: SLF001 - as above
+        instead = (
+            "fill the cache that keeps it (a dict, an attribute) before the function is traced, or keep it by "
+            "functools.lru_cache or cached_property; what keeps it now is to be emptied"
+        )
     return LeakedTracerError(
-        f"a traced array {value._brief()} of {value.owner.function}() is used outside of its trace"  # noqa: SLF001
-        + (f"; it was made at {made.file}:{made.number}" if made else ""),
-        line=user_line(),
-        instead="return it from the function (has_aux=True for extra results) instead of storing it in a global, "
-        "an attribute or a list, or handing it to another thread",
+        f"a traced array {value._brief()} of {trace.function}() is used outside of its trace"  # noqa: SLF001
+        + (f"; it was made at {made.file}:{made.number}" if made else ""), line=user_line(), instead=instead,
     )
 
 

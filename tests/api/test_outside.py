@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 import operator
 import pickle
 import threading
 import types
+import zlib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +19,7 @@ import scipy.sparse
 
 import symgrad as sg
 from symgrad.api.call.captures import Captured
-from symgrad.errors import ArgumentValueError, MutationError, SymgradWarning
+from symgrad.errors import ArgumentValueError, LeakedTracerError, MutationError, SymgradWarning
 from tests.programs import leaves, random_program
 from tests.table import GENTLY
 
@@ -566,3 +568,102 @@ def test_texts_of_it_have_its_values() -> None:
     for _ in range(2):
         np.testing.assert_array_equal(f(X), X * len(str(G)) * len(repr(G)) * len(f"{G}") * bytes(G)[-1])
         G[:] = 0.125
+
+
+class Wrapped:
+    """An array of a class of its own, as tables and tensors of other libraries are."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
+WRAPPED = Wrapped(np.array([2.0, 3.0, 4.0]))
+READ_AS_MEMORY: dict[str, Any] = {
+    "memoryview": lambda x: x * memoryview(G)[1],
+    "hashlib": lambda x: x * hashlib.sha256(G).digest()[0],
+    "crc32": lambda x: x * zlib.crc32(G),
+    "frombuffer": lambda x: x * np.frombuffer(G),
+    "bytearray": lambda x: x * bytearray(G)[-1],
+    "__array__": lambda x: x * WRAPPED + np.sum(np.sqrt(WRAPPED)),
+}
+
+
+@pytest.mark.parametrize("name", READ_AS_MEMORY)
+def test_what_reads_memory_gets_the_array(name: str) -> None:
+    function = READ_AS_MEMORY[name]
+    f = sg.jit(function, options=NONE)
+    for array in (G, WRAPPED.array):
+        np.testing.assert_array_equal(f(X), function(X))
+        array[1] += 1.0
+        np.testing.assert_array_equal(f(X), function(X))
+
+
+def test_arrays_whose_memory_is_read_cannot_be_written() -> None:
+    def scaled(x: Any) -> Any:
+        digest = hashlib.sha256(G).digest()
+        G[0] = 7.0
+        return x * digest[0]
+
+    before = G.copy()
+    with pytest.raises(MutationError, match=r"is written[\s\S]*np\.copy"):
+        sg.jit(scaled, options=NONE)(X)
+    np.testing.assert_array_equal(G, before)
+    G[0] = before[0]
+
+
+# -- caches
+
+
+@functools.lru_cache
+def logarithms(n: int) -> Any:
+    return n * np.log(G)
+
+
+class Kernel:
+    def __init__(self, widths: Any) -> None:
+        self.widths = widths
+
+    @functools.cached_property
+    def norm(self) -> Any:
+        return np.sqrt(np.sum(self.widths**2))
+
+    @functools.lru_cache  # noqa: B019 - what people write
+    def scaled(self, n: int) -> Any:
+        return self.widths * n
+
+
+KERNEL = Kernel(np.array([3.0, 4.0, 12.0]))
+MEMO: dict[int, Any] = {}
+
+
+def test_caches_keep_plain_values() -> None:
+    """What is computed for a cache is NumPy's, as if nothing was traced; it is used again in all that follows."""
+    f = sg.jit(lambda x: x * logarithms(3) * KERNEL.norm + KERNEL.scaled(2), options=NONE)
+    found = [f(X), X * logarithms(3) * KERNEL.norm + KERNEL.scaled(2), f(X)]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-14)
+    np.testing.assert_array_equal(found[0], found[2])
+    assert all(type(one) in {np.ndarray, np.float64} for one in (logarithms(3), KERNEL.norm, KERNEL.scaled(2)))
+    assert logarithms.cache_info().currsize == 1
+
+
+def test_caches_of_traced_values_end_with_the_trace() -> None:
+    slope = sg.grad(lambda x: Kernel(x).norm + np.sum(Kernel(x).scaled(3)), options=NONE)
+    np.testing.assert_allclose(slope(X), X / np.linalg.norm(X) + 3)
+    np.testing.assert_allclose(slope(2 * X), X / np.linalg.norm(X) + 3)
+
+
+def test_a_cache_that_keeps_traced_values_is_named() -> None:
+    def kept(x: Any) -> Any:
+        if "k" not in MEMO:
+            MEMO["k"] = np.exp(G)
+        return x * MEMO["k"]
+
+    f = sg.jit(kept, options=NONE)
+    with pytest.raises(LeakedTracerError, match=r"test_outside\.py:[\s\S]*fill the cache that keeps it"):
+        f(X), f(X * 2), f(np.ones(2))
+    MEMO.clear()
+    kept(X)
+    np.testing.assert_array_equal(f(X), kept(X))

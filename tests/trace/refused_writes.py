@@ -240,6 +240,13 @@ def returns_a_string(x, y):
     return "text"
 
 
+@refused(MutationError, "a traced value is written into a plain array", "np.empty", args=(X, X))
+def array_of_a_constructor(x, y):
+    z = np.ndarray((3, *x.shape))
+    z[1] = x  # <-
+    return z
+
+
 # -- what only Python's own words can refuse
 
 

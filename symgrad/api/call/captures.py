@@ -157,11 +157,11 @@ class Captured:
         state.key, _ = self._keys.setdefault(tuple(state.facts), (key or object(), state))
         return state
 
-    def ways(self, *, constants: bool) -> Iterator[Callable[[Spec], bool]]:
+    def ways(self, *, constants: bool) -> Iterator[Callable[[Spec], bool] | None]:
         """Say in which ways arrays are read, one after the other, until one is not refused: which are constants.
 
         Masks, where they are small, for they say which terms there are; then all of truth values and of integers
-        (indices, shapes); then all arrays.
+        (indices, shapes); then all arrays; then all without stand-ins, for what reads memory: None.
         """
         self.identity()
         kinds = {known.dtype.kind == "f" for _, _, _, known in (self.state or State()).arrays}
@@ -170,12 +170,23 @@ class Captured:
         if len(kinds) > 1 and not constants:
             yield lambda known: known.dtype.kind != "f"
         yield lambda _: True
+        yield None
 
     @contextmanager
-    def stand_ins(self, taken: Sequence[str], by_value: Callable[[Spec], bool]) -> Iterator[list[Reading]]:
+    def stand_ins(self, taken: Sequence[str], by_value: Callable[[Spec], bool] | None) -> Iterator[list[Reading]]:
         """Put stand-ins in the place of arrays while the function is traced; say which of them are constants."""
         self.identity()
         state = self.state or State()
+        if by_value is None:
+            arrays = [one for one in map(state.array, self.every()) if one.flags.writeable]
+            try:
+                for array in arrays:
+                    array.setflags(write=False)
+                yield []
+            finally:
+                for array in arrays:
+                    array.setflags(write=True)
+            return
         names, _ = leaf_names([label for _, _, label, _ in state.arrays], [""] * len(state.arrays), frozenset(taken))
         with standing([place[:3] for place in state.arrays]) as found:
             yield [
@@ -183,6 +194,10 @@ class Captured:
                 for k, (one, name, (_, _, _, known)) in enumerate(zip(found, names, state.arrays, strict=True))
                 if one is not None
             ]
+
+    def every(self) -> list[int]:
+        """List all arrays that the function may read."""
+        return [*range(len((self.state or State()).arrays))]
 
     def traced(self, read: Sequence[int], compared: Sequence[int]) -> list[int]:
         """Note what a trace has shown: what it changed, which no call looks at, and which arrays' values it knows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import threading
 import types
@@ -515,12 +516,13 @@ class Function(Generic[P, R]):
                 if lengths.are_why(branches):
                     continue
                 first = first or error
-                way = next(ways, None) if isinstance(error, _REFUSED) else None
-                if way is None and isinstance(first, MutationError):
-                    raise first from None
-                if way is None:
+                if by_value is None or not isinstance(error, _REFUSED):
                     raise
-                by_value = way
+                by_value = next(ways)
+                if by_value is None and isinstance(first, MutationError):
+                    raise first from None
+                if by_value is None and not _READS_MEMORY.search(str(error)):
+                    raise
                 continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
@@ -532,7 +534,7 @@ class Function(Generic[P, R]):
         return stages, program, unflatten, tree, taken, outside
 
     def _passed(
-        self, signature: Signature, stages: Stages, branches: Branches, by_value: Callable[[Spec], bool],
+        self, signature: Signature, stages: Stages, branches: Branches, by_value: Callable[[Spec], bool] | None,
     ) -> tuple[Program, Callable[[list[Any]], Any], Any, Callable[[], list[Any]] | None]:
         """Trace, derive and optimize once: program, how its results are handed out, what was traced, what reads arrays.
 
@@ -551,6 +553,7 @@ class Function(Generic[P, R]):
                 )
             reads = traced.outside
             read, known = ([], []) if reads is None else (reads.numbers(traced.program), reads.known())
+            known = known if by_value else self._captured.every()
             outside = self._captured.outside(self._captured.traced(read, known))
             program = optimized(traced if self._mode != "jit" else traced._replace(differentiated=None), stages)
             tree = traced.tree
@@ -859,6 +862,7 @@ class Function(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)
 
 
+_READS_MEMORY = re.compile(r"\bOutside\b|bytes-like|buffer|__array__ method|cannot be interpreted as an integer")
 _REFUSED = (SymgradError, TypeError, ValueError, AttributeError, LookupError, BufferError)
 """What arrays from outside may be the reason of, where they are traced."""
 
