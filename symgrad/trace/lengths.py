@@ -16,6 +16,8 @@ from collections import Counter
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
+from traceback import walk_tb
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +25,8 @@ import numpy as np
 from symgrad.ir.node import Node
 from symgrad.ir.shapes import is_static
 from symgrad.trace.constants import constant
-from symgrad.trace.creation import steps_between
-from symgrad.trace.lines import callee
+from symgrad.trace.creation import MAKERS, steps_between
+from symgrad.trace.lines import callee, is_user_code
 from symgrad.trace.replaced import Replaced
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_node
@@ -105,6 +107,16 @@ class Lengths:
         self.changes += 1
         raise Again
 
+    def constructs(self, error: BaseException) -> bool:
+        """Have a stand-in for `numpy` where code that an error went through may make arrays by their class."""
+        before = len(self.modules)
+        for at in (error, error.__context__):
+            for frame, _ in walk_tb(at.__traceback__) if at is not None else ():
+                if "ndarray" in frame.f_code.co_names and is_user_code(frame.f_code.co_filename):
+                    names = frame.f_globals
+                    self.modules |= {(id(names), name): names for name, value in [*names.items()] if value is np}
+        return len(self.modules) > before
+
     def are_wrong(self, branches: Branches, program: Program) -> bool:
         """Whether a program depends on how many rounds were traced: loops of which guards are left, or that break."""
         beyond = {steps.key for steps in branches.steps if steps.is_beyond()} - self.exact
@@ -114,8 +126,9 @@ class Lengths:
 
     def are_why(self, branches: Branches) -> bool:
         """Whether loops may be why a trace ended by an exception: the last one that runs, all, or the stand-ins."""
-        if not branches.steps and self.modules:
-            self.modules, self.seeks = {}, False
+        counts = {key for key in self.modules if key[1] in _STAND_INS}
+        if not branches.steps and counts:
+            self.modules, self.seeks = {key: self.modules[key] for key in self.modules.keys() - counts}, False
             return True
         running = [steps for steps in branches.steps if not steps.ended]
         return self._are_plain(running[-1:] or branches.steps)
@@ -133,14 +146,16 @@ class Lengths:
         with _lock:
             for key, names in there:
                 _users[key] += 1
-                names[key[1]] = _STAND_INS[key[1]]
+                names[key[1]] = _STAND_INS.get(key[1], _NUMPY)
         try:
             yield
         finally:
             with _lock:
                 for key, names in there:
                     _users[key] -= 1
-                    if not _users[key] and names.get(key[1]) is _STAND_INS[key[1]]:
+                    if not _users[key] and names.get(key[1]) is _NUMPY:
+                        names[key[1]] = np
+                    elif not _users[key] and names.get(key[1]) is _STAND_INS.get(key[1]):
                         del names[key[1]]
 
 
@@ -248,6 +263,38 @@ _STAND_INS = {
     name: _StandIn(getattr(builtins, name), name, when_traced)
     for name, when_traced in (("range", _range), ("len", _len), ("int", _int), ("enumerate", _enumerate), ("zip", _zip))
 }
+
+
+class _MakesArrays(type):
+    """The class of the stand-in for `numpy.ndarray`: called with a shape, it makes what `numpy.empty` makes."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        empty = current() is not None and len(args) < 3 and not kwargs.keys() - {"shape", "dtype"}
+        return MAKERS["empty"](np.empty, args, kwargs) if empty else np.ndarray(*args, **kwargs)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, np.ndarray)
+
+    def __subclasscheck__(cls, kind: type) -> bool:
+        return issubclass(kind, np.ndarray)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(np.ndarray, name)
+
+    def __getitem__(cls, index: Any) -> Any:
+        return np.ndarray[index]
+
+
+class _Numpy(ModuleType):
+    """The stand-in for `numpy` in a module that makes arrays by their class."""
+
+    ndarray = _MakesArrays("ndarray", (), {})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+_NUMPY = _Numpy("numpy")
 
 
 def steps_in(trace: Trace, frame: FrameType, bounds: Any, item: Callable[[Tracer], Any]) -> Steps | None:

@@ -491,8 +491,8 @@ def no_place(line: Line | None) -> MutationError:
     """Compose the error for a traced value that is written into an array of NumPy's."""
     return MutationError(
         "a traced value is written into a plain array, which has no place for it", line=line,
-        instead="an array made inside of the function by np.empty(...), np.zeros(...), np.array(...), np.copy(...), "
-        "written as np.NAME where it is called; np.ndarray(...) makes a plain one",
+        instead="an array made inside of the function by np.zeros(...), np.array(...), np.copy(...), "
+        "written as np.NAME where it is called",
     )
 
 

@@ -580,13 +580,14 @@ class Wrapped:
         return self.array
 
 
+MEMORY: Any = np.array([1.0, 2.0, 3.0])
 WRAPPED = Wrapped(np.array([2.0, 3.0, 4.0]))
 READ_AS_MEMORY: dict[str, Any] = {
-    "memoryview": lambda x: x * memoryview(G)[1],
-    "hashlib": lambda x: x * hashlib.sha256(G).digest()[0],
-    "crc32": lambda x: x * zlib.crc32(G),
-    "frombuffer": lambda x: x * np.frombuffer(G),
-    "bytearray": lambda x: x * bytearray(G)[-1],
+    "memoryview": lambda x: x * memoryview(MEMORY)[1],
+    "hashlib": lambda x: x * hashlib.sha256(MEMORY).digest()[0],
+    "crc32": lambda x: x * zlib.crc32(MEMORY),
+    "frombuffer": lambda x: x * np.frombuffer(MEMORY),
+    "bytearray": lambda x: x * bytearray(MEMORY)[-1],
     "__array__": lambda x: x * WRAPPED + np.sum(np.sqrt(WRAPPED)),
 }
 
@@ -595,7 +596,7 @@ READ_AS_MEMORY: dict[str, Any] = {
 def test_what_reads_memory_gets_the_array(name: str) -> None:
     function = READ_AS_MEMORY[name]
     f = sg.jit(function, options=NONE)
-    for array in (G, WRAPPED.array):
+    for array in (MEMORY, WRAPPED.array):
         np.testing.assert_array_equal(f(X), function(X))
         array[1] += 1.0
         np.testing.assert_array_equal(f(X), function(X))
@@ -603,15 +604,15 @@ def test_what_reads_memory_gets_the_array(name: str) -> None:
 
 def test_arrays_whose_memory_is_read_cannot_be_written() -> None:
     def scaled(x: Any) -> Any:
-        digest = hashlib.sha256(G).digest()
-        G[0] = 7.0
+        digest = hashlib.sha256(MEMORY).digest()
+        MEMORY[0] = 7.0
         return x * digest[0]
 
-    before = G.copy()
+    before = MEMORY.copy()
     with pytest.raises(MutationError, match=r"is written[\s\S]*np\.copy"):
         sg.jit(scaled, options=NONE)(X)
-    np.testing.assert_array_equal(G, before)
-    G[0] = before[0]
+    np.testing.assert_array_equal(MEMORY, before)
+    MEMORY[0] = before[0]
 
 
 # -- caches
@@ -636,7 +637,7 @@ class Kernel:
 
 
 KERNEL = Kernel(np.array([3.0, 4.0, 12.0]))
-MEMO: dict[int, Any] = {}
+MEMO: dict[str, Any] = {}
 
 
 def test_caches_keep_plain_values() -> None:

@@ -16,7 +16,7 @@ from symgrad.errors import (
     UnsupportedError,
 )
 from tests.trace.programs import run
-from tests.trace.refused import OUTSIDE, X, plain, refused, vector, written
+from tests.trace.refused import OUTSIDE, X, refused, vector, written
 
 KEPT: list[Any] = []
 
@@ -30,10 +30,10 @@ def plain_item(x, y):
     a[0] = x  # <-
 
 
-@plain
+@written
 def plain_slice(x, y):
     a = OUTSIDE
-    a[1:] = np.stack([x, y])
+    a[1:] = np.stack([x, y])  # <-
 
 
 @written
@@ -240,9 +240,9 @@ def returns_a_string(x, y):
     return "text"
 
 
-@refused(MutationError, "a traced value is written into a plain array", "np.empty", args=(X, X))
-def array_of_a_constructor(x, y):
-    z = np.ndarray((3, *x.shape))
+@refused(MutationError, "a traced value is written into a plain array", "np.copy", args=(X, X))
+def array_of_a_draw(x, y):
+    z = np.random.default_rng(0).random((3, *x.shape))
     z[1] = x  # <-
     return z
 

@@ -14,6 +14,7 @@ import scipy.interpolate
 import scipy.linalg
 import scipy.special
 
+import symgrad as sg
 from symgrad.errors import ConcretizationError
 from tests.trace.programs import agree, entering, run
 
@@ -299,3 +300,22 @@ def test_unknown_extents():
 def test_an_unknown_extent_is_no_length():
     with pytest.raises(ConcretizationError, match="range"):
         run(lambda x: np.logspace(0, 1, x.shape[0]), V, specs=["f64[n]"])
+
+
+def test_arrays_of_the_constructor() -> None:
+    """`np.ndarray(shape)`: a class, for which there is a stand-in where code that writes a traced value names it."""
+    def filled(v: Any, n: int) -> Any:
+        y: np.ndarray[Any, Any] = np.ndarray((2, 3))
+        y[0], y[1, 0] = v, v[0] * 2
+        y[1, 1:] = y[0, 1:] + n
+        z = np.ndarray(shape=4, dtype=np.float32)
+        for k in range(4):
+            z[k] = k * v[1]
+        assert isinstance(y, np.ndarray)
+        assert not isinstance(v[0] * n, np.ndarray)
+        return y, z
+
+    for got, want in zip(sg.jit(filled, options=sg.Options(compiler="none"))(V, 4), filled(V, 4), strict=True):
+        np.testing.assert_array_equal(got, want)
+    assert type(np).__name__ == "module"
+    assert type(V) is np.ndarray

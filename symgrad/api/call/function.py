@@ -513,7 +513,7 @@ class Function(Generic[P, R]):
             except Again:
                 continue
             except Exception as error:
-                if lengths.are_why(branches):
+                if lengths.are_why(branches) or (isinstance(error, MutationError) and lengths.constructs(error)):
                     continue
                 first = first or error
                 if by_value is None or not isinstance(error, _REFUSED):

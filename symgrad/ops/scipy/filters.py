@@ -12,9 +12,15 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.ir.node import Graph
+from symgrad.ir.program import Program
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.arrays.views import sliced
-from symgrad.ops.declare.forms import Late, answers, shape_of
+from symgrad.ops.arrays.views import broadcast_to, sliced
+from symgrad.ops.control.results import result
+from symgrad.ops.control.scan import scan
+from symgrad.ops.declare import leaves
+from symgrad.ops.declare.forms import Late, answers, is_traced, shape_of
+from symgrad.ops.elementwise.arithmetic import multiply, subtract
 
 MODES = {0: "edge", 1: "wrap", 2: "symmetric", 3: "reflect", 4: "constant"}
 """How numpy.pad names the modes of scipy.ndimage, by the numbers that its C knows."""
@@ -162,10 +168,35 @@ def linear_filter(b: Any, a: Any, x: Any, axis: int, zi: Any = None) -> Any:
         raise UnsupportedError("scipy.signal.lfilter(..., zi=) on traced arrays", instead="leave zi= away")
     x = np.moveaxis(lift(x), axis, 0)
     b, a = lift(b) / a[0], lift(a) / a[0]
-    count, taps = shape_of(x)[0], shape_of(b)[0]
+    count, taps, order = shape_of(x)[0], shape_of(b)[0], shape_of(a)[0] - 1
     padded = np.concatenate([np.zeros((taps - 1, *shape_of(x)[1:]), x.dtype), x])
     driven = sum(b[k] * sliced(padded, 0, taps - 1 - k, count) for k in range(taps))
-    made: list[Any] = []
-    for t in range(count):
-        made.append(driven[t] - sum(a[k] * made[t - k] for k in range(1, min(shape_of(a)[0], t + 1))))
-    return np.moveaxis(np.stack(made), 0, axis)
+    if not order or count == 0:
+        return np.moveaxis(driven, 0, axis)
+    kind = np.result_type(driven.dtype, a.dtype)
+    rest, scalars = shape_of(driven)[1:], [a[k].astype(kind) for k in range(1, order + 1)]
+    before = [broadcast_to(0 * scalars[0] if is_traced(scalars[0]) else lift(0, kind), shape=rest)] * order
+    steps = scan(
+        *scalars, *before, driven.astype(kind), body=_recurrence(order, rest, kind), length=count, fixed=order,
+        carried=order, reverse=False,
+    )
+    return np.moveaxis(result(steps, number=order), 0, axis)
+
+
+def _recurrence(order: int, rest: Any, kind: Any) -> Program:
+    """Return a step of a recurrence, ``y = x - a[1] * y[t - 1] - a[2] * y[t - 2] - ...``, which carries the last y."""
+    graph = Graph()
+
+    def node(op: Any, *inputs: Any) -> Any:
+        shape, dtype = op.infer(*inputs)
+        return graph.node(op, inputs, (), tuple(shape), dtype)
+
+    def given(name: str, shape: Any) -> Any:
+        return graph.node(leaves.input_, (), (name, shape, kind), shape, kind)
+
+    scalars = [given(f"a{k}", ()) for k in range(1, order + 1)]
+    before = [given(f"y{k}", rest) for k in range(1, order + 1)]
+    x = y = given("x", rest)
+    for scalar, past in zip(scalars, before, strict=True):
+        y = node(subtract, y, node(multiply, scalar, past))
+    return Program((*scalars, *before, x), (y, *before[:-1], y), "lfilter")
