@@ -28,13 +28,14 @@ SETS = {"promised": "What was promised", "others": "The same classes of program 
 @click.option("--no-drjit", is_flag=True, help="Without Dr.Jit.")
 @click.option("--no-c", is_flag=True, help="Without the hand-written C.")
 @click.option("--ablate", is_flag=True, help="Leave out one pass after the other, and say what each is worth.")
+@click.option("--first", type=int, default=0, metavar="N", help="First calls alone, beside JAX's, the least of N.")
 @click.option("--list", "listing", is_flag=True, help="List the workloads.")
 @click.option("--c", "c", type=click.Path(file_okay=False, path_type=Path), help="Only write their C to this folder.")
 @click.option("--c-against", "c_against", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Only show which of the C in this folder would be written otherwise now.")
 def main(
     only: tuple[str, ...], chosen: str | None, quick: bool, seconds: float, json_path: Path | None, ablate: bool,
-    listing: bool, c: Path | None, c_against: Path | None, **without: bool,
+    first: int, listing: bool, c: Path | None, c_against: Path | None, **without: bool,
 ) -> None:
     """Time value and gradient of every workload, interleaved with the peers that are installed.
 
@@ -49,6 +50,9 @@ def main(
         raise click.UsageError(f"no workload is called {' or '.join(only) or 'so'}; --list shows them all")
     if c is not None or c_against is not None:
         show_c([work for works in groups.values() for work in works], c, c_against)
+        return
+    if first:
+        begun([work for works in groups.values() for work in works], first)
         return
     wanted = frozenset(name for name in ("jax", "torch", "drjit", "c") if not without[f"no_{name}"])
     folder = tempfile.mkdtemp(prefix="symgrad-bench-")  # compile times are those of a cold cache
@@ -66,6 +70,15 @@ def main(
         shutil.rmtree(folder, ignore_errors=True)
     report(rows, json_path)
     sys.exit(status or int(not all(row.agrees for found in rows.values() for row in found)))
+
+
+def begun(works: list[Any], repeats: int) -> None:
+    """Print what first calls take."""
+    from benchmarks import first
+
+    with progress(len(works)) as step:
+        found = first.first_calls(works, repeats, step)
+    click.echo(first.table(found))
 
 
 def show_c(works: list[Any], folder: Path | None, against: Path | None) -> None:

@@ -182,7 +182,7 @@ class Functions:
 
     def used_by(self, view: FunctionView | ThreadsView) -> tuple[set[str], tuple[LetView, ...]]:
         """List the words of a function, and which of many arrays it uses."""
-        said = words(view)
+        said = set(words(view))
         if not self.gathered:
             return said, ()
         pointers = tuple([
@@ -950,8 +950,8 @@ def fails(views: tuple[Any, ...]) -> bool:
     return False
 
 
-def words(view: Any) -> set[str]:
-    """List the words a view prints, comments left out, and the parameters its template names."""
+def words(view: Any) -> Counter[str]:
+    """Count the words a view prints, comments left out, and the parameters its template names."""
     texts: list[str] = []
     stack = [view]
     while stack:
@@ -965,4 +965,4 @@ def words(view: Any) -> set[str]:
             if inside.get("workspace"):
                 texts.append("workspace")
             stack.extend(inside.values())
-    return set(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))
+    return Counter(re.findall(r"[A-Za-z_]\w*", " ".join(texts)))

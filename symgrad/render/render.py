@@ -42,6 +42,9 @@ PACKAGED = frozenset({"sg_maximum", "sg_minimum"})
 BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
 """Functions of whole matrices that a BLAS does where it is asked for (`sg_blas` says where it is)."""
 
+ONCE = 3
+"""From so many calls on, gcc is kept from copying products for each: that takes half of its time."""
+
 FILES = {
     "sg_product": "product.c.jinja", "sg_product_part": "product.c.jinja",
     "sg_blas": "blas.c.jinja", "sg_gemm": "blas.c.jinja",
@@ -90,7 +93,7 @@ def function(loops: LoopProgram, name: str, target: Target) -> tuple[FunctionVie
 
 def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target) -> dict[str, Any]:
     """Collect what functions need that stand in one translation unit: each helper and prototype once."""
-    said = {word for _, entry, functions in made for word in words((entry, *functions.parts))}
+    said = words(tuple([view for _, entry, functions in made for view in (entry, *functions.parts)]))
     helpers = {h for _, _, functions in made for h in functions.helpers}
     helpers |= {(name, "int64_t", "") for name in ("sg_larger", "sg_smaller") if name in said}
     helpers |= {("sg_stopped", "int32_t", "")} if "stop" in said else set()
@@ -98,7 +101,9 @@ def unit(made: list[tuple[LoopProgram, FunctionView, Functions]], target: Target
     helpers |= {("sg_blas", kind, end) for name, kind, end in helpers if library and name in BLAS}
     values = [value for loops, _, _ in made for value in loops.applied]
     foreign = {value.op.source for value in values if value.op.source}
-    printed = (*[helper(*h, target) for h in sorted(helpers, key=helper_order)], *sorted(foreign))
+    often = {("sg_product", end) for end in ("", "f") if said[f"sg_product{end}"] >= ONCE}
+    made_of = [helper(*h, target, once=(h[0], h[2]) in often) for h in sorted(helpers, key=helper_order)]
+    printed = (*made_of, *sorted(foreign))
     spoken = re.compile(r"/\*.*?\*/", re.DOTALL)  # a helper's comment names functions that it does not call
     used = {n for h in printed for n in re.findall(r"\b([a-z]\w*)\(", spoken.sub("", h))}
     used.update(*[functions.used for _, _, functions in made])
@@ -161,14 +166,15 @@ def helper_order(helper: tuple[str, str, str]) -> tuple[bool, int, tuple[str, st
 
 
 @cache
-def helper(name: str, kind: str, end: str, target: Target) -> str:
-    """Print one helper function for a C type."""
+def helper(name: str, kind: str, end: str, target: Target, *, once: bool = False) -> str:
+    """Print one helper function for a C type; with `once`, compilers are not to copy it for each of its calls."""
     if name in FUNCTIONS:
         bits = (32 if end else 64) if target.plain else target.vector_bits or NARROW
         file = FILES.get(name, "linalg.c.jinja")
         whole = getattr(environment().get_template(file).module, name)
         library = (target.blas and not target.package,) if name in BLAS - {"sg_gemm"} else ()
-        return str(whole(kind, end, bits, target.fma, target.package, *library)).strip()
+        named = {"once": once} if name == "sg_product" else {}
+        return str(whole(kind, end, bits, target.fma, target.package, *library, **named)).strip()
     macro = getattr(environment().get_template("helpers.c.jinja").module, name)
     return str(macro(kind, end, target.package) if name in PACKAGED else macro(kind, end)).strip()
 

@@ -51,6 +51,16 @@ def test_quick_measures_the_small_workloads(tmp_path):
     assert figures["machine"]["threads"] >= 1
 
 
+@pytest.mark.nightly
+def test_first_calls_are_made_in_processes_of_their_own():
+    done = bench("--first", "1", "--only", "rosenbrock n=2")
+    assert done.exit_code == 0, done.output
+    head, row, summary = done.output.splitlines()
+    assert head.split()[-6:] == ["traced", "stable", "derived", "optimized", "loops", "c"]
+    assert row.startswith("rosenbrock n=2 ")
+    assert summary.endswith("of 1 miss their bounds")
+
+
 def test_passes_are_left_out_one_by_one(monkeypatch):
     chosen = [one for one in passes() if one.name in {"safer", "triangles", "contract", "inline"}]
     monkeypatch.setattr(ablation, "passes", lambda: chosen)
