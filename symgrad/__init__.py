@@ -30,11 +30,10 @@ from symgrad.options import Options
 from symgrad.trace.overrides import named
 from symgrad.trace.signature import Spec, spec
 from symgrad.trace.tracer import Tracer
+from symgrad.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from symgrad import optim
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Function", "NoGradient", "Options", "Package", "Spec", "SymgradError", "SymgradWarning", "Tracer", "check_grads",

@@ -45,6 +45,7 @@ from symgrad.options import TEAM, Options
 from symgrad.pipeline import Stages
 from symgrad.render.package import ModuleView, files, with_rows
 from symgrad.render.source import Source
+from symgrad.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -214,8 +215,6 @@ def _exported_names(calls: Sequence[str], whats: Sequence[str], asked: Request, 
 
 def _module_view(functions: Sequence[Exported], asked: Request) -> tuple[ModuleView, list[str]]:
     """Collect what the templates print; say of which functions no finite difference agreed."""
-    from symgrad import __version__
-
     upper, fast = asked.name.upper(), asked.fast
     pad = max(len(made.name) for made in functions)
     known = {a.name for made in functions for a in (*made.core.loops.inputs, *made.core.loops.outputs)}
