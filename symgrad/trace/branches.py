@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from symgrad.errors import Line
     from symgrad.ir.program import Program
+    from symgrad.trace.carried import Carrying
     from symgrad.trace.forks import Policy
     from symgrad.trace.lengths import Lengths, Steps
     from symgrad.trace.state import Trace
@@ -147,6 +148,8 @@ def moment(trace: Trace, frame: FrameType) -> Moment:
     within = tuple([steps for steps in running if steps.holds(frame)])
     for steps in within:
         found["", steps.at, 0], found["", steps.at, 1] = steps.number, steps.count
+    if trace.branches is not None and trace.branches.carrying is not None:
+        found |= trace.branches.carrying.numbers(frame)
     return Moment(frame.f_code, frame.f_lasti, frame, found, frame.f_globals, within=within)
 
 
@@ -176,6 +179,7 @@ class Branches:
         told: what conditions come to, by their places, where a compiled path has found that out.
         taken: what each condition came to; a guard has its number.
         moments: where Python asked, by the numbers of guards.
+        seen: the same, also of guards in what was differentiated.
         levels: the guards of the programs that are traced now, the innermost last.
         lost: a line that asked in one of these which an exception ended.
         drawn: a random generator that was drawn from, and where.
@@ -185,6 +189,8 @@ class Branches:
         counts: for each guard of these its loop, where the call does not say that it holds; else None.
         asked: how many guards are none of these.
         unknown: what the call's values are not known of.
+        carrying: puts traced numbers in the place of plain ones that loops carry.
+        outputs: what is traced.
     """
 
     def __init__(
@@ -202,10 +208,13 @@ class Branches:
         self.unknown: set[Node] = set()
         self.taken: list[Branch] = []
         self.moments: dict[int, Moment] = {}
+        self.seen: dict[int, Moment] = {}
         self.levels: list[list[Node]] = []
         self.lost: Line | None = None
         self.drawn: tuple[str, Line | None] | None = None
         self.policy: Policy | None = None
+        self.carrying: Carrying | None = None
+        self.outputs: Sequence[Node] = ()
         self._told = {branch.place: branch.outcome for branch in self.told}
         self._counts: Counter[Line | None] = Counter()
         self._known: dict[Node, bool | int] = {}
@@ -283,7 +292,7 @@ class Branches:
     def _record(self, trace: Trace, node: Node, frame: FrameType | None, branch: Branch) -> int:
         number = len(self.taken)
         if frame is not None:
-            self.moments[number] = moment(trace, frame)
+            self.seen[number] = self.moments[number] = moment(trace, frame)
             self._numbers[node] = number
         params = branch.outcome, number
         self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), branch.line))

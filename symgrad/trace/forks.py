@@ -122,7 +122,7 @@ def _forced(
     """Run a function with its conditions told; return what its rounds are, the last one empty, or None."""
     fork = copy.copy(branches)
     fork.forget()
-    fork.taken, fork.moments, fork.levels, fork.policy = [], {}, [[]], policy
+    fork.taken, fork.moments, fork.seen, fork.levels, fork.policy = [], {}, {}, [[]], policy
     refused = len(heard.refusals or ())
     before, trace.branches = trace.branches, fork
     try:

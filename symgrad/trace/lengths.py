@@ -24,10 +24,12 @@ import numpy as np
 
 from symgrad.ir.node import Node
 from symgrad.ir.shapes import is_static
+from symgrad.trace.carried import deciding, may_carry
 from symgrad.trace.constants import constant
 from symgrad.trace.creation import MAKERS, steps_between
 from symgrad.trace.lines import callee, is_user_code
 from symgrad.trace.replaced import Replaced
+from symgrad.trace.rounds import loop_around
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Extent, Tracer, as_node
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import CodeType, FrameType
 
+    from symgrad.errors import Line
     from symgrad.ir.program import Program
     from symgrad.trace.branches import Branches
     from symgrad.trace.state import Trace
@@ -55,6 +58,10 @@ class Lengths:
         plain: loops that count by plain numbers, as far as this is known of any length.
         now: those that do so in this call.
         exact: loops that end by a condition, of which no round is traced that the call has not.
+        carried: loops that carry plain numbers, which are traced.
+        idle: those of them where they are not in this call.
+        differing: plain variables of loops that were seen to decide by such.
+        expected: what a call gives with its plain numbers, while it is seen whether others give the same.
         whole: whether all rounds of a call are traced, for what comes behind a loop asks for values.
         seeks: whether it looks for loops.
         changes: how often any of this changed.
@@ -66,8 +73,16 @@ class Lengths:
         self.plain: set[tuple[CodeType, int]] = set()
         self.now: set[tuple[CodeType, int]] = set()
         self.exact: set[tuple[CodeType, int]] = set()
+        self.carried: set[tuple[CodeType, int]] = set()
+        self.idle: set[tuple[CodeType, int]] = set()
+        self.differing: dict[tuple[CodeType, int], tuple[str, ...]] = {}
+        self.expected: list[Any] | None = None
         self.whole, self.seeks = False, True
         self.changes = 0
+
+    def begin(self) -> None:
+        """Begin with another call."""
+        self.now, self.idle = set(), set()
 
     def seek(self, frame: FrameType) -> None:
         """Trace again, with a stand-in for `range` and its like, where a frame's `for` asks these for plain numbers."""
@@ -122,13 +137,47 @@ class Lengths:
         beyond = {steps.key for steps in branches.steps if steps.is_beyond()} - self.exact
         self.exact |= beyond
         left = {branches.counts.get(node.param("number")) for node in program.guards} - {None}
-        return bool(beyond) or self._are_plain([steps for steps in branches.steps if steps.key in left])
+        wrong = bool(beyond) or self._are_plain([steps for steps in branches.steps if steps.key in left])
+        return wrong or self._carry(branches, program)
+
+    def _carry(self, branches: Branches, program: Program) -> bool:
+        """Whether to trace again: loops decide by plain numbers and may carry traced ones, or should not do so."""
+        self.carried -= self.idle  # without it there was no exception
+        before, loops = {*self.carried}, deciding(branches, program)
+        lost = self.carried & loops.keys()
+        if self.expected is not None:
+            found = [branches.value(node) for node in branches.outputs]
+            lost = lost if all(map(_close, found, self.expected)) else {*self.carried}
+            self.expected = None
+        self.carried -= lost
+        for key, loop in loops.items():
+            if key not in self.differing and loop.numbers and may_carry(*key):
+                self.carried.add(key)
+            self.differing.setdefault(key, loop.differ)
+        if self.carried - before:
+            expected = [branches.value(node) for node in branches.outputs]
+            self.expected = None if any(value is None for value in expected) else expected
+        return self.carried != before
+
+    def differ(self, line: Line | None) -> list[str]:
+        """List plain variables of loops at a line, which are paths for each of their values."""
+        if line is None:
+            return []
+        found: dict[str, None] = {}
+        for (code, head), names in self.differing.items():
+            lines = {n for first, end, n in code.co_lines() if end > head and first <= loop_around(code, head)[1]}
+            if code.co_filename == line.file and line.number in lines and (code, head) not in self.carried:
+                found |= dict.fromkeys(names)
+        return [*found]
 
     def are_why(self, branches: Branches) -> bool:
         """Whether loops may be why a trace ended by an exception: the last one that runs, all, or the stand-ins."""
         counts = {key for key in self.modules if key[1] in _STAND_INS}
         if not branches.steps and counts:
             self.modules, self.seeks = {key: self.modules[key] for key in self.modules.keys() - counts}, False
+            return True
+        if self.carried - self.idle and not branches.steps:
+            self.idle, self.expected = {*self.carried}, None
             return True
         running = [steps for steps in branches.steps if not steps.ended]
         return self._are_plain(running[-1:] or branches.steps)
@@ -171,6 +220,11 @@ def heads(code: CodeType) -> dict[int, tuple[int, int]]:
         if (two.opname, three.opname) == ("GET_ITER", "FOR_ITER"):
             found |= dict.fromkeys((one.offset, one.offset - 4, two.offset), (three.offset, three.argval))  # PRECALL
     return found
+
+
+def _close(one: Any, other: Any) -> bool:
+    """Whether two results are the same but for roundings."""
+    return one is not None and np.allclose(one, other, rtol=1e-9, atol=1e-300, equal_nan=True)
 
 
 class _StandIn(Replaced):

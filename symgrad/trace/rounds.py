@@ -51,13 +51,12 @@ def _handles(code: CodeType) -> bool:
 
 
 @cache
-def names_alive(code: CodeType, at: int) -> frozenset[str]:
-    """Return the names that may be read, before they are set, after an instruction."""
-    every, number, after = _flow(code)
-    reads: list[frozenset[str]] = [frozenset(map(str, i.argval if isinstance(i.argval, tuple) else (i.argval,)))
-             if i.opname.startswith(("LOAD_", "STORE_FAST_", "DELETE_")) else frozenset() for i in every]
-    if _handles(code) or not code.co_flags & CO_OPTIMIZED or at not in number:
-        return frozenset[str]().union(*reads)  # a handler goes on from anywhere; a module's names others read
+def _alive(code: CodeType) -> list[frozenset[str]] | None:
+    """Return the names that may be read, before they are set, from each instruction on; None where any may be."""
+    every, _, after = _flow(code)
+    if _handles(code) or not code.co_flags & CO_OPTIMIZED:
+        return None  # a handler goes on from anywhere; a module's names others read
+    reads = _reads(code)
     alive: list[frozenset[str]] = [frozenset()] * len(every)
     changed = True
     while changed:
@@ -67,11 +66,40 @@ def names_alive(code: CodeType, at: int) -> frozenset[str]:
             found = reads[k] | frozenset[str]().union(*[alive[n] for n in after[k]]) - sets
             changed |= found != alive[k]
             alive[k] = found
+    return alive
+
+
+@cache
+def _reads(code: CodeType) -> list[frozenset[str]]:
+    every, _, _ = _flow(code)
+    return [frozenset(map(str, i.argval if isinstance(i.argval, tuple) else (i.argval,)))
+            if i.opname.startswith(("LOAD_", "STORE_FAST_", "DELETE_")) else frozenset() for i in every]
+
+
+@cache
+def names_alive(code: CodeType, at: int) -> frozenset[str]:
+    """Return the names that may be read, before they are set, after an instruction."""
+    _, number, after = _flow(code)
+    alive = _alive(code)
+    if alive is None or at not in number:
+        return frozenset[str]().union(*_reads(code))
     return frozenset[str]().union(*[alive[n] for n in after[number[at]]], code.co_cellvars, code.co_freevars)
 
 
 @cache
-def _loop(code: CodeType, at: int) -> tuple[int, int]:
+def carried_names(code: CodeType, head: int) -> tuple[str, ...]:
+    """Return the variables that a loop sets, and that may be read from its beginning on before they are."""
+    every, number, _ = _flow(code)
+    _, end = loop_around(code, head)
+    sets = [i.argval for i in every[number[head] :] if i.offset <= end and i.opname.startswith("STORE_FAST")]
+    names = dict.fromkeys([name for one in sets for name in (one if isinstance(one, tuple) else (one,))])
+    alive = _alive(code)
+    read = frozenset[str]().union(*_reads(code)) if alive is None else alive[number[head]]
+    return tuple([name for name in names if name in read and name not in code.co_cellvars])
+
+
+@cache
+def loop_around(code: CodeType, at: int) -> tuple[int, int]:
     """Return where the innermost loop begins and ends that an instruction stands in; nowhere without one."""
     every, _, _ = _flow(code)
     back = [i for i in every if "JUMP" in i.opname and isinstance(i.argval, int) and i.argval <= at <= i.offset]
@@ -82,14 +110,14 @@ def _loop(code: CodeType, at: int) -> tuple[int, int]:
 def runs_out(code: CodeType, at: int) -> int | None:
     """Return where the `for` that an instruction stands in takes its next item; None in others."""
     every, number, _ = _flow(code)
-    head, _ = _loop(code, at)
+    head, _ = loop_around(code, at)
     return head if head in number and every[number[head]].opname == "FOR_ITER" else None
 
 
 def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
     """Whether a loop is left, for no other round, after a condition in it; `outcomes` are those asked from there on."""
     every, number, after = _flow(code)
-    head, end = _loop(code, at)
+    head, end = loop_around(code, at)
     handled = _handles(code)  # a loop may go on after what it raises
     stack, seen = [number[at]], set[int]()
     while stack:

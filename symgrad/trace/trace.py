@@ -33,6 +33,7 @@ from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
 from symgrad.trace.branches import Branches, level
+from symgrad.trace.carried import Carrying
 from symgrad.trace.forks import fork_of
 from symgrad.trace.lines import called_last, definition, error_line, raised_in_library, raised_in_symgrad
 from symgrad.trace.outside import Reads
@@ -128,9 +129,14 @@ def trace(
             elif asked is not None and known:
                 asked.stand(inputs, known)
             opened = not all(is_static(spec.shape) for spec in signature.specs)
+            watching: Callable[[], Any] = nullcontext
+            if asked is not None and outer is None and asked.lengths is not None:
+                asked.carrying = Carrying(asked.lengths.carried - asked.lengths.idle)
+                watching = asked.carrying.watching
             with installed(fun) if creation else nullcontext(), nothing_caught(opened=opened):
                 try:
-                    result = call(tracers)
+                    with watching():
+                        result = call(tracers)
                 except Exception as error:
                     explained = explain(error, (heard.refusals or [])[refused:])
                     if explained is error:
@@ -139,6 +145,8 @@ def trace(
             values, tree = flatten(result)
             outputs = tuple([output(now, value, fun) for value in values])
             labels = () if outer else now.labels.get(outputs, ())
+            if asked is not None and outer is None:
+                asked.outputs = outputs
             if asked is not None and outer is None and asked.lost is not None:
                 raise ConcretizationError(
                     "an exception left a function that sg.grad or its like derive, after a condition on a traced value "
@@ -148,7 +156,7 @@ def trace(
             fork = None
             if asked is not None and guards and asked.policy is None:
                 more = [argument(now, t.node, s, t.origin) for t, s in zip(tracers, signature.specs, strict=True)]
-                with installed() if creation else nullcontext():
+                with installed() if creation else nullcontext(), watching():
                     fork = fork_of(now, asked, guards, lambda: call(more))
             labels = labels and (*labels, *[f"guard{k}" for k in range(len(guards))])
             outputs = (*outputs, *guards)

@@ -25,7 +25,16 @@ from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
 from symgrad.transforms.scans import within
 from symgrad.transforms.tuned import ROUNDS_AFTER
-from symgrad.transforms.whiles import asked_again, is_tree, placed, round_of, stands_apart
+from symgrad.transforms.whiles import (
+    asked_again,
+    fit_together,
+    is_tree,
+    placed,
+    round_of,
+    stands_apart,
+    stays_small,
+    unmarked,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,12 +77,15 @@ class _Loop:
         """Return the program with the loop; None where the rounds are no loop."""
         fork = self.fork
         own = [moment.variables for moment in fork.moments]
-        if not self.named(own) or asked_again(self.program, [*fork.guards, *[g for each in fork.inside for g in each]]):
+        if not self.named(own):
             return None
         ends = [k for k in range(max(2, len(own) - ROUNDS_AFTER), len(own)) if self.is_apart(own[k])]
         if not ends or not all(any(self.is_apart(each.before) for each in one) for one in fork.rounds.values()):
             return None
         steps = self.steps = ends[-1]
+        gone = [*fork.guards[:steps], *chain.from_iterable(fork.inside[:steps])]
+        if asked_again(self.program, gone, fork.guards[steps].param("number")):
+            return None
         last = [own[steps][name] for name in self.names]
         for k, name in enumerate(self.names):
             self.inputs.append(input_like(self.body, f"s{k}_{name[0]}", self.like[name]))
@@ -84,9 +96,8 @@ class _Loop:
             if None in found:
                 return None
             made[way] = found  # type: ignore[assignment]  # none is None
-        if not is_tree([*made.items()]):
+        if not is_tree([*made.items()]) or not stays_small(self.names, self.inputs, own[0], made):
             return None
-        gone = [*fork.guards[:steps], *chain.from_iterable(fork.inside[:steps])]
         rounds = [each[name] for each in own[1:steps] for name in self.names]
         return self.looped(made, own[0], last, gone) if stands_apart(self.program, gone, last, rounds) else None
 
@@ -96,6 +107,7 @@ class _Loop:
         every = [*own, *[each.before for each in rounds], *[each.after for each in rounds]]
         code, places = self.fork.moments[0].code, {moment.at for moment in self.fork.moments}
         alive = frozenset[str]().union(*[names_alive(code, at) for at in places])
+        alive |= {""}  # numbers of rounds
         keys = [name for name in own[0] if name[0] in alive]
         if any({*keys} != {name for name in each if name[0] in alive} for each in every):
             return False  # some are not set yet, or a structure changes
@@ -108,11 +120,7 @@ class _Loop:
                 if any(side != told for side in sides):
                     return False
             elif any(value is not nodes[0] for value in values):
-                plain = [value for value in values if not isinstance(value, Node)]
-                like = {(node.shape, node.dtype) for node in nodes}
-                if len(like) > 1 or any(type(value) not in {int, float} for value in plain):
-                    return False
-                if plain and (nodes[0].shape or nodes[0].dtype.kind not in "if"):
+                if not fit_together(values, "bif"):
                     return False
                 self.names.append(name)
                 self.like[name] = nodes[0]
@@ -168,7 +176,7 @@ class _Loop:
                 stack += [(column, True), *[(part, False) for part in parts]]
                 continue
             operands = [known.get(tuple(map(id, part))) for part in parts]
-            known[key] = copied(self.body, first, tuple(operands))  # type: ignore[arg-type]  # they are made before
+            known[key] = unmarked(self.body, first, tuple(operands))  # type: ignore[arg-type]  # they are made before
         return known[tuple(map(id, roots))]
 
     def leaf(self, rounds: Sequence[Round], column: list[Node], moving: dict[Node, bool]) -> Node | None:

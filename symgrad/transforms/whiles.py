@@ -23,6 +23,7 @@ from symgrad.ops.control.guard import UNTOLD, guard
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
+from symgrad.ops.declare.traits import chooses, growth
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
 from symgrad.trace.rounds import breaks, names_alive, position, remembers, runs_out
 from symgrad.transforms.build import input_like, literal, make, written
@@ -139,7 +140,8 @@ class _Loop:
         """Whether all rounds are the same."""
         if self.ends and not self.is_left():
             return False
-        if remembers(self.moment) or asked_again(self.program, [*self.asked, *[g for own in self.inside for g in own]]):
+        asked = [*self.asked, *[g for own in self.inside for g in own]]
+        if remembers(self.moment) or asked_again(self.program, asked, self.asked[-1].param("number")):
             return False
         keys = [name for name in self.variables[0] if name[0] in self.alive]
         if any(keys != [name for name in own if name[0] in self.alive] for own in self.variables):
@@ -148,7 +150,7 @@ class _Loop:
             column = [own[name] for own in self.variables]
             if all(value is column[0] or (type(value), value) == (type(column[0]), column[0]) for value in column):
                 continue
-            if not fit_together(column, "f" if ("", self.moment.at, 0) in keys else "if"):
+            if not fit_together(column, "f" if ("", self.moment.at, 0) in keys else "bif"):
                 return False
             if not any([own[other] for own in self.variables] == column for other in self.names):
                 self.names.append(name)
@@ -172,31 +174,8 @@ class _Loop:
             self.rounds[way] = self.taken(clean[-1])
         return (
             is_tree([*self.rounds.items()]) and self.is_what_was_traced(ways) and self.ends_in_variables()
-            and self.has_small_numbers()
+            and stays_small(self.names, self.inputs, self.variables[0], self.rounds)
         )
-
-    def has_small_numbers(self) -> bool:
-        """Whether what rounds make of their number alone, which Python computes in integers of any size, has 64 bits.
-
-        Numbers of rounds are taken to have 31; anything else is computed of what was traced, as it is without a loop.
-        """
-        values: dict[Node, Any] = {}
-        for name, node in zip(self.names, self.inputs, strict=True):
-            if not name[0]:
-                values[node] = np.float64(2**31)
-            elif node.dtype.kind == "i" and self.moment.within:  # carried from round to round it may grow
-                made = Program((), (self.variables[0][name],)).nodes()
-                if not any(each.is_input for each in made):
-                    return False
-        for node in Program((*self.inputs, *self.fixed.values()), tuple(chain(*self.rounds.values()))).nodes():
-            if node.is_constant and not node.shape:
-                values[node] = np.float64(node.params[0].array)
-            elif isinstance(node.op, Elementwise) and node.dtype.kind == "i" and values.keys() >= {*node.inputs}:
-                with np.errstate(all="ignore"):
-                    values[node] = node.op.evaluate(*[values[i] for i in node.inputs], **node.named)
-                if not abs(values[node]) < 2**63:
-                    return False
-        return True
 
     def is_left(self) -> bool:
         """Whether a `for` ends as its condition comes to something else, and not because it runs out just then."""
@@ -232,7 +211,7 @@ class _Loop:
 
         for node in Program((*known,), tuple(roots), start=self.begin + 1).nodes():
             if node not in known:
-                known[node] = copied(self.body, node, tuple([of(i) for i in node.inputs]))
+                known[node] = unmarked(self.body, node, tuple([of(i) for i in node.inputs]))
         return [of(node) for node in roots]
 
     def stand(self, node: Node) -> Node:
@@ -249,7 +228,7 @@ class _Loop:
         roots = [node for k in range(len(self.inside)) for node in self.roots(k)]
         for node in Program((), (*roots, *self.fixed, *[own[n] for own in self.variables for n in self.names])).nodes():
             if node not in known:
-                known[node] = copied(graph, node, tuple([known[i] for i in node.inputs]))
+                known[node] = unmarked(graph, node, tuple([known[i] for i in node.inputs]))
         for way, where in ways.items():
             made = Program((*self.inputs, *self.fixed.values()), tuple(self.rounds[way]))
             for k in where:
@@ -329,6 +308,10 @@ class _Loop:
         return placed(self.program, [*self.asked, *chain.from_iterable(self.inside)], last, needed, loop)
 
 
+NUMBERS: dict[str, set[type]] = {"b": {bool}, "i": {int}, "f": {int, float}}
+"""Python's numbers that variables of a kind may be in some rounds."""
+
+
 def fit_together(column: Sequence[Any], kinds: str) -> bool:
     """Whether a variable's values are nodes of one shape and dtype, and plain numbers that are of one of some kinds."""
     nodes = [value for value in column if isinstance(value, Node)]
@@ -336,7 +319,67 @@ def fit_together(column: Sequence[Any], kinds: str) -> bool:
     if not nodes or any((node.shape, node.dtype) != (nodes[0].shape, nodes[0].dtype) for node in nodes):
         return False
     kind = nodes[0].dtype.kind
-    return not plain or (not nodes[0].shape and kind in kinds and plain <= {int, *([float] if kind == "f" else [])})
+    return not plain or (not nodes[0].shape and kind in kinds and plain <= NUMBERS[kind])
+
+
+MOST_ROUNDS, MOST_EACH, MOST = 2.0**31, 2.0**10, 2.0**41
+"""A loop is taken to have so many rounds, an integer to grow by so much in each, and to be no larger in any."""
+
+
+def stays_small(
+    names: Sequence[Name], inputs: Sequence[Node], begin: Mapping[Name, Any], rounds: Mapping[Way, list[Node]],
+) -> bool:
+    """Whether what rounds make of numbers that Python computes in integers of any size has 64 bits.
+
+    These are numbers of rounds, and variables that begin with a plain integer. Each is known to be no larger than a
+    multiple of the largest of these variables and a number.
+    """
+    bounds: dict[Node, tuple[float, float]] = {}
+    for name, node in zip(names, inputs, strict=True):
+        value = begin[name]
+        made = Program((), (value,)).nodes() if isinstance(value, Node) else []
+        if not name[0]:
+            bounds[node] = 0.0, MOST_ROUNDS
+        elif node.dtype.kind == "i" and not any(each.is_input for each in made):
+            bounds[node] = 1.0, 0.0
+    carried = {node: k for k, node in enumerate(inputs) if bounds.get(node, (0.0,))[0]}
+    for node in Program(tuple(inputs), tuple(chain(*rounds.values()))).nodes():
+        if node.dtype.kind == "b":
+            bounds[node] = 0.0, 1.0
+        elif node.is_constant and node.dtype.kind in "iu" and not node.shape:
+            bounds[node] = 0.0, abs(float(node.params[0].array))
+        elif isinstance(node.op, Elementwise) and node.dtype.kind == "i" and bounds.keys() >= {*node.inputs}:
+            sizes = [bounds[i] for i in node.inputs]
+            bounds[node] = size = _size(growth(node.op) if not node.params else "most", sizes)
+            if not size[0] * MOST + size[1] < 2.0**63:
+                return False
+    for way, gives in rounds.items():
+        for k in carried.values():
+            times, more = bounds.get(gives[len(way) + k], (0.0, 0.0))
+            if times > 1 or more > (MOST_EACH if times else MOST):
+                return False
+    return True
+
+
+def _size(kind: str, sizes: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return how large an integer gets that is made of others, as multiples of the largest variable and a number."""
+    times, more = zip(*sizes, strict=True)
+    if kind == "last":
+        return sizes[-1]
+    if kind == "most":
+        return max(times), max(more)
+    if kind == "sum":
+        return sum(times), sum(more)
+    if kind == "product" and sum(map(bool, times)) <= 1:
+        return max([a * np.prod([d for j, (_, d) in enumerate(sizes) if j != k]) for k, (a, _) in enumerate(sizes)]), (
+            float(np.prod(more))
+        )
+    return np.inf, np.inf
+
+
+def unmarked(graph: Graph, node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Copy a node; a choice between a value and itself, as numbers have that a loop carries, is the value."""
+    return inputs[1] if chooses(node.op) and inputs[1] is inputs[2] else copied(graph, node, inputs)
 
 
 def stands_apart(program: Program, gone: Sequence[Node], last: Sequence[Node], rounds: Iterable[Any]) -> bool:
@@ -348,10 +391,9 @@ def stands_apart(program: Program, gone: Sequence[Node], last: Sequence[Node], r
     return made.isdisjoint(rest.nodes())
 
 
-def asked_again(program: Program, guards: Sequence[Node]) -> bool:
-    """Whether one of these conditions was asked again behind the last of them, where its guard has to stay."""
+def asked_again(program: Program, guards: Sequence[Node], last: int) -> bool:
+    """Whether one of these conditions was asked again behind the guard of some number, where its guard has to stay."""
     numbers = [node.param("number") for node in guards]
-    last = max(numbers)
     return any(program.moments[k].again > last for k in numbers if k in program.moments)
 
 
@@ -391,7 +433,7 @@ def placed(
         for node in nodes:
             if node not in new and node.number >= program.start:
                 graph.line = node.line
-                new[node] = copied(graph, node, tuple([get(i) for i in node.inputs]))
+                new[node] = unmarked(graph, node, tuple([get(i) for i in node.inputs]))
 
     there = Program((), tuple(needed)).nodes()
     copy([node for node in sorted({*after, *there}, key=BY_NUMBER) if node.number <= first.number])

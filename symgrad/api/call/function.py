@@ -361,11 +361,14 @@ class Function(Generic[P, R]):
         every = [branch for path in entry.paths for branch in path.taken.values()]
         found = Counter([branch.outcome for branch in every if branch.place == place])
         ways = " and ".join([f"to {outcome} in {count}" for outcome, count in found.most_common(3)])
+        plain = " and ".join(self._lengths.differ(place[0]))
+        why = f"; {plain} in this loop, which Python itself computes, may differ on each path" if plain else ""
         return PathsError(
             f"{self.__name__}() has {len(entry.paths)} paths by Python's conditions on traced values, as many as "
             f"Options(paths={self._options.paths}) allows; this condition came {ways} of them, and now to something "
-            "else", line=place[0],
-            instead="np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",
+            f"else{why}", line=place[0],
+            instead=("arrays made by np.zeros(...), np.array(...) in the place of lists and dicts; " if plain else "")
+            + "np.where for a choice by values, sg.cond or sg.while_loop, which are compiled with both ways",
         )
 
     def _find(self, call: Leaves) -> Entry:
@@ -502,7 +505,7 @@ class Function(Generic[P, R]):
         """
         known = None if any(type(leaf) is Spec for leaf in leaves) else leaves
         lengths, ways = self._lengths, self._captured.ways(constants=self._constants)
-        lengths.now = set()
+        lengths.begin()
         by_value = next(ways)
         first: Exception | None = None
         while True:

@@ -1,0 +1,185 @@
+"""Plain numbers that a loop carries from round to round, where conditions on traced values decide what they are.
+
+With ``lo, hi = 0.0, 2.0`` of a bisection Python itself computes, and each sequence of outcomes has other numbers. Where
+the rounds of a loop were not one for such variables, the function is traced once more, and each round begins with
+traced numbers in their place, of which `whiles` and `forks` make a loop. Python's own trace functions (`sys.settrace`)
+see where a round begins and may set variables there, as debuggers do.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from contextlib import contextmanager
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from symgrad.ir.node import Node
+from symgrad.ops.elementwise.selection import where
+from symgrad.trace.constants import constant
+from symgrad.trace.lines import line_at
+from symgrad.trace.rounds import carried_names, loop_around, runs_out
+from symgrad.trace.state import current
+from symgrad.trace.tracer import Tracer, as_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import CodeType, FrameType
+
+    from symgrad.ir.program import Program
+    from symgrad.trace.branches import Branches, Moment
+    from symgrad.trace.state import Trace
+
+    Key = tuple[CodeType, int]
+
+WEAK = {bool: None, int: int, float: float}
+"""Python's numbers, and what traced ones promote as."""
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is one of Python's numbers, or of NumPy's."""
+    return type(value) in WEAK or (issubclass(type(value), np.generic) and value.dtype.kind in "biuf")
+
+
+FORS, WHILES = 8, 3
+"""Of so many conditions a loop may be made; of fewer each is a path."""
+
+
+class Carrying:
+    """Puts traced numbers in the place of plain ones where rounds of some loops begin.
+
+    Attributes:
+        loops: where they begin, and how far they go, by their code.
+        rounds: the number of the round that a loop is in, by its frame.
+    """
+
+    def __init__(self, keys: set[Key]) -> None:
+        """Begin with none of them."""
+        self.loops: dict[CodeType, dict[int, int]] = {}
+        for code, head in keys:
+            self.loops.setdefault(code, {})[head] = loop_around(code, head)[1]
+        self.rounds: dict[FrameType, dict[int, Node]] = {}
+        self.own: set[tuple[Any, ...]] = set()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """See rounds begin in this thread."""
+        if not self.loops:
+            yield
+            return
+        here, before = sys._getframe(), sys.gettrace()  # noqa: SLF001 - Python's `settrace` looks who asks for opcodes
+        here.f_trace_opcodes = True
+        sys.settrace(self._called)
+        try:
+            yield
+        finally:
+            sys.settrace(before)
+
+    def _called(self, frame: FrameType, _event: str, _arg: Any) -> Any:
+        loops = self.loops.get(frame.f_code)
+        if loops is None:
+            return None
+        last = -1
+
+        def runs(frame: FrameType, event: str, _arg: Any) -> Any:
+            nonlocal last
+            if event == "opcode":
+                at = frame.f_lasti
+                if at in loops and (trace := current()) is not None and trace.branches is not None:
+                    self._begin(trace, frame, at, goes_on=at <= last <= loops[at])
+                last = at
+            return runs
+
+        frame.f_trace, frame.f_trace_opcodes, frame.f_trace_lines = runs, True, False
+        return runs
+
+    def _begin(self, trace: Trace, frame: FrameType, at: int, *, goes_on: bool) -> None:
+        """Put traced numbers in the place of the plain ones that a round begins with: each its own."""
+        rounds = self.rounds.setdefault(frame, {})
+        before: Any = Tracer(rounds[at] if goes_on else constant(trace, np.int64(len(trace.graph))), trace)
+        rounds[at] = as_node(trace, before + 1 if goes_on else before - before)
+        number: Any = Tracer(rounds[at], trace)
+        count = 0
+        line = line_at(frame, frame.f_lineno)
+
+        def traced(value: Any, name: tuple[Any, ...]) -> Any:
+            nonlocal count
+            kind = type(value)
+            if kind is tuple:
+                return tuple([traced(one, (*name, k)) for k, one in enumerate(value)])
+            if kind is Tracer and value.owner is trace and value.is_number and name in self.own:
+                node, weak = value.node, value.weak
+            elif is_number(value):
+                node, weak = constant(trace, value), WEAK.get(kind)
+            else:
+                return value
+            self.own.add(name)
+            count -= 1  # no two are one node
+            there = as_node(trace, number >= count)
+            return Tracer(trace.graph.node(where, (there, node, node), (), (), node.dtype, line), trace, weak=weak)
+
+        variables = frame.f_locals
+        for name in carried_names(frame.f_code, at):
+            if name in variables:
+                variables[name] = traced(variables[name], (frame, at, name))
+
+    def numbers(self, frame: FrameType) -> Mapping[Any, Node]:
+        """Return the numbers of the rounds that a frame is in, as variables of no name."""
+        loops, at = self.loops.get(frame.f_code, {}), frame.f_lasti
+        own = self.rounds.get(frame, {})
+        return {("", ~head, 0): number for head, number in own.items() if head <= at <= loops[head]}
+
+
+class Loop(NamedTuple):
+    """Variables of a loop whose conditions are guards: plain numbers, and what is no node and differs in its rounds."""
+
+    numbers: tuple[str, ...]
+    differ: tuple[str, ...]
+
+
+def deciding(branches: Branches, program: Program) -> dict[Key, Loop]:
+    """Find the loops whose conditions are guards, many of them, and that carry plain values or did not long ago."""
+    groups: dict[Any, list[Moment]] = {}
+    for node in program.guards:
+        moment = branches.seen.get(node.param("number"))
+        if moment is not None and not moment.counts:
+            groups.setdefault((moment.frame, loop_around(moment.code, moment.at)[0]), []).append(moment)
+    found: dict[Key, Loop] = {}
+    for (_, head), moments in groups.items():
+        code = moments[0].code
+        if head < 0 or len(moments) < (FORS if runs_out(code, moments[-1].at) else WHILES):
+            continue
+        names = carried_names(code, head)
+        columns: dict[str, dict[Any, None]] = {}
+        for moment in moments:
+            leaves: dict[str, list[Any]] = {}
+            for (name, tree, k), value in moment.variables.items():
+                if name in names or (name and tree is not None and tree.type in {list, dict}):
+                    leaves.setdefault(name, []).append((k, None if isinstance(value, Node) else value))
+            for name, values in leaves.items():
+                columns.setdefault(name, {})[tuple(values)] = None
+        plain = {
+            name: [[getattr(v, "value", v) for _, v in values if v is not None] for values in own]
+            for name, own in columns.items()
+        }
+        loop = Loop(
+            tuple([name for name in names if any(map(is_number, chain(*plain.get(name, ()))))]),
+            tuple([
+                name for name, own in plain.items() if sum(map(bool, own)) > 1 or len({*map(len, columns[name])}) > 1
+            ]),
+        )
+        if any(loop) or (branches.carrying is not None and head in branches.carrying.loops.get(code, ())):
+            found[code, head] = loop
+    return found
+
+
+@cache
+def may_carry(code: CodeType, head: int) -> bool:
+    """Whether code cannot tell traced numbers from plain ones where it would say nothing: by `type`, or ``is True``."""
+    every = [*dis.get_instructions(code)]
+    return head >= 0 and not any(
+        (i.opname.startswith("LOAD_") and i.argval == "type") or i.opname == "IS_OP" for i in every
+    )

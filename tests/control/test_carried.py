@@ -1,0 +1,186 @@
+# ruff: noqa: SIM108, PERF401 - statements are what is tested
+"""Loops that decide by plain numbers: bounds, counters, flags and states are carried, not a path for each."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+import symgrad as sg
+from tests.table import richardson
+
+
+def bisection(a):
+    low, high = 0.0, 2.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        if middle * middle < a:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2 * a
+
+
+def until_close(a):
+    bounds = (0.0, 2.0)
+    while bounds[1] - bounds[0] > 1e-9:
+        middle = 0.5 * (bounds[0] + bounds[1])
+        bounds = (middle, bounds[1]) if middle**3 < a else (bounds[0], middle)
+    return bounds[0] * a
+
+
+def newton(a):
+    y, k = a, 0
+    while k < 50 and abs(y * y - a) > 1e-11 * a:
+        y = 0.5 * (y + a / y)
+        k += 1
+    return y + k
+
+
+def machine(x):
+    on, streak, best, at, total = False, 0, 0, -1, 0.0
+    for k in range(24):
+        if on and x[k] < -0.3:
+            on = False
+        elif not on and x[k] > 0.3:
+            on = True
+        if on:
+            streak += 1
+        else:
+            streak = 0
+        if streak > best:
+            best, at = streak, k
+        total = total + (x[k] if on else 0.1 * x[k]) * streak
+    return total * best + at
+
+
+def integers(x):
+    state, total = 17, 0.0
+    for v in x:
+        if v > 0:
+            state = (state * 75 + 74) % 65537
+        total = total + v * (state // 2) / 65537 + (-state) % 5
+    return total
+
+
+def numpys(a):
+    t, h, y = np.float64(0.0), 0.125, 1.0
+    while t < 1.0:
+        change = -a * y * h
+        if abs(change) < 0.1:
+            t, y, h = t + h, y + change, min(1.3 * h, 1.0 - t - h + 1e-9)
+        else:
+            h = 0.5 * h
+    return y
+
+
+NUMBERS, ARRAYS = (lambda rng: rng.uniform(0.2, 3.8)), (lambda rng: rng.normal(size=24))
+CARRIED = {
+    bisection: NUMBERS, until_close: NUMBERS, newton: NUMBERS, numpys: NUMBERS, machine: ARRAYS, integers: ARRAYS,
+}
+
+
+@pytest.mark.parametrize(("fun", "draw"), CARRIED.items(), ids=lambda f: getattr(f, "__name__", ""))
+def test_plain_numbers_are_carried(fun, draw):
+    """A few paths serve any outcomes, and derivatives are those of the path."""
+    rng = np.random.default_rng(7)
+    f = sg.value_and_grad(fun)
+    for _ in range(40):
+        x = draw(rng)
+        np.testing.assert_allclose(f(x)[0], fun(x), rtol=1e-10)
+    assert f.cache_info().compilations <= 16  # the last round is a path by itself, and so are ways that no round went
+    before = sys.gettrace()
+    if fun in {newton, machine, integers, numpys}:
+        x = draw(rng)
+        direction = rng.normal(size=np.shape(x))
+        want = richardson(lambda h: fun(x + h * direction), 1e-5)
+        np.testing.assert_allclose(np.sum(f(x)[1] * direction), want, rtol=1e-4, atol=1e-6)
+    assert sys.gettrace() is before
+
+
+def test_it_is_one_loop_in_c():
+    """What marks the beginning of a round is gone."""
+    f = sg.jit(bisection)
+    text = f.lower(1.5).as_text()
+    assert text.count("ops.scan(") == 1
+    assert "np.where" not in text
+
+
+def product(x):
+    h = 1
+    for v in x:
+        if v > 0:
+            h = h * 31 + 7
+    return x[0] * (h % 1000)
+
+
+def squares(x):
+    h = 5
+    for v in x:
+        if v > 0:
+            h = h * h % 1000003
+    return x[0] * h
+
+
+def by_type(x):
+    n = 0.0
+    for v in x:
+        if v > 0:
+            n = n + 1.0 if type(n) is float else n - 1.0
+    return n * x[0]
+
+
+def by_name(x):
+    names, state, total = {0: 1.0, 1: -2.0, 2: 0.5}, 0, 0.0
+    for v in x:
+        state = min(state + 1, 2) if v > 0 else 0
+        total = total + names[state] * v
+    return total
+
+
+def growing(x):
+    found = []
+    for v in x:
+        if v > 0:
+            found.append(v)
+    return sum(found) / (len(found) + 1)
+
+
+def in_a_list(x):
+    n = [0, 1]
+    for v in x:
+        if v > 0:
+            n[0] += n[1]
+    return n[0] * x[0]
+
+
+@pytest.mark.parametrize(("fun", "names"), [
+    (product, "h"), (squares, "h"), (by_type, "n"), (by_name, "state"), (growing, "found"), (in_a_list, "n"),
+], ids=lambda f: getattr(f, "__name__", ""))
+def test_what_cannot_be_carried(fun, names):
+    """Integers beyond 64 bits, what asks for a number's type or its place in a dict, lists: a path each, as before."""
+    rng = np.random.default_rng(1)
+    f = sg.jit(fun, options=sg.Options(paths=2))
+    for _ in range(2):
+        x = rng.normal(size=16)
+        assert np.isclose(f(x), fun(x), rtol=1e-12)
+    with pytest.raises(sg.errors.PathsError, match=f"; {names} in this loop, which Python itself (?s:.*)np.array"):
+        f(rng.normal(size=16))
+
+
+def refuses(a):
+    if a < 0:
+        raise ValueError("negative")
+    return bisection(a)
+
+
+def test_an_exception_is_no_reason_not_to_carry():
+    f = sg.jit(refuses)
+    f(1.0)
+    with pytest.raises(ValueError, match="negative"):
+        f(-1.0)
+    for a in np.linspace(0.1, 3.9, 20):
+        assert f(a) == refuses(a)
+    assert f.cache_info().compilations <= 4
