@@ -1,4 +1,4 @@
-# ruff: noqa: SIM108, PERF401 - statements are what is tested
+# ruff: noqa: PERF401 - statements are what is tested
 """Loops that decide by plain numbers: bounds, counters, flags and states are carried, not a path for each."""
 
 from __future__ import annotations
