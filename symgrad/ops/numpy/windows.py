@@ -1,0 +1,83 @@
+"""Windows that slide along axes: all of them as one array, and the sum of windows back into one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from symgrad.errors import ArgumentValueError
+from symgrad.ir import shapes
+from symgrad.ops.arrays.joining import lift
+from symgrad.ops.arrays.views import adding, copy_body, put_body
+from symgrad.ops.declare.domains import case
+from symgrad.ops.declare.forms import OPS, answers, shape_of, structured
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+    from symgrad.ir.shapes import Shape
+
+
+def _windows_infer(x: Node, axes: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[Shape, Any]:
+    shape = list(x.shape)
+    for axis, size in zip(axes, sizes, strict=True):
+        shape[axis] = shapes.simplified(shape[axis] - size + 1)
+    return (*shape, *sizes), x.dtype
+
+
+def _source(axes: tuple[int, ...], index: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return where an element of a window comes from: the window's place and its own in the window."""
+    starts = index[: len(index) - len(axes)]
+    within = index[len(starts) :]
+    return tuple([sum([w for w, axis in zip(within, axes, strict=True) if axis == k], i) for k, i in enumerate(starts)])
+
+
+def _sum_value(g: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    out = np.zeros(shape, g.dtype)
+    sizes = g.shape[len(shape) :]
+    windows = sliding_window_view(out, sizes, axes, writeable=True)
+    for place in np.ndindex(*sizes):
+        at = (..., *place)
+        windows[at] += g[at]
+    return out
+
+
+windows = structured(
+    name="windows", params=("axes", "sizes"), infer=_windows_infer,
+    evaluate=lambda x, axes, sizes: sliding_window_view(x, sizes, axes),
+    body=lambda node: copy_body(node, lambda *i: _source(node.params[0], i)), moves=True,
+    vjp=lambda g, y, x, axes, sizes: OPS["sum_windows"](g, axes=axes, shape=shape_of(x)),
+    sample=(case(lambda a: sliding_window_view(a, 3) ** 2, (5,)),
+            case(lambda a: np.max(sliding_window_view(a, (2, 3), (0, 2)), axis=-1), (3, 2, 4)),
+            case(lambda a: np.max(sliding_window_view(a, 2, 0), axis=-1) ** 3, (5,)),
+            case(lambda a: sliding_window_view(a, (2, 2), (1, 1)) ** 2, (2, 5))),
+    edges=(case(lambda a: sliding_window_view(a, 3), (3,)), case(lambda a: sliding_window_view(a, 2, 0), (4, 0))),
+)
+
+sum_windows = structured(
+    name="sum_windows", params=("axes", "shape"), infer=lambda g, axes, shape: (shape, g.dtype), evaluate=_sum_value,
+    body=lambda node: put_body(node, None, adding(node.dtype), (0, lambda *i: _source(node.params[0], i))),
+    moves=True,
+    vjp=lambda g, y, x, axes, shape: OPS["windows"](g, axes=axes, sizes=shape_of(x)[len(shape) :]),
+    sample=(case(lambda a: OPS["sum_windows"](a, axes=(0,), shape=(5,)) ** 2, (3, 3)),
+            case(lambda a: OPS["sum_windows"](a, axes=(0, 1), shape=(4, 4)) ** 2, (3, 2, 2, 3))),
+    edges=(case(lambda a: OPS["sum_windows"](a, axes=(0,), shape=(3,)) + 1, (1, 3)),),
+    doc="``y[i + j] += g[i, j]``: the windows of an array of zeros, each added to.",
+)
+
+
+@answers(sliding_window_view)
+def windows_answer(x: Any, window_shape: Any, axis: Any = None) -> Any:
+    x = lift(x)
+    sizes = window_shape if isinstance(window_shape, tuple) else (window_shape,)
+    given = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    known = [dim if type(dim) is int else max(0, *sizes) for dim in shape_of(x)]
+    try:  # NumPy's own checks, of an array that takes no memory
+        sliding_window_view(np.broadcast_to(np.False_, known), window_shape, axis)
+    except ValueError as error:
+        raise ArgumentValueError(f"np.lib.stride_tricks.sliding_window_view: {error}") from None
+    if 0 in sizes:
+        raise ArgumentValueError("np.lib.stride_tricks.sliding_window_view: windows of no elements")
+    axes = tuple([int(a) % x.ndim for a in given])
+    return windows(x, axes=axes, sizes=tuple(map(int, sizes)))
