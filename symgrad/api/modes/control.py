@@ -20,11 +20,13 @@ from symgrad.ops.control.cond import cond as cond_op
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import counted
 from symgrad.ops.control.while_ import while_
+from symgrad.trace.creation import counting
 from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.rounds import unpacked
+from symgrad.trace.signature import flatten
 from symgrad.trace.state import current
-from symgrad.trace.tracer import Tracer, as_node, cast
+from symgrad.trace.tracer import Extent, Tracer, as_node, cast
 from symgrad.transforms import checkpoints
 from symgrad.transforms.build import make
 from symgrad.transforms.derive.control import lifted
@@ -104,6 +106,8 @@ def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint:
     signature, leaves = described(f, (init, xs), {})
     carried = signature.tree.child(0).child(0).num_leaves
     steps = _length(signature, carried, length)
+    if type(steps) is not int and (memory is not None or checkpoint != "all"):
+        return _scan_in_runs(f, init, xs, Extent(steps, outer), reverse, checkpoint, memory)
     rows = [replace(s, shape=s.shape[1:]) for s in signature.specs[carried:]]
     point = _carrying("sg.scan", f, signature, leaves, carried, rows)
     (body,), reads = lifted(point.program)
@@ -113,6 +117,30 @@ def _scan(f: Any, init: Any, xs: Any, *, length: Any, reverse: bool, checkpoint:
         runs = _runs(body, fixed, carried, steps, checkpoint, memory)
         made = checkpoints.scanned(outer.graph, body, given, steps, fixed, carried, bool(reverse), runs)
     return optree.tree_unflatten(point.tree, [Tracer(y, outer) for y in made])
+
+
+def _scan_in_runs(f: Any, init: Any, xs: Any, steps: Any, reverse: bool, checkpoint: Any, memory: Any) -> Any:
+    """Make a scan of an open number of steps a loop that counts them, whose runs are as long whatever their number is.
+
+    Raises:
+        ArgumentError: it stacks rows, which such a loop does not.
+    """
+    outer: Any = current()
+    leaves, tree = flatten(xs)
+    rows: list[Any] = [Tracer(as_node(outer, leaf), outer) for leaf in leaves]
+
+    def step(state: Any) -> Any:
+        k, carry = state
+        at = steps - 1 - k if reverse else k
+        found = f(carry, optree.tree_unflatten(tree, [row[at] for row in rows]))
+        if type(found) is tuple and flatten(found[1:])[0]:
+            raise ArgumentError(
+                f"checkpoint= and memory= of sg.scan over an open extent {steps}, whose steps give rows to be stacked",
+                line=definition(f), instead="return carry, None; or the extent as a number in the spec",
+            )
+        return k + 1, found[0]
+
+    return _stepped("sg.scan", step, (np.int64(0), init), checkpoint, memory, count=steps)[1], None
 
 
 def _runs(body: Program, fixed: int, carried: int, steps: Any, checkpoint: Any, memory: Any) -> list[int]:
@@ -265,8 +293,11 @@ def _fori(body: Any, lower: Any, upper: Any, init: Any, *, checkpoint: Any, memo
         start: Any = np.asarray(lower, np.int64) if type(lower) is not Tracer else lower.astype(np.int64)
         count = np.maximum(upper - start, 0).astype(np.int64)
         return _stepped("sg.fori_loop", step, (start, init), checkpoint, memory, count=count)[1]
-    count = upper - lower
-    rows = np.arange(lower, upper) if type(count) is not int or count > 0 else np.arange(0)
+    if any(type(end) is Extent for end in (lower, upper)):
+        start, stop = [end.dim if type(end) is Extent else int(end) for end in (lower, upper)]
+        rows: Any = counting(start, stop, 1)
+    else:
+        rows = np.arange(lower, max(lower, upper))
     value, _ = _scan(
         lambda value, i: (body(i, value), None), init, rows, length=None, reverse=False, checkpoint=checkpoint,
         memory=memory,
