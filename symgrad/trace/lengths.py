@@ -313,9 +313,17 @@ def _zip(trace: Trace, frame: FrameType, *xs: Any, strict: bool = False) -> Step
     return steps_in(trace, frame, (0, lengths[0], 1), lambda k: tuple([x[k] for x in xs]))
 
 
+def _reversed(trace: Trace, frame: FrameType, x: Any) -> Steps | None:
+    length = _opened(x)
+    return None if length is None else steps_in(trace, frame, (0, length, 1), lambda k: x[length - 1 - k])
+
+
 _STAND_INS = {
     name: _StandIn(getattr(builtins, name), name, when_traced)
-    for name, when_traced in (("range", _range), ("len", _len), ("int", _int), ("enumerate", _enumerate), ("zip", _zip))
+    for name, when_traced in (
+        ("range", _range), ("len", _len), ("int", _int), ("enumerate", _enumerate), ("zip", _zip),
+        ("reversed", _reversed),
+    )
 }
 
 

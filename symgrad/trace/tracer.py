@@ -242,7 +242,10 @@ class Tracer:
         length = self.shape[0]
         if type(length) is not int:
             self.owner.seek_loop(sys._getframe(1))  # noqa: SLF001 - who asks
-            raise length.refuse("len()", "x.shape[0] or x.size, which arithmetic takes as they are; or ")
+            raise length.refuse(
+                "len()", "a for statement over x, enumerate(x), zip(x, y) or reversed(x) itself; x.shape[0] or x.size, "
+                "which arithmetic takes as they are; or ",
+            )
         return length
 
     def __copy__(self) -> Tracer:

@@ -275,6 +275,13 @@ def paired(x):
     return h
 
 
+def backwards(x):
+    h = 0.0
+    for v in reversed(x):
+        h = np.tanh(h * v) + v
+    return h
+
+
 def multiplied(x):
     h, rows = np.zeros(2), np.stack([x, x * x], axis=1)
     for t in range(x.shape[0]):
@@ -283,7 +290,7 @@ def multiplied(x):
 
 
 def test_rows_of_an_open_extent_are_one_loop():
-    every = [slid, ranged, numbered, paired, multiplied]
+    every = [slid, ranged, numbered, paired, backwards, multiplied]
     compiled = sg.jit(lambda x: [sg.value_and_grad(f)(x) for f in every], options=COMPILED)
     for n in (9, 12, 40, 2, 3, 77):
         x = np.cos(np.arange(n) * 1.3)
