@@ -28,7 +28,7 @@ from symgrad.ir.notation import (
     symbolic,
 )
 from symgrad.ir.shapes import simplified, upper
-from symgrad.loops.machine import LINE
+from symgrad.loops.machine import LINE, WAKES
 from symgrad.loops.program import Cond, Kind, Loop, Outlined, Piece, Place, Walk, While, paths, touched, walk
 from symgrad.ops.declare.forms import ANSWERS
 from symgrad.ops.declare.spelling import (
@@ -118,6 +118,10 @@ ACCUMULATIONS = {
 }
 
 
+AWAKE = "sg_is_awake"
+"""Whether threads are awake as a call begins."""
+
+
 class Functions:
     """What printing one program has made so far.
 
@@ -157,7 +161,7 @@ class Functions:
         self.gather = next(n for n in (f"arrays{'_' * k}" for k in count()) if n not in self.taken)
         self.taken |= {self.gather} if self.gathered else set()
         self.declared = [*[("void *const *", self.gather)] * bool(self.gathered), *arguments[len(self.gathered) :]]
-        self.given = [*self.declared, *[("const int32_t ", str(team)) for team in loops.teams]]
+        self.given = [*self.declared, *[("const int32_t ", name) for name in (*map(str, loops.teams), AWAKE)]]
         self.parts: list[FunctionView] = []
         self.helpers: set[tuple[str, str, str]] = set()
         self.used: set[str] = set()
@@ -174,6 +178,9 @@ class Functions:
         first = tuple([LetView("const int32_t", str(team), text) for team, text in counts])
         view = replace(self.function(self.entry, loops.body, block), first=first)
         said, pointers = self.used_by(view)
+        if AWAKE in said:
+            self.helpers.add(("sg_awake", "double", ""))
+            view = replace(view, first=(*view.first, LetView("const int32_t", AWAKE, "sg_awake()")))
         parameters = tuple([f"{kind}{name}" for kind, name in self.declared])
         return FunctionView(
             self.entry, parameters, tuple([name for _, name in self.declared if name not in said]), view.body,
@@ -207,7 +214,7 @@ class Functions:
         used = {self.names[a]: f"{stored(a.dtype)} *{self.target.restrict}" for a in self.stored}
         used |= {v.name: f"const {v.ctype.removeprefix('const ')} " for v in made if isinstance(v, LetView)}
         used |= {v.name: "const int64_t " for v in made if isinstance(v, LookupView)}
-        name, passed = self.part(view, loop, [("const int64_t ", view.index)], used)
+        name, passed = self.part(replace(view, condition=""), loop, [("const int64_t ", view.index)], used)
         return replace(view, call=f"{name}({passed})", body=(), stack=(), workspace=(), leave="")
 
     def part(
@@ -465,7 +472,10 @@ class Block:
         self.busy.add(name)
         self.env[loop.axis] = name
         count, least = loop.enough
-        condition = "" if type(count) is int else f"{index(count, self.name)} >= {least}"
+        known = type(count) is int
+        condition = "" if known else f"{index(count, self.name)} >= {least}"
+        if not self.target.package and not (known and count >= WAKES * least):
+            condition = AWAKE if known else f"{index(count, self.name)} >= ({AWAKE} ? {least} : {WAKES * least})"
         items = [*walk([loop])]
         own = [item for item, _ in walk([loop], outlined=False)]
         mine = dict.fromkeys(a.array for item in own for a in touched(item) if self.storage[a.array].is_private)
@@ -479,7 +489,8 @@ class Block:
         self.thread = self.leave = self.failed = ""
         del self.env[loop.axis]
         self.busy.remove(name)
-        return ThreadsView(name, str(loop.extent), condition, stack, workspace, body, leave, stops, failed)
+        short = AWAKE in condition
+        return ThreadsView(name, str(loop.extent), condition, short, stack, workspace, body, leave, stops, failed)
 
     def polled(self, loop: Loop | While, name: str) -> tuple[CheckView, ...]:
         """Look whether the call should stop: before a loop that cannot be left, at the start of others' iterations."""

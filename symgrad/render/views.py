@@ -84,14 +84,16 @@ class TilesView(View):
 class ThreadsView(View):
     """A loop over `team` threads, with the arrays each has for itself.
 
-    It is serial unless `condition` holds; without one it is always shared. Where loops inside poll (`stops`) or indices
-    are checked, `leave` is the label they go to; `failed` is the variable that has the number of the check. With a
-    `call` the body is a function of its own, so that a serial call never asks OpenMP, which takes a microsecond.
+    It is serial unless `condition` holds; without one it is always shared. A `short` one notes when it ends. Where
+    loops inside poll (`stops`) or indices are checked, `leave` is the label they go to; `failed` is the variable that
+    has the number of the check. With a `call` the body is a function of its own, so that a serial call never asks
+    OpenMP, which takes a microsecond.
     """
 
     index: str
     team: str
     condition: str
+    short: bool
     stack: tuple[ArrayView, ...]
     workspace: tuple[ArrayView, ...]
     body: tuple[ItemView, ...]

@@ -23,6 +23,18 @@
 #define APART static
 #endif
 
+/* Threads go to sleep soon after they have worked, and waking them takes longer than little work: only where the last
+   call of this thread has just ended is that shared. */
+#ifdef _OPENMP
+extern double omp_get_wtime(void);
+static _Thread_local double sg_worked = -1.0; /* when */
+static inline int32_t sg_awake(void) { return omp_get_wtime() - sg_worked < 3e-5; }
+static inline void sg_work_ends(void) { sg_worked = omp_get_wtime(); }
+#else
+static inline int32_t sg_awake(void) { return 0; }
+static inline void sg_work_ends(void) {}
+#endif
+
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
@@ -68,15 +80,17 @@ int32_t sg_guarded_root(
     const volatile int32_t *stop)
 {
     (void)workspace;
+    const int32_t sg_is_awake = sg_awake();
     double result_copies[256] __attribute__((aligned(64)));
     /* test_golden.py:41  return np.sum(np.where(x > 0, np.sqrt(x), 0.0)) */
     double result = 0.0;
-    if (n >= 139130) {
+    if (n >= (sg_is_awake ? 139130 : 834780)) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, result_copies);
     } else {
         for (int64_t t = 0; t < threads; ++t) sg_guarded_root_part1(t, x, x_bar, n, threads, stop, result_copies);
     }
+    sg_work_ends();
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
         result += result_copies[i];

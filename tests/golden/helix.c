@@ -22,6 +22,18 @@
 #define APART static
 #endif
 
+/* Threads go to sleep soon after they have worked, and waking them takes longer than little work: only where the last
+   call of this thread has just ended is that shared. */
+#ifdef _OPENMP
+extern double omp_get_wtime(void);
+static _Thread_local double sg_worked = -1.0; /* when */
+static inline int32_t sg_awake(void) { return omp_get_wtime() - sg_worked < 3e-5; }
+static inline void sg_work_ends(void) { sg_worked = omp_get_wtime(); }
+#else
+static inline int32_t sg_awake(void) { return 0; }
+static inline void sg_work_ends(void) {}
+#endif
+
 /* whether the caller wants no result any more; without a pointer it cannot say so */
 static inline int sg_stopped(const volatile int32_t *stop) {
     return stop != 0 && *stop != 0;
@@ -61,12 +73,14 @@ int32_t sg_helix(
     const volatile int32_t *stop)
 {
     (void)workspace;
-    if (n >= 139130) {
+    const int32_t sg_is_awake = sg_awake();
+    if (n >= (sg_is_awake ? 139130 : 834780)) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t i = 0; i < threads; ++i) sg_helix_part1(i, t, out0, n, threads, stop);
     } else {
         for (int64_t i = 0; i < threads; ++i) sg_helix_part1(i, t, out0, n, threads, stop);
     }
+    sg_work_ends();
     if (sg_stopped(stop)) return -1;
     return 0;
 }

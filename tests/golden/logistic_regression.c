@@ -27,6 +27,18 @@
 #define APART static
 #endif
 
+/* Threads go to sleep soon after they have worked, and waking them takes longer than little work: only where the last
+   call of this thread has just ended is that shared. */
+#ifdef _OPENMP
+extern double omp_get_wtime(void);
+static _Thread_local double sg_worked = -1.0; /* when */
+static inline int32_t sg_awake(void) { return omp_get_wtime() - sg_worked < 3e-5; }
+static inline void sg_work_ends(void) { sg_worked = omp_get_wtime(); }
+#else
+static inline int32_t sg_awake(void) { return 0; }
+static inline void sg_work_ends(void) {}
+#endif
+
 /* 1 / (1 + exp(-x)), by exp(-|x|): no overflow, and all digits at either end. */
 static inline double sg_expit(double x) {
     const double small = exp(-fabs(x));
@@ -175,6 +187,7 @@ int32_t sg_logistic_regression(
     const volatile int32_t *stop)
 {
     const int32_t copies1 = (int32_t)sg_smaller(sg_smaller(8388608 / (d + 8), n / 8), threads - 1);
+    const int32_t sg_is_awake = sg_awake();
     double *const restrict z_bar_copies = (double *)(void *)workspace;
     double result_copies[256] __attribute__((aligned(64)));
     double b_bar_copies[256] __attribute__((aligned(64)));
@@ -195,12 +208,13 @@ int32_t sg_logistic_regression(
             z_bar_copies[i*(d + 8) + j_d] = 0.0;
         }
     }
-    if (35*n + 4*d*n >= 3200000) {
+    if (35*n + 4*d*n >= (sg_is_awake ? 3200000 : 19200000)) {
         #pragma omp parallel for num_threads(copies1 + 1)
         for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, z_bar_copies, result_copies, b_bar_copies, result_bar_1);
     } else {
         for (int64_t t = 0; t < copies1 + 1; ++t) sg_logistic_regression_part1(t, b, w, X, y, w_bar, d, n, stop, copies1, z_bar_copies, result_copies, b_bar_copies, result_bar_1);
     }
+    sg_work_ends();
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < copies1 + 1; ++i) {
         result_1 += result_copies[i];
@@ -225,12 +239,13 @@ int32_t sg_logistic_regression(
     }
     /* test_golden.py:24 */
     double result_5 = 0.0;
-    if (d >= 266666) {
+    if (d >= (sg_is_awake ? 266666 : 1599996)) {
         #pragma omp parallel for num_threads(threads)
         for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, result_copies);
     } else {
         for (int64_t t = 0; t < threads; ++t) sg_logistic_regression_part2(t, w, w_bar, d, threads, stop, result_copies);
     }
+    sg_work_ends();
     if (sg_stopped(stop)) return -1;
     for (int64_t i = 0; i < threads; ++i) {
         result_5 += result_copies[i];

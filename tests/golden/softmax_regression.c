@@ -21,6 +21,18 @@
 #define IN_ORDER (void)0
 #endif
 
+/* Threads go to sleep soon after they have worked, and waking them takes longer than little work: only where the last
+   call of this thread has just ended is that shared. */
+#ifdef _OPENMP
+extern double omp_get_wtime(void);
+static _Thread_local double sg_worked = -1.0; /* when */
+static inline int32_t sg_awake(void) { return omp_get_wtime() - sg_worked < 3e-5; }
+static inline void sg_work_ends(void) { sg_worked = omp_get_wtime(); }
+#else
+static inline int32_t sg_awake(void) { return 0; }
+static inline void sg_work_ends(void) {}
+#endif
+
 /* a Boolean among lanes of double: where its byte itself is compared, gcc wants an iteration for each byte of a vector */
 static inline int sg_flag(uint8_t flag) {
     return (double)flag - 0.5 > 0.0;
@@ -170,6 +182,7 @@ int32_t sg_softmax_regression(
     char *restrict workspace,
     const volatile int32_t *stop)
 {
+    const int32_t sg_is_awake = sg_awake();
     double *const restrict W_bar_copies = (double *)(void *)workspace;
     double result_copies[256] __attribute__((aligned(64)));
     /* test_golden.py:29  return np.mean(scipy.special.logsumexp(z, axis=1) - z[np.arange(X.shape[0]), labels]) */
@@ -185,7 +198,7 @@ int32_t sg_softmax_regression(
         }
     }
     int32_t sg_failed1 = 0;
-    #pragma omp parallel for num_threads(threads) if(n >= 1442) reduction(max:sg_failed1)
+    #pragma omp parallel for num_threads(threads) if(n >= (sg_is_awake ? 1442 : 8652)) reduction(max:sg_failed1)
     for (int64_t t = 0; t < threads; ++t) {
         const int64_t W_bar_own_at = 5120*threads + t*30720;
         double *const restrict W_bar_own = (double *)(void *)(workspace + W_bar_own_at);
@@ -320,6 +333,7 @@ int32_t sg_softmax_regression(
         }
         stopped1: ;
     }
+    sg_work_ends();
     if (sg_stopped(stop)) return -1;
     if (sg_failed1) return sg_failed1;
     for (int64_t i = 0; i < threads; ++i) {
