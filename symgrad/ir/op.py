@@ -51,6 +51,7 @@ class Op:
         labels: of a sum of products, the labels of the axes of each operand and of the result, ``labels(**params)``.
         batched: its parameters where every operand has one more axis in front, ``batched(size, **params)``; None where
             no parameters say so, and index notation must.
+        many: a batch where some operands have the axis, ``many(mapped, *xs, **params)``; None as for `batched`.
         aligned: operands stand at the last axes of the result, as in broadcasting.
         put: of what picks elements of its first operand, that array once they have other values:
             ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
@@ -83,6 +84,7 @@ class Op:
     linear: tuple[int, ...] = ()
     labels: Any = None
     batched: Callable[..., dict[str, Any]] | None = None
+    many: Callable[..., Any] | None = None
     aligned: bool = False
     put: Callable[..., Any] | None = None
     ordered: bool = False

@@ -102,8 +102,18 @@ def _scatters(axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     return lambda g, *indices: OPS["scatter_add"](g, *indices, axes=axes, shape=shape) ** 2
 
 
+def _of_one_array(mapped: tuple[bool, ...], x: Any, *indices: Any, axes: tuple[int, ...]) -> Any:
+    """Gather from an array that all examples have in common by all of their indices at once."""
+    if mapped[0]:
+        return None
+    ranks = [len(shape_of(i)) - m for i, m in zip(indices, mapped[1:], strict=True)]
+    more = [tuple(range(1, 1 + max(ranks) - rank)) * m for rank, m in zip(ranks, mapped[1:], strict=True)]
+    wide = [np.expand_dims(i, ones) if ones else i for i, ones in zip(indices, more, strict=True)]
+    return np.moveaxis(OPS["gather"](x, *wide, axes=axes), first_axis(axes), 0)
+
+
 gather = structured(
-    name="gather", params=("axes",), text=_gather_text, moves=True, batched=None,
+    name="gather", params=("axes",), text=_gather_text, moves=True, batched=None, many=_of_one_array,
     infer=lambda x, *indices, axes: (gathered_shape(x.shape, index_shape(indices, axes, len(x.shape)), axes), x.dtype),
     body=lambda node: copy_body(node, lambda *i: gathered_index(node, node.inputs[0].shape, i)),
     vjp=lambda g, y, x, *indices, axes: (

@@ -90,6 +90,8 @@ def _batched(trace: Trace, node: Node, xs: tuple[Node, ...], mapped: tuple[bool,
         found = make(graph, for_all(op, mapped), *xs, **params)
     elif op.columns and not any(mapped[:-1]):
         found = _beside(trace, node, xs, size)
+    elif op.many is not None and (of_all := op.many(mapped, *[Tracer(x, trace) for x in xs], **params)) is not None:
+        found = of_all.node
     elif op.batched is None:
         found = make(graph, each, *xs, of=op.name, mapped=mapped, params=node.params)
     else:
