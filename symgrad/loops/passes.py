@@ -26,6 +26,7 @@ from symgrad.loops.nest.vectorize import blas, fp_contract, jam, promote, vector
 from symgrad.loops.program import LoopProgram
 from symgrad.loops.statements.align import align
 from symgrad.loops.statements.coalesce import coalesce
+from symgrad.loops.statements.orient import orient
 from symgrad.loops.statements.products import collapse, triangles
 from symgrad.loops.statements.rematerialize import rematerialize
 from symgrad.loops.statements.unroll import unroll
@@ -45,6 +46,7 @@ UNROLL = Pass(deep(unroll), Purpose.TIME)
 VERSIONING = Pass(versioning, Purpose.TIME)
 ALIGN = Pass(deep(align), Purpose.TIME)
 PASSES: tuple[Pass[LoopProgram], ...] = (
+    Pass(deep(orient), Purpose.TIME),
     Pass(deep(coalesce), Purpose.TIME),
     Pass(deep(rematerialize), Purpose.TIME),
     Pass(deep(triangles), Purpose.TIME),

@@ -3,18 +3,22 @@
 ``sum(einsum("nki,kij->nkj", pulls, factors), axis=0)`` is ``einsum("ki,kij->kj", sum(pulls, axis=0), factors)``:
 n times less work. Gradients of parameters that stand before a linear map, offsets above all, are made of such sums.
 It is no rule of a table, for between the sum and the product there may be sums, differences and signs.
+
+Likewise ``sum(a * x)`` is ``a * sum(x)`` where a is the same along the axis and needs another sum first, as in the
+gradient of a variance: x can be summed before a is known, and is not walked through once more.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import copied, rebuild
+from symgrad.ir.shapes import size, upper
 from symgrad.ops.arrays.contract import einsum
 from symgrad.ops.arrays.reduce import sum_
 from symgrad.ops.arrays.views import squeeze
@@ -37,9 +41,12 @@ def factor_sums(program: Program) -> Program:
     """
     nodes = program.nodes()
     sums = [(node.inputs[0], frozenset(node.param("axes"))) for node in nodes if _is_sum(node)]
-    if not any(x.op.labels or _is_linear(x) for x, _ in sums):
+    if not any(x.op.labels or _is_linear(x) or x.op.numpy is np.multiply for x, _ in sums):
         return program
-    uses = Counter([i for node in nodes for i in node.inputs] + [*program.outputs])
+    uses = Uses(Counter([i for node in nodes for i in node.inputs] + [*program.outputs]), {})
+    for node in nodes:
+        level = max([uses.level[i] for i in node.inputs], default=0)
+        uses.level[node] = level + (_is_sum(node) and upper(size(node.inputs[0].shape)) > upper(size(node.shape)) ** 2)
     if not any(_has_product(x, x, axes, uses) for x, axes in sums):
         return program
 
@@ -53,20 +60,49 @@ def factor_sums(program: Program) -> Program:
     return rebuild(program, rewrite)
 
 
+class Uses(NamedTuple):
+    """Of the nodes of a program how often each is used, and how many long sums must be taken, one after the other."""
+
+    users: Counter[Node]
+    level: dict[Node, int]
+
+
 def _is_sum(node: Node) -> bool:
     """Whether a node is a sum of doubles: in single precision a factor's sum overflows where products may not."""
     return node.op is sum_ and node.dtype.kind == "f" and node.dtype.itemsize == 8
 
 
-def _has_product(old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = TERMS_DEEP) -> bool:
-    """Whether a value has a product in it that can be taken after the sum."""
-    if new.op is not old.op or uses[old] != 1:
+def _has_product(
+    old: Node, new: Node, axes: frozenset[int], uses: Uses, depth: int = TERMS_DEEP, *, alone: bool = True,
+) -> bool:
+    """Whether a value has a product in it that can be taken after the sum: one that has no other use, or a late one."""
+    if new.op is not old.op:
         return False
+    alone = alone and uses.users[old] == 1
     if old.op.labels:
-        return _factor(new, axes) is not None
+        return alone and _factor(new, axes) is not None
+    if _same_factor(old, axes, uses) is not None:
+        return True
     return depth > 0 and _is_linear(new) and any(
-        _has_product(o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
+        _has_product(o, n, axes, uses, depth - 1, alone=alone) for o, n in zip(old.inputs, new.inputs, strict=True)
     )
+
+
+def _same_factor(node: Node, axes: frozenset[int], uses: Uses | None = None) -> int | None:
+    """Choose the factor of a product that is the same along the axes; of an old one, if it is there later."""
+    if node.op.numpy is not np.multiply:
+        return None
+    for k, (x, other) in enumerate((node.inputs[::-1], node.inputs)):
+        late = uses is None or uses.level[other] > uses.level[x]
+        if late and x.shape == node.shape and all(other.shape[axis] == 1 for axis in _own(node, other, axes)):
+            return k
+    return None
+
+
+def _own(node: Node, x: Node, axes: frozenset[int]) -> tuple[int, ...]:
+    """Return which axes of an operand are some of an elementwise node's."""
+    missing = len(node.shape) - len(x.shape)
+    return tuple([axis - missing for axis in sorted(axes) if axis >= missing])
 
 
 def _is_linear(node: Node) -> bool:
@@ -76,25 +112,26 @@ def _is_linear(node: Node) -> bool:
 
 
 def _sum_terms(
-    graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Counter[Node], depth: int = TERMS_DEEP,
+    graph: Graph, old: Node, new: Node, axes: frozenset[int], uses: Uses, depth: int = TERMS_DEEP, *,
+    alone: bool = True,
 ) -> Node:
     """Sum a value along axes, each term by itself."""
-    if new.op is old.op and uses[old] == 1:
-        factor = _factor(new, axes) if new.op.labels else None
+    if new.op is old.op:
+        alone = alone and uses.users[old] == 1
+        factor = _factor(new, axes) if new.op.labels and alone else None
         if factor is not None:
             return _after(graph, new, axes, factor)
-        if depth and _is_linear(new):
+        if depth and _is_linear(new) and (alone or _has_product(old, new, axes, uses, depth, alone=alone)):
             terms = [
-                _sum_terms(graph, o, n, axes, uses, depth - 1) for o, n in zip(old.inputs, new.inputs, strict=True)
+                _sum_terms(graph, o, n, axes, uses, depth - 1, alone=alone)
+                for o, n in zip(old.inputs, new.inputs, strict=True)
             ]
             return make(graph, new.op, *terms)
-        if new.op.numpy is np.multiply:
-            for x, other in (new.inputs, new.inputs[::-1]):
-                missing = len(new.shape) - len(other.shape)
-                mine = tuple([axis - missing for axis in sorted(axes) if axis >= missing])
-                if x.shape == new.shape and all(other.shape[axis] == 1 for axis in mine):  # the same at every place
-                    rest = make(graph, squeeze, other, axes=mine) if mine else other
-                    return make(graph, new.op, _summed_over(graph, x, axes), rest)
+        same = _same_factor(old, axes, None if alone else uses)
+        if same is not None:
+            own = _own(new, new.inputs[same], axes)
+            rest = make(graph, squeeze, new.inputs[same], axes=own) if own else new.inputs[same]
+            return make(graph, new.op, _summed_over(graph, new.inputs[1 - same], axes), rest)
     return _summed_over(graph, new, axes)
 
 

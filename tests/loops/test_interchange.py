@@ -89,6 +89,20 @@ def test_every_pass_keeps_the_numbers(f, monkeypatch):
     assert not wrong(sg.value_and_grad(f, argnums=(0, 1, 3)).lower(*args).stages.of("optimized"), [*args])
 
 
+def test_a_batch_of_as_many_rows_as_a_row_is_long():
+    """Rows are the outer loop in one nest of a step and the inner one in another: the two are not one loop."""
+    def unrolled(W, V, b, xs):
+        h = np.zeros((xs.shape[1], W.shape[0]))
+        for x in xs:
+            h = np.tanh(h @ W + x @ V + b)
+        return np.mean(h**2)
+
+    args = RNG.normal(size=(16, 16)) / 4, RNG.normal(size=(8, 16)), RNG.normal(size=16), RNG.normal(size=(40, 16, 8))
+    made, expected = [sg.grad(unrolled, argnums=(0, 1, 2), options=o)(*args) for o in (sg.Options(), INTERPRETED)]
+    for a, b in zip(made, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
 def test_open_lengths():
     f = sg.value_and_grad(plain, argnums=(0, 1, 3), specs=("f64[40,48]", "f64[48,48]", "f64[48,48]", "f64[t,40,48]"))
     for steps in (T, 1, 0):

@@ -21,8 +21,9 @@ from symgrad.loops.fusion import parallelize as threads
 from symgrad.loops.fusion import tile
 from symgrad.loops.nest import layout, outline, vectorize
 from symgrad.loops.nest import peel as peel_pass
-from symgrad.loops.program import Loop, LoopProgram, Piece, Slot, Storage, Tile, Walk, rebuild
+from symgrad.loops.program import Loop, LoopProgram, Piece, Slot, Storage, Tile, Walk, rebuild, temporary
 from symgrad.loops.statements import align as align_pass
+from symgrad.loops.statements import orient as orient_pass
 from symgrad.loops.statements import products, rematerialize
 from symgrad.loops.statements import unroll as unroll_pass
 from symgrad.loops.statements import versioning as versioning_pass
@@ -108,6 +109,12 @@ def normed(x):
     return np.sum(np.tanh(z) * z)
 
 
+def features_first(x, w):
+    """By rows of the transposed input, across rows where sums come back."""
+    z = x.T - np.mean(x.T, axis=1)[:, None]
+    return np.sum(np.tanh(z / np.sqrt(np.mean(z * z, axis=1) + 1e-3)[:, None]) * w[:, None])
+
+
 def single(x):
     return np.sum(np.exp(x) * x)
 
@@ -151,6 +158,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Numbers, ...], tuple[str, ..
     "running": (running, (x(35),), ("f64[n]",)),
     "looked up": (looked_up, (x(9, 4), x(4)), ("f64[n,4]", "f64[4]")),
     "normed": (normed, (x(33, 6),), ("f64[n,d]",)),
+    "features first": (features_first, (x(33, 12), x(12)), ("f64[n,d]", "f64[d]")),
     "single": (single, (x(50).astype(np.float32),), ("f32[n]",)),
     "thirds": (thirds, (x(41),), ("f64[n]",)),
     "long": (long, (x(19),), ("f64[n]",)),
@@ -491,6 +499,10 @@ MISTAKES: dict[str, tuple[str, bool, str, Patch]] = {
     "versioning: an extent is one less": ("heat", True, BOTH, inside(versioning_pass._LargeExtents, "dim", one_less)),
     "align: an offset off by one": ("heat", False, BOTH, inside(align_pass, "_hull", lambda r: (r[0] - 1, r[1]))),
     "coalesce: the last statement is left out": ("heat", False, BOTH, after("coalesce", without_last)),
+    "orient: dimensions in the old order": (
+        "features first", False, BOTH,
+        instead(orient_pass, "temporary", lambda name, _, like: temporary(name, like.shape, like)),
+    ),
     "rematerialize: at the place it was made": (
         "rosenbrock", False, BOTH, instead(rematerialize, "recomputed_at", as_made),
     ),

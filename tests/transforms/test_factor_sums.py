@@ -49,6 +49,22 @@ def test_their_derivatives_to_second_order(name):
     sg.check_grads(lambda *a: np.sum(np.sin(function(*a))), args, order=2)
 
 
+LATE: dict[str, tuple[Any, Any]] = {
+    "columns": (lambda x: np.tanh((z := x - x.mean(0)) / np.sqrt((z**2).mean(0) + 1)), (X,)),
+    "rows": (lambda x: np.tanh((z := x.T - x.mean(0)[:, None]) / np.sqrt((z * z).mean(1) + 1)[:, None]), (X,)),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_what_waits_for_a_sum_is_multiplied_after_the_next_one(name):
+    function, args = LATE[name]
+    total = sg.jit(sg.grad(lambda *a: np.sum(function(*a))))
+    plain = sg.jit(total, options=sg.Options(without=("factor_sums",)))
+    np.testing.assert_allclose(total(*args), plain(*args), rtol=1e-12, atol=1e-12)
+    assert total.lower(*args).as_text() != plain.lower(*args).as_text()
+    sg.check_grads(lambda *a: np.sum(np.sin(function(*a))), args, order=2)
+
+
 LEFT: dict[str, tuple[Any, Any]] = {
     "the factor's sum is larger": (lambda x, a: np.sum(x @ a[:, 0], axis=0), (X, A)),
     "both factors have the axis": (lambda x, a: np.sum(np.einsum("ni,nj->nij", x, x), axis=0) + a, (X, A)),

@@ -27,7 +27,7 @@ from symgrad.loops.machine import (
     TINY,
 )
 from symgrad.loops.program import Loop
-from symgrad.loops.statements.products import batch_axes
+from symgrad.loops.statements.products import batch_axes, is_block
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
@@ -467,7 +467,8 @@ class Fusion:
         for k in sorted(members, key=lambda k: k not in starts) if starts else members:
             axes = frozenset([axis for axis in remaining[k] if self.is_long(axis)])
             kind = axes | self.apart(k)
-            alone = len(axes) > 2 and self.products[k]
+            tiny = [self.axis_of[k][axis] for axis in remaining[k] - axes]
+            alone = self.products[k] and (len(axes) > 2 or is_block(self.statements[k], tiny))
             least = 0
             for writer, access in self.graph.needs[k]:
                 if writer in place:

@@ -131,8 +131,9 @@ def _fit(one: PerfectNest, other: PerfectNest) -> bool:
     """Whether iterations of two nests may take turns: what one writes, the other touches in the same one, or never."""
     if len(one.body) + len(other.body) > LONG:
         return False
-    number = {axis: k for nest in (one, other) for k, loop in enumerate(nest.loops) for axis in loop.members}
-    return all(
+    places = {(axis, k) for nest in (one, other) for k, loop in enumerate(nest.loops) for axis in loop.members}
+    number = dict(places)
+    return len(number) == len(places) and all(  # a class that is outer here and inner there is not one loop
         not (writes or also) or together(a, b, number, len(one.loops)) or _apart(a, b)
         for array in one.touches.keys() & other.touches.keys()
         for a, writes in one.touches[array] for b, also in other.touches[array]

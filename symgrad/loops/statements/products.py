@@ -51,6 +51,14 @@ def find_product(loops: Sequence[Loop], statements: Sequence[Statement]) -> Nest
     return min(found, key=lambda each: each[:2])[2] if found else None
 
 
+def is_block(s: Statement, tiny: Sequence[Axis]) -> bool:
+    """Whether it is a sum of products that register blocks do faster: tiny in one axis, but not the tiniest."""
+    if len(s.axes) < 3 or len(tiny) != 1 or not s.is_contraction:
+        return False
+    extents = [upper(axis.extent) for axis in s.axes]
+    return min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH
+
+
 def batch_axes(s: Statement) -> tuple[Axis, ...]:
     """List the axes along which a statement does one product after the other, each worth a block for itself."""
     if not s.is_contraction:

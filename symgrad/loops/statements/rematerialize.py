@@ -70,6 +70,7 @@ def rematerialize(lowered: LoopProgram) -> LoopProgram:
     for group in groups:
         search.survey(group)
     search.recipes.clear()
+    search.brief.clear()
     statements = [s for group in groups for s in search.rewritten(group)]
     return lowered.with_(body=tuple(living(statements)), notes=search.notes())
 
@@ -89,7 +90,10 @@ class _Search:
         self.times: dict[Array, int] = {}
         self.phase: dict[Array, int] = {}
         self.summed: set[Array] = set()
+        self.totals: set[Array] = set()
+        self.level: dict[Array, int] = {}
         self.outer: dict[Array, Recipe] = {}
+        self.brief: dict[Array, Recipe] = {}
         self.whole: set[Array] = set()
         self.walked: set[Array] = set()
 
@@ -116,6 +120,8 @@ class _Search:
                 if away:
                     self.stored.add(access.array)
                 phase = max(phase, self.phase.get(access.array, 0) + away)
+        level = self.level_of(group)
+        group = [self.replaced(s, lambda access, s: self.crossing(access, s, level), self.brief) for s in group]
         late = any(a.array in self.summed for s in group for a in accesses(s.value))
         group = [self.replaced(s, lambda access, s: self.earlier(access, s, phase)) for s in group]
         group = [self.spread(self.replaced(s, self.compared)) for s in group] if late else group
@@ -126,15 +132,19 @@ class _Search:
             self.note(group[0])
         return group
 
-    def replaced(self, statement: Statement, wanted: Callable[[Access, Statement], bool]) -> Statement:
-        if not any(a.array in self.recipes and wanted(a, statement) for a in accesses(statement.value)):
+    def replaced(
+        self, statement: Statement, wanted: Callable[[Access, Statement], bool],
+        recipes: Mapping[Array, Recipe] | None = None,
+    ) -> Statement:
+        recipes = self.recipes if recipes is None else recipes
+        if not any(a.array in recipes and wanted(a, statement) for a in accesses(statement.value)):
             return statement
         if statement.routine is not None:  # it reads memory
             self.stored |= {a.array for a in accesses(statement.value)}
             return statement
 
         def read(access: Access) -> Value:
-            recipe = self.recipes.get(access.array)
+            recipe = recipes.get(access.array)
             if recipe is None or not wanted(access, statement):
                 return access
             self.stored |= recipe.leaves
@@ -159,6 +169,31 @@ class _Search:
     def earlier(self, access: Access, statement: Statement, phase: int) -> bool:
         """Whether to compute a value again that an earlier sweep makes: of what is stored in any case."""
         return once(access, statement) and self.phase.get(access.array, 0) < phase and self.cheap(access.array)
+
+    def level_of(self, group: list[Statement]) -> int:
+        """Count the sums that must be complete, one after the other, before a value is made: those of long columns.
+
+        Sums of short rows are taken row by row, and what they are made of is at hand.
+        """
+        target, level = group[0].target.array, 0
+        for s in group:
+            for access in accesses(s.value):
+                kept = {*access.parts}
+                gone = elements([axis.extent for axis in s.axes if axis not in kept])
+                total = access.array in self.totals
+                level = max(level, self.level.get(access.array, 0) + (total and gone > access.array.elements))
+                self.totals |= {target} if total and gone == 1 else set()
+        if any(s.how != How.SET for s in group):
+            self.totals.add(target)
+        self.level[target] = level
+        return level
+
+    def crossing(self, access: Access, statement: Statement, level: int) -> bool:
+        """Whether to compute a value again after a sum, of one array as large that is there then in any case."""
+        made, recipe = self.level.get(access.array, 0), self.brief.get(access.array)
+        if recipe is None or made >= level or not once(access, statement):
+            return False
+        return len(recipe.leaves) <= 1 and all(a.is_given or self.level.get(a, 0) < made for a in recipe.leaves)
 
     def compared(self, access: Access, statement: Statement) -> bool:
         """Whether to compare inputs again after a sum: bytes among numbers cost lanes more than that."""
@@ -198,6 +233,15 @@ class _Search:
         reads, operations = accesses(statement.value), recomputed(statement.value)
         if reads and operations <= COMPARED and all(len(a.indices) < len(statement.axes) and not a.flat for a in reads):
             self.outer[target.array] = Recipe(statement.axes, statement.value, {}, operations, frozenset())
+        large = dict.fromkeys([a.array for a in reads if len({*a.parts}) == len(statement.axes)])
+        brief = {array: self.brief[array] for array in large if array in self.brief}
+        every = operations + sum(recipe.operations for recipe in brief.values())
+        if every > COMPARED:
+            brief, every = {}, operations
+        if large and every <= COMPARED and not any(a.flat for a in reads):
+            over = {*large} - {*brief}
+            over.update(*[recipe.leaves for recipe in brief.values()])
+            self.brief[target.array] = Recipe(statement.axes, statement.value, brief, every, frozenset(over))
         leaves: set[Array] = set()
         parts: dict[Array, Recipe] = {}
         for access in reads if operations <= AGAIN else ():
@@ -216,7 +260,7 @@ class _Search:
     def notes(self) -> tuple[str, ...]:
         said = []
         for array, times in self.times.items():
-            recipe = self.recipes[array]
+            recipe = self.recipes.get(array) or self.brief[array]
             line = f" ({array.line})" if array.line is not None else ""
             places = "1 place" if times == 1 else f"{times} places"
             count = f"{recipe.operations} operation{'s' if recipe.operations != 1 else ''}"

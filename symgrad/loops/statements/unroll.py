@@ -33,9 +33,9 @@ from symgrad.ir.notation import (
     substitute,
 )
 from symgrad.ir.shapes import upper
-from symgrad.loops.machine import BLOCK_FEWEST, BLOCK_WORTH, TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
+from symgrad.loops.machine import TINY, UNROLLED, UNROLLED_ALL, WORTH_LANES
 from symgrad.loops.program import Kind, living, temporary
-from symgrad.loops.statements.products import batch_axes
+from symgrad.loops.statements.products import batch_axes, is_block
 from symgrad.ops.arrays.reduce import first_value
 
 if TYPE_CHECKING:
@@ -118,14 +118,6 @@ def is_wide(s: Statement, axes: tuple[Axis, ...]) -> bool:
 def reckons(s: Statement) -> bool:
     """Whether it is a statement that does more than move or start something."""
     return s.how != How.SET or isinstance(s.value, Apply)
-
-
-def is_block(s: Statement, axes: tuple[Axis, ...]) -> bool:
-    """Whether it is a sum of products that register blocks do faster: tiny in one axis, but not the tiniest."""
-    if len(s.axes) < 3 or len(axes) != 1 or axes[0].extent < BLOCK_FEWEST or not s.is_contraction:
-        return False
-    extents = [upper(axis.extent) for axis in s.axes]
-    return min(extents) >= BLOCK_FEWEST and prod(extents) >= BLOCK_WORTH
 
 
 def tiny_points(axes: tuple[Axis, ...]) -> int:

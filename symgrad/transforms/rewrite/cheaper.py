@@ -18,7 +18,7 @@ from symgrad.ops.elementwise import logical
 from symgrad.transforms.build import array, literal, make
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import not_zero, on_diagonal, placed
-from symgrad.transforms.rewrite.views import broadcast_behind, ordered, sliced
+from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, sliced
 from symgrad.transforms.tuned import FACTORS_DEEP
 
 if TYPE_CHECKING:
@@ -189,6 +189,7 @@ CHEAPER = Table(
          order=PARAM, outer=PARAM, kinds=ANY),
     By(ordered, lambda op, _inputs: op.ordered),
     by(sliced, ops.slice),
+    by(nested, ops.place),
 
     # conditions on places
     by(placed, ops.place, ops.scatter_add),

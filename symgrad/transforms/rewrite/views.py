@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from symgrad.ir import regions
 from symgrad.ops.arrays.joining import concatenate
-from symgrad.ops.arrays.views import broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
+from symgrad.ops.arrays.views import FEW, broadcast_to, expand_dims, place, reshape, set_slice, slice_, squeeze
 from symgrad.transforms.build import make, shaped
 from symgrad.transforms.tuned import WRITES_BEHIND
 
@@ -142,6 +145,31 @@ def _behind_place(graph: Graph, node: Node, x: Node, index: Any) -> Node | None:
     if len(pieces) == 1 and indices[0] == regions.whole(node.shape):
         return pieces[0]
     return make(graph, x.op, *pieces, indices=tuple(indices), shape=node.shape)
+
+
+def nested(run: Run, node: Node) -> Node | None:
+    """Place at once what is placed in what is placed, and its negative where it is added to zeros."""
+    regions_of, pieces, places = node.param("indices"), [], []
+    if node.dtype.kind != "f" or len(regions_of) > FEW or not all(map(regions.is_known, regions_of)):
+        return None
+
+    def meet(own: Any) -> bool:
+        return not all(regions.apart(a, b) for a, b in combinations(own, 2))
+
+    added = meet(regions_of)
+    for piece, region in zip(node.inputs, regions_of, strict=True):
+        negative = added and piece.op.numpy is np.negative
+        inner = piece.inputs[0] if negative else piece
+        own = inner.param("indices") if inner.op is node.op else ()
+        if own and all(map(regions.is_known, own)) and (added or not meet(own)):
+            pieces += [make(run.graph, piece.op, x) if negative else x for x in inner.inputs]
+            places += [regions.inside(each, region) for each in own]
+        else:
+            pieces.append(piece)
+            places.append(region)
+    if places == [*regions_of] or len(places) > FEW:
+        return None
+    return make(run.graph, node.op, *pieces, indices=tuple(places), shape=node.shape)
 
 
 def _apart(first: Any, second: Any) -> bool:
