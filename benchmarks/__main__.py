@@ -29,13 +29,14 @@ SETS = {"promised": "What was promised", "others": "The same classes of program 
 @click.option("--no-c", is_flag=True, help="Without the hand-written C.")
 @click.option("--ablate", is_flag=True, help="Leave out one pass after the other, and say what each is worth.")
 @click.option("--first", type=int, default=0, metavar="N", help="First calls alone, beside JAX's, the least of N.")
+@click.option("--formulations", is_flag=True, help="Beside three rewritings of each: how far apart are their speeds?")
 @click.option("--list", "listing", is_flag=True, help="List the workloads.")
 @click.option("--c", "c", type=click.Path(file_okay=False, path_type=Path), help="Only write their C to this folder.")
 @click.option("--c-against", "c_against", type=click.Path(exists=True, file_okay=False, path_type=Path),
               help="Only show which of the C in this folder would be written otherwise now.")
 def main(
     only: tuple[str, ...], chosen: str | None, quick: bool, seconds: float, json_path: Path | None, ablate: bool,
-    first: int, listing: bool, c: Path | None, c_against: Path | None, **without: bool,
+    formulations: bool, first: int, listing: bool, c: Path | None, c_against: Path | None, **without: bool,
 ) -> None:
     """Time value and gradient of every workload, interleaved with the peers that are installed.
 
@@ -63,6 +64,8 @@ def main(
         if ablate:
             ablated(groups, 0.1 if quick else seconds)
             return
+        if formulations:
+            sys.exit(rewritten(groups, 0.1 if quick else seconds))
         measure(groups, rows, wanted, 0.1 if quick else seconds)
     except KeyboardInterrupt:
         status = 130
@@ -135,6 +138,20 @@ def ablated(groups: dict[str, list[Any]], seconds: float) -> None:
     with progress(len(works)) as step:
         worths = ablation.ablate(works, seconds, step)
     click.echo(ablation.table(worths))
+
+
+def rewritten(groups: dict[str, list[Any]], seconds: float) -> int:
+    """Print how far apart the speeds of formulations are; return 1 where one has other results."""
+    from benchmarks.formulations import markdown, measured
+
+    works = [work for found in groups.values() for work in found]
+    rows = []
+    with progress(len(works)) as step:
+        for work in works:
+            step(work.name)
+            rows.append(measured(work, seconds))
+    click.echo(markdown(rows))
+    return int(not all(row.agrees for row in rows))
 
 
 def warm_up(wanted: frozenset[str]) -> None:

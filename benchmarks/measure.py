@@ -11,6 +11,9 @@ from typing import Any
 BLOCK = 0.02
 """Seconds of calls before the next one's turn; the first call of a block, into another's caches, is not counted."""
 
+PAUSE = 0.02
+"""Seconds before each of the calls that are timed cold."""
+
 
 def interleaved(
     calls: Mapping[str, Callable[[], Any]], seconds: float, rounds: int = 5,
@@ -38,6 +41,21 @@ def interleaved(
     finally:
         gc.enable()
     return {name: of(found) for name, found in times.items()}
+
+
+def cold(calls: Mapping[str, Callable[[], Any]], seconds: float, rounds: int = 5) -> dict[str, float]:
+    """Return the median seconds of a call after a pause for each, in turn: threads sleep, and caches have cooled."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    end = time.perf_counter() + seconds
+    turn = 0
+    while turn < rounds or time.perf_counter() < end:
+        for name, call in calls.items():
+            time.sleep(PAUSE)
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+        turn += 1
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def several(call: Callable[[], Any], seconds: float) -> Iterator[float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import drjit_programs, limits, peers
-from benchmarks.measure import interleaved
+from benchmarks.measure import cold, interleaved
 from benchmarks.workload import Workload
 
 PEERS = ("symgrad", "jax", "torch", "drjit", "c")
@@ -24,6 +24,7 @@ class Row:
 
     Attributes:
         seconds: the median of a call, by peer.
+        cold: the median of a call after a pause, by peer.
         compile_seconds: the first call, from a cold cache, by peer.
         error: the largest distance from JAX's results (from NumPy's value where JAX is not there), relative to the
             largest number of the array; None when symgrad failed.
@@ -34,6 +35,7 @@ class Row:
 
     name: str
     seconds: dict[str, float] = field(default_factory=dict)
+    cold: dict[str, float] = field(default_factory=dict)
     compile_seconds: dict[str, float] = field(default_factory=dict)
     workspace: int | None = None
     c_lines: int | None = None
@@ -93,6 +95,7 @@ def measured(work: Workload, wanted: frozenset[str], seconds: float) -> Row:
         compare(row, found, work, arguments)
     start, before = time.perf_counter(), used_by_others()
     row.seconds = interleaved(calls, seconds)
+    row.cold = cold(calls, seconds / 2)
     row.others = (used_by_others() - before) / (time.perf_counter() - start)
     return row
 

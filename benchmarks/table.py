@@ -14,8 +14,8 @@ from typing import Any
 from benchmarks.run import Row
 
 HEAD = (
-    "workload", "symgrad", "JAX", "JAX/sg", "promised", "torch", "torch/sg", "Dr.Jit/sg", "sg/C", "compile", "JAX's",
-    "workspace", "C lines", "error",
+    "workload", "symgrad", "JAX", "JAX/sg", "promised", "cold", "JAX's", "torch", "torch/sg", "Dr.Jit/sg", "sg/C",
+    "compile", "JAX's", "workspace", "C lines", "error",
 )
 
 
@@ -58,6 +58,7 @@ def cells(row: Row) -> list[str]:
     return [
         row.name, time_of(row.seconds.get("symgrad")), time_of(row.seconds.get("jax")),
         ratio_of(row.ratio("jax", "symgrad")), "-" if row.least is None else f"{row.least:g}",
+        time_of(row.cold.get("symgrad")), time_of(row.cold.get("jax")),
         torch, ratio_of(row.ratio("torch", "symgrad")), ratio_of(row.ratio("drjit", "symgrad")),
         ratio_of(row.ratio("symgrad", "c")), time_of(row.compile_seconds.get("symgrad")),
         time_of(row.compile_seconds.get("jax")), size_of(row.workspace), str(row.c_lines or "-"), error,

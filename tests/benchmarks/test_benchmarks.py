@@ -17,7 +17,8 @@ from click.testing import CliRunner
 
 import symgrad as sg
 from benchmarks import __main__ as command
-from benchmarks import ablation, limits, page, peers, run, table
+from benchmarks import ablation, formulations, limits, page, peers, run, table
+from benchmarks.programs.rewritten import REWRITTEN
 from benchmarks.workload import Workload
 from benchmarks.workloads import OTHERS, PROMISED
 from symgrad.pipeline import passes
@@ -73,6 +74,21 @@ def test_passes_are_left_out_one_by_one(monkeypatch):
     purpose, _, _, _, name, *_ = rows["contract"].strip("*| ").split(" | ")  # the star depends on times
     assert (purpose, name.split(",")[0]) == ("time", "rosenbrock n=2")
     assert "rosenbrock n=2" in bench("--ablate", "--quick", "--list").output
+
+
+def test_rewritings_have_the_same_results():
+    done = bench("--formulations", "--quick", "--only", "rosenbrock n=2", "--only", "eight schools")
+    assert done.exit_code == 0, done.output
+    first, second = re.findall(r"^\| (?:rosenbrock n=2|eight schools) .*", done.output, re.MULTILINE)
+    assert first.count("rosenbrock_") == second.count("eight_schools_") == 3
+    assert {work.function for work in (*PROMISED, *OTHERS)} == REWRITTEN.keys()
+    assert {len(found) for found in REWRITTEN.values()} == {3}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("work", [w for w in (*PROMISED, *OTHERS) if not w.small], ids=lambda w: w.name)
+def test_every_rewriting_has_the_same_results(work):
+    assert formulations.measured(work, 0.0).agrees
 
 
 def test_a_pass_that_fails_when_left_out_is_said(monkeypatch):
