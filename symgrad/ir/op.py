@@ -139,6 +139,7 @@ class Elementwise(Op):
         commutes: its arguments may change places to the last bit of the C, where they may in mathematics.
         exact: it takes Python's integers as numbers, whatever the other's dtype holds.
         source: C text of the user's that its spelling calls.
+        moderate: NumPy's (SciPy's) function may not end at enormous arguments, and is not tried there.
     """
 
     arity: int = 1
@@ -151,6 +152,7 @@ class Elementwise(Op):
     exact: bool = False
     commutes: bool = True
     source: str = ""
+    moderate: bool = False
 
     kind = "elementwise"
 

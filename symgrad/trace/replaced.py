@@ -26,7 +26,16 @@ from symgrad.ops.numpy.own import REFUSED
 from symgrad.trace.answers import answered
 from symgrad.trace.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.inplace.local import LocalArray
-from symgrad.trace.lines import calls, in_scipy, may_trace, of_the_user, passes_on, raised_in_library, user_line
+from symgrad.trace.lines import (
+    calls,
+    in_scipy,
+    is_user_code,
+    may_trace,
+    of_the_user,
+    passes_on,
+    raised_in_library,
+    user_line,
+)
 from symgrad.trace.nested import settled, touches
 from symgrad.trace.remedies import remedy
 from symgrad.trace.state import active, beside, current
@@ -158,7 +167,8 @@ _get = functools.cached_property.__get__
 
 def _get_cached(self: Any, instance: Any, owner: Any = None) -> Any:
     """Get a cached property's value: it is computed beside the trace, but of what holds traced values."""
-    if current() is not None and instance is not None and self.attrname not in vars(instance):
+    new = current() is not None and instance is not None and self.attrname not in vars(instance)
+    if new and is_user_code(self.func.__code__.co_filename):
         try:
             with beside():
                 return _get(self, instance, owner)

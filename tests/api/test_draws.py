@@ -76,3 +76,24 @@ def test_a_seed_inside_of_the_function_is_the_same_in_every_call():
         return x * np.random.default_rng(3).normal(size=2)
 
     assert np.array_equal(sg.jit(fun)(X), fun(X))
+
+
+def test_each_path_draws_the_same_numbers():
+    """A batch by a step's number, and noise: paths that are compiled later begin where the first one began."""
+    rows = np.arange(24.0).reshape(12, 2)
+
+    def loss(w, step):
+        noise = old.normal(size=3)
+        return np.sum(rows[3 * step : 3 * (step + 1)] @ w * (noise if w[0] > 0 else 2 * noise))
+
+    start = old.get_state()
+    f = sg.value_and_grad(loss)
+    with pytest.warns(SymgradWarning, match="the random generator 'old'"):
+        found = [f(X, 0)[0]]
+    behind = old.uniform()
+    found += [f(w, step)[0] for w, step in ((X, 3), (-X, 1), (-X, 2))]
+    assert old.uniform() != behind
+    for got, (w, step) in zip(found, ((X, 0), (X, 3), (-X, 1), (-X, 2)), strict=True):
+        old.set_state(start)
+        assert got == pytest.approx(loss(w, step), rel=1e-14)
+    assert f.cache_info().compilations == 2

@@ -633,16 +633,33 @@ def _reads(code: types.CodeType) -> _Reads:
 
 @contextmanager
 def captured_rng(
-    fun: Callable[..., Any], captured: Iterable[tuple[str, Any]], branches: Branches | None,
+    fun: Callable[..., Any], captured: Iterable[tuple[str, Any]], states: dict[int, Any], branches: Branches | None,
 ) -> Iterator[None]:
-    """Warn, once for a function and a name, where it draws from a captured random generator while it is traced."""
+    """Warn, once for a function and a name, where it draws from a captured random generator while it is traced.
+
+    In later traces it draws the same numbers: `states` says where the generators stood in the first one.
+    """
     before = [(name, value, state) for name, value in captured if (state := _state(value)) is not None]
-    yield
+    for _, value, _ in before:
+        if id(value) in states:
+            _set_state(value, states[id(value)][1])
+    try:
+        yield
+    except BaseException:
+        for _, value, state in before:
+            _set_state(value, state)
+        raise
     for name, value, state in before:
+        _, start = states.get(id(value), (value, state))
+        if str(_state(value)) == str(start):
+            continue
+        if id(value) in states:
+            _set_state(value, state)
+        states[id(value)] = value, start
         line, shown = definition(fun), f"the random generator {name!r}"
-        if _state(value) != state and branches is not None:
+        if branches is not None:
             branches.drawn = branches.drawn or (shown, line)
-        if _state(value) == state or (line, shown) in _warned:
+        if (line, shown) in _warned:
             continue
         _warned.add((line, shown))
         where = f"\n  at {line.file}:{line.number}\n      {line.text}" if line else ""
@@ -659,7 +676,17 @@ def _state(generator: Any) -> Any:
     if isinstance(generator, random.Random):
         return generator.getstate()
     if drawn is not None and isinstance(generator, drawn.Generator):
-        return str(generator.bit_generator.state)
+        return generator.bit_generator.state
     if drawn is not None and isinstance(generator, drawn.RandomState):
-        return str(generator.get_state(legacy=False))
+        return generator.get_state(legacy=False)
     return None
+
+
+def _set_state(generator: Any, state: Any) -> None:
+    """Put a random generator back to where it was."""
+    if isinstance(generator, random.Random):
+        generator.setstate(state)
+    elif hasattr(generator, "bit_generator"):
+        generator.bit_generator.state = state
+    else:
+        generator.set_state(state)

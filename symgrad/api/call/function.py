@@ -22,6 +22,7 @@ from symgrad.build.call import MISS, Call, as_inputs
 from symgrad.errors import (
     ArgumentError,
     ArgumentValueError,
+    ConcretizationError,
     IndexOutOfBounds,
     Missed,
     MutationError,
@@ -180,6 +181,7 @@ class Function(Generic[P, R]):
         """
         self._fun: Any = fun
         self._arguments, self._options, self._constants = arguments, options, constants
+        self._drawn: dict[int, Any] = {}  # where random generators stood that the first trace drew from
         self._mode = getattr(fun, "symgrad_mode", "jit")
         self._captured, self._lock = Captured(fun), threading.RLock()
         self._entries: dict[Key, Entry] = {}
@@ -519,13 +521,15 @@ class Function(Generic[P, R]):
                 if lengths.are_why(branches) or (isinstance(error, MutationError) and lengths.constructs(error)):
                     continue
                 first = first or error
-                if by_value is None or not isinstance(error, _REFUSED):
+                way = next(ways, False) if isinstance(error, _REFUSED) else False
+                written = isinstance(first, MutationError)
+                if way is None and (written or not _READS_MEMORY.search(str(error))):
+                    way = False
+                if way is False and (written or isinstance(error, ConcretizationError)):
+                    raise first from None  # of constants it says less
+                if way is False:
                     raise
-                by_value = next(ways)
-                if by_value is None and isinstance(first, MutationError):
-                    raise first from None
-                if by_value is None and not _READS_MEMORY.search(str(error)):
-                    raise
+                by_value = way
                 continue
             if changes == lengths.changes and not lengths.are_wrong(branches, program):
                 break
@@ -549,7 +553,8 @@ class Function(Generic[P, R]):
         else:
             captured, name = self._captured.named(), identifier(self._arguments.name)
             taken = [*signature.names, *[str(d) for one in signature.specs for d in one.shape]]
-            with self._captured.stand_ins(taken, by_value) as readings, captured_rng(self._fun, captured, branches):
+            drawing = captured_rng(self._fun, captured, self._drawn, None)
+            with self._captured.stand_ins(taken, by_value) as readings, drawing:
                 traced = trace(
                     self._fun, signature, functools.partial(self._on, signature), name=name, options=self._options,
                     creation=self._options.creation, branches=branches, outside=readings,
@@ -573,7 +578,7 @@ class Function(Generic[P, R]):
     def _inline(self, outer: Trace, call: Leaves) -> Any:
         signature, _ = self._arguments.checked(call)
         leaves = [argument(outer, *each) for each in zip(call.leaves, signature.specs, signature.paths, strict=True)]
-        with captured_rng(self._fun, self._captured.named(), outer.branches):
+        with captured_rng(self._fun, self._captured.named(), {}, outer.branches):
             return returned(outer, self._on(signature, leaves), self._fun)
 
     def _on(self, signature: Signature, leaves: list[Any]) -> Any:

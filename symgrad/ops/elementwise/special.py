@@ -204,11 +204,11 @@ _PLACES = ((1.0, 1.0, 0.3), (0.5, 2.0, 0.9), (20.0, 30.0, 0.4), (2.0, 3.0, 0.0),
 _BETA_SAMPLE = (positive(), positive(), between(0.05, 0.95))
 
 betainc = elementwise(
-    numpy=Late("betainc", 3), ddx=_beta_slopes("betainc", 1), sample=_BETA_SAMPLE, edges=_PLACES,
+    numpy=Late("betainc", 3), ddx=_beta_slopes("betainc", 1), sample=_BETA_SAMPLE, edges=_PLACES, moderate=True,
     c="sg_betainc{f}({0}, {1}, (double){2}, 1.0 - (double){2}, 0)")
 
 betaincc = elementwise(
-    numpy=Late("betaincc", 3), ddx=_beta_slopes("betaincc", -1), sample=_BETA_SAMPLE, edges=_PLACES,
+    numpy=Late("betaincc", 3), ddx=_beta_slopes("betaincc", -1), sample=_BETA_SAMPLE, edges=_PLACES, moderate=True,
     c="sg_betainc{f}({0}, {1}, (double){2}, 1.0 - (double){2}, 1)")
 
 

@@ -106,9 +106,19 @@ INSIDE["scipy.signal._signaltools"] = {
     "np": lambda module: _Namespace(
         module, apply_along_axis=_unless_traced(_apply_along_axis)(module.apply_along_axis)),
 }
-INSIDE["scipy.ndimage._filters"] = {
-    "np": lambda module: _Namespace(module, may_share_memory=_any(module.may_share_memory)),  # it may
-}
+
+
+def _log_var(logx: Any, xp: Any = None, axis: int = 0) -> Any:
+    """Return the logarithm of the variance of ``exp(logx)``, for which older versions use complex numbers."""
+    logx = lift(settled_value(logx))
+    top = np.max(logx, axis=axis, keepdims=True)
+    return np.log(np.var(np.exp(logx - top), axis=axis)) + 2 * np.squeeze(top, axis)
+
+
+INSIDE["scipy.stats._morestats"] = {"_log_var": _unless_traced(_log_var)}
+INSIDE["scipy.ndimage._filters"] = dict.fromkeys(
+    ("np", "numpy"), lambda module: _Namespace(module, may_share_memory=_any(module.may_share_memory)),  # it may
+)
 INSIDE["scipy.stats._continuous_distns"] = {"np": lambda module: _Namespace(module, all=_any(module.all))}
 
 

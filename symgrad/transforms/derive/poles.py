@@ -227,7 +227,7 @@ def tried(
         The signs of its result, and for each input whether the cotangent is finite, when that of the result is.
     """
     apart = [k for k, (*_, same) in enumerate(given) if same == k]
-    columns = [_numbers(given[k][0], given[k][1], near=near) for k in apart]
+    columns = [_numbers(given[k][0], given[k][1], near=near or op.moderate) for k in apart]
     places = np.indices([len(column) for column in columns]).reshape(len(apart), -1)
     at = {k: column[place] for k, column, place in zip(apart, columns, places, strict=True)}
     x = [at[same] for *_, same in given]
