@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,7 +149,8 @@ def asked_by() -> tuple[str, Any]:
         own = inner.f_locals.get("self") if code.co_varnames[:1] == ("self",) else None
         if own is None:
             found = inner.f_globals.get(code.co_name)
-            room = found if found is not None else FunctionType(code, inner.f_globals)
+            cells = tuple([CellType() for _ in code.co_freevars])
+            room = found if found is not None else FunctionType(code, inner.f_globals, closure=cells)
             return f"{module_of(room)}.{code.co_name}(...)", found
         found = type(own)
         shown = "" if code.co_name in {"__init__", "__call__"} else f".{code.co_name}"
