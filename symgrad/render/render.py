@@ -171,11 +171,11 @@ def helper(name: str, kind: str, end: str, target: Target, *, once: bool = False
     if name in FUNCTIONS:
         bits = (32 if end else 64) if target.plain else target.vector_bits or NARROW
         file = FILES.get(name, "linalg.c.jinja")
-        whole = getattr(environment().get_template(file).module, name)
+        whole = getattr(environment().get_template(f"{file}:{name}").module, name)
         library = (target.blas and not target.package,) if name in BLAS - {"sg_gemm"} else ()
         named = {"once": once} if name == "sg_product" else {}
         return str(whole(kind, end, bits, target.fma, target.package, *library, **named)).strip()
-    macro = getattr(environment().get_template("helpers.c.jinja").module, name)
+    macro = getattr(environment().get_template(f"helpers.c.jinja:{name}").module, name)
     return str(macro(kind, end, target.package) if name in PACKAGED else macro(kind, end)).strip()
 
 
