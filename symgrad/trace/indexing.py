@@ -32,6 +32,9 @@ class BadIndex(SymgradError, IndexError):  # noqa: N818 - stands beside IndexErr
 
 def getitem(x: Tracer, index: Any) -> Any:
     """Index a traced array as NumPy does."""
+    if type(index) is int and x.ndim:  # what loops do most
+        row = basic(x, [index, *[slice(None)] * (x.ndim - 1)])
+        return row if row.ndim else fresh(row)
     index = settled(index)
     if type(index) is slice and any(type(end) is type(x) for end in (index.start, index.stop)):
         branches, frame = x.owner.branches, user_frame()
