@@ -81,7 +81,8 @@ def _loops(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Progra
         groups.setdefault((*key, *rounds), []).append(node)
         if rounds and not moment.counts and not moment.within[-1].ended:  # it may be the end of that
             groups.setdefault((*key, *rounds[:-1]), []).append(node)
-    for asked in sorted(groups.values(), key=lambda own: order[own[-1]] - order[own[0]]):
+    every = chain.from_iterable([_each_time(program, own) for own in groups.values()])
+    for asked in sorted(every, key=lambda own: order[own[-1]] - order[own[0]]):
         goes_on, ends = asked[0].param("outcome"), asked[-1].param("outcome")
         outcomes = [node.param("outcome") for node in asked]
         if asked[0].param("number") in tried or type(ends) is not bool or outcomes != [goes_on] * (len(asked) - 1) + [
@@ -94,6 +95,18 @@ def _loops(program: Program, tried: set[int], bodies: Bodies) -> Iterator[Progra
             if loop.is_one():
                 yield loop.put()
                 return
+
+
+def _each_time(program: Program, asked: list[Node]) -> list[list[Node]]:
+    """Cut what one condition was asked where a `while` ended that the same call of a code comes to again."""
+    last = program.moments[asked[-1].param("number")]
+    ends = asked[-1].param("outcome")
+    cuts = [k + 1 for k, node in enumerate(asked) if node.param("outcome") is ends]
+    if len(cuts) == 1 or type(ends) is not bool or last.counts or runs_out(last.code, last.at) is not None:
+        return [asked]
+    found = [asked[a:b] for a, b in pairwise([0, *cuts]) if b - a >= 3]
+    places = {program.moments[own[-1].param("number")].at for own in found}
+    return found if all(breaks(last.code, at, {at: ends}) for at in places) else [asked]
 
 
 @dataclass

@@ -184,3 +184,23 @@ def test_an_exception_is_no_reason_not_to_carry():
     for a in np.linspace(0.1, 3.9, 20):
         assert f(a) == refuses(a)
     assert f.cache_info().compilations <= 4
+
+
+def roots(x):
+    total = 0.0
+    for k in range(4):
+        a = x * (1 + k)
+        y = a
+        while abs(y * y - a) > 1e-11 * a:
+            y = 0.5 * (y + a / y)
+        total = total + y * (k + 1)
+    return total
+
+
+def test_a_while_in_the_steps_of_a_for():
+    """Each step's is a loop, where it has so many rounds that they are seen to be one."""
+    f = sg.value_and_grad(roots)
+    for x in np.geomspace(5, 1e5, 12):
+        slope = sum((1 + k) ** 1.5 / (2 * np.sqrt(x)) for k in range(4))
+        np.testing.assert_allclose(f(x), (roots(x), slope), rtol=1e-9)
+    assert f.cache_info().compilations <= 2
