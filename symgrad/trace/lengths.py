@@ -340,17 +340,11 @@ class _MakesArrays(type):
     def __subclasscheck__(cls, kind: type) -> bool:
         return issubclass(kind, np.ndarray)
 
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(np.ndarray, name)
-
-    def __getitem__(cls, index: Any) -> Any:
-        return np.ndarray[index]
-
 
 class _Numpy(ModuleType):
     """The stand-in for `numpy` in a module that makes arrays by their class."""
 
-    ndarray = _MakesArrays("ndarray", (), {})
+    ndarray = _MakesArrays("ndarray", (np.ndarray,), {})
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)

@@ -521,7 +521,7 @@ class Function(Generic[P, R]):
                 if lengths.are_why(branches) or (isinstance(error, MutationError) and lengths.constructs(error)):
                     continue
                 first = first or error
-                way = next(ways, False) if isinstance(error, _REFUSED) else False
+                way: Any = next(ways, False) if isinstance(error, _REFUSED) else False
                 written = isinstance(first, MutationError)
                 if way is None and (written or not _READS_MEMORY.search(str(error))):
                     way = False
