@@ -27,7 +27,8 @@ from benchmarks.workload import Workload
 from symgrad.build.toolchain.find import find
 from symgrad.ir.text import as_text
 from symgrad.options import Pass, Purpose, Target
-from symgrad.pipeline import LOOPS, OPTIMIZE, STABILIZE, Stages, loops_and_c, passes
+from symgrad.pipeline import Stages, loops_and_c, passes
+from symgrad.transforms.passes import LOOPS, OPTIMIZE, STABILIZE
 
 WORTH = 1.05
 """A pass for time gains this much on one program at least."""

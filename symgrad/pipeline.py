@@ -6,27 +6,13 @@ import gc
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import ArgumentValueError
 from symgrad.ir.text import as_text
 from symgrad.ir.verify import verify
-from symgrad.options import Pass, Purpose, Target
-from symgrad.transforms.build import inline
-from symgrad.transforms.factor_sums import factor_sums
-from symgrad.transforms.forks import forks
-from symgrad.transforms.inplace.diagonals import diagonals
-from symgrad.transforms.inplace.writes import gather_writes
-from symgrad.transforms.rewrite.cheaper import cheaper, signs
-from symgrad.transforms.rewrite.safer import safer
-from symgrad.transforms.roll import roll
-from symgrad.transforms.scans import accumulate, hoist, invariants, join_scans, late_products, trim_scans, within
-from symgrad.transforms.sink import sink
-from symgrad.transforms.softmax import divide_exponentials
-from symgrad.transforms.symmetric_sums import symmetric_sums
-from symgrad.transforms.whiles import whiles
+from symgrad.options import Purpose, Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +22,7 @@ if TYPE_CHECKING:
     from symgrad.build.toolchain.find import Toolchain
     from symgrad.ir.program import Program
     from symgrad.loops.program import LoopProgram
-    from symgrad.options import Options
+    from symgrad.options import Options, Pass
     from symgrad.render.source import Source
     from symgrad.trace.trace import Traced
 
@@ -81,6 +67,8 @@ class Stages:
         self.kept[name] = value
         folder = os.environ.get("SYMGRAD_DUMP")
         if folder:
+            from pathlib import Path
+
             path = Path(folder)
             path.mkdir(parents=True, exist_ok=True)
             number = NAMES.index(name)
@@ -124,40 +112,6 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-STABILIZE: tuple[Pass[Program], ...] = (
-    Pass(forks, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
-    Pass(whiles, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"change": lambda one: stabilize(one, o)}),
-    Pass(gather_writes, Purpose.TIME),
-    Pass(diagonals, Purpose.TIME),
-    Pass(sink, Purpose.TIME),
-    Pass(safer, Purpose.DIGITS),
-    Pass(roll, Purpose.COMPILE_TIME, lambda o, _: o.roll > 0, lambda o: {"least": o.roll, "memory": o.memory}),
-    Pass(invariants, Purpose.TIME),
-)
-"""Before any derivative, and once more before what was traced is compiled."""
-
-INLINE = Pass(inline, Purpose.NECESSITY)
-LOOPS: tuple[Pass[Program], ...] = (
-    INLINE,
-    Pass(join_scans, Purpose.TIME),
-    Pass(hoist, Purpose.TIME),
-    Pass(late_products, Purpose.TIME),
-    Pass(accumulate, Purpose.TIME),
-    Pass(trim_scans, Purpose.TIME),
-)
-"""Of programs with loops, before what is in these is optimized."""
-
-OPTIMIZE: tuple[Pass[Program], ...] = (
-    INLINE,
-    Pass(cheaper, Purpose.TIME),
-    Pass(factor_sums, Purpose.TIME),
-    Pass(symmetric_sums, Purpose.TIME),
-    Pass(signs, Purpose.TIME),
-    Pass(divide_exponentials, Purpose.TIME),
-)
-"""After all derivatives. What each does is said where it is defined; the order is part of the meaning."""
-
-
 def passes() -> tuple[Pass[Any], ...]:
     """List all passes in their order: those of programs, the two tables of rewrites among them, and those of loops.
 
@@ -166,29 +120,9 @@ def passes() -> tuple[Pass[Any], ...]:
     ['safer', 'compensate']
     """
     from symgrad.loops.passes import EVERY
+    from symgrad.transforms.passes import LOOPS, OPTIMIZE, STABILIZE
 
     return tuple(dict.fromkeys([*STABILIZE, *LOOPS, *OPTIMIZE, *EVERY]))
-
-
-def stabilize(program: Program, options: Options) -> Program:
-    """Rewrite what was traced to what is derived, and compiled: the same numbers, by operations that lose no digits."""
-    return _run(STABILIZE, program, options)
-
-
-def optimize(program: Program, options: Options) -> Program:
-    """Inline composites and simplify; equal expressions are one node and dead ones are not there.
-
-    Loops are made one, trimmed and emptied before their bodies are simplified: what leaves them is simplified, too.
-    """
-    program = _run(LOOPS, program, options)
-    return _run(OPTIMIZE, within(program, lambda body: optimize(body, options)), options)
-
-
-def _run(listed: tuple[Pass[Program], ...], program: Program, options: Options) -> Program:
-    for one in listed:
-        if one.runs(options, Target()):
-            program = one.apply(program, **one.settings(options))
-    return program
 
 
 def optimized(traced: Traced, stages: Stages) -> Program:
@@ -196,6 +130,8 @@ def optimized(traced: Traced, stages: Stages) -> Program:
 
     A derivative was made while it was traced, of a program that is stable: the first stages show the innermost one.
     """
+    from symgrad.transforms.passes import optimize, stabilize
+
     if traced.differentiated is None:
         stable = stages.keep("stable", stabilize(stages.keep("traced", traced.program), stages.options))
         derived = stages.keep("derived", stable)

@@ -6,10 +6,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.errors import ArgumentError, ShapeError
 from symgrad.ops.arrays.joining import lift
+from symgrad.trace import optree
 from symgrad.trace.structures import flattened
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.build import load
 from symgrad.build.call import allocator
@@ -19,6 +18,7 @@ from symgrad.ir.evaluate import concrete
 from symgrad.ir.requirements import require
 from symgrad.ir.saved.dims import evaluated
 from symgrad.ops.declare.spelling import stored
+from symgrad.trace import optree
 from symgrad.trace.signature import flatten
 from symgrad.trace.structures import NAMESPACE
 from symgrad.transforms.debug_nans import Looking

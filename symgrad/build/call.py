@@ -24,11 +24,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import optree
 
 from symgrad.build.load import ffi
 from symgrad.build.pool import BLOCK_LEAST, pooled
@@ -40,12 +38,14 @@ from symgrad.ir.saved.dims import dim_to_json, evaluated
 from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.spelling import stored
 from symgrad.render.source import OTHER, called_with_objects
+from symgrad.trace import optree
 from symgrad.trace.outside import plain
 from symgrad.trace.signature import leaf_spec
 from symgrad.trace.structures import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
+    from queue import SimpleQueue
 
     from symgrad.build.load import Library
     from symgrad.errors import Line
@@ -193,6 +193,8 @@ def interruptible(function: Callable[..., int], *arguments: Any) -> int:
     if threading.get_ident() != threading.main_thread().ident or sys.is_finalizing():
         return function(*arguments, ffi.NULL)
     if _jobs is None:
+        from queue import SimpleQueue
+
         jobs: SimpleQueue[Job] = SimpleQueue()
         try:
             threading.Thread(target=_work, args=(jobs,), name="symgrad", daemon=True).start()

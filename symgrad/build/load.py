@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import _cffi_backend  # type: ignore[import-untyped]
 
 from symgrad.build import blas
 from symgrad.build.threads import short_waits
-from symgrad.build.toolchain.compiler import compile_library
 from symgrad.errors import ToolchainError, warn_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from symgrad.build.toolchain.find import Toolchain
     from symgrad.options import Options
@@ -88,6 +87,8 @@ def build(
         >>> library.function(x), x[0]
         (0, 42.0)
     """
+    from symgrad.build.toolchain.compiler import compile_library
+
     library = compile_library(source, toolchain, options, announce)
     try:
         return load(library, source.entry, source.prototype)

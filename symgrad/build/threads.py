@@ -7,7 +7,6 @@ import os
 import sys
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from symgrad.options import TEAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from symgrad.options import Options
 
@@ -25,7 +25,7 @@ _used = False  # a call of this process, or of one it was forked from, was given
 changes = np.zeros(1, np.intp)  # how often the number of threads may have become another one; calls in C look at it
 _serial = False  # this process was forked: libgomp would wait for its parent's threads, which are gone
 
-_GROUPS, _MINE = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+_GROUPS, _MINE = "/sys/fs/cgroup", "/proc/self/cgroup"
 
 _SPINS = "2000"
 """How often a thread looks for work before it sleeps: some 20 us. libgomp's own 300,000 take the processor from
@@ -161,12 +161,14 @@ def _count_cores() -> int:
 
 def _quota() -> float:
     """Read how many cores' time the control groups around this process grant; infinity where they set no limit."""
+    from pathlib import Path
+
     least = math.inf
-    for line in _text_of(_MINE).splitlines():
+    for line in _text_of(Path(_MINE)).splitlines():
         _, names, path = line.split(":", 2)
         if names and "cpu" not in names.split(","):
             continue
-        root = _GROUPS / names
+        root = Path(_GROUPS, names)
         group = root / path.lstrip("/")
         for folder in (group, *group.parents):
             # Version 2 has one file, version 1 two.

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,25 +20,6 @@ REPORT = "report.json"
 """The file that lists the others, with their checksums."""
 
 FORMAT = "symgrad package 1"
-
-
-@dataclass(frozen=True)
-class Package:
-    """What was written.
-
-    Attributes:
-        folder: where.
-        name: of the module.
-        functions: the names of its functions in C.
-        files: the names of its files.
-        report: what report.json says.
-    """
-
-    folder: Path
-    name: str
-    functions: tuple[str, ...]
-    files: tuple[str, ...]
-    report: dict[str, Any]
 
 
 def checksum(content: bytes) -> str:

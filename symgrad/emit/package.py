@@ -13,7 +13,8 @@ from symgrad.api.report import cost_of, memory_of
 from symgrad.build.toolchain.compiler import rows_of_eight
 from symgrad.emit.clibrary import LIBRARY, RESERVED
 from symgrad.emit.derive import derive
-from symgrad.emit.files import FORMAT, REPORT, Package, checksum, refuse_foreign, write
+from symgrad.emit.emit import Package
+from symgrad.emit.files import FORMAT, REPORT, checksum, refuse_foreign, write
 from symgrad.emit.functions import (
     EMBEDDED,
     FAST,

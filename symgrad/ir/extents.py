@@ -7,7 +7,6 @@ n on such an extent is linear, so it is a linear one and a few corrections for s
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, prod
 from typing import TYPE_CHECKING, Any
@@ -122,6 +121,13 @@ def _kinks(rest: list[int]) -> dict[int, int]:
     return found
 
 
+def fraction(*parts: int) -> Any:
+    """Make a fraction, of a module that few programs need."""
+    from fractions import Fraction
+
+    return Fraction(*parts)
+
+
 def at(e: Any, numbers: Mapping[Any, int]) -> Any:
     """Evaluate an extent, or an index, where each of its symbols is a number."""
     if type(e) is int:
@@ -132,13 +138,13 @@ def at(e: Any, numbers: Mapping[Any, int]) -> Any:
     if e.is_Symbol:
         return numbers[e]
     if not e.args:
-        return Fraction(int(e.p), int(e.q)) if not e.is_Integer else int(e)
+        return fraction(int(e.p), int(e.q)) if not e.is_Integer else int(e)
     args = [at(a, numbers) for a in e.args]
     return EVALUATE[type(e).__name__](args)
 
 
 EVALUATE: dict[str, Callable[[list[Any]], Any]] = {
-    "Add": sum, "Mul": prod, "Pow": lambda a: Fraction(a[0]) ** a[1], "Max": max, "Min": min,
+    "Add": sum, "Mul": prod, "Pow": lambda a: fraction(a[0]) ** a[1], "Max": max, "Min": min,
     "Mod": lambda a: a[0] % a[1], "floor": lambda a: floor(a[0]), "ceiling": lambda a: ceil(a[0]),
 }
 """What SymPy's functions in extents make of numbers."""

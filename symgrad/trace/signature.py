@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.names import WINDOWS, identifier
 from symgrad.ir.shapes import symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
+from symgrad.trace import optree
 from symgrad.trace.constants import is_sparse, means_more
 from symgrad.trace.lines import user_line
 from symgrad.trace.remedies import SPARSE

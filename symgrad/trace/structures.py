@@ -15,9 +15,9 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
-import optree
 
 from symgrad.errors import ArgumentError
+from symgrad.trace import optree
 from symgrad.trace.lines import is_user_code
 
 NAMESPACE = "symgrad"

@@ -7,7 +7,6 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import optree
 
 from symgrad.errors import (
     ArgumentError,
@@ -32,6 +31,7 @@ from symgrad.ops import load
 from symgrad.ops.declare import leaves
 from symgrad.ops.declare.forms import answer_scipy
 from symgrad.options import Options
+from symgrad.trace import optree
 from symgrad.trace.branches import Branches, level
 from symgrad.trace.carried import Carrying
 from symgrad.trace.forks import fork_of

@@ -18,11 +18,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import optree
 
 from symgrad.errors import ArgumentError, ArgumentValueError
 from symgrad.ir.shapes import show, symbol
 from symgrad.ops.declare.forms import COMPILED, is_traced
+from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.signature import (
     Signature,

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
-import optree
 
 from symgrad.api.call.arguments import Arguments, Leaves, describe_change, has_structure_of, show_signature, told_apart
 from symgrad.api.call.captures import Captured, captured_rng
@@ -37,6 +36,7 @@ from symgrad.ir.shapes import is_static
 from symgrad.ops.declare.forms import is_traced
 from symgrad.options import Options
 from symgrad.pipeline import NAMES, Built, Stages, build, optimized, uncollected
+from symgrad.trace import optree
 from symgrad.trace.branches import Branches, branches_of
 from symgrad.trace.lengths import Again, Lengths
 from symgrad.trace.lines import shortened

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.api.modes.mode import at, derived, described
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
@@ -20,6 +19,7 @@ from symgrad.ops.control.cond import cond as cond_op
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import counted
 from symgrad.ops.control.while_ import while_
+from symgrad.trace import optree
 from symgrad.trace.creation import counting
 from symgrad.trace.lines import definition, user_line
 from symgrad.trace.nested import settled

@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.api.call.arguments import AUTO, Argnums, Arguments, Chosen, chosen
 from symgrad.api.call.function import Function
@@ -18,6 +17,7 @@ from symgrad.ir import shapes
 from symgrad.ops.arrays.copies import filled
 from symgrad.ops.arrays.views import broadcast_to, embed_diagonal, reshape
 from symgrad.options import Options
+from symgrad.trace import optree
 from symgrad.trace.signature import flatten, signature_of
 from symgrad.transforms.derive.batch import batch
 from symgrad.transforms.derive.jvp import pullback, pushforward

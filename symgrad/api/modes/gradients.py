@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.api.modes.mode import matched
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
@@ -14,7 +13,7 @@ from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.ops.declare.forms import is_traced
 from symgrad.ops.elementwise.selection import astype, stop
-from symgrad.pipeline import stabilize
+from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.signature import flatten
@@ -157,6 +156,8 @@ def _cut_and_derived(
     outer: Trace, ys: Sequence[Node], xs: Sequence[Node], stops: set[Node], bars: Sequence[Node],
 ) -> dict[Node, Node | None]:
     """Cut what is between ys and xs out as a program, derive it, put the derivative in its place."""
+    from symgrad.transforms.passes import stabilize
+
     graph = outer.graph
     with graph.apart():
         new = {x: fresh(outer, "x", x) for x in xs}

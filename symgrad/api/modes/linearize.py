@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.api.call.arguments import Arguments
 from symgrad.api.call.function import Function
@@ -23,6 +22,7 @@ from symgrad.ir.names import identifier
 from symgrad.ir.program import BY_NUMBER, Program
 from symgrad.ir.shapes import is_static
 from symgrad.options import Options
+from symgrad.trace import optree
 from symgrad.trace.signature import Spec, flatten
 from symgrad.trace.state import current
 from symgrad.trace.structures import NAMESPACE
@@ -210,12 +210,15 @@ class Residuals:
     kept: Sequence[Any]
 
 
-_register: Any = optree.register_pytree_node  # whose types know collections only
-_register(Residuals, lambda one: (one.kept, one.linear), Residuals, namespace=NAMESPACE)
+@cache
+def _register() -> None:
+    known: Any = optree.register_pytree_node  # whose types know collections only
+    known(Residuals, lambda one: (one.kept, one.linear), Residuals, namespace=NAMESPACE)
 
 
 def _linearized(fun: Any, signature: Signature, leaves: list[Any], *, forward: bool, has_aux: bool) -> Any:
     """Compute the function and the residuals, in a structure that bears the linear program."""
+    _register()
     point = at(fun, *described(fun, *signature.join(leaves)), has_aux=has_aux)
     inputs, outputs = point.program.inputs, point.results
     specs = [tuple([Spec(node.shape, node.dtype) for node in nodes]) for nodes in (inputs, outputs)]

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import optree
-
 from symgrad.api.call.arguments import AUTO, Arguments, check_function
 from symgrad.api.call.function import Function
 from symgrad.errors import ArgumentError, ShapeError
@@ -25,7 +23,7 @@ from symgrad.ir.node import NodeTable
 from symgrad.ir.program import copied, replaced
 from symgrad.ops.arrays.views import broadcast_to
 from symgrad.options import Options
-from symgrad.pipeline import stabilize
+from symgrad.trace import optree
 from symgrad.trace.branches import level
 from symgrad.trace.constants import constant
 from symgrad.trace.lines import ends_here
@@ -160,6 +158,8 @@ def at(
     With `seen`, it sees something else of them than the signature says; which of them are `alike` all the same its
     conditions may ask.
     """
+    from symgrad.transforms.passes import stabilize
+
     outer = current()
     assert outer is not None  # noqa: S101 - modes are called on traced values
 

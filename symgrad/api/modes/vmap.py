@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.api.call.arguments import AUTO
 from symgrad.api.modes.mode import at, function, substituted
 from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.shapes import show
 from symgrad.ops.arrays.views import broadcast_to
+from symgrad.trace import optree
 from symgrad.trace.structures import NAMESPACE
 from symgrad.trace.tracer import Tracer, as_node
 from symgrad.transforms.derive.batch import batch

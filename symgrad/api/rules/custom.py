@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import optree
 
 from symgrad.api.modes.mode import decided, substituted
 from symgrad.errors import ArgumentError, NoGradient, UnsupportedError
@@ -16,6 +15,7 @@ from symgrad.ir.names import identifier
 from symgrad.ir.op import Composite
 from symgrad.ir.program import Program
 from symgrad.ops.declare.forms import is_traced, name_apart
+from symgrad.trace import optree
 from symgrad.trace.lines import user_line
 from symgrad.trace.nested import settled
 from symgrad.trace.overrides import checked, floating, override_of, words

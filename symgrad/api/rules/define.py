@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -298,6 +297,8 @@ def extern(
             if node.dtype != np.float64:
                 raise DtypeError(f"{name} computes in float64; argument {k} is {node.dtype}", instead="x.astype(float)")
         return shapes.broadcast(*[n.shape for n in nodes]), np.dtype(np.float64)
+
+    import hashlib
 
     text = c_source.strip()
     text = text if text.startswith("static") else f"static {text}"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import SerializationError
-from symgrad.ir.extents import EVALUATE
+from symgrad.ir.extents import EVALUATE, fraction
 from symgrad.ir.notation import Index, apart
 from symgrad.ir.shapes import simplified, symbol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from fractions import Fraction
 
 SIZE, DEPTH, LARGEST, HIGHEST = 500, 24, 1 << 62, 16
 """Bounds of a tree that is read: its nodes, its depth, its integers, the exponents in it."""
@@ -74,7 +74,7 @@ def _evaluated(tree: Any, sizes: Mapping[str, int]) -> int | Fraction:
     return sizes[content] if word == "symbol" else _REDUCED[word]([_evaluated(item, sizes) for item in content])
 
 
-_REDUCED = {word: EVALUATE[name] for word, name in _BUILD.items()} | {"quotient": lambda a: Fraction(*a)}
+_REDUCED = {word: EVALUATE[name] for word, name in _BUILD.items()} | {"quotient": lambda a: fraction(*a)}
 
 
 def dim_from_json(tree: Any) -> Any:
