@@ -1,5 +1,6 @@
 # make demo   trains a classifier on real digits through compiled gradients
 # make test   runs the tests
+# make numpy  runs the tests of NumPy's functions with each minor version from 2.0 on, as does
 # make scipy  runs the tests of SciPy's functions with each minor version from 1.13 on (VERSIONS="1.13 1.14")
 # make lint   ruff, mypy and import-linter
 # make bench  runs the benchmarks (installs JAX, PyTorch and Dr.Jit; ARGS="--only gmm --json figures.json")
@@ -8,11 +9,10 @@
 
 PYTHON ?= python3
 ARGS ?=
-VERSIONS ?= 1.13 1.14 1.15 1.16 1.17
 VENV := .venv
 PY := $(VENV)/bin/python
 
-.PHONY: demo test scipy lint bench clean
+.PHONY: demo test numpy scipy lint bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.installed-demo
@@ -21,11 +21,15 @@ demo: $(VENV)/.installed-demo
 test: $(VENV)/.installed-test
 	$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
 
-scipy: $(VENV)/.installed-test
+numpy: VERSIONS ?= 2.0 2.1 2.2 2.3
+numpy: TESTS = tests/ops/test_answers.py tests/ops/test_kinds.py
+scipy: VERSIONS ?= 1.13 1.14 1.15 1.16 1.17
+scipy: TESTS = tests/scipy
+numpy scipy: $(VENV)/.installed-test
 	for version in $(VERSIONS); do \
-	    test -d $(VENV)/scipy-$$version || $(PY) -m pip install --quiet --disable-pip-version-check \
-	        --target $(VENV)/scipy-$$version "scipy==$$version.*" || { rm -rf $(VENV)/scipy-$$version; exit 1; }; \
-	    echo "SciPy $$version"; PYTHONPATH=$(VENV)/scipy-$$version $(PY) -m pytest tests/scipy $(ARGS) || exit 1; \
+	    test -d $(VENV)/$@-$$version || $(PY) -m pip install --quiet --disable-pip-version-check \
+	        --target $(VENV)/$@-$$version "$@==$$version.*" || { rm -rf $(VENV)/$@-$$version; exit 1; }; \
+	    echo "$@ $$version"; PYTHONPATH=$(VENV)/$@-$$version $(PY) -m pytest $(TESTS) $(ARGS) || exit 1; \
 	done
 
 lint: $(VENV)/.installed-test

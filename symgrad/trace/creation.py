@@ -238,7 +238,7 @@ def _linspace(original: Any, args: Arguments, kwargs: Keywords) -> Any:
     return spaced(start, stop, counting(0, num.dim, 1), *args[3:], **rest)
 
 
-_new = _made(lambda original, *args, **kwargs: original(*args, **kwargs))
+_new = _made(lambda original, *args, **kwargs: call_function(original, args, kwargs))
 
 def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
     """Return a maker for which ``like=`` an array, traced or not, asks for what it makes: an array of NumPy's kind."""
@@ -257,16 +257,16 @@ def _like_arrays(maker: Callable[..., Any]) -> Callable[..., Any]:
 _MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _made(_filler(0)), "ones": _made(_filler(1)), "empty": _made(_filler(0)),
     "full": _made(lambda _original, shape, fill_value, dtype=None, *_, **__: stretched(fill_value, shape, dtype)),
-    **dict.fromkeys(
-        ("zeros_like", "ones_like", "empty_like", "copy", "vander"),
-        _made(lambda original, *args, **kwargs: as_array(call_function(original, args, kwargs))),
-    ),
     "full_like": _made(_full_like),
     "array": _array, "asarray": _asarray, "asanyarray": _asarray,
     "ascontiguousarray": _ascontiguousarray, "asfortranarray": _ascontiguousarray,
     "arange": _made(_arange), "eye": _made(_eye),
     "identity": _made(lambda original, n, dtype=None, **_: _eye(original, n, dtype=dtype)), "linspace": _linspace,
-    **dict.fromkeys(("logspace", "geomspace", "tri", "indices"), _new),
+    **dict.fromkeys(
+        ("zeros_like", "ones_like", "empty_like", "copy"),
+        _made(lambda original, *args, **kwargs: as_array(call_function(original, args, kwargs))),
+    ),
+    **dict.fromkeys(("vander", "logspace", "geomspace", "tri", "indices"), _new),
 }
 
 MAKERS = {name: _like_arrays(maker) for name, maker in _MAKERS.items()}

@@ -96,7 +96,7 @@ def through_windows(x: Tracer, index: Any) -> tuple[Tracer, Any]:
 def leading(mask: Any, x: Tracer) -> Any:
     """Check that a mask has the shape of an array's first axes."""
     have, want = mask.node.shape, x.node.shape[: mask.ndim]
-    if have != want or not mask.ndim:
+    if have != want or (x.ndim and not mask.ndim):
         raise BadIndex(
             f"boolean index did not match indexed array: its shape is {have} and the array's there {want}",
             line=user_line(),

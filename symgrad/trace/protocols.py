@@ -76,6 +76,7 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
     """Call a ufunc with keywords; with ``where=`` what it leaves out stays as it is in the target."""
     where = True if target is None else kwargs.pop("where", True)
     dtype = kwargs.pop("dtype", None)
+    casts = target is not None and kwargs.pop("casting", "same_kind") == "unsafe"
     plain = {"casting": "same_kind", "order": "K", "subok": True, "where": True}
     for name, value in kwargs.items():  # the meaning of which would be lost
         if name == "where" and value is not True:
@@ -100,6 +101,7 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
         result: Any = Tracer(constant(x.owner, ufunc(*inputs)), x.owner)
     else:
         result = call_ufunc(x.owner, ufunc, inputs)
+    result = result.astype(target.dtype) if casts and target is not None else result
     return result if where is True else np.where(lift(where), result, np.copy(target))  # type: ignore[arg-type]
 
 
@@ -170,12 +172,13 @@ def _reshape(self: Tracer, *shape: Any, order: Any = "C", copy: Any = None) -> A
     """As `numpy.reshape`, the shape in one argument or several."""
     if not shape:
         raise ArgumentError("reshape() takes a shape", line=user_line())
-    return answered(np.reshape, (self, shape[0] if len(shape) == 1 else shape), {"order": order, "copy": copy})
+    given = settled(shape[0] if len(shape) == 1 else shape)
+    return answered(np.reshape, (self, given), {"order": order, "copy": copy})
 
 
 def _transpose(self: Tracer, *axes: Any) -> Any:
     """As `numpy.transpose`, the axes in one argument or several."""
-    return np.transpose(self, (axes[0] if len(axes) == 1 else axes) or None)
+    return np.transpose(self, axes[0] if len(axes) == 1 else axes or None)
 
 
 def _flatten(self: Tracer, order: str = "C") -> Any:

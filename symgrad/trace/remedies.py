@@ -42,23 +42,16 @@ OTHERWISE: dict[str, str] = {
     **dict.fromkeys(("lstsq", "pinv", "pinvh"), _LEAST),
     **dict.fromkeys(("sort", "partition", "median", "quantile", "percentile", "nanmedian", "nanquantile",
                      "nanpercentile", "argsort", "argpartition", "unique"), _ORDERED),
-    **dict.fromkeys(("nonzero", "flatnonzero", "argwhere", "compress", "extract"), _CHOSEN),
+    **dict.fromkeys(("nonzero", "flatnonzero", "argwhere"), _CHOSEN),
     **dict.fromkeys(("fft", "rfft"), _FOURIER),
     **dict.fromkeys(("eig", "eigh", "eigvals", "eigvalsh", "svd", "svdvals", "schur"), _SPECTRUM),
     "polyfit": "np.linalg.solve(V.T @ V, V.T @ y), with V = np.vander(x, degree + 1)",
     "polymul": "np.convolve(a, b)",
-    "polyder": "p[:-1] * np.arange(len(p) - 1, 0, -1)",
     "poly1d": "np.polyval(p, x)", "Polynomial": "np.polyval(p[::-1], x)",
     "bincount": "y = np.zeros(length); np.add.at(y, index, weights)",
     "digitize": "np.sum(x[..., None] >= bins, axis=-1)", "searchsorted": "np.sum(x[..., None] > a, axis=-1)",
-    "piecewise": "np.select(conditions, [f(x), g(x)])", "choose": "np.select(conditions, choices)",
     "isin": "np.any(x[..., None] == values, axis=-1)",
-    "insert": "np.concatenate([x[:k], [value], x[k:]])", "resize": "np.tile, or np.reshape",
-    "apply_over_axes": "np.sum(x, axis=axes, keepdims=True)",
-    "geomspace": "np.exp(np.linspace(np.log(a), np.log(b), n))", "logspace": "10 ** np.linspace(a, b, n)",
-    "angle": "np.arctan2(imaginary, real)", "ldexp": "x * 2.0**n",
-    "nanargmax": "np.argmax(np.where(np.isnan(x), -np.inf, x))",
-    "nanargmin": "np.argmin(np.where(np.isnan(x), np.inf, x))",
+    "ldexp": "x * 2.0**n",
     "qr": "np.linalg.cholesky(A.T @ A).T for R, of a matrix of full column rank, and A @ np.linalg.inv(R) for Q",
     **dict.fromkeys(("solve_banded", "solveh_banded"), _FULL), "cho_solve_banded": _FULL,
     "solve_circulant": "scipy.linalg.solve(scipy.linalg.circulant(c), b)",
@@ -74,7 +67,6 @@ OTHERWISE: dict[str, str] = {
     "vectorize": "sg.vmap(f)(x), or the function on arrays itself",
     "fromiter": "np.stack([...])",
     "nditer": "for value in x.ravel()", "ndenumerate": "for i in np.ndindex(x.shape), with x[i]",
-    "RClass": "np.concatenate([x, y])", "CClass": "np.column_stack([x, y])",
     "float64": "x.astype(np.float64)", "float32": "x.astype(np.float32)", "int64": "x.astype(np.int64)",
     "savetxt": "saving outside of the traced function", "save": "saving outside of the traced function",
 }
@@ -94,8 +86,6 @@ ROOMS: dict[str, str] = {
 
 MATHS = {"lgamma": "scipy.special.gammaln(x)", "fsum": "np.sum(x)", "dist": "np.linalg.norm(x - y)"}
 """What NumPy or SciPy call a function of `math`, where that is more than its name."""
-
-_INDEXED = {"RClass": "np.r_[...]", "CClass": "np.c_[...]"}
 
 
 def remedy(function: Any) -> str:
@@ -154,5 +144,5 @@ def asked_by() -> tuple[str, Any]:
             return f"{module_of(room)}.{code.co_name}(...)", found
         found = type(own)
         shown = "" if code.co_name in {"__init__", "__call__"} else f".{code.co_name}"
-        return _INDEXED.get(found.__name__, f"{module_of(found)}.{found.__name__}{shown}(...)"), found
+        return f"{module_of(found)}.{found.__name__}{shown}(...)", found
     return name and f"{name}(...)", found

@@ -22,7 +22,6 @@ import numpy as np
 
 from symgrad.errors import LeakedTracerError, NoGradient, SymgradError, UnsupportedError
 from symgrad.ops.declare.forms import ANSWERS, INSIDE, SCIPYS, answer_scipy
-from symgrad.ops.numpy.own import REFUSED
 from symgrad.trace.answers import answered
 from symgrad.trace.creation import DRAWS, MAKERS, frozen, of_lists
 from symgrad.trace.inplace.local import LocalArray
@@ -37,6 +36,7 @@ from symgrad.trace.lines import (
     user_line,
 )
 from symgrad.trace.nested import settled, touches
+from symgrad.trace.own import REFUSED, indexed
 from symgrad.trace.remedies import remedy
 from symgrad.trace.state import active, beside, current
 
@@ -76,6 +76,14 @@ class Replaced:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["original"], name)
+
+
+class Indexed(Replaced):
+    """A stand-in for ``np.r_`` or ``np.c_``."""
+
+    def __getitem__(self, key: Any) -> Any:
+        """Join arrays, traced ones as NumPy's own Python does."""
+        return indexed(self.original, key) if current() is not None and touches(key) else self.original[key]
 
 
 # -- SciPy's functions that are written in Python, which ask no protocol
@@ -273,8 +281,10 @@ def _functions(module: Any) -> dict[str, Callable[..., Any]]:
 
 def _numpy_rows() -> list[Row]:
     drawn = ((np.random, "np.random"), (random, "random"))
+    names, *of_numpy = _row(np, {**MAKERS, **_functions(np)})
+    _, *joining = _row(np, dict.fromkeys(("r_", "c_")), Indexed)
     return [
-        _row(np, {**MAKERS, **_functions(np)}), _row(np.linalg, _functions(np.linalg)),
+        (names, *[a | b for a, b in zip(of_numpy, joining, strict=True)]), _row(np.linalg, _functions(np.linalg)),
         *[_row(module, dict.fromkeys(sorted(DRAWS & set(vars(module))), frozen(shown))) for module, shown in drawn],
     ]
 

@@ -75,6 +75,20 @@ class Trace:
         reads.compare(inputs)
         return evaluate(Program(inputs, (node,)), [values[n] for n in inputs])[0]
 
+    def greater(self, one: Dim, other: Dim) -> bool | None:
+        """Whether an extent is greater than another, as NumPy's own functions ask, where all open ones are large.
+
+        Calls where it is otherwise are compiled apart. None where it depends on which of them is larger.
+        """
+        difference: Any = one - other
+        at = dict.fromkeys(difference.free_symbols, _LARGE)
+        value, *more = [difference.subs(at | one_more) for one_more in ({}, *[{s: 2 * _LARGE} for s in at])]
+        if value == 0 or any((each - value) * value < 0 for each in more):
+            return None
+        large: bool = bool(value > 0)
+        self.require(0, simplified(difference if large else -difference), f"NumPy asks for its size: {_APART}")
+        return large
+
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:
         """Whether two extents are equal. Where calls differ in that they are taken not to be, which each call checks.
 
@@ -86,10 +100,21 @@ class Trace:
         if not getattr(difference, "is_nonzero", False):
             import sympy
 
-            apart = f"{otherwise}: it needs a compilation of its own"
+            apart = f"{otherwise}: {_APART}"
             self.require(0, sympy.Max(difference, -difference), apart)
         return False
 
+_APART = "it needs a compilation of its own"
+_LARGE = 2**40
+
+CONDITIONS: dict[str, bool] = {
+    "average": False, "geomspace": False, "gradient": False, "isclose": True, "nanargmax": False,
+    "nanargmin": False, "piecewise": True,
+}
+"""What a condition on traced values comes to in NumPy's own functions: what leads through their general code."""
+
+MARK = "__symgrad_conditions__"
+"""The name of these among the names that NumPy's Python sees while it runs on traced arrays."""
 
 _UNKNOWN = frozenset({leaves.input_, leaves.extent})
 

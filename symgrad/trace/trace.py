@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ def prepare() -> None:
     """Declare the ops and put the operators on tracers, once."""
     if not _ready:
         load()
+        import_module("symgrad.trace.own")
         install()
         _ready.append(True)
 
@@ -295,5 +297,6 @@ def output(active: Trace, value: Any, fun: Callable[..., Any]) -> Any:
     raise ArgumentError(
         f"{active.function}() returned {type(value).__module__}.{type(value).__qualname__}, not an array or a number",
         line=definition(fun),
-        instead="arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
+        instead=remedy(type(value)) or
+        "arrays and numbers in tuples, lists and dicts; has_aux=True passes traced extras through",
     )

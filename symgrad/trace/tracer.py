@@ -32,7 +32,7 @@ from symgrad.trace.constants import compiled, constant, number, plain
 from symgrad.trace.lines import called, stores, subscripts, user_frame, user_line
 from symgrad.trace.nested import elements, settled
 from symgrad.trace.remedies import OTHERWISE, asked_by, module_of, remedy, unreached
-from symgrad.trace.state import active, current, is_traced_code
+from symgrad.trace.state import MARK, active, current, is_traced_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,13 +47,14 @@ class NoSuchAttribute(UnsupportedError, AttributeError):  # noqa: N818 - stands 
 
 
 _ADVICE = {
-    **{name: OTHERWISE[name] for name in ("sort", "partition", "argsort", "argpartition", "choose", "nonzero")},
+    **{name: OTHERWISE[name] for name in ("sort", "partition", "argsort", "argpartition", "nonzero")},
     "put": "x[index] = value", "searchsorted": OTHERWISE["searchsorted"],
     "resize": "np.reshape or np.concatenate", "itemset": "x[index] = value", "tobytes": "returning the array",
     "tofile": "returning the array", "data": "returning the array", "ctypes": "returning the array",
     "view": "x.reshape(...) for another shape, x.astype(...) for another dtype",
     "strides": "np.reshape, np.transpose, slices",
-    "compress": "np.where(mask, x, 0)",
+    "choose": "np.choose(index, choices)",
+    "compress": "np.compress(condition, x), by a plain condition, or np.where(mask, x, 0)",
 }
 
 
@@ -133,8 +134,13 @@ class Tracer:
         return tuple([dim if type(dim) is int else Extent(dim, self.owner) for dim in shape])
 
     @shape.setter
-    def shape(self, shape: Any) -> NoReturn:
-        """Refuse to be given another shape in place."""
+    def shape(self, shape: Any) -> None:
+        """Refuse to be given another shape in place, but by NumPy, which does it to arrays that it made."""
+        if MARK in sys._getframe(1).f_globals:  # noqa: SLF001 - who asks
+            same = Tracer(self._node, self.owner, base=self.base, view=self._view)
+            made: Any = np.reshape(same, settled(shape))
+            self._node, self.base, self._view, self._seen = made.node, made.base, made._view, made._seen  # noqa: SLF001
+            return
         raise MutationError(
             f"x.shape = {shape} of a traced array, which has its shape for good", line=user_line(),
             instead="x = x.reshape(...)",
@@ -304,7 +310,8 @@ class Tracer:
         )
 
     def __bool__(self) -> bool:
-        asking = sys._getframe(1).f_code  # noqa: SLF001 - who asks
+        frame = sys._getframe(1)  # noqa: SLF001 - who asks
+        asking = frame.f_code
         if asking.co_filename.endswith("_methods.py") and not is_traced_code(asking.co_filename):
             name = asking.co_name.lstrip("_")
             raise self._refuse(
@@ -317,6 +324,9 @@ class Tracer:
                 line=user_line(), instead="np.any(x) or np.all(x)",
             )
         if not is_traced_code(asking.co_filename):
+            taken = frame.f_globals.get(MARK, {}).get(asking.co_name)
+            if taken is not None:
+                return bool(taken)
             return bool(self._number(bool, _CONDITION, _INSTEAD, numpy=True))
         one: Any = np.reshape(self, ()) if self._node.shape else self
         return bool(outcome(one if one.dtype.kind == "b" else one != 0, _CONDITION, _INSTEAD))
@@ -406,8 +416,8 @@ class Tracer:
         self.__reduce__()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "flags" and active.scipy:
-            return _FLAGS  # SciPy asks whether compiled code could read it
+        if name == "flags" and (active.scipy or MARK in sys._getframe(1).f_globals):  # noqa: SLF001 - who asks
+            return _FLAGS  # SciPy asks whether compiled code could read it, NumPy in which order it lies
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"a traced array has no attribute {name!r}")
         raise NoSuchAttribute(
@@ -590,6 +600,8 @@ class Extent:
                 return difference == 0
             if getattr(difference, "is_nonzero", None) or getattr(difference, "is_positive", None):
                 return False
+            if MARK in sys._getframe(1).f_globals:
+                return self.owner.equal(self.dim, self.dim - difference, "NumPy asks whether two extents are equal")
             raise self.refuse(f"comparing it with {right}")
         return False
 
@@ -622,18 +634,28 @@ def _arithmetic(ufunc: np.ufunc, exact: Any, *, swap: bool = False) -> Any:
     return lambda self, other: self._with(other, exact, ufunc, swap=swap)
 
 
-def _comparison(known_by: str) -> Any:
+def _comparison(known_by: str, *, greater: bool) -> Any:
     def compare(self: Extent, other: Any) -> Any:
         """Answer where the extents' algebra knows, refuse elsewhere."""
         if type(other) is not Extent and is_traced(other):
             return NotImplemented
         right = other.dim if type(other) is Extent else other
         known = getattr(self.dim - right, known_by, None)
+        if known is None and MARK in sys._getframe(1).f_globals:  # noqa: SLF001 - who asks
+            known = self.owner.greater(self.dim, right)
+            known = known if known is None else known == greater
         if known is None:
             raise self.refuse(f"comparing it with {right}")
         return bool(known)
 
     return compare
+
+
+def _condition(self: Extent) -> bool:
+    known = self.owner.greater(self.dim, 0) if MARK in sys._getframe(1).f_globals else None  # noqa: SLF001 - as above
+    if known is None:
+        raise self.refuse("a condition")
+    return True
 
 
 def _refusing(what: str) -> Any:
@@ -655,9 +677,9 @@ for _name, _method in {
     "truediv": _arithmetic(np.true_divide, None), "rtruediv": _arithmetic(np.true_divide, None, swap=True),
     "floordiv": _arithmetic(np.floor_divide, operator.floordiv), "mod": _arithmetic(np.remainder, operator.mod),
     "pow": _power,
-    "lt": _comparison("is_negative"), "le": _comparison("is_nonpositive"),
-    "gt": _comparison("is_positive"), "ge": _comparison("is_nonnegative"),
-    "bool": _refusing("a condition"), "int": _refusing("int()"),
+    "lt": _comparison("is_negative", greater=False), "le": _comparison("is_nonpositive", greater=False),
+    "gt": _comparison("is_positive", greater=True), "ge": _comparison("is_nonnegative", greater=True),
+    "bool": _condition, "int": _refusing("int()"),
 }.items():
     setattr(Extent, f"__{_name}__", _method)
 

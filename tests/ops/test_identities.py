@@ -39,7 +39,12 @@ def is_reduction(function: Any) -> bool:
     return not required and ({"axis", "keepdims"} <= names or function.__name__ in RUNNING)
 
 
-REDUCTIONS = {f"{f.__module__}.{f.__name__}": f for f in ANSWERS if is_reduction(f)}
+REFUSES_NAN = {"nanargmax", "nanargmin"}
+"""NumPy refuses an array in which there is nothing but NaN, which is a value."""
+
+REDUCTIONS = {
+    f"{f.__module__}.{f.__name__}": f for f in ANSWERS if is_reduction(f) and f.__name__ not in REFUSES_NAN
+}
 
 
 def fills(dtype: np.dtype[Any]) -> dict[str, np.ndarray[Any, Any]]:

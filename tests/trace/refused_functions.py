@@ -23,16 +23,6 @@ def vectorize(x, y):
     return np.vectorize(lambda v: v + 1)(x)
 
 
-@refused(ConcretizationError, "np.r_[...]: a plain NumPy array", "np.concatenate")
-def r_(x, y):
-    return np.r_[x, y]
-
-
-@refused(ConcretizationError, "np.c_[...]: a plain NumPy array", "np.column_stack")
-def c_(x, y):
-    return np.c_[[x, y]]
-
-
 @plain
 def ufunc_of_a_list(x, y):
     return np.exp([x, y])
@@ -71,11 +61,6 @@ def masked_array(x, y):
 @refused(ConcretizationError, "numpy.ndenumerate(...): a plain NumPy array", "np.ndindex(x.shape)")
 def ndenumerate(x, y):
     return list(np.ndenumerate(x))
-
-
-@refused(ConcretizationError, "numpy.unwrap(...): a plain NumPy array", "its formula")
-def unwrap_of_a_list(x, y):
-    return np.unwrap([x, y])
 
 
 @refused(ConcretizationError, "numpy.ma.core.masked_invalid(...)", "np.where(mask, fill, data)")

@@ -54,7 +54,6 @@ def test_the_table_names_what_the_issue_names():
         "vectorize",
         "dict_key",
         "sorted_",
-        "r_",
         "object_item",
         "argument_item",
     } <= names

@@ -61,6 +61,13 @@ np.diff({a})|np.cumulative_sum({a}, axis=0)|np.cumulative_prod({a}, axis=0)|np.e
 np.gradient({a}[0])|np.trapezoid({a}, axis=0)|np.polyval([1.0, 0.0], {a})|np.polyval([{a}], 0.0)
 np.select([{a} > -99], [{a}])|np.isclose({a}, {a})|np.ptp({a}, 0)|np.count_nonzero({a}, 0)|np.average({a}, 0)
 np.cov({a})|np.corrcoef({a})|np.nansum({a}, ())|np.nanprod({a}, ())|np.nancumsum({a}, 0)|np.nancumprod({a}, 0)
+np.angle({a})|np.apply_along_axis(np.cumsum, 0, {a})|np.apply_over_axes(np.sum, {a}, 0)|np.choose([0, 0, 0], [{a}])
+np.compress([True, True, True], {a}, 0)|np.extract([True] * 9, {a})|np.geomspace(1, {a}[0] + 9, 1)[0]|np.i0({a})
+np.insert({a}, 0, 1, 0)|np.insert({a}[0], [], [])|np.logspace({a}[0], 1, 2)|np.piecewise({a}, [{a} < 0], [1, 2])
+np.nanargmax({a}, 0)|np.nanargmin({a}, 0)|np.poly({a}[0])|np.polyadd({a}[0], [1])|np.polysub({a}[0], [1])
+np.polyder({a}[0])|np.polyint({a}[0])|np.resize({a}, (3, 3))|np.unwrap({a})|np.triu_indices_from({a})[0]
+np.tril_indices_from({a})[0]|np.diag_indices_from({a})[0]|np.linalg.tensorsolve({a} + 9 * np.eye(3), {a}[0])
+np.linalg.tensorinv({a} + 9 * np.eye(3), ind=1)|np.divmod({a}, 2)[0]|np.modf({a})[0]|np.ix_({a}[0] > 1)[0]
 np.nanmax({a}, 0)|np.nanmin({a}, 0)|np.nanmean({a}, 0)|np.nanvar({a}, 0)|np.nanstd({a}, 0)|np.nanmax({a}[None], 0)
 np.linalg.cholesky({a}[1:2, 1:2])|np.linalg.inv({a}[1:2, 1:2])|np.linalg.solve(np.eye(3), {a})
 np.linalg.slogdet({a}[None, 1:2, 1:2])[1]|np.linalg.det({a}[None, 1:2, 1:2])|np.trace({a}[None].T, axis1=0, axis2=1)
@@ -95,7 +102,7 @@ np.allclose({a}, {a})|np.array_equal({a}, {a})|np.array_equiv({a}, {a})|np.linal
 {a}.ptp() if hasattr({a}, "ptp") else 0.0|{a}.flat[i]|{a}.flat[0]|np.copyto({a}, {a}[0])|np.put({a}, [0], [1.0])
 np.putmask({a}, {a} > 1, 0.0)|np.place({a}, {a} > 1, [0.0])|np.put_along_axis({a}, np.array([[0], [1], [2]]), 0.0, 1)
 np.fill_diagonal({a}, 0.0)|{a}.fill(0.0)|{a}.put([0], [1.0])|np.take({a}, 0)|np.take({a}, i)|{a}.take(i)
-np.take({a}[0], i)|{a}.argmax()|{a}[i].sum()|{a}[(i, i)]|{a}[i, -1]
+np.take({a}[0], i)|{a}.argmax()|{a}[i].sum()|{a}[(i, i)]|{a}[i, -1]|np.common_type({a})
 """
 
 def entries(text: str) -> list[str]:

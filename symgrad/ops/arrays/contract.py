@@ -185,7 +185,7 @@ def _cheapest(terms: list[str], parts: list[Any]) -> tuple[int, int]:
     return min(((i, j) for j in range(len(terms)) for i in range(j)), key=work)
 
 
-@answers(np.matmul, np.linalg.matmul)
+@answers(np.matmul)
 def matmul(a: Any, b: Any, /) -> Any:
     """As `numpy.matmul`: batched over leading axes, which broadcast."""
     a, b = lift(a), lift(b)
@@ -234,7 +234,7 @@ def vdot(a: Any, b: Any, /) -> Any:
     return np.tensordot(np.ravel(a), np.ravel(b), axes=1)
 
 
-@answers(np.tensordot, np.linalg.tensordot)
+@answers(np.tensordot)
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     a, b = lift(a), lift(b)
     if issubclass(type(axes), (int, np.integer)):

@@ -116,14 +116,6 @@ answers(np.zeros_like, np.empty_like)(_filled_like(0))
 answers(np.ones_like)(_filled_like(1))
 
 
-@answers(np.full_like)
-def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
-    device: Any = None,
-) -> Any:
-    return _like(a, fill_value, dtype, shape, device)
-
-
 # -- what an array is
 
 
@@ -155,12 +147,6 @@ def promoted(*values: Any) -> np.dtype[Any]:
 
 
 answers(np.result_type)(promoted)
-
-
-@answers(np.isreal)
-def isreal(x: Any) -> Any:
-    """As `numpy.isreal`: True for each element."""
-    return _like(x, 1, bool, None, None)
 
 
 @answers(np.conjugate)

@@ -202,21 +202,3 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         place = (*[slice(None)] * k, int(checked_index(a, k, indices)))
         return fresh(a[place])
     return gather(a, checked_index(a, k, indices), axes=(k,))
-
-
-@answers(np.ix_)
-def ix_(*args: Any) -> tuple[Any, ...]:
-    """As `numpy.ix_`: each array of integers along an axis of its own."""
-    found = []
-    for k, given in enumerate(args):
-        places = lift(given)
-        if places.ndim != 1:
-            raise ShapeError("Cross index must be 1 dimensional")
-        if places.dtype.kind == "b":
-            if is_traced(places):
-                raise UnsupportedError("np.ix_ of a traced mask, which names as many places as it has true ones")
-            places = np.flatnonzero(places)
-        places = places if is_traced(places) or places.size else places.astype(np.intp)
-        beside = tuple([d for d in range(len(args)) if d != k])
-        found.append(OPS["expand_dims"](places, axes=beside) if is_traced(places) else np.expand_dims(places, beside))
-    return tuple(found)

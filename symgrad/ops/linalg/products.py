@@ -9,25 +9,13 @@ import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.ir import shapes
-from symgrad.ir.shapes import simplified
 from symgrad.ops.arrays.contract import LETTERS, contract
 from symgrad.ops.arrays.joining import lift
-from symgrad.ops.declare.forms import OPS, answers, normal_axis, refuse, shape_of
+from symgrad.ops.declare.forms import answers, normal_axis, refuse, shape_of
 
 
 class NotSquare(ShapeError, np.linalg.LinAlgError):  # noqa: N818 - stands beside LinAlgError
     """A matrix that would have to be square."""
-
-
-@answers(np.kron)
-def kron(a: Any, b: Any) -> Any:
-    a, b = lift(a), lift(b)
-    rank = max(a.ndim, b.ndim)
-    have_a, have_b = [(1,) * (rank - x.ndim) + shape_of(x) for x in (a, b)]
-    left = OPS["reshape"](a, shape=tuple([d for n in have_a for d in (n, 1)]))
-    right = OPS["reshape"](b, shape=tuple([d for n in have_b for d in (1, n)]))
-    shape = tuple([simplified(n * m) for n, m in zip(have_a, have_b, strict=True)])
-    return OPS["reshape"](np.multiply(left, right), shape=shape)
 
 
 @answers(np.linalg.multi_dot)

@@ -10,6 +10,7 @@ import numpy as np
 from symgrad.errors import DtypeError, ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Body, How, IndexValue, Statement, axes_of
+from symgrad.ops.arrays.copies import promoted
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.domains import case
 from symgrad.ops.declare.forms import INT, OPS, answers, apply, normal_axis, refuse, structured
@@ -57,7 +58,7 @@ def linspace(
     if count < 0:
         raise ShapeError(f"Number of samples, {count}, must be non-negative.")
     gaps = count - 1 if endpoint else count
-    start, stop = np.multiply(lift(start), 1.0), np.multiply(lift(stop), 1.0)
+    start, stop = _ends(start, stop)
     span = np.subtract(stop, start)
     step = np.divide(span, gaps) if gaps > 0 else np.multiply(span, np.nan)
     along = np.reshape(np.arange(count, dtype=np.float64), (-1,) + (1,) * span.ndim).astype(span.dtype)
@@ -68,11 +69,17 @@ def linspace(
     return _finished(points, step, axis, dtype, retstep=retstep)
 
 
+def _ends(start: Any, stop: Any) -> tuple[Any, Any]:
+    """Convert both ends to the type of the points; Python's numbers are weak."""
+    kind = promoted(start, stop, 1.0)
+    return lift(start).astype(kind), lift(stop).astype(kind)
+
+
 def spaced(
     start: Any, stop: Any, places: Any, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: Any = 0,
 ) -> Any:
     """As `numpy.linspace`, of as many points as there are `places`: integers from 0 to an open extent."""
-    start, stop = np.multiply(lift(start), 1.0), np.multiply(lift(stop), 1.0)
+    start, stop = _ends(start, stop)
     span, gaps = np.subtract(stop, start), places.shape[0] - 1 if endpoint else places.shape[0]
     some, place = np.greater(gaps, 0), np.reshape(places, (-1,) + (1,) * np.ndim(span))
     step = np.divide(span, np.where(some, gaps, 1).astype(span.dtype))

@@ -48,11 +48,6 @@ def diag(v: Any, k: int = 0) -> Any:
     return OPS["embed_diagonal"](v, offset=k, shape=(extent, extent))
 
 
-@answers(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> Any:
-    return diag(np.ravel(lift(v)), k)
-
-
 def _triangle(m: Any, k: Any, *, upper: bool) -> Any:
     m = lift(m)
     if m.ndim == 0:

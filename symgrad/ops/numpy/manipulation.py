@@ -15,7 +15,17 @@ from symgrad.ops.arrays.copies import an_array, broadcast_like, checked_shape, f
 from symgrad.ops.arrays.indexing import gather
 from symgrad.ops.arrays.joining import along_axis, lift
 from symgrad.ops.arrays.views import sliced
-from symgrad.ops.declare.forms import OPS, answers, dims, equal, is_traced, normal_axes, normal_axis, shape_of
+from symgrad.ops.declare.forms import (
+    OPS,
+    answers,
+    dims,
+    equal,
+    is_traced,
+    normal_axes,
+    normal_axis,
+    refuse,
+    shape_of,
+)
 
 if TYPE_CHECKING:
     from symgrad.ir.shapes import Shape
@@ -141,31 +151,6 @@ def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
     return _split(ary, indices_or_sections, axis, even=True)
 
 
-@answers(np.block)
-def block(arrays: Any) -> Any:
-    rank = max(_depth(arrays), *[lift(x).ndim for x in _leaves(arrays)])
-    return fresh(_block(arrays, rank, rank - _depth(arrays)))
-
-
-def _depth(arrays: Any) -> int:
-    return 1 + _depth(arrays[0]) if isinstance(arrays, list) and arrays else 0
-
-
-def _leaves(arrays: Any) -> list[Any]:
-    if not isinstance(arrays, list):
-        return [arrays]
-    if not arrays:
-        raise ArgumentValueError("List at arrays cannot be empty")
-    return [leaf for item in arrays for leaf in _leaves(item)]
-
-
-def _block(arrays: Any, rank: int, axis: int) -> Any:
-    if isinstance(arrays, list):
-        return np.concatenate([_block(item, rank, axis + 1) for item in arrays], axis)
-    leaf = lift(arrays)
-    return np.expand_dims(leaf, tuple(range(rank - leaf.ndim)))
-
-
 @answers(np.append)
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     arr, values = lift(arr), lift(values)
@@ -188,19 +173,26 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     return gather(arr, left, axes=(k,))
 
 
-@answers(np.meshgrid)
-def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
-    if indexing not in {"xy", "ij"}:
-        raise ArgumentValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    rank = len(xi)
-    found = []
-    for k, x in enumerate(xi):
-        flat = np.ravel(lift(x))
-        place = 1 - k if indexing == "xy" and rank > 1 and k < 2 else k
-        found.append(OPS["expand_dims"](flat, axes=tuple([d for d in range(rank) if d != place])) if rank > 1 else flat)
-    if not sparse:
-        found = list(np.broadcast_arrays(*found)) if found else []
-    return tuple([fresh(x) for x in found]) if copy else tuple(found)
+@answers(np.compress)
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """As `numpy.compress`, by a plain condition."""
+    refuse("compress", out=out)
+    if np.ndim(static("compress", "condition", condition)) != 1:
+        raise ArgumentValueError("condition must be a 1-d array")
+    return np.take(lift(a), np.flatnonzero(condition), axis)
+
+
+@answers(np.choose)
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    refuse("choose", out=out)
+    places, *arrays = np.broadcast_arrays(lift(a), *choices)
+    if mode not in {"raise", "wrap", "clip"}:
+        raise ArgumentValueError(f"clipmode must be one of 'clip', 'raise', or 'wrap' (got {mode!r})")
+    if mode == "raise":
+        places = np.where(np.less(places, 0), len(arrays), places)  # where NumPy has no choice, either
+    else:
+        places = np.remainder(places, len(arrays)) if mode == "wrap" else np.clip(places, 0, len(arrays) - 1)
+    return np.take_along_axis(np.stack(arrays), places[None], 0)[0]
 
 
 # -- shapes
@@ -341,19 +333,6 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     return tuple([broadcast_like(like, a, want) for a in arrays])
 
 
-def _at_least_rank(new: dict[int, tuple[int, ...]]) -> Any:
-    """Answer with arrays that have axes inserted: which ones, by the rank of an array."""
-
-    def at_least(*arys: Any) -> Any:
-        found = [OPS["expand_dims"](a, axes=new[a.ndim]) if a.ndim in new else a for a in map(lift, arys)]
-        return found[0] if len(found) == 1 else tuple(found)
-
-    return at_least
-
-
-answers(np.atleast_1d)(_at_least_rank({0: (0,)}))
-answers(np.atleast_2d)(_at_least_rank({0: (0, 1), 1: (0,)}))
-answers(np.atleast_3d)(_at_least_rank({0: (0, 1, 2), 1: (0, 2), 2: (2,)}))
 
 
 # -- axes

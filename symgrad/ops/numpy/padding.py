@@ -48,21 +48,17 @@ def _no_more(keywords: dict[str, Any]) -> None:
 def _widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
     """Write the widths with one pair for each axis."""
     if isinstance(pad_width, dict):
-        found = [(0, 0)] * rank
-        for axis, width in pad_width.items():
-            both = width if isinstance(width, tuple) else (width, width)
-            found[normal_axis(axis, rank)] = (int(both[0]), int(both[1]))
-        pad_width = found
+        given = {normal_axis(axis, rank): width for axis, width in pad_width.items()}
+        pad_width = [np.broadcast_to(given.get(axis, 0), 2) for axis in range(rank)]
     width = np.asarray(static("pad", "pad_width", pad_width))
     if width.dtype.kind not in "iu" and width.size:
         raise UnsupportedError("`pad_width` must be of integral type.")
     if (width < 0).any():
         raise ArgumentValueError("index can't contain negative values")
     try:
-        pairs = np.broadcast_to(width, (rank, 2))
+        return [(int(before), int(after)) for before, after in np.broadcast_to(width, (rank, 2))]
     except ValueError as error:
         raise ShapeError(f"the pad widths {pad_width} do not fit an array of {rank} axes: {error}") from None
-    return [(int(before), int(after)) for before, after in pairs]
 
 
 def _pad_constant(x: Any, widths: list[tuple[int, int]], values: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError, UnsupportedError
+from symgrad.errors import ArgumentError, ArgumentValueError, ShapeError
 from symgrad.ir.notation import How
 from symgrad.ops.arrays.copies import promoted, size
 from symgrad.ops.arrays.joining import along_axis, lift
@@ -20,9 +20,7 @@ from symgrad.ops.declare.forms import (
     is_traced,
     is_unset,
     normal_axes,
-    normal_axis,
     refuse,
-    same_shape,
     shape_of,
     summed_dtype,
 )
@@ -189,36 +187,6 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     return keep_dims(OPS["sum"](counted.astype(INT), axes=axes), axes, keepdims or False)
 
 
-@answers(np.average)
-def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    a = lift(a)
-    keep = keepdims is not UNSET and bool(operator.index(keepdims))
-    axes = normal_axes(axis, a.ndim)
-    if weights is None:
-        mean = np.mean(a, axes, keepdims=keep)
-        total: Any = np.full_like(mean, size(a, axes)) if returned else None
-    else:
-        weights = _weights(a, axis, lift(weights))
-        kind = promoted(a, weights, np.float64) if a.dtype.kind != "f" else promoted(a, weights)
-        scale = np.sum(weights, axes, dtype=kind, keepdims=keep)
-        mean = np.sum(np.multiply(a, weights).astype(kind), axes, keepdims=keep) / scale
-        total = np.broadcast_to(scale, mean.shape) if returned else None
-    return (mean, np.copy(total)) if returned else mean
-
-
-def _weights(a: Any, axis: Any, weights: Any) -> Any:
-    """Give weights of some axes the rank of the array."""
-    if same_shape(a, weights):
-        return weights
-    if axis is None:
-        raise UnsupportedError("Axis must be specified when shapes of a and weights differ.")
-    axes = tuple([normal_axis(k, a.ndim) for k in (axis if isinstance(axis, tuple) else (axis,))])
-    if shape_of(weights) != tuple([shape_of(a)[k] for k in axes]):
-        raise ShapeError("Shape of weights must be consistent with shape of a along specified axis.")
-    order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-    return np.expand_dims(np.transpose(weights, order), tuple([k for k in range(a.ndim) if k not in axes]))
-
-
 # -- covariance
 
 
@@ -287,6 +255,8 @@ def _without_nan(a: Any, value: float, dtype: Any = None) -> tuple[Any, Any]:
         raise ArgumentError("If a is inexact, then dtype must be inexact")
     missing = np.isnan(a)
     return np.where(missing, np.asarray(value, a.dtype), a), missing
+
+
 
 
 def _nan_extremum(name: str, reduce: Any, worst: float) -> Any:

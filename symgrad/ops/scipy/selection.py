@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError
 from symgrad.ops.arrays.joining import holds_traced, lift, settled_value
-from symgrad.ops.declare.forms import INSIDE, Late, answers, normal_axis, shape_of
+from symgrad.ops.declare.forms import INSIDE, Late, answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,19 +78,6 @@ def _put_where(array: Any, mask: Any, values: Any) -> None:
     array[...] = np.where(mask, values if np.ndim(array) else np.reshape(values, ()), array)
 
 
-def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    arr = np.moveaxis(lift(settled_value(arr)), axis, -1)
-    lead = shape_of(arr)[:-1]
-    if any(type(d) is not int for d in lead):
-        raise ShapeError("a filter over an unknown extent", instead="sizes that are known")
-    found = [lift(func1d(arr[place], *args, **kwargs)) for place in np.ndindex(*lead)]
-    made = np.reshape(np.stack(found), (*lead, *found[0].shape))
-    axis = normal_axis(axis, len(lead) + 1)
-    for k in range(found[0].ndim):
-        made = np.moveaxis(made, len(lead) + k, axis + k)
-    return made
-
-
 _any = _unless_traced(lambda *_: True)
 _float64: Any = _unless_traced(lambda x: lift(settled_value(x)).astype(np.float64))(np.float64)
 _float64.dtype = np.dtype(np.float64)  # it is a data type there, too
@@ -102,10 +88,6 @@ INSIDE["scipy.stats._distn_infrastructure"] = {
     "np": lambda module: _Namespace(module, any=_any(module.any)),
 }
 INSIDE["scipy.integrate._quadrature"] = {"np": lambda module: _Namespace(module, float64=_float64)}
-INSIDE["scipy.signal._signaltools"] = {
-    "np": lambda module: _Namespace(
-        module, apply_along_axis=_unless_traced(_apply_along_axis)(module.apply_along_axis)),
-}
 
 
 def _log_var(logx: Any, xp: Any = None, axis: int = 0) -> Any:

@@ -221,7 +221,10 @@ def fill_flat(a: Tracer, values: Any) -> None:
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """As `numpy.copyto` into a traced array."""
     a = _require_traced("copyto", dst, "x[...] = value", static=False)
-    if casting != "same_kind" or not np.can_cast(lift(src).dtype if is_traced(src) else np.asarray(src), a.dtype, "same_kind"):  # noqa: E501
+    source = lift(src) if is_traced(src) else np.asarray(src)
+    if casting == "unsafe":
+        src = source.astype(a.dtype)
+    elif casting != "same_kind" or not np.can_cast(source.dtype if is_traced(src) else source, a.dtype, "same_kind"):
         raise MutationError(
             f"np.copyto into an array of {a.dtype} with casting={casting!r}", line=user_line(),
             instead="x[...] = value, which converts to x's dtype", numpy_too=casting == "same_kind",

@@ -1,0 +1,289 @@
+"""NumPy's own Python on traced arrays: many of its functions are NumPy written in NumPy.
+
+Each function named at the end is made again from its code, among its module's names with what stands for NumPy's
+functions in a trace. NumPy's own functions and modules stay as they are, in every thread. What needs other digits or
+other C has an answer of its own in `ops`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+import threading
+import warnings
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy._core import fromnumeric
+from numpy._core._multiarray_umath import _array_converter  # type: ignore[import-not-found]
+from numpy.linalg import _linalg
+
+from symgrad.errors import (
+    ArgumentError,
+    ArgumentValueError,
+    ConcretizationError,
+    IndexOutOfBounds,
+    LinAlgError,
+    ShapeError,
+    SymgradError,
+    UnsupportedError,
+)
+from symgrad.ir import shapes
+from symgrad.ops.arrays.copies import filled, promoted
+from symgrad.ops.arrays.joining import holds_traced, lift, traced_among
+from symgrad.ops.arrays.views import broadcast_to
+from symgrad.ops.declare.forms import ANSWERS, UNSET, answers, dims, is_traced, shape_of
+from symgrad.trace.creation import MAKERS, of_lists
+from symgrad.trace.inplace.local import lent
+from symgrad.trace.lines import raised_in_library
+from symgrad.trace.nested import settled, touches
+from symgrad.trace.state import CONDITIONS, MARK, current
+from symgrad.trace.tracer import Extent, record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# -- stand-ins
+
+
+def _broadcast_to(array: Any, shape: Any, **_: Any) -> Any:
+    """As NumPy's, of plain arrays to open extents, too."""
+    if not touches((array, shape)):
+        return np.broadcast_to(settled(array), shape)
+    return record(current(), broadcast_to, (lift(array),), {"shape": dims(shape)})  # type: ignore[arg-type]
+
+
+def _length(value: Any) -> Any:
+    value = settled(value)
+    return value.shape[0] if is_traced(value) and value.ndim else len(value)
+
+
+def _method(a: Any, name: str, *args: Any, **keywords: Any) -> Any:
+    """Call what a method of NumPy's arrays is in Python."""
+    in_python = _names("numpy._core._methods").get(f"_{name}")
+    if in_python is None:
+        raise UnsupportedError(f"np.{name} has no answer for traced arrays")
+    return in_python(lift(settled(a)), *args, **keywords)
+
+
+def _assert_square(*arrays: Any) -> None:
+    """As NumPy's, of extents that may be open."""
+    for shape in map(shape_of, arrays):
+        if len(shape) < 2:
+            raise np.linalg.LinAlgError(f"{len(shape)}-dimensional array given. Array must be at least two-dimensional")
+        if shape[-1] != shape[-2]:
+            raise np.linalg.LinAlgError(f"Last 2 dimensions of the array must be square, not {shapes.show(shape)}")
+
+
+class _Converter:
+    """As NumPy's `_array_converter`: arrays of what a function is given, which it gives back as they are."""
+
+    def __init__(self, *values: Any) -> None:
+        self._given = values
+        self._arrays = tuple([np.asarray(value) if not touches(value) else lift(settled(value)) for value in values])
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._arrays)
+
+    def __getitem__(self, place: int) -> Any:
+        return self._arrays[place]
+
+    def as_arrays(self, **_: Any) -> tuple[Any, ...]:
+        return self._arrays
+
+    def result_type(self, *more: Any, ensure_inexact: bool = False) -> np.dtype[Any]:
+        return promoted(*self._given, *more, *[1.0] * ensure_inexact)
+
+    def wrap(self, made: Any, **_: Any) -> Any:
+        return made
+
+
+def _truth(value: Any) -> Any:
+    return value if is_traced(settled(value)) else bool(value)
+
+
+def _broadcast(*arrays: Any) -> Any:
+    return np.broadcast_arrays(*arrays)[0] if touches(arrays) else np.broadcast(*lent(arrays))
+
+
+STAND_INS: dict[Any, Any] = {
+    np.broadcast: _broadcast, np.broadcast_to: _broadcast_to, _array_converter: _Converter,
+    fromnumeric._wrapfunc: _method,  # type: ignore[attr-defined]  # noqa: SLF001 - it asks for a method
+    _linalg._assert_stacked_square: _assert_square,  # type: ignore[attr-defined]  # noqa: SLF001 - of open extents
+    _linalg._makearray: lambda a: (lift(settled(a)), lambda made: made),  # type: ignore[attr-defined]  # noqa: SLF001
+}
+"""What stands for NumPy's in its own Python alone; for the other functions stands there what users have."""
+
+
+class _Module:
+    """A module of NumPy's with stand-ins among its names."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = self.__dict__[name] = _instead(getattr(self._module, name))
+        return found
+
+
+def _instead(value: Any) -> Any:
+    if isinstance(value, ModuleType):
+        return _MODULES.get(value) or (_Module(value) if value.__name__.startswith("numpy") else value)
+    value = getattr(value, "original", value)  # a trace may have put its own in the place
+    if not callable(value) or not getattr(value, "__hash__", None):
+        return value
+    if value in STAND_INS:
+        return STAND_INS[value]
+    if isinstance(value, (type, np.ufunc)):
+        return value
+    name = getattr(value, "__name__", "")
+    if name in MAKERS and getattr(getattr(np, name), "original", getattr(np, name)) is value:
+        return lambda *args, **kwargs: MAKERS[name](value, args, kwargs)
+    value = _implemented().get(value, value)
+    if value in ANSWERS:
+        return lambda *args, **kwargs: of_lists(value, args, kwargs)
+    return value
+
+
+_MODULES: dict[ModuleType, Any] = {
+    warnings: SimpleNamespace(warn=lambda *_, **__: None),  # a trace does not know whether there is anything to warn of
+    builtins: SimpleNamespace(**vars(builtins) | {"bool": _truth, "len": _length}),
+}
+
+
+@functools.cache
+def _implemented() -> dict[Any, Any]:
+    """Find functions by what NumPy calls in their place, without asking anybody's protocol."""
+    return {f.__wrapped__: f for f in ANSWERS if hasattr(f, "__wrapped__")}
+
+
+@functools.cache
+def _names(module: str) -> dict[str, Any]:
+    """Copy a module's names, with stand-ins among them; its helper functions see these, too."""
+    source = vars(sys.modules[module])
+    names = {name: _instead(value) for name, value in source.items()} | {"len": _length, MARK: CONDITIONS}
+    for name, value in source.items():
+        if type(value) is FunctionType and value.__globals__ is source and value not in STAND_INS:
+            names[name] = _remade(value, names)
+    return names
+
+
+def _remade(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+    made = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+# -- answers
+
+
+REFUSED: dict[type[Exception], Any] = {
+    np.linalg.LinAlgError: LinAlgError, ValueError: ArgumentValueError, TypeError: ArgumentError,
+    IndexError: IndexOutOfBounds,
+}
+"""What NumPy's errors become, which then name the user's line and the arrays."""
+
+_ERRORS: tuple[type[Exception], ...] = (SymgradError, *REFUSED)
+
+
+class _Running(threading.local):
+    asked = False
+
+
+_running = _Running()
+"""Whether NumPy's own Python runs in this thread: then the function that was called says what it was called with."""
+
+def _lifted(value: Any) -> Any:
+    """Make an array of a list that holds a traced value: ufuncs look no further for one."""
+    value = settled(value)
+    return lift(value) if isinstance(value, (list, tuple)) and holds_traced(value) else value
+
+
+def by_numpy(function: Any, lifted: Any = _lifted) -> Any:
+    """Return what answers a function of NumPy's: its own Python; `lifted` prepares its arguments."""
+    implementation = function.__wrapped__
+    name = f"np.{'linalg.' if 'linalg' in implementation.__module__ else ''}{function.__name__}"
+
+    @functools.cache
+    def run() -> FunctionType:
+        return _remade(implementation, _names(implementation.__module__))
+
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = tuple([lifted(value) for value in args]), {k: lifted(value) for k, value in kwargs.items()}
+        if _running.asked:
+            return settled(run()(*args, **kwargs))
+        _running.asked = True
+        trace: Any = current()
+        known = len(trace.graph.requirements)
+        try:
+            return settled(run()(*args, **kwargs))
+        except _ERRORS as error:
+            shape = isinstance(error, ShapeError)
+            if isinstance(error, np.exceptions.AxisError) or not raised_in_library(error):
+                raise
+            arrays = [x.tracer() if hasattr(type(x), "dim") else x for x in traced_among((*args, *kwargs.values()))]
+            said = f"{name} of {' and '.join([f'{x.dtype}{shapes.show(shape_of(x))}' for x in arrays])}"
+            taken = [r.extent - r.index for r in trace.graph.requirements[known:]]
+            taken += [d for x in arrays for d in shape_of(x) if shape and type(d) is not int]
+            if taken and not isinstance(error, ConcretizationError):  # it may be so for what NumPy took them to be
+                refusal = Extent(min(taken[0].free_symbols, key=str), trace).refuse("a condition of NumPy's")
+                refusal.args = (f"{said}: {refusal}",)
+                raise refusal from None
+            if isinstance(error, ConcretizationError):
+                error.args = (f"{said}: {error}",)
+            if isinstance(error, SymgradError):
+                raise
+            kind = next(made for kind, made in REFUSED.items() if isinstance(error, kind))
+            raise kind(f"{said}: {error}") from None
+        finally:
+            _running.asked = False
+
+    return answer
+
+
+def indexed(joiner: Any, key: Any) -> Any:
+    """Answer ``np.r_[...]`` and ``np.c_[...]`` of traced arrays."""
+    return settled(_remade(type(joiner).__getitem__, _names("numpy.lib._index_tricks_impl"))(joiner, settled(key)))
+
+
+for _function in (
+    np.allclose, np.angle, np.apply_along_axis, np.apply_over_axes, np.array_equiv, np.atleast_1d, np.atleast_2d,
+    np.atleast_3d, np.clip, np.common_type, np.corrcoef, np.cross, np.diag_indices_from, np.diagflat, np.diff,
+    np.ediff1d, np.extract, np.fix, np.flip, np.fliplr, np.flipud, np.full_like, np.geomspace,
+    np.gradient, np.i0, np.imag, np.insert, np.isclose, np.iscomplex, np.iscomplexobj, np.isreal, np.isrealobj, np.kron,
+    np.logspace, np.matrix_transpose, np.meshgrid, np.moveaxis, np.nan_to_num, np.nanargmax, np.nanargmin,
+    np.nancumprod, np.nancumsum, np.nanprod, np.nansum, np.ndim, np.outer, np.poly, np.polyadd,
+    np.polyder, np.polyint, np.polysub, np.polyval, np.ptp, np.real, np.real_if_close, np.resize, np.rollaxis, np.rot90,
+    np.shape, np.trapezoid, np.tril_indices_from, np.triu_indices_from, np.unwrap,
+    np.linalg.cross, np.linalg.diagonal, np.linalg.matmul, np.linalg.matrix_norm, np.linalg.matrix_power,
+    np.linalg.matrix_transpose, np.linalg.outer, np.linalg.tensordot, np.linalg.tensorinv, np.linalg.tensorsolve,
+    np.linalg.trace,
+    *[getattr(np, name) for name in ("cumulative_prod", "cumulative_sum", "unstack") if hasattr(np, name)],  # NumPy 2.1
+):
+    answers(_function)(by_numpy(_function))
+for _function in (
+    np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack, np.ix_, np.piecewise, np.select, np.vsplit,
+    np.vstack,
+):
+    answers(_function)(by_numpy(_function, settled))
+_average, _take_along_axis = by_numpy(np.average), by_numpy(np.take_along_axis)
+
+
+@answers(np.average)
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = UNSET) -> Any:
+    """As `numpy.average`."""
+    if weights is not None:
+        return _average(a, axis, weights, returned, keepdims=keepdims)
+    a = lift(a)
+    mean = np.mean(a, axis, keepdims=keepdims)  # by a number of elements that may be open
+    return (mean, np.full_like(mean, np.size(a, axis))) if returned else mean
+
+
+@answers(np.take_along_axis)
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """As `numpy.take_along_axis`."""
+    if is_traced(indices) and isinstance(arr, np.ndarray):  # a plain array has no traced places
+        arr = filled(indices, arr, arr.shape, arr.dtype)
+    return _take_along_axis(arr, indices, axis)
