@@ -25,8 +25,8 @@ SETTINGS: dict[str, Any] = {
 """Undefined names are errors, and nothing is escaped, for the result is C."""
 
 
-MACRO = re.compile(r"{% macro (sg_\w+)\(.*?{% endmacro %}\n", re.DOTALL)
-"""A macro that prints a C function."""
+MACRO = re.compile(r"^.% macro (sg_\w+)\(.*?^.% endmacro %.\n", re.DOTALL | re.MULTILINE)
+"""A macro that prints a C function; the dots are Jinja's braces."""
 
 
 class Loader(jinja2.FileSystemLoader):
