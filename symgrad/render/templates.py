@@ -26,7 +26,7 @@ SETTINGS: dict[str, Any] = {
 
 
 MACRO = re.compile(r"^.% macro (sg_\w+)\(.*?^.% endmacro %.\n", re.DOTALL | re.MULTILINE)
-"""A macro that prints a C function; the dots are Jinja's braces."""
+"""A macro that prints a C function. The dots are braces of Jinja."""
 
 
 class Loader(jinja2.FileSystemLoader):
