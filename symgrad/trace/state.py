@@ -75,10 +75,11 @@ class Trace:
         reads.compare(inputs)
         return evaluate(Program(inputs, (node,)), [values[n] for n in inputs])[0]
 
-    def greater(self, one: Dim, other: Dim) -> bool | None:
-        """Whether an extent is greater than another, as NumPy's own functions ask, where all open ones are large.
+    def greater(self, one: Dim, other: Dim, asks: str, *, strictly: bool = True) -> bool | None:
+        """Whether an extent is greater than another, as a function of NumPy's `asks`, where all open ones are large.
 
-        Calls where it is otherwise are compiled apart. None where it depends on which of them is larger.
+        Calls where it is otherwise are compiled apart; where they are equal, too, if it is to be `strictly` greater.
+        None where it depends on which of them is larger.
         """
         difference: Any = one - other
         at = dict.fromkeys(difference.free_symbols, _LARGE)
@@ -86,7 +87,10 @@ class Trace:
         if value == 0 or any((each - value) * value < 0 for each in more):
             return None
         large: bool = bool(value > 0)
-        self.require(0, simplified(difference if large else -difference), f"NumPy asks for its size: {_APART}")
+        left = difference if large else -difference
+        taken = f"{one} {('>' if strictly else '>=') if large else ('<=' if strictly else '<')} {other}"
+        otherwise = f"NumPy's {asks}() goes another way unless {taken}: {_APART}"
+        self.require(0, simplified(left + int(strictly != large)), otherwise)
         return large
 
     def equal(self, one: Dim, other: Dim, otherwise: str) -> bool:

@@ -641,8 +641,10 @@ def _comparison(known_by: str, *, greater: bool) -> Any:
             return NotImplemented
         right = other.dim if type(other) is Extent else other
         known = getattr(self.dim - right, known_by, None)
-        if known is None and MARK in sys._getframe(1).f_globals:  # noqa: SLF001 - who asks
-            known = self.owner.greater(self.dim, right)
+        frame = sys._getframe(1)  # noqa: SLF001 - who asks
+        if known is None and MARK in frame.f_globals:
+            strictly = known_by in {"is_nonpositive", "is_positive"}
+            known = self.owner.greater(self.dim, right, frame.f_code.co_name, strictly=strictly)
             known = known if known is None else known == greater
         if known is None:
             raise self.refuse(f"comparing it with {right}")
@@ -652,10 +654,10 @@ def _comparison(known_by: str, *, greater: bool) -> Any:
 
 
 def _condition(self: Extent) -> bool:
-    known = self.owner.greater(self.dim, 0) if MARK in sys._getframe(1).f_globals else None  # noqa: SLF001 - as above
-    if known is None:
-        raise self.refuse("a condition")
-    return True
+    frame = sys._getframe(1)  # noqa: SLF001 - who asks
+    if MARK in frame.f_globals and self.owner.greater(self.dim, 0, frame.f_code.co_name) is not None:
+        return True
+    raise self.refuse("a condition")
 
 
 def _refusing(what: str) -> Any:

@@ -286,6 +286,42 @@ def test_distances_that_are_traced_may_or_may_not_be_equal() -> None:
         agree(evaluate(traced, [x**3, x]), np.gradient(x**3, x, edge_order=2), 1e-13)
 
 
+def test_conditions_of_numpys_own_are_no_branches() -> None:
+    """Equal distances and others are one compilation; what only a value could tell is refused, at the user's line."""
+    plain = sg.Options(compiler="none")
+    slope = sg.jit(lambda a, x: np.gradient(a, x) * 1.0, options=plain)
+    for x in (np.arange(5.0) * 2, np.array([0, 1, 3, 3.5, 7])):
+        agree([slope(x**3, x)], np.gradient(x**3, x), 1e-13)
+    assert slope.cache_info().compilations == 1
+    with pytest.raises(ConcretizationError, match=r"np\.rot90 of(?s:.*)test_answers\.py:"):
+        sg.jit(lambda a, k: np.rot90(a, k[0, 0]), options=plain)(np.eye(3), np.eye(3))
+
+
+def test_open_extents_are_large_for_numpys_own() -> None:
+    """One program for all sizes but the small ones, for which NumPy does something else: these have their own."""
+    plain = sg.Options(compiler="none")
+    slope: Any = sg.jit(np.gradient, options=plain)
+    twice = sg.jit(lambda a: np.tile(a, 2), options=plain)
+    for n in (5, 7, 9, 2, 0, 1):
+        agree([twice(np.ones(n))], np.ones(2 * n), 0)
+        if n > 1:
+            agree([slope(np.arange(n) ** 2.0)], np.gradient(np.arange(n) ** 2.0), 0)
+    assert slope.cache_info().compilations == 2
+    with pytest.raises(SymgradError, match="too small to calculate a numerical gradient"):
+        slope(np.ones(1))
+    fixed = sg.jit(lambda a: +np.gradient(a), specs=(sg.spec("f64[n]"),), options=plain)
+    with pytest.raises(SymgradError, match=r"gradient\(\) goes another way unless n >= 2(?s:.*)test_answers\.py:"):
+        fixed(np.ones(1))
+
+
+def test_an_error_of_a_function_that_numpy_calls_is_its_own() -> None:
+    def fails(row: Any) -> Any:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$"):
+        program(lambda a: np.apply_along_axis(fails, 0, a), [spec("f64[3,3]")])
+
+
 def test_numpy_itself_is_as_it_was() -> None:
     """Its own Python is made again for traced arrays: nothing of it is replaced, in no thread and no trace."""
     import numpy.lib._function_base_impl as module

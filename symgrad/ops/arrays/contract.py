@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from functools import reduce
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import ShapeError
 from symgrad.ir import shapes
 from symgrad.ir.notation import Access, Axis, Body, How, Number, Statement, axes_of
 from symgrad.ops.arrays.copies import fresh
@@ -257,13 +258,9 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 @answers(np.einsum)
 def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywords: Any) -> Any:
-    """As `numpy.einsum` with subscripts as a string; whatever `optimize` says, the cheapest pair goes first."""
+    """As `numpy.einsum`; whatever `optimize` says, the cheapest pair goes first."""
     refuse("einsum", out=out, **keywords)
-    subscripts, *arrays = operands
-    if not isinstance(subscripts, str):
-        raise UnsupportedError(
-            "np.einsum with lists of labels", instead='the string form, np.einsum("ij,jk->ik", a, b)'
-        )
+    subscripts, *arrays = operands if isinstance(operands[0], str) else _with_letters(operands)
     arrays = [lift(x) for x in arrays]
     if len(subscripts.split("->", maxsplit=1)[0].split(",")) != len(arrays):
         raise ShapeError(f"einsum {subscripts!r} names {subscripts.count(',') + 1} operands and got {len(arrays)}")
@@ -274,6 +271,16 @@ def einsum_answer(*operands: Any, out: Any = None, optimize: Any = None, **keywo
         view = np.transpose(view, [left.index(label) for label in result]) if len(left) > 1 else view
         return view if left else fresh(view)
     return contract(spelled, *arrays)
+
+
+def _with_letters(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Write labels that are lists of integers, each behind its array, as letters of the same order."""
+    count, letters = len(operands) // 2, sorted(LETTERS)
+    terms = [
+        "".join(["..." if label is Ellipsis else letters[operator.index(label)] for label in labels])
+        for labels in (*operands[1 : 2 * count : 2], *operands[2 * count :])
+    ]
+    return "->".join([",".join(terms[:count]), *terms[count:]]), *operands[: 2 * count : 2]
 
 
 def _explicit(subscripts: str, ranks: list[int]) -> str:
