@@ -252,7 +252,7 @@ class _Installed:
     stand_ins: ClassVar[dict[int, Replaced]] = {}
     libraries: ClassVar[dict[str, list[Row]]] = {}
     inside: ClassVar[dict[str, Row]] = {}
-    users: ClassVar[dict[str, tuple[ModuleType | None, int, Row | None]]] = {}
+    users: ClassVar[dict[str, tuple[ModuleType | None, int, tuple[Row, ...]]]] = {}
     others: ClassVar[set[str]] = set()
     modules = 0
 
@@ -363,7 +363,7 @@ def _users() -> Iterator[Row]:
         if name not in here.users and name not in here.others:
             own = of_the_user(getattr(loaded, "__file__", None) or ("" if name == "__main__" else "<frozen>"))
             if own:
-                here.users[name] = (None, 0, None)
+                here.users[name] = (None, 0, ())
             else:
                 here.others.add(name)
     here.modules = len(sys.modules)
@@ -372,11 +372,10 @@ def _users() -> Iterator[Row]:
         if module is None:
             continue
         same = module is known and len(vars(module)) == length and name != "__main__"
-        row = before if same else _bound(vars(module))
-        here.users[name] = (module, len(vars(module)), row)
-        if row is not None:
-            yield row
-        yield from _methods_with_caches(vars(module))
+        names = vars(module)
+        rows = before if same else (*filter(None, [_bound(names)]), *_methods_with_caches(names))
+        here.users[name] = (module, len(names), rows)
+        yield from rows
 
 
 # -- putting it in place
