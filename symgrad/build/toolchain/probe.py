@@ -21,7 +21,7 @@ from symgrad.ops import math_functions
 _VARIANT = re.compile(rb"_ZGV[a-zA-Z][MN][0-9x]+v+_([a-z0-9]+)\0")
 _VECTOR_LIBRARY = "libmvec.so.1"
 _SETS_FLOATING_POINT_MODE = b"set_fast_math"  # the constructor in crtfastmath.o
-_ROUNDS, _REPEATS = 10, 25
+_ROUNDS, _REPEATS, _TURNS, _PAUSE = 10, 25, 8, 0.002
 
 
 class _TooSlow(Exception):  # noqa: N818 - not an error yet: the compiler is passed over
@@ -156,7 +156,9 @@ def _times(handle: Any) -> tuple[int, int]:
     """Time one loop with vectors of 256 and of 512 bits, in nanoseconds; zeros where there is no choice.
 
     gcc prefers 256 bits on processors whose 512 are faster, and the other way round would be as possible: only the
-    clock knows. The loop calls the vector library and multiplies and adds beside it; all takes half a millisecond.
+    clock knows. The loop calls the vector library and multiplies and adds beside it. A turn takes half a millisecond,
+    and what another program does to it may last as long: of 316 probes of one turn on a busy machine, seven took the
+    slower width, and the cache keeps that. So there are several, with pauses.
     """
     kind = ffi.typeof("void(*)(double *, double *, int)")
     try:
@@ -165,7 +167,9 @@ def _times(handle: Any) -> tuple[int, int]:
         return 0, 0
     x, y = ffi.new("double[]", [i / 1024 for i in range(1024)]), ffi.new("double[]", 1024)
     times: list[list[int]] = [[], []]
-    for _ in range(_REPEATS):  # in turns, and the least of each: other work on the machine only adds
+    for turn in range(_TURNS * _REPEATS):  # the least of each: other work on the machine only adds
+        if turn % _REPEATS == 0:
+            time.sleep(_PAUSE)
         for loop, taken in zip(loops, times, strict=True):
             start = time.perf_counter_ns()
             loop(x, y, _ROUNDS)
