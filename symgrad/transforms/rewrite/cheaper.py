@@ -16,6 +16,7 @@ from symgrad.ir.op import Elementwise, Leaf, Op
 from symgrad.ops.arrays.views import expand_dims
 from symgrad.ops.elementwise import logical
 from symgrad.transforms.build import array, literal, make
+from symgrad.transforms.rewrite.contractions import multiplied, turned
 from symgrad.transforms.rewrite.engine import NUMBER, PARAM, By, Run, Table, by, computed, family, rule, viewed
 from symgrad.transforms.rewrite.places import not_zero, on_diagonal, placed
 from symgrad.transforms.rewrite.views import broadcast_behind, nested, ordered, sliced
@@ -187,6 +188,8 @@ CHEAPER = Table(
          lambda x, order, outer: ops.transpose(x, axes=computed(
              lambda inner, outer: tuple([inner[a] for a in outer]), order, outer)),
          order=PARAM, outer=PARAM, kinds=ANY),
+    by(turned, ops.transpose, once=True),
+    by(multiplied, ops.sum, once=True),
     By(ordered, lambda op, _inputs: op.ordered),
     by(sliced, ops.slice),
     by(nested, ops.place),

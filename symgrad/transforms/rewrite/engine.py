@@ -317,9 +317,10 @@ class By:
 
 def by(
     function: Callable[[Run, Node], Node | None], *ops: Op, among: Callable[..., bool] = lambda *_: True,
+    once: bool = False,
 ) -> By:
     """Declare a function as a rule for some ops, where `among` holds for their first operands, ops or numbers."""
-    return By(function, lambda op, inputs: op in ops and (inputs is None or among(*inputs)))
+    return By(function, lambda op, inputs: op in ops and (inputs is None or among(*inputs)), once)
 
 
 # -- tables
