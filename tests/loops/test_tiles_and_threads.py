@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -113,9 +114,23 @@ def test_the_condition_for_threads_counts_all_unknown_extents():
     """A short loop around long ones is worth sharing out, and a long one around nothing is not."""
     pairs = sg.jit(lambda a, b: np.sum((a[:, None] - b[None, :]) ** 2, axis=1), specs=("f64[n]", "f64[m]"))
     text = pairs.lower(sg.spec("f64[n]"), sg.spec("f64[m]")).as_text("c")
-    assert re.search(r"if \([^)]*\bm\*n\b[^)]* >= \d+\) {\n +#pragma omp parallel for num_threads\(threads\)\n", text)
+    enough = r">= \(sg_is_awake \? \d+ : \d+\)\) {\n +#pragma omp parallel for num_threads\(threads\)\n"
+    assert re.search(rf"if \([^)]*\bm\*n\b[^)]* {enough}", text)
     one = sg.jit(lambda a: np.sum(np.exp(a)), specs=("f64[n]",))
-    assert re.search(r"if \(n >= \d+\) {\n +#pragma omp parallel for", one.lower(sg.spec("f64[n]")).as_text("c"))
+    assert re.search(rf"if \(n {enough}", one.lower(sg.spec("f64[n]")).as_text("c"))
+
+
+def test_little_work_is_shared_only_where_threads_are_awake():
+    """A call that follows another one, and one after a pause: in the same shares, to the same bits."""
+    little, much = np.random.default_rng(0).normal(size=150_000), np.ones(2_000_000)
+    f = sg.value_and_grad(lambda x: np.sum(np.exp(np.sin(x))), options=sg.Options(threads=2))
+    values = []
+    for pause in (0.02, 0.0, 0.0, 0.02):
+        time.sleep(pause)
+        values.append(f(little))
+    assert all(v == values[0][0] and np.array_equal(g, values[0][1]) for v, g in values)
+    assert "if (sg_is_awake) {" in f.lower(little).as_text("c")
+    assert "sg_is_awake" not in f.lower(much).as_text("c")
 
 
 # -- which axis a sweep walks
