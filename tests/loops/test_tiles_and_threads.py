@@ -316,7 +316,7 @@ def test_fusion_does_not_depend_on_the_size(loss: Callable[..., Any], dtype: str
 
 @pytest.mark.parametrize(("loss", "d", "n", "rows"), [
     (weighted, 16, 32, 32), (weighted, 16, 64, 64), (weighted, 16, 65, 32), (weighted, 16, 1024, 32),  # register blocks
-    (weighted, 8, 40, 40), (weighted, 8, 56, 16), (weighted, 8, 64, 16), (weighted, 8, 1024, 8),
+    (weighted, 8, 40, 40), (weighted, 8, 64, 64), (weighted, 8, 1024, 32), (weighted, 3, 40, 40), (weighted, 3, 64, 16),
     (normalized, 0, 9, 9), (normalized, 0, 33, 33), (normalized, 0, 48, 32), (normalized, 0, 63, 16),
 ])
 def test_how_long_tiles_are_is_decided_by_the_bytes_that_live(
