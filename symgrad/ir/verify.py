@@ -30,6 +30,9 @@ def verify(program: Program, stage: str = "program") -> Program:
     names = [node.param("name") for node in program.inputs]
     if len(set(names)) < len(names):
         raise VerifyError(f"{stage}: two inputs have one name, of {', '.join(names)}")
+    for node in program.inputs:
+        if node.dtype is SEVERAL:
+            raise VerifyError(f"{stage}: the input {node!r} has several results")
     if not program.fortran <= set(names):
         raise VerifyError(f"{stage}: {', '.join(sorted(program.fortran - set(names)))} lies by columns and is no input")
     if program.labels and len(program.labels) != len(program.outputs):

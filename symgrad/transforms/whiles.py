@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.ir.node import Graph, Node
+from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.op import Elementwise
 from symgrad.ir.program import BY_NUMBER, Program, afresh, copied, replaced
 from symgrad.ops.control.cond import cond
@@ -531,7 +531,8 @@ def _branched(
     for side in sides:
         inner = Program(tuple(cuts), tuple(side))
         read |= dict.fromkeys([o for o in side if o in cuts])
-        read |= dict.fromkeys([i for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts])
+        reads = [(node, i) for node in inner.nodes() if node not in cuts for i in node.inputs if i in cuts]
+        read |= dict.fromkeys([node if i.dtype is SEVERAL else i for node, i in reads])  # of several results, the one
     then, other = [closed([*read], side, "side") for side in sides]
     hub = make(body, cond, test, *read, then=then, other=other)
     return [make(body, result, hub, number=k) for k in range(len(sides[0]))]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from symgrad.errors import VerifyError
-from symgrad.ir.node import Graph, Node
+from symgrad.ir.node import SEVERAL, Graph, Node
 from symgrad.ir.program import Program
 from symgrad.ir.verify import verify
 from symgrad.ops import OPS, load
@@ -45,6 +45,10 @@ def later(made: Made) -> Program:
 BROKEN: dict[str, tuple[Callable[[Made], Program], str]] = {
     "an input that is none": (
         lambda m: replace(m.program, inputs=(m.x, m.sine)), "sin .* among the inputs and is no input",
+    ),
+    "an input of several results": (
+        lambda m: replace(m.program, inputs=(m.x, m.y, m.node("input", (), ("z", (), SEVERAL), (), SEVERAL))),
+        "the input .* has several results",
     ),
     "two inputs of a name": (
         lambda m: replace(m.program, inputs=(m.x, m.node("input", (), m.x.params))),
