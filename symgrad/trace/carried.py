@@ -20,7 +20,7 @@ import numpy as np
 from symgrad.ir.node import Node
 from symgrad.ops.elementwise.selection import where
 from symgrad.trace.constants import constant
-from symgrad.trace.lines import line_at
+from symgrad.trace.lines import is_user_code, line_at
 from symgrad.trace.rounds import carried_names, loop_around, runs_out
 from symgrad.trace.state import current
 from symgrad.trace.tracer import Tracer, as_node
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     Key = tuple[CodeType, int]
 
-WEAK = {bool: None, int: int, float: float}
-"""Python's numbers, and what traced ones promote as."""
+WEAK = {kind: kind for kind in (bool, int, float)}
+"""Python's numbers, and what traced ones are in its arithmetic."""
 
 
 def is_number(value: Any) -> bool:
@@ -54,6 +54,7 @@ class Carrying:
     Attributes:
         loops: where they begin, and how far they go, by their code.
         rounds: the number of the round that a loop is in, by its frame.
+        told: whether code ran that may tell traced numbers from plain ones where it would say nothing.
     """
 
     def __init__(self, keys: set[Key]) -> None:
@@ -63,6 +64,7 @@ class Carrying:
             self.loops.setdefault(code, {})[head] = loop_around(code, head)[1]
         self.rounds: dict[FrameType, dict[int, Node]] = {}
         self.own: set[tuple[Any, ...]] = set()
+        self.told = False
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -80,6 +82,8 @@ class Carrying:
 
     def _called(self, frame: FrameType, _event: str, _arg: Any) -> Any:
         loops = self.loops.get(frame.f_code)
+        if is_user_code(frame.f_globals.get("__file__") or frame.f_code.co_filename):  # not what a library generates
+            self.told |= tells(frame.f_code)
         if loops is None:
             return None
         last = -1
@@ -177,9 +181,13 @@ def deciding(branches: Branches, program: Program) -> dict[Key, Loop]:
 
 
 @cache
-def may_carry(code: CodeType, head: int) -> bool:
-    """Whether code cannot tell traced numbers from plain ones where it would say nothing: by `type`, or ``is True``."""
+def tells(code: CodeType) -> bool:
+    """Whether a user's code may tell traced numbers from plain ones, by `type`, ``is True`` or what they have."""
     every = [*dis.get_instructions(code)]
-    return head >= 0 and not any(
-        (i.opname.startswith("LOAD_") and i.argval == "type") or i.opname == "IS_OP" for i in every
+    return any(
+        (one.opname.startswith("LOAD_") and one.argval in _ASKS) or (two.opname == "IS_OP" and one.argval is not None)
+        for one, two in zip(every, [*every[1:], *every[-1:]], strict=True)
     )
+
+
+_ASKS = frozenset({"type", "id", "hasattr", "getattr"})

@@ -24,7 +24,7 @@ import numpy as np
 
 from symgrad.ir.node import Node
 from symgrad.ir.shapes import is_static
-from symgrad.trace.carried import deciding, may_carry
+from symgrad.trace.carried import deciding
 from symgrad.trace.constants import constant
 from symgrad.trace.creation import MAKERS, steps_between
 from symgrad.trace.lines import callee, is_user_code
@@ -145,13 +145,14 @@ class Lengths:
         self.carried -= self.idle  # without it there was no exception
         before, loops = {*self.carried}, deciding(branches, program)
         lost = self.carried & loops.keys()
-        if self.expected is not None:
+        told = branches.carrying is not None and branches.carrying.told
+        if self.expected is not None or told:
             found = [branches.value(node) for node in branches.outputs]
-            lost = lost if all(map(_close, found, self.expected)) else {*self.carried}
-            self.expected = None
+            same = not told and all(map(_close, found, self.expected or ()))
+            lost, self.expected = lost if same else {*self.carried}, None
         self.carried -= lost
         for key, loop in loops.items():
-            if key not in self.differing and loop.numbers and may_carry(*key):
+            if key not in self.differing and loop.numbers:
                 self.carried.add(key)
             self.differing.setdefault(key, loop.differ)
         if self.carried - before:

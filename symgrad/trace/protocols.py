@@ -105,6 +105,19 @@ def _called(x: Tracer, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[st
     return result if where is True else np.where(lift(where), result, np.copy(target))  # type: ignore[arg-type]
 
 
+def _counted(x: Tracer) -> Any:
+    """Return one of Python's truth values as the integer that it is in arithmetic."""
+    return Tracer(x.astype(np.int64).node, x.owner, weak=int) if x.weak is bool else x
+
+
+_PYTHONS = frozenset({bool, int, float})
+_BITS = frozenset({
+    np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.less, np.less_equal, np.greater, np.greater_equal, np.equal,
+    np.not_equal,
+})
+"""What takes Python's truth values as such, or does not care."""
+
+
 def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     is_power = ufunc is np.power and not swapped
 
@@ -115,9 +128,11 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
             return other * self.as_index()
         if is_power and type(other) is int and other == 2 and self.dtype.kind == "b" and not self.is_number:
             return call_ufunc(self.owner, np.square, (self,))  # int8, as of arrays in NumPy; np.power gives int64
-        result = call_ufunc(self.owner, ufunc, (other, self) if swapped else (self, other))
-        if self.weak is not None and (type(other) in {int, float} or getattr(other, "weak", None) is not None):
-            result.weak = {"f": float, "i": int}.get(result.dtype.kind)  # Python's numbers stay Python's numbers
+        both = self.weak is not None and (type(other) in _PYTHONS or getattr(other, "weak", None) is not None)
+        one: Any = _counted(self) if both and ufunc not in _BITS else self  # True + True is 2
+        result = call_ufunc(self.owner, ufunc, (other, one) if swapped else (one, other))
+        if both:
+            result.weak = {"b": bool, "f": float, "i": int}.get(result.dtype.kind)  # Python's numbers stay so
         return result
 
     return operator
@@ -125,8 +140,9 @@ def _binary(ufunc: np.ufunc, *, swapped: bool = False) -> Callable[[Tracer, Any]
 
 def _unary(ufunc: np.ufunc) -> Callable[[Tracer], Any]:
     def operator(self: Tracer) -> Any:
-        result = call_ufunc(self.owner, ufunc, (self,))
-        result.weak = self.weak
+        one = _counted(self)
+        result = call_ufunc(self.owner, ufunc, (one,))
+        result.weak = one.weak
         return result
 
     return operator

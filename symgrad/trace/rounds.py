@@ -77,13 +77,35 @@ def _reads(code: CodeType) -> list[frozenset[str]]:
 
 
 @cache
+def _pending(code: CodeType) -> list[frozenset[str]]:
+    """Return the names read for what is on the stack before each instruction, as ``n`` in ``n + (1 if c else 2)``."""
+    every, _, after = _flow(code)
+    reads = _reads(code)
+    hidden = {i.argval for i in every if i.opname == "LOAD_FAST_AND_CLEAR"}  # names of comprehensions: no statements
+    pending: list[frozenset[str]] = [frozenset()] * len(every)
+    stack = [*range(len(every))]
+    while stack:
+        k = stack.pop()
+        i = every[k]
+        inner = every[k - 1].opname in {"COPY", "DUP_TOP"} or i.argval in hidden
+        ends = i.opname.startswith("STORE_") and not inner  # a statement; in the same word another may begin
+        found = (frozenset() if ends else pending[k]) | (reads[k] if "LOAD_" in i.opname else frozenset())
+        for n in after[k]:
+            if not found <= pending[n]:
+                pending[n] |= found
+                stack.append(n)
+    return pending
+
+
+@cache
 def names_alive(code: CodeType, at: int) -> frozenset[str]:
-    """Return the names that may be read, before they are set, after an instruction."""
+    """Return the names that may be read, before they are set, after an instruction, or were for what waits for it."""
     _, number, after = _flow(code)
     alive = _alive(code)
     if alive is None or at not in number:
         return frozenset[str]().union(*_reads(code))
-    return frozenset[str]().union(*[alive[n] for n in after[number[at]]], code.co_cellvars, code.co_freevars)
+    waits = _pending(code)[number[at]] & {*code.co_varnames}
+    return waits.union(*[alive[n] for n in after[number[at]]], code.co_cellvars, code.co_freevars)
 
 
 @cache
@@ -134,6 +156,11 @@ def breaks(code: CodeType, at: int, outcomes: Mapping[int, Any]) -> bool:
         else:
             stack += after[k]
     return True
+
+
+def known_by(value: Any) -> Any:
+    """Return what a variable is told apart by: 0.0 is not -0.0, nor is 1.0 or True 1."""
+    return repr(value) if type(value) is float else (type(value), value)
 
 
 @cache

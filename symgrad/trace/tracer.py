@@ -86,7 +86,7 @@ class Tracer:
 
     Attributes:
         owner: the trace it belongs to.
-        weak: ``int`` or ``float`` for a number made of extents alone, which promotes as Python's numbers do.
+        weak: ``bool``, ``int`` or ``float`` for what Python has a number of its own for, as of extents alone.
     """
 
     __slots__ = ("_node", "_seen", "_version", "_view", "base", "is_array", "origin", "owner", "weak")
@@ -407,6 +407,9 @@ class Tracer:
         return repr(self)
 
     def __repr__(self) -> str:
+        carrying = self.owner.branches and self.owner.branches.carrying
+        if carrying and self.weak is not None:
+            carrying.told = True  # Python has a plain number here
         return f"Tracer({self._brief()})"
 
     def __reduce__(self) -> NoReturn:
@@ -738,7 +741,8 @@ _SCALARS = {bool: bool, int: int, float: float}
 def kind_of(value: Any) -> Any:
     """Return what promotion sees: a dtype, or Python's int and float, which are weak."""
     if type(value) is Tracer:
-        return value.weak or value._node.dtype  # noqa: SLF001 - dtype never changes with writes
+        kind = value._node.dtype  # noqa: SLF001 - dtype never changes with writes
+        return kind if kind.kind == "b" else value.weak or kind
     found = _SCALARS.get(type(value))
     if found is not None:
         return np.dtype(bool) if found is bool else found

@@ -19,7 +19,7 @@ from symgrad.ir.program import Program, copied
 from symgrad.ops.control.results import result
 from symgrad.ops.control.scan import scan
 from symgrad.ops.elementwise.logical import logical_not, logical_or
-from symgrad.trace.rounds import names_alive
+from symgrad.trace.rounds import known_by, names_alive
 from symgrad.transforms.build import input_like, literal, make
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.roll import rows_of, slides
@@ -96,7 +96,8 @@ class _Loop:
             if None in found:
                 return None
             made[way] = found  # type: ignore[assignment]  # none is None
-        if not is_tree([*made.items()]) or not stays_small(self.names, self.inputs, own[0], made):
+        after = [node for node in self.program.outputs if node not in {*gone}]
+        if not is_tree([*made.items()]) or not stays_small(self.names, self.inputs, own[0], made, last, after):
             return None
         rounds = [each[name] for each in own[1:steps] for name in self.names]
         return self.looped(made, own[0], last, gone) if stands_apart(self.program, gone, last, rounds) else None
@@ -115,8 +116,8 @@ class _Loop:
             values = [each[name] for each in every]
             nodes = [value for value in values if isinstance(value, Node)]
             if not nodes:
-                sides = [[one.before[name] for one in each] for each in self.fork.rounds.values()]
-                told = [each[name] for each in own[:-1]]
+                sides = [[known_by(one.before[name]) for one in each] for each in self.fork.rounds.values()]
+                told = [known_by(each[name]) for each in own[:-1]]
                 if any(side != told for side in sides):
                     return False
             elif any(value is not nodes[0] for value in values):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.ir.node import SEVERAL, Graph, Node
-from symgrad.ir.op import Elementwise
+from symgrad.ir.op import Elementwise, Result
 from symgrad.ir.program import BY_NUMBER, Program, afresh, copied, replaced
 from symgrad.ops.control.cond import cond
 from symgrad.ops.control.guard import UNTOLD, guard
@@ -25,7 +25,7 @@ from symgrad.ops.control.scan import counted, scan
 from symgrad.ops.control.while_ import while_
 from symgrad.ops.declare.traits import chooses, growth
 from symgrad.ops.elementwise.logical import logical_and, logical_not, logical_or
-from symgrad.trace.rounds import breaks, names_alive, position, remembers, runs_out
+from symgrad.trace.rounds import breaks, known_by, names_alive, position, remembers, runs_out
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
@@ -161,7 +161,7 @@ class _Loop:
             return False  # some are not set yet, or a structure changes
         for name in keys:
             column = [own[name] for own in self.variables]
-            if all(value is column[0] or (type(value), value) == (type(column[0]), column[0]) for value in column):
+            if all(value is column[0] or known_by(value) == known_by(column[0]) for value in column):
                 continue
             if not fit_together(column, "f" if ("", self.moment.at, 0) in keys else "bif"):
                 return False
@@ -187,8 +187,13 @@ class _Loop:
             self.rounds[way] = self.taken(clean[-1])
         return (
             is_tree([*self.rounds.items()]) and self.is_what_was_traced(ways) and self.ends_in_variables()
-            and stays_small(self.names, self.inputs, self.variables[0], self.rounds)
+            and stays_small(self.names, self.inputs, self.variables[0], self.rounds, last, self.after())
         )
+
+    def after(self) -> list[Node]:
+        """List what stays of the program's outputs without the guards of the rounds."""
+        gone = {*self.asked, *chain.from_iterable(self.inside)}
+        return [node for node in self.program.outputs if node not in gone]
 
     def is_left(self) -> bool:
         """Whether a `for` ends as its condition comes to something else, and not because it runs out just then."""
@@ -341,29 +346,31 @@ MOST_ROUNDS, MOST_EACH, MOST = 2.0**31, 2.0**10, 2.0**41
 
 def stays_small(
     names: Sequence[Name], inputs: Sequence[Node], begin: Mapping[Name, Any], rounds: Mapping[Way, list[Node]],
+    last: Sequence[Node], after: Sequence[Node],
 ) -> bool:
     """Whether what rounds make of numbers that Python computes in integers of any size has 64 bits.
 
     These are numbers of rounds, and variables that begin with a plain integer. Each is known to be no larger than a
-    multiple of the largest of these variables and a number.
+    multiple of the largest of these variables and a number. The same holds for what is made `after` the loop of what
+    the variables are at `last`.
     """
     bounds: dict[Node, tuple[float, float]] = {}
-    for name, node in zip(names, inputs, strict=True):
-        value = begin[name]
-        made = Program((), (value,)).nodes() if isinstance(value, Node) else []
+    for name, node, end in zip(names, inputs, last, strict=True):
         if not name[0]:
-            bounds[node] = 0.0, MOST_ROUNDS
-        elif node.dtype.kind == "i" and not any(each.is_input for each in made):
-            bounds[node] = 1.0, 0.0
+            bounds[node] = bounds[end] = 0.0, MOST_ROUNDS
+        elif node.dtype.kind == "i" and not node.shape and _is_plain(begin[name]):
+            bounds[node] = bounds[end] = 1.0, 0.0
     carried = {node: k for k, node in enumerate(inputs) if bounds.get(node, (0.0,))[0]}
-    for node in Program(tuple(inputs), tuple(chain(*rounds.values()))).nodes():
+    for node in Program((*inputs, *last), (*chain(*rounds.values()), *after)).nodes() if bounds else ():
         if node.dtype.kind == "b":
             bounds[node] = 0.0, 1.0
         elif node.is_constant and node.dtype.kind in "iu" and not node.shape:
             bounds[node] = 0.0, abs(float(node.params[0].array))
+        elif all(i.is_constant for i in node.inputs):
+            continue  # made of no variable
         elif isinstance(node.op, Elementwise) and node.dtype.kind == "i" and bounds.keys() >= {*node.inputs}:
             sizes = [bounds[i] for i in node.inputs]
-            bounds[node] = size = _size(growth(node.op) if not node.params else "most", sizes)
+            bounds[node] = size = _size(growth(node.op, node.params), sizes)
             if not size[0] * MOST + size[1] < 2.0**63:
                 return False
     for way, gives in rounds.items():
@@ -372,6 +379,13 @@ def stays_small(
             if times > 1 or more > (MOST_EACH if times else MOST):
                 return False
     return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a number is none of the arguments': it is Python's, or made of those by loops before this one."""
+    made = Program((), (value,)).nodes() if isinstance(value, Node) else []
+    loops = tuple([node for node in made if isinstance(node.op, Result)])
+    return not any(node.is_input for node in Program(loops, (value,)).nodes()) if made else True
 
 
 def _size(kind: str, sizes: Sequence[tuple[float, float]]) -> tuple[float, float]:
@@ -383,6 +397,8 @@ def _size(kind: str, sizes: Sequence[tuple[float, float]]) -> tuple[float, float
         return max(times), max(more)
     if kind == "sum":
         return sum(times), sum(more)
+    if kind.isdigit() and not times[0]:
+        return 0.0, 2.0 ** min(int(kind) * np.log2(max(more[0], 1.0)), 64.0)
     if kind == "product" and sum(map(bool, times)) <= 1:
         return max([a * np.prod([d for j, (_, d) in enumerate(sizes) if j != k]) for k, (a, _) in enumerate(sizes)]), (
             float(np.prod(more))

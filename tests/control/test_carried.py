@@ -170,6 +170,107 @@ def test_what_cannot_be_carried(fun, names):
         f(rng.normal(size=16))
 
 
+def flags(x):
+    on, off, total = False, True, 0.0
+    for v in x:
+        if v > 0.3:
+            on = not on
+        if v < -0.3:
+            off = on ^ True
+        total = total + v * (on + off) + (-on) + abs(off) + (on & off) * 2
+    return total + (on + off)
+
+
+def signed_zero(x):
+    z, total = 0.0, 0.0
+    for v in x:
+        if v > 0:
+            z = -z
+        total = total + np.copysign(v, z)
+    return np.copysign(total, z)
+
+
+def waiting(x):
+    n, total = 0, 0.0
+    for v in x:
+        n = max(min(n + (1 if v > 0 else -1), 3), -3)
+        total = total + v * n
+    return total
+
+
+def power_after(x):
+    n = 0
+    for v in x:
+        if v > 0:
+            n = n + 1
+    return x[0] * (n**15 % 1000)
+
+
+def product_after(x):
+    n = 0
+    for v in x:
+        if v > 0:
+            n = n + 1
+    return x[0] * (n * 10**18)
+
+
+def shift_after(x):
+    n = 0
+    for v in x:
+        if v > 0:
+            n = n + 4
+    return x[0] * (1 << n)
+
+
+def product_of_two_loops(x):
+    n = 1
+    for v in x:
+        if v > 0:
+            n = n + 1
+    for v in x:
+        if v > 0:
+            n = n * 31 + 7
+    return x[0] * (n % 1000)
+
+
+def kind(n):
+    return 1.0 if type(n) is int else 2.0
+
+
+def asks_its_type(x):
+    n, total = 0, 0.0
+    for v in x:
+        if v > 0:
+            n = n + 1
+        total = kind(n) * v if v > 1 else 0.0
+    return total + n
+
+
+def asks_its_text(x):
+    n, total = 0, 0.0
+    for v in x:
+        if v > 0:
+            n = n + 1
+        total = len(f"{n}") * v if v > 1 else 0.0
+    return total + n
+
+
+@pytest.mark.parametrize("fun", [
+    flags, signed_zero, waiting, power_after, product_after, shift_after, product_of_two_loops, asks_its_type,
+    asks_its_text,
+], ids=lambda f: f.__name__)
+def test_they_are_what_pythons_numbers_are(fun):
+    """Truth values that are added, -0.0, what waits on the stack, integers behind the loop, types and texts.
+
+    The first call has few rounds that count, so that it alone says nothing of the others.
+    """
+    rng = np.random.default_rng(5)
+    f = sg.jit(fun, options=sg.Options(compiler="none", paths=99))
+    for shift in (-1.2, 1.0, -0.3, 0.5, 0.0, 1.5):
+        x = rng.normal(size=24) + shift
+        np.testing.assert_allclose(f(x), fun(x), rtol=1e-12)
+
+
 def refuses(a):
     if a < 0:
         raise ValueError("negative")

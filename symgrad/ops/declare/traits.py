@@ -164,21 +164,23 @@ def truth(op: Op) -> tuple[bool, ...]:
 
 
 @cache
-def growth(op: Op) -> str:
+def growth(op: Op, params: tuple[Any, ...] = ()) -> str:
     """Return what integers that an op makes are no larger than: its last operand, the "most", "sum", "product" of all.
 
-    Nothing where they may be larger, as of what is no elementwise op.
+    Of a power of one it is the exponent. Nothing where they may be larger, as of what is no elementwise op.
     """
-    if OPS.get(op.name) is not op or not isinstance(op, Elementwise) or op.params:
+    if OPS.get(op.name) is not op or not isinstance(op, Elementwise) or len(params) != len(op.params):
         return ""
-    numbers = {"bool": (False, True)}
-    given = [numbers.get(kind, (-100, -7, -3, -2, -1, 1, 2, 3, 5, 100)) for kind in kinds(op)]
+    numbers = {"bool": (False, True)} if {*kinds(op)} != {"bool"} else {}
+    given = [numbers.get(kind, (-100, -7, -3, -2, -1, 0, 1, 2, 3, 5, 100)) for kind in kinds(op)]
     x = [np.array(column) for column in zip(*product(*given), strict=True)]
     try:
         with np.errstate(all="ignore"):
-            y = np.abs(op.evaluate(*x).astype(np.float64))
+            y = np.abs(op.evaluate(*x, **op.named(params)).astype(np.float64))
     except (TypeError, ValueError):
         return ""
     sizes = np.abs(np.array([one for one in x if one.dtype.kind == "i"], float))
     limits = {"last": sizes[-1:], "most": sizes.max(0, initial=0), "sum": sizes.sum(0), "product": sizes.prod(0)}
+    if len(x) == 1:
+        limits |= {str(k): sizes[0] ** k for k in range(2, 63) if len(sizes)}
     return next((name for name, limit in limits.items() if limit.size and np.all(y <= limit)), "")
