@@ -110,6 +110,12 @@ class Lengths:
         """Return what goes through the rows of an array of an open extent, where a `for` in a frame does."""
         self.seek(frame)
         goes = dis.opname[frame.f_code.co_code[frame.f_lasti]] == "GET_ITER"
+        head = heads(frame.f_code).get(frame.f_lasti) if goes else None
+        if head is not None and (frame.f_code, head[0]) in self.now:
+            raise length.refuse(
+                "a for statement whose rounds are not all the same (they change plain numbers, or a list grows)",
+                "traced values, n = 0.0 * x[0], in the place of plain numbers that rounds change, sg.scan, or ",
+            )
         return steps_in(x.owner, frame, (0, length, 1), x.__getitem__) if goes else None
 
     def ask_all(self) -> None:

@@ -38,6 +38,24 @@ INNER = (  # a function of one number, and its derivative
     ("np.exp(-u) if «abs(u) < 0.6» else 0.3 * u", "-np.exp(-u) if abs(u) < 0.6 else 0.3 + 0 * u"),
     ("max(u * u, u)", "2 * u if u * u > u else 1 + 0 * u"),
 )
+CHANGES = (  # of plain numbers: a counter, a flag and a float, {n}, {e} and {w}
+    "{n} = {n} + 1", "{n} += 2", "{n} = ({n} + 2) % 5", "{n} = {n} - 1", "{n} = -{n} // 2", "{n} = {n} * 3 % 7",
+    "{n} = {n} + (1 if «{v} > {c}» else -1)", "{n} = ({n} + (2 if «{v} > {c}» else -1)) % 5",
+    "{n} = {n} + {e}", "{n} = {n} ** 2 % 11", "{n} = 1 << ({n} % 4)", "{n} = {n} & 3", "{n} = abs({n} - 2)",
+    "{n} = {e} + {e}", "{n}, {w} = 0, {w} + 0.25", "{n} = int({n} > 1)", "{n} = divmod({n}, 3)[0]",
+    "{e} = not {e}", "{e} = True", "{e} = False", "{e} = {n} > 2", "{e} = {e} ^ True", "{e} = {e} or {n} > 1",
+    "{e}, {n} = {n} == 1, {n} + 1", "{w} = 0.5 * {w}", "{w} = -{w}", "{w} = 0.0", "{w} = ({w} + 1) / 2",
+    "{w} = {w} + {n}", "{w} = {v}", "{w} = 1", "{w} = {w} % 0.7 - 0.1", "{w} = 0.5 ** {n}", "{w} = 1 if {e} else -0.5",
+)
+ASKS = ("{v} > {c}", "{v} < {c}", "{n} > 2", "{e}", "not {e}", "{v} > {w}", "{v} * {w} > {c}", "{n} % 2",
+        "{e} and {v} > {c}", "{v} > {c} or {n} > 3", "{n} == 1 and {v} < 0.4", "0 <= {n} < 3", "a > {c} + 0.2 * {n}")
+USES = ("a = np.sin(a + 0.1 * {n})", "a = 0.9 * a + {v} * ({e} + 1)", "b = 0.9 * b + {w} * {v}", "a = a + x[{n} % 4]",
+        "b = 0.5 * b + {v} * ({n} // 2 - {n} % 3)", "b = b + 0.1 * np.copysign({v}, {w})", "a = a + {n} / 7",
+        "a = 0.5 * a + ({v} if {e} else 0.3 * {w})", "a = 0.5 * a + {v} * ({e} + ({n} > 1))", "b = b + 0.01 * {n} ** 2",
+        "a = 0.7 * a - 0.1 * (-{e}) + 0.1 * ({e} * {e})", "many[0] = 0.5 * many[0] + {w} * {v}")
+AFTER = ("a = a + 0.01 * {n}", "b = b * (1 + {e})", "p = p + {w}", "if «{n} > 3»: a = a * 0.5", "a = a + x[{n} % 4]",
+         "a = a + 1e-3 * ({n} ** 9 % 101)", "if «{e}»: b = b + 0.1 * {w}",
+         "a = a + 1e-17 * ({n} * 10 ** 17)", "b = b + 0.1 * np.copysign(a, {w})", "a = a + 0.01 * ({e} + {e})", "pass")
 RAISED = (ValueError, AssertionError, KeyError, IndexError, UnboundLocalError)
 
 
@@ -292,6 +310,35 @@ class _Writer:
         s.append(h.replace("h", "g"))
         self.put(depth, f"{s[-1]} = {h}")
 
+    def plain(self, depth: int) -> None:
+        """Write a loop that decides by plain numbers, which conditions change."""
+        rng = self.rng
+        names = {"n": self.new("n"), "e": self.new("e"), "w": self.new("w"), "v": self.new("v")}
+
+        def filled(text: str) -> str:
+            return (text.replace("{c}", str(round(rng.uniform(-0.6, 0.8), 2))).replace("{n}", names["n"])
+                    .replace("{e}", names["e"]).replace("{w}", names["w"]).replace("{v}", names["v"]))
+
+        self.put(depth, filled(f"{{n}}, {{e}}, {{w}} = {rng.choice([0, 0, 1, 5])}, {rng.choice([True, False])}, "
+                               f"{rng.choice([0.0, 1.0, -0.5, 2])}"))
+        self.put(depth, filled(rng.choice([
+            "for {v} in np.concatenate([x, A.ravel()]):", "for {v} in A.ravel():",
+            "for {v}, _ in zip(A.ravel(), range(20)):",
+            "{v} = 2.0 + abs(a)\nwhile «{v} > 0.02»:\n    {v} = 0.7 * {v}", "for {v} in 1.0 * np.ravel(A):",
+        ])))
+        for _ in range(rng.randrange(1, 4)):
+            self.put(depth + 1, filled(f"if «{rng.choice(ASKS)}»: {rng.choice(CHANGES)}"))
+            if rng.random() < 0.3:
+                self.put(depth + 1, filled(f"elif «{rng.choice(ASKS)}»: {rng.choice(CHANGES)}"))
+            if rng.random() < 0.4:
+                self.put(depth + 1, filled(f"else: {rng.choice(CHANGES)}"))
+        if rng.random() < 0.2:
+            self.put(depth + 1, filled(f"if «{rng.choice(ASKS)}»: {rng.choice(['break', 'continue', 'pass'])}"))
+        for _ in range(rng.randrange(1, 3)):
+            self.put(depth + 1, filled(rng.choice(USES)))
+        self.put(depth, filled(rng.choice(AFTER)))
+        self.put(depth, filled(rng.choice(AFTER)))
+
     def helper(self, depth: int, s: list[str]) -> None:
         """Write a function of one number within, and call it as it is or by a mode."""
         rng = self.rng
@@ -318,9 +365,13 @@ class _Writer:
             self.put(depth, f"{rng.choice('ab')} = {rng.choice(['jit', 'checkpoint', ''])}({f})({arg} * 1.0)")
 
 
-def _drawn(rng: Random, seed: int) -> Branching:
+def _drawn(rng: Random, seed: int, *, plain: bool) -> Branching:
     writer = _Writer(rng)
-    writer.block(1, ["a", "b", "x[1]", "0.3"], ["p", "q", "x[1:]"], "", rng.randrange(3, 7))
+    if plain:
+        writer.plain(1)
+        writer.size = 20
+    lines = rng.randrange(1, 3) if plain else rng.randrange(3, 7)
+    writer.block(1, ["a", "b", "x[1]", "0.3"], ["p", "q", "x[1:]"], "", lines)
     text = "\n".join([
         "def program(x, A, n, i):", "    a, b, p, q = x[0], x[3] * 0.5, A[1], 0.5 * x[:3]",
         "    many, state = [a, b], {'h': a}", *writer.lines,
@@ -329,10 +380,10 @@ def _drawn(rng: Random, seed: int) -> Branching:
     return Branching(text, seed)
 
 
-def random_branching(seed: int) -> Branching:
-    """Write a program that NumPy runs, and that asks something."""
+def random_branching(seed: int, *, plain: bool = False) -> Branching:
+    """Write a program that NumPy runs, and that asks something; it may begin with a loop that decides by plain ones."""
     for k in range(200):
-        one = _drawn(Random(1000 * seed + k), seed)
+        one = _drawn(Random(1000 * seed + k), seed, plain=plain)
         rng = np.random.default_rng(seed)
         with suppress(WayError, *RAISED):
             log: list[Any] = []

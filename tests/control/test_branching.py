@@ -9,13 +9,14 @@ import symgrad as sg
 from tests.control.branching import Branching, at, disagreements, flips, random_branching
 
 INTERPRETED, COMPILED = sg.Options(compiler="none", paths=500), sg.Options(flags=("-O0",), paths=500)
+PLAIN = (20000, 20001, 20003, 20005, 20007, 20009, 20051)
 
 
-def wrong(seeds, options, count=5):
+def wrong(seeds, options, count=5, *, plain=False):
     """List what differs, of values and, but for every fourth program, of gradients, on so many arguments."""
     return [
         line for seed in seeds
-        for line in disagreements(random_branching(seed), options, gradients=seed % 4 > 0, count=count)
+        for line in disagreements(random_branching(seed, plain=plain), options, gradients=seed % 4 > 0, count=count)
     ]
 
 
@@ -42,6 +43,11 @@ def test_each_condition_is_left():
     assert not wrong(range(30, 36), INTERPRETED, 40)
 
 
+@pytest.mark.parametrize("seed", PLAIN)
+def test_loops_that_decide_by_plain_numbers(seed):
+    assert not wrong((seed,), INTERPRETED, plain=True)
+
+
 def test_in_c():
     assert not wrong((20, 21), COMPILED)
 
@@ -50,6 +56,12 @@ def test_in_c():
 @pytest.mark.parametrize("start", range(1000, 3000, 20))
 def test_many(start):
     assert not wrong(range(start, start + 20), INTERPRETED, 40)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("start", range(20000, 20500, 10))
+def test_many_that_decide_by_plain_numbers(start):
+    assert not wrong(range(start, start + 10), INTERPRETED, plain=True)
 
 
 @pytest.mark.nightly

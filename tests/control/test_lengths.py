@@ -417,3 +417,27 @@ def test_what_needs_plain_numbers_gets_them(fun):
     for n in (7, 0, 1, 3, 6):
         for x in (0.9, 5.0):
             np.testing.assert_allclose(compiled(x, n), fun(x, n), rtol=1e-13)
+
+
+def counts(x, start):
+    n = start(x)
+    total = 0.0
+    for v in x:
+        if v > 0:
+            n = n + 1
+        total = total + n * v
+    return total
+
+
+def test_plain_numbers_that_rounds_change_over_an_open_extent():
+    """They are refused with what helps, and that does help."""
+    f, g = [
+        sg.jit(lambda x, start=start: counts(x, start), dynamic={"x": "n"}, options=INTERPRETED)
+        for start in (lambda _: 0, lambda x: 0.0 * x[0])
+    ]
+    with pytest.raises(sg.errors.ConcretizationError, match=r"rounds are not all the same (?s:.*) n = 0\.0 \* x\[0\]"):
+        f(np.linspace(-1, 1, 12))
+    for n in (5, 1, 12, 30):
+        x = np.sin(np.arange(1.0, n + 1))
+        np.testing.assert_allclose(g(x), counts(x, lambda _: 0), rtol=1e-13)
+    assert g.cache_info().compilations == 1
