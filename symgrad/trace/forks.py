@@ -11,7 +11,7 @@ import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from symgrad.errors import heard
-from symgrad.trace.rounds import position, remembers, runs_out
+from symgrad.trace.rounds import is_nested, position, remembers, runs_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,7 +94,8 @@ def fork_of(trace: Trace, branches: Branches, guards: Sequence[Node], run: Calla
         outcomes = [node.param("outcome") for node in own]
         if len(own) < LEAST or {*map(type, outcomes)} != {bool} or len({*outcomes[:-1]}) < 2:
             continue
-        if not runs_out(code, moments[own[-1]].at) or remembers(moments[own[0]]):
+        last = moments[own[-1]].at
+        if not runs_out(code, last) or is_nested(code, last) or remembers(moments[own[0]]):
             continue
         inside = [list(guards[place[a] + 1 : place[b]]) for a, b in itertools.pairwise(own)]
         if any(node in moments and moments[node].counts for each in inside for node in each):

@@ -98,6 +98,22 @@ def _pending(code: CodeType) -> list[frozenset[str]]:
 
 
 @cache
+def is_nested(code: CodeType, at: int) -> bool:
+    """Whether the loop that an instruction stands in is in another one, and no ``range(4)`` that runs out each time.
+
+    What such a loop goes over is no variable, and may be another thing each time.
+    """
+    every, number, after = _flow(code)
+    head, end = loop_around(code, at)
+    if not any("JUMP" in i.opname and isinstance(i.argval, int) and i.argval < head and end < i.offset for i in every):
+        return False
+    names = {*code.co_names, *code.co_varnames, *code.co_freevars} - {"range"}
+    left = [n for k, i in enumerate(every) if head < i.offset <= end for n in after[k]]
+    read = names & _pending(code)[number[head] - 1]
+    return bool(read) or not all(head <= every[n].offset <= end for n in left)
+
+
+@cache
 def names_alive(code: CodeType, at: int) -> frozenset[str]:
     """Return the names that may be read, before they are set, after an instruction, or were for what waits for it."""
     _, number, after = _flow(code)

@@ -198,6 +198,18 @@ def waiting(x):
     return total
 
 
+def another_iterator(x):
+    flag, total = False, x[0] * 1.0
+    ups, downs = list(np.reshape(x[:12], (6, 2))), list(np.reshape(x[12:], (6, 2)))
+    for k in range(6):
+        for v in ups[k] if flag else downs[k]:
+            if v > 0.2:
+                total, flag = total + v, True
+            else:
+                total, flag = 0.6 * total - 0.1, False
+    return total
+
+
 def power_after(x):
     n = 0
     for v in x:
@@ -256,8 +268,8 @@ def asks_its_text(x):
 
 
 @pytest.mark.parametrize("fun", [
-    flags, signed_zero, waiting, power_after, product_after, shift_after, product_of_two_loops, asks_its_type,
-    asks_its_text,
+    flags, signed_zero, waiting, another_iterator, power_after, product_after, shift_after, product_of_two_loops,
+    asks_its_type, asks_its_text,
 ], ids=lambda f: f.__name__)
 def test_they_are_what_pythons_numbers_are(fun):
     """Truth values that are added, -0.0, what waits on the stack, integers behind the loop, types and texts.
