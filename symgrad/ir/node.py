@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
 
     from symgrad.errors import Line
     from symgrad.ir.op import Op
@@ -62,9 +62,11 @@ class Node:
         dtype: NumPy's.
         line: the user's line that made it (not part of its identity), or None.
         number: its place in the order of creation; inputs come before users.
+        behind: how many loops that ask for conditions had been left: equal nodes within and behind one stay apart,
+            until it is a loop.
     """
 
-    __slots__ = ("dtype", "inputs", "line", "number", "op", "params", "shape")
+    __slots__ = ("behind", "dtype", "inputs", "line", "number", "op", "params", "shape")
 
     def __init__(
         self, op: Op, inputs: tuple[Node, ...], params: tuple[Any, ...], shape: Shape,
@@ -73,6 +75,7 @@ class Node:
         """Fill the slots; only `Graph` calls this."""
         self.op, self.inputs, self.params = op, inputs, params
         self.shape, self.dtype, self.line, self.number = shape, dtype, line, number
+        self.behind = 0
 
     def __repr__(self) -> str:
         """Print one line, never the graph behind it."""
@@ -131,7 +134,10 @@ class Graph:
     numbered through, so that those of the caller come before.
     """
 
-    __slots__ = ("_count", "again", "interned", "line", "outside", "requirements", "rules", "table")
+    __slots__ = (
+        "_count", "_equal", "again", "first", "interned", "left", "line", "outside", "requirements", "rules", "table",
+        "watch",
+    )
 
     def __init__(self, *, interned: bool = True) -> None:
         """Start empty; ``interned=False`` makes every node a new one (to read a written one)."""
@@ -142,6 +148,10 @@ class Graph:
         self.requirements: list[Requirement] = []
         self.again = 0  # how often derivatives compute anew what they kept nothing of, one within the other
         self.outside: Any = None  # the arrays that the function it is traced from reads without taking them
+        self.left = 0  # what `behind` is of new nodes
+        self.watch: Callable[[], None] | None = None  # looks whether one is left
+        self.first: dict[Node, Node] = {}  # of such nodes, what they equal that was made before
+        self._equal: dict[Hashable, Node] = {}
         self.rules: dict[str, None] = {}  # of the user's, that derivatives were made with: in words, in order
 
     def require(self, index: Any, extent: Any, axis: int, line: Line | None, otherwise: str = "") -> None:
@@ -160,7 +170,9 @@ class Graph:
         """Return the node of these arguments, a new one if there is none; leaves named inputs apart."""
         key = None
         if self.interned and op.name != "input":
-            key = (op, inputs, params, shape, dtype)
+            if self.watch is not None:
+                self.watch()
+            key = (op, inputs, params, shape, dtype, self.left if inputs else 0)
             found = self.table.nodes.get(key)
             if found is not None:
                 return found
@@ -168,6 +180,12 @@ class Graph:
         made = Node(op, inputs, params, shape, dtype, line or self.line, self._count)
         if key is not None:
             self.table.nodes[key] = made
+            if self.left and inputs:
+                made.behind = self.left
+                key = (op, tuple([self.first.get(i, i) for i in inputs]), params, shape, dtype, 0)
+                equal = self.table.nodes.get(key) or self._equal.setdefault(key, made)
+                if equal is not made:
+                    self.first[made] = equal
         return made
 
     @contextmanager

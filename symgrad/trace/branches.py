@@ -16,8 +16,9 @@ from symgrad.errors import UnsupportedError
 from symgrad.ir.evaluate import computed
 from symgrad.ir.node import Node
 from symgrad.ops.control.guard import guard
-from symgrad.trace.lines import user_frame, user_line
+from symgrad.trace.lines import is_user_code, user_frame, user_line
 from symgrad.trace.nested import settled
+from symgrad.trace.rounds import loop_around
 from symgrad.trace.signature import flatten
 from symgrad.trace.tracer import Tracer, as_node
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType
 
     from symgrad.errors import Line
+    from symgrad.ir.node import Graph
     from symgrad.ir.program import Program
     from symgrad.trace.carried import Carrying
     from symgrad.trace.forks import Policy
@@ -75,6 +77,10 @@ def level(branches: Branches | None) -> Iterator[list[Node]]:
         raise
     finally:
         branches.levels.pop()
+
+
+CALLERS = 8
+"""So many callers of code that asks may have the loop it asks in."""
 
 
 class Moment(NamedTuple):
@@ -222,6 +228,8 @@ class Branches:
         self._values: dict[Node, Any] = {}
         self._stands: dict[Node, Node] = {}
         self._dims: dict[Any, int] = {}
+        self._around: list[tuple[FrameType, int, int]] = []  # loops that ask, which go on
+        self._graph: Graph | None = None
 
     def __bool__(self) -> bool:
         """Whether there are values."""
@@ -230,7 +238,9 @@ class Branches:
     def forget(self) -> None:
         """Ask of everything again, and tell what was taken before."""
         self._told = {**self._told, **{branch.place: branch.outcome for branch in self.taken}}
-        self._counts, self._known = Counter(), {}
+        self._counts, self._known, self._around = Counter(), {}, []
+        if self._graph is not None:
+            self._graph.left, self._graph.watch = 0, None  # so that what is equal is one node again
 
     def begin(self, inputs: Sequence[Node], outside: Mapping[Node, np.ndarray[Any, Any]]) -> None:
         """Give the inputs of the outermost program their values, arrays from outside too."""
@@ -265,7 +275,8 @@ class Branches:
 
     def outcome(self, trace: Trace, node: Node) -> bool | int | None:
         """Return what a boolean or an integer without axes comes to; None where it has no value here."""
-        if node not in self._known:
+        asked = trace.graph.first.get(node, node)
+        if asked not in self._known:
             line, frame = user_line(), user_frame()
             place = line, self._counts[line]
             told = self._told.get(place)
@@ -275,13 +286,13 @@ class Branches:
                 return None
             self._counts[line] += 1
             forced = None if self.policy is None or frame is None else self.policy(frame)
-            outcome = self._known[node] = forced if forced is not None else found.item() if told is None else told
+            outcome = self._known[asked] = forced if forced is not None else found.item() if told is None else told
             if not node.is_constant:
                 self.asked += 1
                 self._record(trace, node, frame, Branch(outcome, place))
-        elif (number := self._numbers.get(node)) is not None:
+        elif (number := self._numbers.get(asked)) is not None:
             self.moments[number] = self.moments[number]._replace(again=len(self.taken))
-        return self._known[node]
+        return self._known[asked]
 
     def count(self, trace: Trace, node: Node, frame: FrameType, goes_on: bool, loop: Any) -> int:
         """Let a loop go on that counts by a traced number, or end; return the guard's number."""
@@ -293,11 +304,32 @@ class Branches:
         number = len(self.taken)
         if frame is not None:
             self.seen[number] = self.moments[number] = moment(trace, frame)
-            self._numbers[node] = number
+            self._numbers[trace.graph.first.get(node, node)] = number
+            self._within(trace.graph, frame)
         params = branch.outcome, number
         self.levels[-1].append(trace.graph.node(guard, (node,), params, (), np.dtype(bool), branch.line))
         self.taken.append(branch)
         return number
+
+    def _within(self, graph: Graph, frame: FrameType) -> None:
+        """Let expressions behind the loops that ask be nodes of their own.
+
+        Behind ``b = a; a = 0.7 * a`` the value of ``0.7 * b`` is that of `a` where there was a round, and only there.
+        """
+        up: FrameType | None = frame
+        for _ in range(CALLERS):
+            if up is None or not is_user_code(up.f_code.co_filename):
+                break
+            head, end = loop_around(up.f_code, up.f_lasti)
+            if head >= 0 and (up, head, end) not in self._around:
+                self._around.append((up, head, end))
+            up = up.f_back
+        self._graph, graph.watch = graph, self._leave
+
+    def _leave(self) -> None:
+        if any(not head <= up.f_lasti <= end for up, head, end in self._around) and self._graph is not None:
+            self._around = [one for one in self._around if one[1] <= one[0].f_lasti <= one[2]]
+            self._graph.left += 1
 
     def replace(self, values: dict[Node, Any]) -> None:
         """Say that values are those of other nodes, or plain numbers."""

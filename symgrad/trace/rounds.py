@@ -137,6 +137,7 @@ def carried_names(code: CodeType, head: int) -> tuple[str, ...]:
 
 
 @cache
+@cache
 def loop_around(code: CodeType, at: int) -> tuple[int, int]:
     """Return where the innermost loop begins and ends that an instruction stands in; nowhere without one."""
     every, _, _ = _flow(code)

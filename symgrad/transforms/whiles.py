@@ -451,7 +451,7 @@ def placed(
         return new.get(node, node)
 
     def made() -> Node | None:
-        graph.line = first.line
+        graph.line, graph.left = first.line, 0
         results, holds = loop(graph, get)
         new.update(zip(last, results, strict=False))
         if holds is None:
@@ -461,7 +461,7 @@ def placed(
     def copy(nodes: Iterable[Node]) -> None:
         for node in nodes:
             if node not in new and node.number >= program.start:
-                graph.line = node.line
+                graph.line, graph.left = node.line, node.behind
                 new[node] = unmarked(graph, node, tuple([get(i) for i in node.inputs]))
 
     there = Program((), tuple(needed)).nodes()
@@ -473,7 +473,7 @@ def placed(
     moments = {number: moment for number, moment in program.moments.items() if number in asked}
     variables = [v for moment in moments.values() for v in moment.variables.values() if isinstance(v, Node)]
     copy(Program((), tuple(variables)).nodes())  # those that nothing reads, too
-    graph.line = before
+    graph.line, graph.left = before, 0
     moments = {
         number: moment._replace(variables={
             name: get(value) if isinstance(value, Node) else value for name, value in moment.variables.items()

@@ -410,3 +410,93 @@ def test_sinkhorn_until_the_marginals_fit():
 
         wanted = difference(along, 0.0, 1e-3)
         np.testing.assert_allclose(np.sum(slope * step), wanted, rtol=1e-5, atol=1e-8)
+
+
+def behind_a_for(x, n):
+    a, b = x[0], x[1]
+    for _ in range(n):
+        b = a
+        a = 0.7 * a
+    return 0.7 * b
+
+
+def behind_a_while(x, n):
+    a, b = x[0], x[1]
+    while a > n:
+        b = a
+        a = 0.7 * a
+    return 0.7 * b
+
+
+def behind_ways(x, n):
+    a, b = x[0], x[1]
+    for _ in range(12):
+        if a > n:
+            b = a
+            a = 0.7 * a
+        else:
+            b = x[2]
+            a = a + 0.9
+    return 0.7 * b
+
+
+def one_value_of_two_names(x, n):
+    a, b = x[0], x[1]
+    for _ in range(n):
+        a = 0.7 * a
+        b = a
+    return b + 0.1 * (0.7 * b)
+
+
+@pytest.mark.parametrize("fun", [behind_a_for, behind_a_while, behind_ways, one_value_of_two_names])
+def test_what_a_loop_computed_by_chance_is_computed_again_behind_it(fun):
+    """The value of `0.7 * b` behind the loop is that of `a` where there was a round, and not where there was none."""
+    f = sg.jit(fun, options=sg.Options(compiler="none"))
+    x = np.array([1.26, -0.48, 1.21, -3.1])
+    for first in (3, 1):
+        for n in (first, 1, 2, 4, 0 if fun is not behind_a_while else 5):
+            for sign in (1.0, -1.0):
+                assert abs(f(sign * x, n) - fun(sign * x, n)) < 1e-12, (first, n, sign)
+
+
+def in_each_of_some(x, n):
+    total = 0.0
+    for i in range(6):
+        a, b = 2.0 * x[i % 4], x[(i + 1) % 4]
+        while a > n:
+            b = a
+            a = 0.7 * a
+        total = total + 0.7 * b
+    return total
+
+
+def nested_fors(x, n):
+    total = 0.0
+    for i in range(3):
+        a, b = x[i], x[i + 1]
+        for _ in range(n):
+            b = a
+            a = 0.7 * a
+        total = total + np.sin(0.7 * b)
+    return total
+
+
+def nested_whiles(x, n):
+    total, k = x[0], 0
+    while total < 5 and k < 6:
+        a, b = total, x[1]
+        while a > n:
+            b = a
+            a = 0.7 * a
+        total = total + 0.7 * b + 1
+        k += 1
+    return total
+
+
+@pytest.mark.parametrize("fun", [in_each_of_some, nested_fors, nested_whiles])
+def test_what_nested_loops_computed_by_chance(fun):
+    f = sg.jit(fun, options=sg.Options(compiler="none"))
+    x = np.array([1.26, -0.48, 1.21, -3.1])
+    for n in (2, 0, 1, 3) if fun is nested_fors else (1.0, 0.4, 2.0, 3.0):
+        for y in (x, -x, x[::-1].copy()):
+            assert abs(f(y, n) - fun(y, n)) < 1e-12, (n, y)
