@@ -242,3 +242,7 @@ COMPILE_BYTES = (40 * 2**20, 3500, 8200, 127_000)
 
 SCHEDULED = 2e-4
 """Seconds of our own for each statement, until there is C. Measured likewise."""
+
+ONCE = 3
+"""Calls of a product from which on gcc is kept from copying it for each. Measured: that took half of gcc's time for the
+MLP."""

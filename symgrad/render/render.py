@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.errors import ArgumentError
 from symgrad.ir.names import comment
 from symgrad.loops.cost import count
-from symgrad.loops.machine import TEXT
+from symgrad.loops.machine import ONCE, TEXT
 from symgrad.loops.program import Walk
 from symgrad.ops import math_functions
 from symgrad.ops.declare.spelling import stored
@@ -41,9 +41,6 @@ PACKAGED = frozenset({"sg_maximum", "sg_minimum"})
 
 BLAS = frozenset({"sg_gemm", "sg_solve", "sg_cholesky", "sg_lu"})
 """Functions of whole matrices that a BLAS does where it is asked for (`sg_blas` says where it is)."""
-
-ONCE = 3
-"""From so many calls on, gcc is kept from copying products for each: that takes half of its time."""
 
 FILES = {
     "sg_product": "product.c.jinja", "sg_product_part": "product.c.jinja",

@@ -27,6 +27,7 @@ _ORDERS = frozenset({None, *"CFAKcfak"})
 GIVES_ARRAYS = frozenset({
     np.copy, np.block, np.where, np.full_like, np.zeros_like, np.ones_like, np.empty_like, np.broadcast_to,
     np.real_if_close, np.expand_dims, np.roll, np.tile, np.select, np.pad, np.cov, np.broadcast_arrays,
+    np.lib.stride_tricks.sliding_window_view,
 })
 """Functions that make an array without axes of a number, where others make a number of an array without axes."""
 

@@ -29,7 +29,7 @@ from symgrad.trace.rounds import breaks, known_by, names_alive, position, rememb
 from symgrad.transforms.build import input_like, literal, make, written
 from symgrad.transforms.derive.control import closed
 from symgrad.transforms.scans import within
-from symgrad.transforms.tuned import ROUNDS_PEELED
+from symgrad.transforms.tuned import MOST, MOST_EACH, MOST_ROUNDS, ROUNDS_PEELED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -339,9 +339,6 @@ def fit_together(column: Sequence[Any], kinds: str) -> bool:
     kind = nodes[0].dtype.kind
     return not plain or (not nodes[0].shape and kind in kinds and plain <= NUMBERS[kind])
 
-
-MOST_ROUNDS, MOST_EACH, MOST = 2.0**31, 2.0**10, 2.0**41
-"""A loop is taken to have so many rounds, an integer to grow by so much in each, and to be no larger in any."""
 
 
 def stays_small(

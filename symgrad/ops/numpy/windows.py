@@ -12,7 +12,7 @@ from symgrad.ir import shapes
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.arrays.views import adding, copy_body, put_body
 from symgrad.ops.declare.domains import case
-from symgrad.ops.declare.forms import OPS, answers, shape_of, structured
+from symgrad.ops.declare.forms import OPS, answers, is_traced, shape_of, structured
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -80,4 +80,7 @@ def windows_answer(x: Any, window_shape: Any, axis: Any = None) -> Any:
     if 0 in sizes:
         raise ArgumentValueError("np.lib.stride_tricks.sliding_window_view: windows of no elements")
     axes = tuple([int(a) % x.ndim for a in given])
+    for k, size in zip(axes, sizes, strict=True):
+        if is_traced(x) and type(extent := shape_of(x)[k]) is not int:
+            x.owner.require(int(size) - 1, extent, f"windows of {size} along axis {k}, which has fewer elements")
     return windows(x, axes=axes, sizes=tuple(map(int, sizes)))
