@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,25 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from symgrad.api.call.arguments import Argnums
-
-
-@dataclass(frozen=True)
-class Package:
-    """What was written.
-
-    Attributes:
-        folder: where.
-        name: of the module.
-        functions: the names of its functions in C.
-        files: the names of its files.
-        report: what report.json says.
-    """
-
-    folder: Path
-    name: str
-    functions: tuple[str, ...]
-    files: tuple[str, ...]
-    report: dict[str, Any]
+    from symgrad.emit.written import Package
 
 
 def emit(

@@ -13,7 +13,6 @@ from symgrad.api.report import cost_of, memory_of
 from symgrad.build.toolchain.compiler import rows_of_eight
 from symgrad.emit.clibrary import LIBRARY, RESERVED
 from symgrad.emit.derive import derive
-from symgrad.emit.emit import Package
 from symgrad.emit.files import FORMAT, REPORT, checksum, refuse_foreign, write
 from symgrad.emit.functions import (
     EMBEDDED,
@@ -39,6 +38,7 @@ from symgrad.emit.record import (
     recorded,
     refusals,
 )
+from symgrad.emit.written import Package
 from symgrad.errors import ArgumentError, ArgumentValueError, warn
 from symgrad.ir.names import comment, identifier
 from symgrad.ir.text import as_text
