@@ -11,7 +11,6 @@ import os
 import shutil
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -43,12 +42,6 @@ As users' functions are: what is about the C, its bits and its time, and random 
 compares derivatives with each other, in many large modules. All others at -O1, which has loops in lanes, too.
 """
 
-HALVED = (
-    "tests/ops/test_identities", "tests/scipy/test_distributions", "tests/test_modes_table", "tests/test_named_modes",
-    "tests/test_random_linalg", "tests/test_random_modes", "tests/transforms/test_unused",
-)
-"""Of each table in these every second row runs by day, and all at night: rows share most of what they test."""
-
 TOGETHER = 6
 """So many random programs stand in one test, and in one module of C."""
 
@@ -75,23 +68,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--fresh"):
         now = int(time.time()) * 1_000_000
         os.environ.setdefault("SYMGRAD_TESTS_FIRST", str(now))  # for every process of the run
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave every second row of the tables in `HALVED` to the night."""
-    if "not nightly" not in config.getoption("markexpr"):
-        return
-    counts: Counter[str] = Counter()
-    left = []
-    for item in items:
-        if item.nodeid.startswith(HALVED) and "[" in item.nodeid:
-            counts[item.nodeid.partition("[")[0]] += 1
-            if counts[item.nodeid.partition("[")[0]] % 2 == 0:
-                left.append(item)
-    if left and len(left) < len(items) - 1:
-        gone = {*map(id, left)}
-        config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if id(item) not in gone]
 
 
 @pytest.fixture(autouse=True)
