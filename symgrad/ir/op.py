@@ -55,6 +55,7 @@ class Op:
         aligned: operands stand at the last axes of the result, as in broadcasting.
         put: of what picks elements of its first operand, that array once they have other values:
             ``put(x, value, *others, **params)``; a view that is `whole` needs none: its rule puts them back.
+        repeats: of a view, that elements may be in it several times: nothing can be written through it.
         ordered: of a view, that it has all elements in the same order: a reshape.
         copies: of a view, that NumPy may need memory for it all the same.
         decides: a node says whether the program is the one for a call, and is no result of it.
@@ -87,6 +88,7 @@ class Op:
     many: Callable[..., Any] | None = None
     aligned: bool = False
     put: Callable[..., Any] | None = None
+    repeats: bool = False
     ordered: bool = False
     copies: bool = False
     decides: bool = False

@@ -181,17 +181,18 @@ def test_parameters_of_a_batch(op: Any) -> None:
 @pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in STRUCTURED if op.view or op is sum_])
 def test_whole_and_ordered_are_what_the_declaration_says(op: Any) -> None:
     """Whether every element is in the result, whatever the parameters are; and whether a view is a reshape."""
-    whole, ordered = True, op.view
+    whole, ordered, repeats = True, op.view, False
     for xs, params, _ in calls(op):
         marks = np.arange(1.0, 1.0 + xs[0].size).reshape(xs[0].shape)
         y = np.asarray(op.evaluate(marks, **params))
         there = {*y.ravel()} == {*marks.ravel()} if op.view else np.isclose(y.sum(), marks.sum())
         whole &= bool(there or not y.size)
         ordered &= np.array_equal(y.ravel(), marks.ravel())
-    assert (whole, ordered) == (op.whole, op.ordered)
+        repeats |= op.view and len({*y.ravel()}) < y.size
+    assert (whole, ordered, repeats) == (op.whole, op.ordered, op.repeats)
 
 
-VIEWS = [op for op in STRUCTURED if op.put is not None or (op.view and op.whole and not op.aligned)]
+VIEWS = [op for op in STRUCTURED if op.put is not None or (op.view and op.whole and not op.repeats)]
 
 
 @pytest.mark.parametrize("op", [pytest.param(op, id=op.name) for op in VIEWS])

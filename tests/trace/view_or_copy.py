@@ -19,6 +19,7 @@ VIEW = """
 {a}[np.array([i, 2])[0]]|{a}[k[()]]|{a}[i + 1]|{a}[np.sum({a}[0] > 1) - 1]|[{a}[q] for q in np.array([i, 0])][0]
 np.swapaxes({a}, 0, 1)[i]|{a}[k + 0]|{a}[i % 2]|{a}[np.array([i])[0], 1:][1:]|(lambda m, n: m[n])({a}, i)
 np.moveaxis({a}[None], 0, 1)[i]|np.real({a})|np.expand_dims({a}, 0)|np.squeeze({a}[None])
+np.lib.stride_tricks.sliding_window_view({a}, 2, 0)
 np.broadcast_to({a}, (2, 3, 3))|np.atleast_3d({a})|np.broadcast_arrays({a}, {a}[0])[0]
 np.broadcast_arrays({a}, {a}[0])[1]|np.atleast_1d({a})|np.atleast_2d({a})|np.transpose({a})|np.matrix_transpose({a})
 np.linalg.matrix_transpose({a})|np.swapaxes({a}, 0, 1)|np.rot90({a})|np.moveaxis({a}, 0, 1)|np.rollaxis({a}, 1)

@@ -101,7 +101,7 @@ def broadcast_index(shape: Shape, wide: Shape, axes: tuple[Any, ...]) -> list[An
 broadcast_to = structured(
     name="broadcast_to", params=("shape",), infer=_broadcast_infer, evaluate=np.broadcast_to,
     body=lambda node: copy_body(node, lambda *i: broadcast_index(node.inputs[0].shape, node.shape, i)),
-    view=True, whole=True, aligned=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),
+    view=True, whole=True, repeats=True, aligned=True, vjp=lambda g, y, x, shape: unbroadcast(g, shape_of(x)),
     text=lambda node, names: f"np.broadcast_to({names[0]}, {show(node.params[0])})",
     sample=(case(lambda a: np.broadcast_to(a, (2, 3)) ** 2, (3,)),
             case(lambda a: np.broadcast_to(a, (2, 4, 3)) ** 2, (2, 1, 3))),

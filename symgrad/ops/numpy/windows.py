@@ -46,7 +46,8 @@ def _sum_value(g: Any, axes: tuple[int, ...], shape: tuple[int, ...]) -> Any:
 windows = structured(
     name="windows", params=("axes", "sizes"), infer=_windows_infer,
     evaluate=lambda x, axes, sizes: sliding_window_view(x, sizes, axes),
-    body=lambda node: copy_body(node, lambda *i: _source(node.params[0], i)), moves=True,
+    body=lambda node: copy_body(node, lambda *i: _source(node.params[0], i)),
+    view=True, whole=True, repeats=True,
     vjp=lambda g, y, x, axes, sizes: OPS["sum_windows"](g, axes=axes, shape=shape_of(x)),
     sample=(case(lambda a: sliding_window_view(a, 3) ** 2, (5,)),
             case(lambda a: np.max(sliding_window_view(a, (2, 3), (0, 2)), axis=-1), (3, 2, 4)),

@@ -142,7 +142,7 @@ class LocalArray:
         result = rule(self._plain)
         if result is self._plain:
             return self
-        if type(result) is np.ndarray and result.base is not None and result.base is self._memory.array:
+        if type(result) is np.ndarray and result.base is not None and np.may_share_memory(result, self._memory.array):
             at_home = current() is not None and self._memory.owner() is current()
             return LocalArray(result, self._memory, self, rule) if at_home else result
         if self._memory.tracer is not None:
@@ -372,6 +372,7 @@ _WRITERS = frozenset({"fill", "put", "sort", "partition", "itemset", "resize", "
 _VIEWS: dict[Any, int] = dict.fromkeys((
     np.reshape, np.ravel, np.transpose, np.swapaxes, np.moveaxis, np.rollaxis, np.expand_dims, np.squeeze, np.flip,
     np.fliplr, np.flipud, np.rot90, np.diagonal, np.matrix_transpose, np.broadcast_to,
+    np.lib.stride_tricks.sliding_window_view,
 ), 0) | {np.einsum: 1}
 """Functions that may give a view, and the place of the array among their arguments."""
 

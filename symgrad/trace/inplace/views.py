@@ -71,7 +71,7 @@ def write_through(x: Tracer, value: Node) -> None:
             line=user_line(), instead="np.fill_diagonal(x, value), or x[np.arange(n), np.arange(n)] = value",
         )
     put = op.put
-    back = op.view and op.whole and not op.aligned
+    back = op.view and op.whole and not op.repeats
     if not (put or back) or made.inputs[0] is not base.node:
         raise MutationError(
             f"a write into a view made by {op.name}, which symgrad does not follow", line=user_line(),
