@@ -231,6 +231,7 @@ ASSUMED: dict[str, tuple[Any, tuple[int, ...], str]] = {
     "squeeze": (lambda x: np.squeeze(x) * 2, (1, 4), DROPS.format("(n, m)")),
     "cov": (lambda x: np.cov(x) * 2, (1, 4), DROPS.format("(n, n)")),
     "array_equal": (lambda x: np.array_equal(x, x[:1]), (1, 4), FITS.format("(n, m)", "(Min(1, n), m)")),
+    "array_equiv": (lambda x: np.array_equiv(x, x[:, 0]), (3, 3), FITS.format("(n, m)", "(n,)")),
     "norm": (
         lambda x: np.linalg.norm(x, -1), (2, 0),
         "np.linalg.norm along axis 0 of no elements, which has no result",

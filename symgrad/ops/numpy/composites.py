@@ -12,8 +12,10 @@ from symgrad.ops.arrays.copies import fresh
 from symgrad.ops.arrays.joining import lift
 from symgrad.ops.declare.forms import (
     answers,
+    fit,
     refuse,
     same_shape,
+    shape_of,
 )
 from symgrad.ops.numpy.manipulation import static
 from symgrad.ops.numpy.reductions import floating
@@ -86,6 +88,17 @@ def sinc(x: Any) -> Any:
 
 
 # -- comparing
+
+
+@answers(np.array_equiv)
+def array_equiv(a1: Any, a2: Any) -> Any:
+    """As `numpy.array_equiv`: a traced bool, or False where the shapes do not broadcast."""
+    a1, a2 = lift(a1), lift(a2)
+    pairs = zip(reversed(shape_of(a1)), reversed(shape_of(a2)), strict=False)
+    for one, other in pairs:
+        if not any(fit(a1, a2, *pair) for pair in ((one, other), (one, 1), (other, 1))):
+            return False
+    return np.all(np.equal(a1, a2))
 
 
 @answers(np.array_equal)
