@@ -264,11 +264,12 @@ for _function in (
 ):
     answers(_function)(by_numpy(_function))
 for _function in (
-    np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack, np.ix_, np.piecewise, np.select, np.vsplit,
+    np.block, np.column_stack, np.dsplit, np.dstack, np.hsplit, np.hstack, np.piecewise, np.select, np.vsplit,
     np.vstack,
 ):
     answers(_function)(by_numpy(_function, settled))
 _average, _take_along_axis = by_numpy(np.average), by_numpy(np.take_along_axis)
+_ix = by_numpy(np.ix_, settled)
 
 
 @answers(np.average)
@@ -279,6 +280,14 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     a = lift(a)
     mean = np.mean(a, axis, keepdims=keepdims)  # by a number of elements that may be open
     return (mean, np.full_like(mean, np.size(a, axis))) if returned else mean
+
+
+@answers(np.ix_)
+def ix_(*args: Any) -> Any:
+    """As `numpy.ix_`."""
+    if any(is_traced(given) and given.dtype.kind == "b" for given in map(lift, args)):
+        raise UnsupportedError("np.ix_ of a traced mask, which names as many places as it has true ones")
+    return _ix(*args)
 
 
 @answers(np.take_along_axis)
