@@ -251,7 +251,9 @@ def test_programs_keep_their_size():
     def lines(steps):
         return sg.value_and_grad(ours, argnums=by).lower(*args[:2], np.zeros((steps, 3))).as_text("c").count("\n")
 
-    assert lines(200_000) < lines(100) + 80
+    few, many, most = map(lines, (100, 200_000, 2_000_000))
+    assert many < few + 50 + 17, "of which 17 ask whether threads are awake"
+    assert most <= many
 
 
 def test_one_loop_for_value_and_gradient():
