@@ -139,6 +139,7 @@ class Elementwise(Op):
         infix: Python's operator, where there is one.
         steep: where the slope is infinite or missing: of which argument, in words, and whether that is at 0.
         commutes: its arguments may change places to the last bit of the C, where they may in mathematics.
+        mirrors: it is even or odd to the last bit of the C, where it is in mathematics.
         exact: it takes Python's integers as numbers, whatever the other's dtype holds.
         source: C text of the user's that its spelling calls.
         moderate: NumPy's (SciPy's) function may not end at enormous arguments, and is not tried there.
@@ -153,6 +154,7 @@ class Elementwise(Op):
     steep: tuple[int, str, bool] | None = None
     exact: bool = False
     commutes: bool = True
+    mirrors: bool = True
     source: str = ""
     moderate: bool = False
 

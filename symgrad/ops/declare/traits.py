@@ -82,10 +82,10 @@ def traits(op: Elementwise, params: tuple[Any, ...] = ()) -> Traits:
         linear = _is_linear(of, at)
         y = at(*x)
         turned = {k: with_one(k, -x[k]) for k in floats}
-        parity = tuple([_parity(y, turned[k]) if k in turned else 0 for k in range(op.arity)])
+        parity = tuple([_parity(y, turned[k]) if k in turned and op.mirrors else 0 for k in range(op.arity)])
         return Traits(
             parity=parity,
-            joint=_parity(y, at(*[-v if k in turned else v for k, v in enumerate(x)])) if floats else 0,
+            joint=_parity(y, at(*[-v if k in turned else v for k, v in enumerate(x)])) if floats and op.mirrors else 0,
             keeps_zeros=all(_keeps_zeros(parity[k], y, turned[k]) for k in floats if parity[k]),
             commutes=op.commutes and op.arity == 2 and len({*of}) == 1 and _close(y, at(*x[::-1])),
             sees_zero=tuple([k in turned and not _equal(*[

@@ -27,7 +27,7 @@ cos = elementwise(
 
 tan = elementwise(
     numpy=np.tan, value=sp.tan, ddx=lambda _x, y: 1 + y * y, c="tan", sample=between(-1.4, 1.4),
-    edges=SPECIAL)
+    edges=SPECIAL, mirrors=False)  # in lanes of 256 bits the last bit differs, of one large argument in a thousand
 
 
 # An op of its own for its derivative: that of the product, taken factor by factor, is (1 - x) - (1 + x),
