@@ -61,6 +61,7 @@ class Outside:
         if node is None:
             reads.compared.add(id(self))
             return reads.plain[id(self)]
+        reads.asked.add(node)
         trace: Any = current()
         made = Tracer(node, trace, origin=self.name)
         made.is_array = True
@@ -98,7 +99,7 @@ class Outside:
         self.written()[settled(index)] = settled(value)
 
     def __len__(self) -> int:
-        return len(self.array)
+        return len(self.settle())
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.settle())
@@ -237,6 +238,7 @@ class Reads:
         nodes: the inputs that they are, by the stand-ins' identities.
         plain: their arrays, not to be written.
         compared: the stand-ins whose values were constants somewhere.
+        asked: the inputs that the function had in its hands, if for their shapes alone.
     """
 
     def __init__(self, graph: Graph, readings: Sequence[Reading]) -> None:
@@ -244,6 +246,7 @@ class Reads:
         self.nodes: dict[int, Node] = {}
         self.plain: dict[int, Plain] = {}
         self.compared: set[int] = set()
+        self.asked: set[Node] = set()
         self.readings = readings
         for _, stand_in, name, by_value in readings:
             array = self.plain[id(stand_in)] = stand_in.array.view(np.ndarray)
@@ -263,10 +266,8 @@ class Reads:
         return {node: self.plain[key] for node, key in self.found.items()}
 
     def read_by(self, program: Program) -> Program:
-        """Return a program with the inputs that it reads, after its own."""
-        every = replace(program, inputs=(*program.inputs, *self.found))
-        read = {*every.outputs, *[i for node in every.nodes() for i in node.inputs]}
-        inputs = [node for node in self.found if node in read]
+        """Return a program with the inputs that the function read, after its own; calls compare what shapes they have."""
+        inputs = [node for node in self.found if node in self.asked]
         columns = [node.param("name") for node in inputs if by_columns(self.plain[self.found[node]])]
         return replace(program, inputs=(*program.inputs, *inputs), fortran=program.fortran | {*columns})
 

@@ -417,7 +417,7 @@ class _Survey:
             state.labels.append(label)
             state.facts.append((label, _said(value)))
 
-    def compare(self, get: Callable[[Any], Any], name: Any, content: bytes | None) -> None:
+    def compare(self, get: Callable[[Any], Any], name: Any, content: tuple[Any, ...] | None) -> None:
         """Let calls look whether an array holds what it holds now."""
         self.state.compared.append((get, name, content))
         self.state.facts.append((name, content))
@@ -487,14 +487,14 @@ class _Survey:
         )
 
 
-def _content(value: Any) -> bytes | None:
-    """Return what an array holds; None of what is none."""
+def _content(value: Any) -> tuple[Any, ...] | None:
+    """Return what an array holds, and its shape; None of what is none."""
     if issubclass(type(value), np.ndarray):  # which a traced array says it is
         mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
-        return None if value.dtype.hasobject else value.tobytes() + mask
+        return None if value.dtype.hasobject else (value.shape, value.dtype, value.tobytes(), mask)
     if is_sparse(type(value)):
         parts = getattr(value, "__dict__", {}).values()
-        return b"".join([part.tobytes() for part in parts if type(part) is np.ndarray])
+        return value.shape, *[part.tobytes() for part in parts if type(part) is np.ndarray]
     return None
 
 
