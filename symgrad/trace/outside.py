@@ -266,7 +266,7 @@ class Reads:
         return {node: self.plain[key] for node, key in self.found.items()}
 
     def read_by(self, program: Program) -> Program:
-        """Return a program with the inputs that the function read, after its own; calls compare what shapes they have."""
+        """Return a program with the inputs that the function read, after its own; calls compare their shapes."""
         inputs = [node for node in self.found if node in self.asked]
         columns = [node.param("name") for node in inputs if by_columns(self.plain[self.found[node]])]
         return replace(program, inputs=(*program.inputs, *inputs), fortran=program.fortran | {*columns})

@@ -3,7 +3,7 @@
 A class is registered when its first object is met. What an object holds of arrays and floats, and of containers and
 objects with such in them, are its branches; what else it holds (integers, names, functions) belongs to its kind, and
 objects that differ in it are compiled for apart. An object inside of the traced function is a new one of the same
-class, made without its ``__init__``.
+class, made without its ``__init__``. Texts, functions and other settings are such kinds without branches.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import is_dataclass
-from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from functools import partial
+from types import BuiltinFunctionType, EllipsisType, FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,10 +21,17 @@ from symgrad.errors import ArgumentError
 from symgrad.trace import optree
 from symgrad.trace.lines import is_user_code
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
 NAMESPACE = "symgrad"
 
 _PLAIN = (np.ndarray, np.generic, bool, int, float)
-_NEVER = (str, bytes, complex, dict, list, tuple, set, frozenset, type, ModuleType, FunctionType, MethodType)
+_SETTINGS = (
+    str, bytes, slice, range, type, np.dtype, np.ufunc, EllipsisType, FunctionType, MethodType, BuiltinFunctionType,
+    partial,
+)
+_NEVER = (*_SETTINGS, complex, dict, list, tuple, set, frozenset, ModuleType)
 
 _lock = threading.Lock()
 _known: dict[type, bool] = dict.fromkeys((np.ndarray, bool, int, float, np.float64, np.float32, np.int64), False)
@@ -65,19 +73,57 @@ def flattened(tree: Any) -> tuple[list[Any], Any]:
             return leaves, structure
 
 
+def behind(tree: Any, leaves: Sequence[Any], statics: Iterable[Any]) -> list[Any]:
+    """List what comes with arguments that has code: the classes of objects, functions in their attributes, statics."""
+    found: list[Any] = []
+    level = [optree.tree_unflatten(tree, leaves)] if any(map(_known.get, _kinds(tree))) else []
+    while level:
+        objects = [one for one in level if _known.get(type(one)) and not _is_setting(one)]
+        found += [*map(type, objects), *[one for one in level if callable(one) and _is_setting(one)]]
+        parts = [one for one in level if isinstance(one, (list, tuple))]
+        parts += [[*one.values()] for one in [*filter(_is_dict, level), *map(_attributes, objects)]]
+        level = [part for one in parts for part in one]
+    level = [*statics]
+    while level:
+        found += [one for one in level if not isinstance(one, tuple)]
+        level = [part for one in level if isinstance(one, tuple) for part in one]
+    return found
+
+
+def _is_dict(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _kinds(tree: Any) -> Iterator[Any]:
+    """List the types of all nodes of a tree."""
+    level = [tree]
+    while level:
+        yield from [one.type for one in level]
+        level = [child for one in level if not one.is_leaf() for child in one.children()]
+
+
 def _registered(value: Any) -> bool:
     """Register the class of a leaf, if it is one of objects that have attributes; return whether it was."""
     kind = type(value)
     with _lock:
         if kind in _known:
             return _known[kind]
-        _known[kind] = found = _is_structure(value)
-        if found:
+        _known[kind] = found = _is_setting(value) or _is_structure(value)
+        if _is_setting(value):
+            optree.register_pytree_node(
+                kind, lambda value: ((), Fixed(value), ()), lambda one, _: one.value, namespace=NAMESPACE,
+            )
+        elif found:
             optree.register_pytree_node(
                 kind, _apart, lambda data, parts: _together(kind, data, parts), path_entry_type=optree.GetAttrEntry,
                 namespace=NAMESPACE,
             )
         return found
+
+
+def _is_setting(value: Any) -> bool:
+    """Whether something is a text, a function or the like, which belongs to the kind of arguments."""
+    return isinstance(value, _SETTINGS) or (callable(value) and type(value).__module__.startswith("symgrad."))
 
 
 def _is_structure(value: Any) -> bool:
@@ -110,7 +156,7 @@ def _branches(value: Any) -> bool:
         return True
     if isinstance(value, (list, tuple, dict)):
         return any(map(_branches, value.values() if isinstance(value, dict) else value))
-    return _known[kind] if kind in _known else _registered(value)
+    return not _is_setting(value) and (_known[kind] if kind in _known else _registered(value))
 
 
 def _apart(value: Any) -> tuple[Any, Any, Any]:

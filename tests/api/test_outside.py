@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 import operator
 import pickle
@@ -83,6 +84,7 @@ def made() -> State:
         layer=Layer(np.ones(3)), model=Model(), slotted=Slotted(), module=module, rates=[2.0, 3.0],
         strided=np.arange(12.0)[::4], wide=np.asfortranarray(np.arange(30_000.0).reshape(3, -1)), out=[],
         inner=types.SimpleNamespace(inner=types.SimpleNamespace(rate=2.0)), single=np.float32(2.0),
+        kinds={2.0},
         complex=np.array([3.0 + 4.0j, 1.0, 2.0]), sparse=scipy.sparse.csr_array(np.eye(3)), masked=np.ma.array(X),
     )
 
@@ -178,6 +180,14 @@ CASES: dict[str, Case] = {
         lambda s, x: s.model.layers[0].rate * x, lambda s: setattr(s.model.layers[0], "rate", 5.0), 2,
     ),
     "a property": Case(lambda s, x: s.model.rate * x, lambda s: setattr(s.model, "_rate", 5.0), 2),
+    "a set": Case(lambda s, x: max(s.kinds) * x, lambda s: s.kinds.add(3.0), 2),
+    "by getattr": Case(lambda s, x: getattr(s.model, "rate") * x, lambda s: setattr(s.model, "_rate", 5.0), 2),  # noqa: B009
+    "by attrgetter": Case(
+        lambda s, x: operator.attrgetter("inner.inner.rate")(s) * x, lambda s: setattr(s.inner.inner, "rate", 5.0), 2,
+    ),
+    "by methodcaller": Case(
+        lambda s, x: operator.methodcaller("loss", x)(s.model), in_place(lambda s: s.model.layers[1].W),
+    ),
     "a number in a slot": Case(lambda s, x: s.slotted.rate * x, lambda s: setattr(s.slotted, "rate", 5.0), 2),
     "a NumPy number": Case(lambda s, x: s.single * x, set_to("single", np.float32(3.0)), 2),
     "a complex array": Case(lambda s, x: np.abs(s.complex) * x, in_place(lambda s: s.complex), 2),
@@ -191,25 +201,22 @@ CASES: dict[str, Case] = {
 
 
 UNNOTICED: dict[str, Any] = {
-    "a name that no code says": lambda s: sg.jit(lambda x: x * operator.attrgetter("rate")(s.module), options=NONE),
-    "a set": lambda s: sg.jit(lambda x: x * max(s.kinds), options=NONE),
-    "what a static argument reads": lambda s: functools.partial(
-        sg.jit(lambda x, given: given(x), static_argnames="given", options=NONE),
-        given=lambda x: x * s.params["rate"],
-    ),
+    "a name that no code says": lambda s: sg.jit(lambda x: x * getattr(s.module, RATE), options=NONE),
+    "a name in a text": lambda s: sg.jit(lambda x: x * eval("s.module.rate", {"s": s}), options=NONE),  # noqa: S307
+    "an iterator": lambda s: sg.jit(lambda x: x * next(s.steps), options=NONE),
 }
+RATE = "rate"
 
 
 @pytest.mark.parametrize("case", UNNOTICED)
 def test_what_is_not_noticed(case: str) -> None:
     """The page of tracing says so."""
     s = made()
-    s.kinds = {2.0}
+    s.steps = itertools.count(2.0)
     f = UNNOTICED[case](s)
     for _ in range(2):
         np.testing.assert_array_equal(f(X), 2 * X)
-        s.module.rate, s.params["rate"] = 3.0, 3.0
-        s.kinds.add(3.0)
+        s.module.rate = 3.0
 
 
 def _written(a: Any, x: Any) -> Any:
@@ -561,6 +568,84 @@ def test_methods_of_the_classes_above() -> None:
         change()
         for _ in range(2):
             np.testing.assert_allclose(f(X), model.loss(X), rtol=1e-14)
+
+
+class Scale:
+    """What a method, a property and a call read of a global and of the class, in an object that is an argument."""
+
+    shared = 2.0
+
+    def __init__(self, act: Any = None) -> None:
+        self.w, self.act, self.acts = np.array([1.0, 2.0, 3.0]), act, [act]
+
+    def scaled(self, x: Any) -> Any:
+        return self.w * x * G * Scale.shared
+
+    @property
+    def doubled(self) -> Any:
+        return RATES["rate"] * self.w
+
+    def __call__(self, x: Any) -> Any:
+        return RATES["rate"] * self.w * x
+
+
+@dataclass
+class Scaled:
+    w: Any
+
+    def scaled(self, x: Any) -> Any:
+        return self.w * x * G * RATES["rate"]
+
+
+class Called:
+    def __call__(self, x: Any) -> Any:
+        return RATES["rate"] * x * G
+
+
+RATES = {"rate": 2.0}
+
+
+def rated(x: Any) -> Any:
+    return RATES["rate"] * x * G
+
+
+WITH_ARGUMENTS: dict[str, Any] = {
+    "a method of an object": (lambda m, x: m.scaled(x), Scale()),
+    "its property": (lambda m, x: m.doubled * x, Scale()),
+    "its call": (lambda m, x: m(x), Scale()),
+    "a function that it holds": (lambda m, x: m.act(x), Scale(rated)),
+    "functions in a list of its": (lambda m, x: m.acts[0](x), Scale(rated)),
+    "a method of a dataclass": (lambda m, x: m.scaled(x), Scaled(np.ones(3))),
+    "an object in a dict": (lambda m, x: m["a"].scaled(x), {"a": Scaled(np.ones(3))}),
+    "a function": (lambda m, x: m(x), rated),
+    "a method": (lambda m, x: m(x), Scale().scaled),
+    "a compiled function": (lambda m, x: m(x), sg.jit(rated, options=NONE)),
+    "a partial function": (lambda m, x: m(x=x), functools.partial(rated)),
+    "functions in a tuple": (lambda m, x: m[1][0](x), (1.0, (rated, "relu"))),
+}
+
+
+@pytest.mark.parametrize(("case", "static"), [
+    *[(name, False) for name in [*WITH_ARGUMENTS, "what is called is an object"]],
+    *[(name, True) for name, (_, given) in WITH_ARGUMENTS.items() if not isinstance(given, (dict, Scaled))],  # no hash
+])
+def test_what_comes_with_arguments_reads_what_is_there_now(case: str, static: bool, monkeypatch: Any) -> None:
+    if case not in WITH_ARGUMENTS:
+        plain, given = Called(), ()
+    else:
+        plain, given = WITH_ARGUMENTS[case][0], WITH_ARGUMENTS[case][1:]
+    f = sg.jit(plain, options=NONE, static_argnums=(0,) if static and given else ())
+
+    def write() -> None:
+        monkeypatch.setitem(globals(), "G", 3 * X)
+
+    def rate(to: float) -> Any:
+        return lambda: monkeypatch.setitem(RATES, "rate", to)
+
+    for change in (lambda: None, rate(5.0), write, rate(7.0), lambda: monkeypatch.setattr(Scale, "shared", 3.0)):
+        change()
+        for _ in range(2):
+            np.testing.assert_allclose(f(*given, X), plain(*given, X), rtol=1e-14)
 
 
 def test_texts_of_it_have_its_values() -> None:

@@ -153,3 +153,37 @@ def test_ravel_pytree() -> None:
         unravel(flat[1:])
     inside = sg.jit(lambda m: sg.ravel_pytree(m)[0] * 2, options=NO_C)(Layer(W, B))
     np.testing.assert_array_equal(inside, 2 * np.concatenate([W.ravel(), B]))
+
+
+SETTINGS: dict[str, tuple[Any, Any]] = {
+    "texts": ("l2", "l1"), "functions": (np.sin, np.cos), "bytes": (b"a", b"b"), "slices": (slice(0, 1), slice(1, 2)),
+    "ranges": (range(1), range(2)), "dtypes": (np.dtype("f8"), np.dtype("f4")), "classes": (int, float),
+    "methods": ("a".upper, "b".upper), "lambdas": (lambda x: x, lambda x: -x),
+}
+
+
+@pytest.mark.parametrize("kind", SETTINGS)
+def test_settings_belong_to_the_kind_of_arguments(kind: str) -> None:
+    """A text or a function needs not be static: for each value the function is compiled for itself."""
+    first, second = SETTINGS[kind]
+
+    def chosen(x: Any, setting: Any, more: Any = None) -> Any:
+        return np.sum(x**2) if setting == first and not more else np.sum(np.sin(x))
+
+    f, x = sg.grad(chosen, options=NO_C), np.array([1.0, -2.0])
+    for _ in range(2):
+        np.testing.assert_allclose(f(x, first), 2 * x)
+        np.testing.assert_allclose(f(x, setting=second), np.cos(x))
+        np.testing.assert_allclose(f(x, first, more=[first]), np.cos(x))
+    assert f.cache_info().compilations == 3
+    np.testing.assert_allclose(sg.vmap(f, in_axes=(0, None))(x[:, None], second)[:, 0], np.cos(x))
+    np.testing.assert_allclose(sg.hessian(chosen, options=NO_C)(x, first), 2 * np.eye(2))
+    with pytest.raises(SymgradError, match="names no array among the arguments"):
+        sg.grad(chosen, argnums=1, options=NO_C)(x, first)
+
+
+def test_settings_are_results_too() -> None:
+    """As ``has_aux`` hands them on."""
+    loss = lambda x, name: (np.sum(x), {"name": name, "of": np.sin, "x": x})  # noqa: E731
+    _, aux = sg.grad(loss, has_aux=True, options=NO_C)(np.ones(2), "l2")
+    assert (aux["name"], aux["of"], aux["x"].tolist()) == ("l2", np.sin, [1.0, 1.0])

@@ -236,8 +236,8 @@ def array_of_another_trace(x, y):
 
 
 @refused(ArgumentError, "not an array or a number", "tuples, lists and dicts")  # <- where the function begins
-def returns_a_string(x, y):
-    return "text"
+def returns_an_object(x, y):
+    return object()
 
 
 @refused(MutationError, "a traced value is written into a plain array", "np.copy", args=(X, X))

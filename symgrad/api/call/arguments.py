@@ -400,7 +400,10 @@ class Arguments:
         self._hints: dict[str, Any] | None = None
         self.fixed_to: Signature | None = None
         if specs is not None:
-            read: Any = optree.tree_map(lambda s: spec(s) if isinstance(s, str) else s, specs, namespace=NAMESPACE)
+            read: Any = optree.tree_map(
+                lambda s: spec(s) if isinstance(s, str) else s, specs, is_leaf=lambda s: isinstance(s, str),
+                namespace=NAMESPACE,
+            )
             by_name = isinstance(read, dict) and all(k in self.parameters for k in read)
             args = read if isinstance(read, tuple) else (read,)
             self.fixed_to = self.describe(self.split(() if by_name else args, read if by_name else {}))

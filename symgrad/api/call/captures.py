@@ -117,6 +117,7 @@ class Captured:
         """Note the function; its names are looked for when it is called: a decorator comes before what stands below."""
         self.fun = fun
         self.state: State | None = None
+        self._given: dict[int, Any] = {}
         self._keys: dict[tuple[Any, ...], tuple[Any, State]] = {}  # which keep alive what is known by its identity
         self._own: dict[tuple[int, Any], Any] = {}  # what the function sets itself, with what holds it
         self._compared: dict[tuple[int, Any], Any] = {}
@@ -128,6 +129,13 @@ class Captured:
         if state is None or not state.holds():
             self.state = state = self._looked_up()
         return (state.key,)
+
+    def given(self, values: Iterable[Any]) -> None:
+        """Note functions and classes that come with arguments: what these read counts, too."""
+        new = {id(one): one for one in values if not issubclass(type(one), (*_NUMBERS, np.ndarray, np.generic))}
+        if new.keys() - self._given.keys():
+            self._given |= new
+            self.state = None
 
     def changed(self) -> str | None:
         """Name what is another one than when the function was compiled before; None where all is the same."""
@@ -153,7 +161,7 @@ class Captured:
         return [*[value for _, value in named], *map(state.array, range(len(state.arrays)))]
 
     def _looked_up(self, key: Any = None) -> State:
-        state = _Survey(self.fun, self._own, self._compared).state
+        state = _Survey([self.fun, *self._given.values()], self._own, self._compared).state
         state.key, _ = self._keys.setdefault(tuple(state.facts), (key or object(), state))
         return state
 
@@ -318,9 +326,9 @@ def _known_by(value: Any) -> Spec | None:
 
 
 class _Survey:
-    """Find what a function reads: by its names, and by all attributes and keys that it and what it calls name."""
+    """Find what functions read: by their names, and by all attributes and keys that they and what they call name."""
 
-    def __init__(self, fun: Any, own: Any, compared: Any) -> None:
+    def __init__(self, roots: Sequence[Any], own: Any, compared: Any) -> None:
         self.own, self.compared = own, compared
         self.attributes: dict[str, Paths] = dict.fromkeys(_CALLED, _ALL)
         self.following: dict[str, frozenset[str]] = {}
@@ -328,10 +336,10 @@ class _Survey:
         known, count = 0, -1
         while known != count:  # code that is found later names more
             known = count
-            self.state, self.left, self.fun = State(), SEEN, fun
+            self.state, self.left, self.fun = State(), SEEN, roots[0]
             self.seen: set[int] = set()
             self.places: dict[tuple[int, Any], Paths] = {}
-            self.stack: list[Callable[[], None]] = [partial(self.function, fun)]
+            self.stack: list[Callable[[], None]] = [partial(self.function, root) for root in roots]
             while self.stack:
                 self.stack.pop()()
             count = len(self.attributes) + len(self.stored) + sum(map(len, self.following.values()))
@@ -346,8 +354,8 @@ class _Survey:
             for name in ("args", "keywords"):
                 self.place(Slot(own, name, partial(getattr, own), put), name, _ALL)
         inner, owner = _unwrapped(value)
-        if owner is not None and not isinstance(owner, types.ModuleType):
-            self.stack.append(partial(self.object, owner, "self", every=True))
+        if not isinstance(owner, (types.NoneType, types.ModuleType)):
+            self.stack.append(partial(self.object, owner, "self", every=owner is not value))
         if inner is None or id(inner) in self.seen or not is_user_code(inner.__code__.co_filename):
             return
         self.seen.add(id(inner))
@@ -488,14 +496,14 @@ class _Survey:
 
 
 def _content(value: Any) -> tuple[Any, ...] | None:
-    """Return what an array holds, and its shape; None of what is none."""
+    """Return what an array or a set holds, and an array's shape; None of what is neither."""
     if issubclass(type(value), np.ndarray):  # which a traced array says it is
         mask = np.ma.getmaskarray(value).tobytes() if isinstance(value, np.ma.MaskedArray) else b""
         return None if value.dtype.hasobject else (value.shape, value.dtype, value.tobytes(), mask)
     if is_sparse(type(value)):
         parts = getattr(value, "__dict__", {}).values()
         return value.shape, *[part.tobytes() for part in parts if type(part) is np.ndarray]
-    return None
+    return tuple(sorted([repr(_said(one)) for one in value])) if isinstance(value, set) else None
 
 
 def _said(value: Any) -> Any:
@@ -535,15 +543,16 @@ def _of_class(kind: type, name: str) -> Any:
 
 
 def _unwrapped(value: Any) -> tuple[Any, Any]:
-    """Unwrap methods, partials and wrappers to a Python function, None where there is none; and its object."""
+    """Unwrap methods, partials and wrappers to a Python function and its object; to an object where there is none."""
     owner = None
     for _ in range(20):
         if isinstance(value, types.FunctionType):
             return value, owner
         owner = getattr(value, "__self__", owner)
-        value = getattr(value, "__func__", None) or getattr(value, "func", None) or getattr(value, "__wrapped__", None)
-        if value is None:
-            break
+        inner = getattr(value, "__func__", None) or getattr(value, "func", None) or getattr(value, "__wrapped__", None)
+        if inner is None:
+            return None, value if owner is None else owner
+        value = inner
     return None, None
 
 
@@ -590,6 +599,8 @@ class _Reads(NamedTuple):
 
 _NAMES = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"})
+_BY_TEXT = frozenset({"getattr", "attrgetter", "methodcaller"})
+"""Functions that are told the name of an attribute."""
 
 
 @lru_cache(maxsize=1024)  # of a lambda in a loop, and of a method of many objects, the code is one
@@ -605,6 +616,9 @@ def _reads(code: types.CodeType) -> _Reads:
     local = {name for each in codes for name in each.co_cellvars}
     for each in codes:
         every = [i for i in dis.get_instructions(each) if i.opname not in {"EXTENDED_ARG", "NOP", "PUSH_NULL"}]
+        if not _BY_TEXT.isdisjoint(each.co_names):
+            texts = [part for one in each.co_consts if isinstance(one, str) for part in one.split(".")]
+            attributes |= dict.fromkeys(filter(str.isidentifier, texts), _ALL)
         for k, i in enumerate(every):
             if i.opname == "STORE_ATTR":
                 stored.add(i.argval)

@@ -44,6 +44,7 @@ from symgrad.trace.outside import constants_for
 from symgrad.trace.replaced import standing_for
 from symgrad.trace.signature import Signature, Spec, signature_of, spec
 from symgrad.trace.state import active, current
+from symgrad.trace.structures import behind
 from symgrad.trace.trace import argument, returned, trace
 
 if TYPE_CHECKING:
@@ -384,6 +385,8 @@ class Function(Generic[P, R]):
             self._hits += 1
         else:
             with self._lock:
+                self._captured.given(behind(call.tree, call.leaves, [value for _, value in call.statics]))
+                key = key._replace(captured=self._state())
                 entry = self._known(key, extents) or self._new(call, key, extents)
         self._last = entry
         return entry
